@@ -1,0 +1,1 @@
+//! Plain data that crosses a boundary: what is asked and what is answered.

@@ -1,0 +1,1 @@
+//! The one pass: worker, plan, functions, ledger.

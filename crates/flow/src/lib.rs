@@ -1,0 +1,1 @@
+//! The flow table, its timers and states, and IP fragments.

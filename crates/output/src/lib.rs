@@ -1,0 +1,1 @@
+//! Summary, logs and series of what the engine found.

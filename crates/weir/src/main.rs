@@ -1,0 +1,3 @@
+//! The weir program.
+
+fn main() {}

@@ -1,0 +1,28 @@
+//! Bytes to fields: a captured packet, where its layers start, and the flow it belongs to.
+//!
+//! Nothing here owns packet bytes and nothing here fails: [`decode`] goes as far as the octets allow and
+//! says in [`Layers::error`] what stopped it, with every earlier layer kept. Offsets are into
+//! [`Packet::data`], so that the bytes stay where the source put them.
+//!
+//! What is not here: state (flows, fragments, streams), time of day, and anything above the transport
+//! layer but the headers of tunnels.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
+mod decode;
+mod key;
+mod layers;
+mod link;
+mod packet;
+mod reader;
+
+pub use decode::{decapsulate, decode};
+pub use key::{Direction, FlowKey, addresses, mapped};
+pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
+pub use link::LinkType;
+pub use packet::{Batch, Chunk, Hints, Packet, Slot, Time};
+pub use reader::Reader;

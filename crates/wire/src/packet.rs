@@ -1,0 +1,175 @@
+//! A captured packet, and the batches that packets travel in.
+
+use crate::LinkType;
+
+/// Nanoseconds since the Unix epoch (UTC), taken from the packet and never from the clock.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// Whole seconds since the epoch.
+    pub fn secs(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// Nanoseconds within the second.
+    pub fn subsec_nanos(self) -> u32 {
+        (self.0 % 1_000_000_000) as u32
+    }
+
+    /// Nanoseconds from `earlier` to `self`; 0 when the clock went back.
+    pub fn since(self, earlier: Time) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Seconds since the epoch; exact to about a quarter of a microsecond.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+/// What a live source knows about a packet besides its octets. A file knows nothing: all bits are clear.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Hints(pub u16);
+
+impl Hints {
+    /// The packet came in by the interface.
+    pub const INBOUND: Hints = Hints(1);
+    /// The packet went out by the interface.
+    pub const OUTBOUND: Hints = Hints(2);
+    /// The sender left the transport checksum to the card (TP_STATUS_CSUMNOTREADY): it is not wrong, only absent.
+    pub const CHECKSUM_PENDING: Hints = Hints(4);
+    /// The card has verified the transport checksum (TP_STATUS_CSUM_VALID).
+    pub const CHECKSUM_VALID: Hints = Hints(8);
+
+    /// Whether every bit of `other` is set.
+    pub fn has(self, other: Hints) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    #[must_use]
+    pub fn with(self, other: Hints) -> Hints {
+        Hints(self.0 | other.0)
+    }
+}
+
+/// A captured packet: the octets stay where the source put them.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// When the source saw it.
+    pub time: Time,
+    /// The captured octets, from the link-layer header on.
+    pub data: &'a [u8],
+    /// Octets on the wire; `data` may be shorter (snaplen), and is never longer.
+    pub wire_len: u32,
+    /// Index of the interface it came in by, counted over all interfaces of a run.
+    pub interface: u32,
+    /// What `data` starts with.
+    pub link: LinkType,
+    /// What a live source knows besides.
+    pub hints: Hints,
+}
+
+/// A packet of a [`Batch`]: where its octets lie, and the rest of [`Packet`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    /// See [`Packet::time`].
+    pub time: Time,
+    /// Offset of the first octet in the batch's bytes.
+    pub offset: u32,
+    /// Captured octets.
+    pub len: u32,
+    /// See [`Packet::wire_len`].
+    pub wire_len: u32,
+    /// See [`Packet::interface`].
+    pub interface: u32,
+    /// See [`Packet::link`].
+    pub link: LinkType,
+    /// See [`Packet::hints`].
+    pub hints: Hints,
+}
+
+/// Packets of one source, in the order in which they were seen, over one stretch of memory: a piece of a
+/// file, or a block of a kernel ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch<'a> {
+    /// What the slots' offsets point into.
+    pub bytes: &'a [u8],
+    /// The packets.
+    pub slots: &'a [Slot],
+}
+
+impl<'a> Batch<'a> {
+    /// How many packets.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The packet of a slot. A slot that points outside of the bytes gives a packet without octets.
+    pub fn packet(&self, slot: &Slot) -> Packet<'a> {
+        let start = slot.offset as usize;
+        let data = self.bytes.get(start..start + slot.len as usize).unwrap_or_default();
+        Packet {
+            time: slot.time,
+            data,
+            wire_len: slot.wire_len,
+            interface: slot.interface,
+            link: slot.link,
+            hints: slot.hints,
+        }
+    }
+
+    /// Packet `index`, counted from 0.
+    pub fn get(&self, index: usize) -> Option<Packet<'a>> {
+        self.slots.get(index).map(|slot| self.packet(slot))
+    }
+
+    /// Every packet in order.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'a>> + use<'a> {
+        let batch = *self;
+        batch.slots.iter().map(move |slot| batch.packet(slot))
+    }
+}
+
+/// A batch that owns its memory, made to be filled again and again: reading a file allocates nothing per packet.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// The octets, packets and whatever lies between them.
+    pub bytes: Vec<u8>,
+    /// The packets in `bytes`.
+    pub slots: Vec<Slot>,
+}
+
+impl Chunk {
+    /// Forgets the packets and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.slots.clear();
+    }
+
+    /// A view of the packets.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { bytes: &self.bytes, slots: &self.slots }
+    }
+
+    /// Copies a packet to the end.
+    pub fn push(&mut self, packet: &Packet<'_>) {
+        let offset = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(packet.data);
+        self.slots.push(Slot {
+            time: packet.time,
+            offset,
+            len: packet.data.len() as u32,
+            wire_len: packet.wire_len,
+            interface: packet.interface,
+            link: packet.link,
+            hints: packet.hints,
+        });
+    }
+}
