@@ -1,1 +1,17 @@
-//! Plain data that crosses a boundary: what is asked and what is answered.
+//! Plain data that crosses a boundary: what is asked ([`SubscriptionSpec`]) and what is answered
+//! ([`Reading`], [`Ledger`], [`Snapshot`]).
+//!
+//! There is no behaviour here but [`Reading::merge`] and its like: addition, commutative and associative, so
+//! that workers, intervals and machines can be added up in any order with the same result.
+
+#![forbid(unsafe_code)]
+
+mod ledger;
+mod reading;
+mod snapshot;
+mod subscription;
+
+pub use ledger::{CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger};
+pub use reading::{Class, Count, Histogram, Key, Reading, Series, Top, TopRow};
+pub use snapshot::{Answer, Interval, Snapshot};
+pub use subscription::{FunctionCall, KeyKind, Level, SubscriptionSpec, Unit};

@@ -1,0 +1,141 @@
+//! What became of each packet. Every stage's parts add up to what the stage before handed on.
+
+use serde::Serialize;
+
+/// The layers at which decoding can stop, in the order of [`DecodeErrors`].
+pub const LAYERS: [&str; 4] = ["link", "network", "transport", "tunnel"];
+/// The ways in which it can stop, in the order of [`DecodeErrors`].
+pub const ERROR_KINDS: [&str; 4] = ["truncated", "malformed", "unknown link type", "too deep"];
+
+/// Packets by the layer and the kind of their first decoding error.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct DecodeErrors(pub [[u64; 4]; 4]);
+
+impl DecodeErrors {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().flatten().sum()
+    }
+
+    /// Those that are not 0, with their names.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        LAYERS.iter().zip(&self.0).flat_map(|(layer, kinds)| {
+            ERROR_KINDS.iter().zip(kinds).filter(|(_, n)| **n > 0).map(move |(kind, n)| (*layer, *kind, *n))
+        })
+    }
+}
+
+/// What the source counted, before a packet reaches a worker.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct CaptureCount {
+    /// Packets that the source had for us: caught and dropped.
+    pub offered: u64,
+    /// Packets that the kernel dropped because the ring was full.
+    pub dropped: u64,
+    /// Packets that the interface dropped before the kernel saw them, where it says so.
+    pub interface_dropped: u64,
+}
+
+/// What became of each packet.
+///
+/// `caught = filtered + analysed`, and `analysed = flowed + unflowed`; a packet with a decoding
+/// error is analysed as far as its good layers go, and is counted in `errors` besides.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Ledger {
+    /// What the source counted.
+    pub capture: CaptureCount,
+    /// Packets read from a file or taken from a ring.
+    pub caught: u64,
+    /// Their octets on the wire.
+    pub bytes: u64,
+    /// Octets of them that were captured.
+    pub captured_bytes: u64,
+    /// Packets that the run's expression did not match.
+    pub filtered: u64,
+    /// Packets put through functions and flows.
+    pub analysed: u64,
+    /// Analysed packets that are part of a flow.
+    pub flowed: u64,
+    /// Analysed packets that are part of none: not IP, or broken before the addresses.
+    pub unflowed: u64,
+    /// Analysed packets whose decoding stopped early, by layer and kind.
+    pub errors: DecodeErrors,
+    /// Analysed packets with a checksum that was looked at.
+    pub checksums_verified: u64,
+    /// Those whose network or transport checksum was wrong, pending ones not among them.
+    pub checksums_bad: u64,
+    /// Those whose transport checksum was left to the sender's card.
+    pub checksums_pending: u64,
+    /// Packets older than one before them by more than the time guard allows.
+    pub time_jumps: u64,
+    /// Rows that an output was too slow to take.
+    pub rows_shed: u64,
+}
+
+impl Ledger {
+    /// Adds another worker's or interval's.
+    pub fn add(&mut self, other: &Ledger) {
+        self.capture.offered += other.capture.offered;
+        self.capture.dropped += other.capture.dropped;
+        self.capture.interface_dropped += other.capture.interface_dropped;
+        self.caught += other.caught;
+        self.bytes += other.bytes;
+        self.captured_bytes += other.captured_bytes;
+        self.filtered += other.filtered;
+        self.analysed += other.analysed;
+        self.flowed += other.flowed;
+        self.unflowed += other.unflowed;
+        for (mine, theirs) in self.errors.0.iter_mut().flatten().zip(other.errors.0.iter().flatten()) {
+            *mine += theirs;
+        }
+        self.checksums_verified += other.checksums_verified;
+        self.checksums_bad += other.checksums_bad;
+        self.checksums_pending += other.checksums_pending;
+        self.time_jumps += other.time_jumps;
+        self.rows_shed += other.rows_shed;
+    }
+
+    /// Lost packets in percent of those offered.
+    pub fn loss_percent(&self) -> f64 {
+        let lost = self.capture.dropped + self.capture.interface_dropped;
+        let offered = self.caught + lost;
+        if offered == 0 { 0.0 } else { 100.0 * lost as f64 / offered as f64 }
+    }
+
+    /// The first sum that does not hold, in words; `None` when every packet is accounted for.
+    pub fn imbalance(&self) -> Option<String> {
+        let sums = [
+            ("caught", self.caught, "filtered + analysed", self.filtered + self.analysed),
+            ("analysed", self.analysed, "in flows + in no flow", self.flowed + self.unflowed),
+            ("offered", self.capture.offered, "caught + dropped", self.caught + self.capture.dropped),
+        ];
+        sums.iter()
+            .find(|(_, whole, _, parts)| whole != parts)
+            .map(|(name, whole, of, parts)| format!("{name} {whole} is not {of} {parts}"))
+    }
+}
+
+/// What the flow table did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct FlowCount {
+    /// Flows that began.
+    pub created: u64,
+    /// Flows that ended, for whatever reason.
+    pub ended: u64,
+    /// Those among them that had to go because the table was full.
+    pub evicted: u64,
+}
+
+impl FlowCount {
+    /// Flows in the table, where the count covers a run from its beginning.
+    pub fn active(&self) -> u64 {
+        self.created.saturating_sub(self.ended)
+    }
+
+    /// Adds another worker's.
+    pub fn add(&mut self, other: &FlowCount) {
+        self.created += other.created;
+        self.ended += other.ended;
+        self.evicted += other.evicted;
+    }
+}

@@ -1,0 +1,67 @@
+//! The merged answers of an interval: all that anything outside of the pass ever sees.
+
+use crate::{FlowCount, Ledger, Reading};
+use serde::Serialize;
+
+/// A stretch of time that is reported on. Nanoseconds since the epoch, `end` not included.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its beginning.
+    pub start: u64,
+    /// Its end.
+    pub end: u64,
+}
+
+/// What one function of one subscription found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The subscription's name.
+    pub subscription: String,
+    /// The chart it is a line of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<String>,
+    /// The function's name.
+    pub function: String,
+    /// What it found.
+    pub reading: Reading,
+}
+
+/// The merged answers of an interval, or of a whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// When.
+    pub interval: Interval,
+    /// What became of each packet in it.
+    pub ledger: Ledger,
+    /// What the flow table did in it.
+    pub flows: FlowCount,
+    /// The answers, in the order of the plan.
+    pub answers: Vec<Answer>,
+}
+
+impl Snapshot {
+    /// Adds what another worker found in the same interval, or what was found in another interval. An empty
+    /// snapshot is neutral.
+    pub fn merge(&mut self, other: &Snapshot) {
+        if self.interval == Interval::default() {
+            self.interval = other.interval;
+        } else if other.interval != Interval::default() {
+            self.interval.start = self.interval.start.min(other.interval.start);
+            self.interval.end = self.interval.end.max(other.interval.end);
+        }
+        self.ledger.add(&other.ledger);
+        self.flows.add(&other.flows);
+        if self.answers.is_empty() {
+            self.answers.clone_from(&other.answers);
+        } else {
+            for (mine, theirs) in self.answers.iter_mut().zip(&other.answers) {
+                mine.reading.merge(&theirs.reading);
+            }
+        }
+    }
+
+    /// The readings of a subscription.
+    pub fn of<'a>(&'a self, subscription: &'a str) -> impl Iterator<Item = &'a Reading> + 'a {
+        self.answers.iter().filter(move |a| a.subscription == subscription).map(|a| &a.reading)
+    }
+}

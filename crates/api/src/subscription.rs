@@ -1,0 +1,91 @@
+//! What is asked.
+
+use serde::{Deserialize, Serialize};
+
+/// Which packets, seen at which level, go through which functions; each function answers every interval.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SubscriptionSpec {
+    /// Its name in readings, logs and charts.
+    pub name: String,
+    /// The chart (Ourmon's filter-set) it is a line of, if of any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<String>,
+    /// A pcap-filter(7) expression; empty for every packet.
+    #[serde(default)]
+    pub expression: String,
+    /// What its functions are shown.
+    #[serde(default)]
+    pub level: Level,
+    /// The functions, in order.
+    pub functions: Vec<FunctionCall>,
+}
+
+/// What a subscription's functions are shown.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Each packet (MAPI's RAW).
+    #[default]
+    Packet,
+    /// Each flow when it ends.
+    Flow,
+}
+
+/// A function by name, with its arguments as the user wrote them.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct FunctionCall {
+    /// The name in the function registry.
+    pub name: String,
+    /// Argument names and values.
+    #[serde(default)]
+    pub arguments: Vec<(String, String)>,
+}
+
+impl FunctionCall {
+    /// A function without arguments.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), arguments: Vec::new() }
+    }
+
+    /// The same with one more argument.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.arguments.push((name.to_owned(), value.to_string()));
+        self
+    }
+}
+
+/// Whether a count is shown in packets or in octets.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Packets.
+    Packets,
+    /// Octets of frames on the wire.
+    #[default]
+    Bytes,
+}
+
+/// What a top list is keyed by.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyKind {
+    /// Source address.
+    Source,
+    /// Destination address.
+    Destination,
+    /// Source and destination address.
+    Pair,
+    /// The five-tuple, in the direction of the packets.
+    Flow,
+    /// Either port of a TCP, UDP or SCTP packet, with the protocol: a packet counts for both of its ports.
+    Port,
+    /// IP protocol number.
+    Protocol,
+    /// Outer VLAN identifier.
+    Vlan,
+    /// Server address and port, and the client: the initiator of a flow is its client.
+    Talker,
+    /// Protocol and server port of a flow.
+    Service,
+}
