@@ -13,11 +13,28 @@ pub struct SubscriptionSpec {
     /// A pcap-filter(7) expression; empty for every packet.
     #[serde(default)]
     pub expression: String,
+    /// Whether it covers what no other line of its chart does (Ourmon's `xtra`), in place of an expression.
+    #[serde(default)]
+    pub remainder: bool,
     /// What its functions are shown.
     #[serde(default)]
     pub level: Level,
     /// The functions, in order.
     pub functions: Vec<FunctionCall>,
+}
+
+impl SubscriptionSpec {
+    /// A subscription to the packets that an expression matches (empty: to all), at packet level.
+    pub fn new(name: &str, expression: &str, functions: Vec<FunctionCall>) -> Self {
+        Self {
+            name: name.to_owned(),
+            chart: None,
+            expression: expression.to_owned(),
+            remainder: false,
+            level: Level::Packet,
+            functions,
+        }
+    }
 }
 
 /// What a subscription's functions are shown.
