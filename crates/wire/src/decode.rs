@@ -1,81 +1,85 @@
 //! From octets to [`Layers`].
+//!
+//! One level of a packet runs link layer → network header → transport header. [`decode`] finds those of the
+//! packet itself; [`decapsulate`] those of the packet that a tunnel carries, and so on inward. Tags, labels and
+//! frames in frames that only lead to the network header (VLAN, MPLS, PPPoE, PBB, FabricPath) are passed within
+//! a level. What carries a packet of its own over IP is a tunnel.
 
-use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType, Network, Packet, Reader};
+mod ether;
+mod frame;
+mod link;
+mod network;
+mod transport;
+mod tunnel;
+mod wifi;
+
+use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType, Packet, Tunnel};
+use frame::Frame;
+use tunnel::Start;
+
+/// Tags, labels and frames in frames of one level, and extension headers of one IP header, that are followed
+/// before [`ErrorKind::TooDeep`]. Real traffic has up to 4; more is an attempt to hide or to slow.
+pub const MAX_HEADERS: u8 = 16;
+
+/// Tunnels within tunnels that [`innermost`] follows.
+pub const MAX_TUNNELS: usize = 8;
 
 /// Finds the layers of a packet. Never fails: what is wrong is in [`Layers::error`].
+#[inline]
 pub fn decode(packet: &Packet<'_>) -> Layers {
     let mut layers = Layers::default();
-    if let Err(error) = link(packet, &mut layers) {
+    let frame = Frame::new(packet.data, packet.wire_len);
+    let result = if packet.link == LinkType::ETHERNET {
+        ether::ethernet(frame, 0, &mut layers)
+    } else {
+        link::link(frame, packet.link, &mut layers)
+    };
+    if let Err(error) = result {
         layers.error = Some(error);
     }
     layers
 }
 
 /// The layers of the packet that a tunnel carries, or `None` where `layers` is no tunnel. Apply it again for
-/// a tunnel in a tunnel.
-pub fn decapsulate(_packet: &Packet<'_>, _layers: &Layers) -> Option<Layers> {
-    None
-}
-
-const fn error(layer: Layer, kind: ErrorKind) -> DecodeError {
-    DecodeError { layer, kind }
-}
-
-fn link(packet: &Packet<'_>, l: &mut Layers) -> Result<(), DecodeError> {
-    if packet.link != LinkType::ETHERNET {
-        return Err(error(Layer::Link, ErrorKind::UnknownLink));
+/// a tunnel in a tunnel. Offsets stay offsets into the same [`Packet::data`]; [`Layers::link`] is where the
+/// carried packet starts, and nothing of it reaches past what the outer level claims to carry.
+pub fn decapsulate(packet: &Packet<'_>, layers: &Layers) -> Option<Layers> {
+    if layers.tunnel == Tunnel::None {
+        return None;
     }
-    let short = error(Layer::Link, ErrorKind::Truncated);
-    let mut r = Reader::new(packet.data);
-    r.take(12).ok_or(short)?;
-    l.ether_type = r.u16().ok_or(short)?;
-    l.network = 14;
-    if l.ether_type == 0x0800 { ipv4(packet, r.rest(), l) } else { Ok(()) }
-}
-
-fn ipv4(packet: &Packet<'_>, data: &[u8], l: &mut Layers) -> Result<(), DecodeError> {
-    let short = error(Layer::Network, ErrorKind::Truncated);
-    let mut r = Reader::new(data);
-    let first = r.u8().ok_or(short)?;
-    let header = u32::from(first & 0xf) * 4;
-    r.u8().ok_or(short)?;
-    let total = u32::from(r.u16().ok_or(short)?);
-    if first >> 4 != 4 || header < 20 || total < header {
-        return Err(error(Layer::Network, ErrorKind::Malformed));
+    let outer =
+        Frame::new(packet.data, packet.wire_len).limit(layers.payload.saturating_add(layers.payload_len));
+    let carried = tunnel::carried(outer, layers).ok()??;
+    let (frame, at) = (outer.limit(carried.end), carried.at);
+    let mut inner = Layers { link: at, ..Layers::default() };
+    let result = match carried.start {
+        Start::Ethernet => ether::ethernet(frame, at, &mut inner),
+        Start::EtherType(kind) => ether::ether_type(frame, kind, at, &mut inner),
+        Start::Ppp => link::ppp(frame, at, &mut inner),
+        Start::Wifi => wifi::ieee802_11(frame, at, false, &mut inner),
+    };
+    if let Err(error) = result {
+        inner.error = Some(error);
     }
-    r.take(4).ok_or(short)?;
-    l.ttl = r.u8().ok_or(short)?;
-    l.ip_proto = r.u8().ok_or(short)?;
-    r.take(10).ok_or(short)?;
-    l.network_kind = Network::Ipv4;
-    l.network_len = total.min(packet.wire_len.saturating_sub(l.network));
-    l.transport = l.network + header;
-    let rest = data.get(header as usize..).ok_or(short)?;
-    let left = l.network_len.saturating_sub(header);
-    match l.ip_proto {
-        6 => tcp(rest, left, l),
-        17 => udp(rest, left, l),
-        _ => Ok(()),
+    Some(inner)
+}
+
+/// The layers of the innermost packet, at most [`MAX_TUNNELS`] levels in; `layers` itself where it is no tunnel.
+pub fn innermost(packet: &Packet<'_>, layers: &Layers) -> Layers {
+    let mut inner = *layers;
+    for _ in 0..MAX_TUNNELS {
+        let Some(next) = decapsulate(packet, &inner) else { break };
+        inner = next;
     }
+    inner
 }
 
-fn tcp(data: &[u8], left: u32, l: &mut Layers) -> Result<(), DecodeError> {
-    let short = error(Layer::Transport, ErrorKind::Truncated);
-    let mut r = Reader::new(data);
-    l.ports = [r.u16().ok_or(short)?, r.u16().ok_or(short)?];
-    r.take(8).ok_or(short)?;
-    let header = u32::from(r.u8().ok_or(short)? >> 4) * 4;
-    l.tcp_flags = r.u8().ok_or(short)?;
-    l.payload = l.transport + header;
-    l.payload_len = left.saturating_sub(header);
-    Ok(())
+#[cold]
+const fn truncated(layer: Layer) -> DecodeError {
+    DecodeError { layer, kind: ErrorKind::Truncated }
 }
 
-fn udp(data: &[u8], left: u32, l: &mut Layers) -> Result<(), DecodeError> {
-    let short = error(Layer::Transport, ErrorKind::Truncated);
-    let mut r = Reader::new(data);
-    l.ports = [r.u16().ok_or(short)?, r.u16().ok_or(short)?];
-    l.payload = l.transport + 8;
-    l.payload_len = left.saturating_sub(8);
-    Ok(())
+#[cold]
+const fn malformed(layer: Layer) -> DecodeError {
+    DecodeError { layer, kind: ErrorKind::Malformed }
 }

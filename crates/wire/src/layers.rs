@@ -15,7 +15,9 @@ pub struct Layers {
     pub network_len: u32,
     /// Offset of the transport header.
     pub transport: u32,
-    /// Offset of the transport payload; for a tunnel, of what it carries.
+    /// Offset of the transport payload. For a tunnel, of its header: after UDP, or where IP carries it directly
+    /// the same as `transport`; what it carries is found by [`crate::decapsulate`]. For a later fragment and for
+    /// a protocol whose header is not decoded, the same as `transport`.
     pub payload: u32,
     /// Octets of transport payload, as the headers claim.
     pub payload_len: u32,
@@ -34,7 +36,8 @@ pub struct Layers {
     pub pppoe: bool,
     /// What the network header is.
     pub network_kind: Network,
-    /// IP protocol number after any extension headers.
+    /// IP protocol number after any extension headers, AH among them (in IPv4 too). For a later fragment, what
+    /// the fragment says.
     pub ip_proto: u8,
     /// IPv4 time to live, IPv6 hop limit.
     pub ttl: u8,
@@ -42,7 +45,10 @@ pub struct Layers {
     pub tcp_flags: u8,
     /// Whether it is a fragment, and which.
     pub fragment: Fragment,
-    /// What `payload` carries when this level is a tunnel.
+    /// Whether an IPv6 routing header names hops that are yet to come, so that the destination address is not
+    /// the final one.
+    pub source_routed: bool,
+    /// Which tunnel `payload` is, where it is one that carries something decodable. Never set on a fragment.
     pub tunnel: Tunnel,
     /// The first thing wrong with this level; layers before it are good.
     pub error: Option<DecodeError>,
@@ -99,7 +105,7 @@ pub enum Tunnel {
     /// None.
     #[default]
     None,
-    /// IPv4 or IPv6 right in IP (RFC 2003, RFC 2473, RFC 4213), told by `ip_proto`.
+    /// IPv4 or IPv6 right in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023), told by `ip_proto`.
     IpInIp,
     /// GRE with a network packet or PPP in it (RFC 2784, RFC 2890, RFC 2637).
     Gre,
@@ -119,6 +125,8 @@ pub enum Tunnel {
     Teredo,
     /// AYIYA.
     Ayiya,
+    /// EtherIP (RFC 3378).
+    EtherIp,
 }
 
 /// What stopped the decoding, and at which layer.

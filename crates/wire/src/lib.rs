@@ -20,7 +20,7 @@ mod link;
 mod packet;
 mod reader;
 
-pub use decode::{decapsulate, decode};
+pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, innermost};
 pub use key::{Direction, FlowKey, addresses, mapped};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;

@@ -1,0 +1,85 @@
+//! The octets of one level, and where they end on the wire.
+
+use super::MAX_HEADERS;
+use crate::{DecodeError, ErrorKind, Layer};
+
+/// Offsets stay far below the range of `u32`, so that adding header lengths to them cannot overflow.
+const MAX_FRAME: u32 = 1 << 30;
+
+/// What may be read while a level is decoded. Narrowed by every header that states a length.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a> {
+    /// Captured octets, never past `end`.
+    data: &'a [u8],
+    /// Offset at which the level ends on the wire, captured or not.
+    end: u32,
+    /// Headers passed on the way to the network header.
+    depth: u8,
+}
+
+impl<'a> Frame<'a> {
+    /// A whole packet. A wire length below what was captured is a lie of the source: what is there, is there.
+    #[inline]
+    pub fn new(data: &'a [u8], wire_len: u32) -> Self {
+        let data = data.get(..MAX_FRAME as usize).unwrap_or(data);
+        Self { data, end: wire_len.max(data.len() as u32).min(MAX_FRAME), depth: 0 }
+    }
+
+    /// The same with an earlier end; a later one changes nothing.
+    #[inline]
+    pub fn limit(self, end: u32) -> Self {
+        let data = self.data.get(..end as usize).unwrap_or(self.data);
+        Self { data, end: self.end.min(end), ..self }
+    }
+
+    /// The same after one more header on the way to the network header.
+    #[inline]
+    pub fn deeper(self) -> Result<Self, DecodeError> {
+        if self.depth >= MAX_HEADERS {
+            return Err(DecodeError { layer: Layer::Link, kind: ErrorKind::TooDeep });
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    /// Octets from `at` to the end, captured or not.
+    #[inline]
+    pub fn left(&self, at: u32) -> u32 {
+        self.end.saturating_sub(at)
+    }
+
+    /// Whether the `len` octets from `at` on were captured.
+    #[inline]
+    pub fn has(&self, at: u32, len: u32) -> bool {
+        u64::from(at) + u64::from(len) <= self.data.len() as u64
+    }
+
+    /// The captured octets from `at` on.
+    #[inline]
+    pub fn rest(&self, at: u32) -> Option<&'a [u8]> {
+        self.data.get(at as usize..)
+    }
+
+    /// The `N` octets from `at` on.
+    #[inline]
+    pub fn array<const N: usize>(&self, at: u32) -> Option<&'a [u8; N]> {
+        self.rest(at)?.first_chunk()
+    }
+
+    /// The octet at `at`.
+    #[inline]
+    pub fn u8(&self, at: u32) -> Option<u8> {
+        self.data.get(at as usize).copied()
+    }
+
+    /// The 16-bit value at `at`, in network byte order.
+    #[inline]
+    pub fn u16(&self, at: u32) -> Option<u16> {
+        self.array(at).copied().map(u16::from_be_bytes)
+    }
+
+    /// The 32-bit value at `at`, in network byte order.
+    #[inline]
+    pub fn u32(&self, at: u32) -> Option<u32> {
+        self.array(at).copied().map(u32::from_be_bytes)
+    }
+}
