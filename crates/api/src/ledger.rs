@@ -68,8 +68,10 @@ pub struct Ledger {
     pub checksums_pending: u64,
     /// Packets older than one before them by more than the time guard allows.
     pub time_jumps: u64,
-    /// Rows that an output was too slow to take.
+    /// Flow rows that the outputs were too slow to take.
     pub rows_shed: u64,
+    /// Packets that match which the packet file was too slow to take.
+    pub packets_unwritten: u64,
 }
 
 impl Ledger {
@@ -93,6 +95,7 @@ impl Ledger {
         self.checksums_pending += other.checksums_pending;
         self.time_jumps += other.time_jumps;
         self.rows_shed += other.rows_shed;
+        self.packets_unwritten += other.packets_unwritten;
     }
 
     /// Lost packets in percent of those offered.
