@@ -13,11 +13,15 @@ pub enum Direction {
 }
 
 /// The identity of a biflow: the same for both directions.
+///
+/// ICMP and ICMPv6 have no ports. A request and its reply are one flow, whose ports are the two types, each on
+/// the side that sends it; every other message is a flow of one direction, see [`FlowKey::is_one_way`].
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey {
-    /// Addresses, lower endpoint first, in network byte order; IPv4 mapped into IPv6 (RFC 4291 2.5.5.2).
+    /// Addresses, lower endpoint first (of a one-way flow: source first), in network byte order; IPv4 mapped into
+    /// IPv6 (RFC 4291 2.5.5.2).
     pub addr: [[u8; 16]; 2],
-    /// Ports in the order of `addr`, in host byte order.
+    /// Ports in the order of `addr`, in host byte order. Of a one-way flow: type and code.
     pub port: [u16; 2],
     /// Outer VLAN identifier where flows are told apart by it, else 0.
     pub vlan: u16,
@@ -26,14 +30,66 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key of a decoded packet, and whether its sender is the *lower* endpoint. `None` for what is not IP.
+    /// The key of a decoded packet, and whether its sender is the *lower* endpoint: `addr[0]`, `port[0]`. `None` for
+    /// what is not IP. The ports of a packet whose transport header could not be read are 0. The destination of a
+    /// source-routed IPv6 packet is the final one, so that answers fall into the same flow.
+    #[inline]
     pub fn of(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
-        let (src, dst) = addresses(packet, layers)?;
-        let (src, dst) = ((src, layers.ports[0]), (dst, layers.ports[1]));
+        let (src, mut dst) = addresses(packet, layers)?;
+        if layers.source_routed {
+            dst = final_destination(packet.data, layers).unwrap_or(dst);
+        }
+        let proto = layers.ip_proto;
+        let ports = match proto {
+            ICMP | ICMPV6 => match icmp_ports(layers) {
+                Some(ports) => ports,
+                None => return Some((Self { addr: [src, dst], port: layers.ports, vlan: 0, proto }, true)),
+            },
+            _ => layers.ports,
+        };
+        let (src, dst) = ((src, ports[0]), (dst, ports[1]));
         let lower_first = src <= dst;
         let (a, b) = if lower_first { (src, dst) } else { (dst, src) };
-        Some((Self { addr: [a.0, b.0], port: [a.1, b.1], vlan: 0, proto: layers.ip_proto }, lower_first))
+        Some((Self { addr: [a.0, b.0], port: [a.1, b.1], vlan: 0, proto }, lower_first))
     }
+
+    /// Whether it is the flow of ICMP messages that have no reply: those of the other direction, if there are any,
+    /// are another flow, and the ports are type and code.
+    pub fn is_one_way(&self) -> bool {
+        matches!(self.proto, ICMP | ICMPV6)
+            && self.port != [0, 0]
+            && icmp_counterpart(self.proto, self.port[0]).is_none()
+    }
+}
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+
+/// The types of a message and of its counterpart; `None` for a message without one.
+fn icmp_ports(layers: &Layers) -> Option<[u16; 2]> {
+    if !layers.has_transport() {
+        return Some([0, 0]);
+    }
+    let kind = layers.ports[0];
+    icmp_counterpart(layers.ip_proto, kind).map(|counterpart| [kind, counterpart])
+}
+
+/// The type that answers an ICMP (`proto` 1) or ICMPv6 (58) message of type `kind`, or that it answers; `None`
+/// where there is none. The pairs are those of the Community ID specification, which has them from Zeek.
+pub fn icmp_counterpart(proto: u8, kind: u16) -> Option<u16> {
+    const PAIRS: [(u16, u16); 5] = [(8, 0), (10, 9), (13, 14), (15, 16), (17, 18)];
+    const PAIRS_V6: [(u16, u16); 6] =
+        [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
+    let pairs: &[(u16, u16)] = match proto {
+        ICMP => &PAIRS,
+        ICMPV6 => &PAIRS_V6,
+        _ => return None,
+    };
+    pairs.iter().find_map(|&(a, b)| match kind {
+        kind if kind == a => Some(b),
+        kind if kind == b => Some(a),
+        _ => None,
+    })
 }
 
 /// An IPv4 address mapped into IPv6 (RFC 4291 2.5.5.2).
@@ -42,7 +98,8 @@ pub fn mapped(v4: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-/// Source and destination address of an IP packet, IPv4 mapped into IPv6.
+/// Source and destination address of an IP packet as its header has them, IPv4 mapped into IPv6.
+#[inline]
 pub fn addresses(packet: &Packet<'_>, layers: &Layers) -> Option<([u8; 16], [u8; 16])> {
     let header = packet.data.get(layers.network as usize..)?;
     match layers.network_kind {
@@ -57,3 +114,30 @@ pub fn addresses(packet: &Packet<'_>, layers: &Layers) -> Option<([u8; 16], [u8;
         Network::None | Network::Arp => None,
     }
 }
+
+/// The last hop that the routing header of an IPv6 packet names, where [`Layers::source_routed`] says that the
+/// packet is still on its way there: of types 0 and 2 (RFC 5095, RFC 6275 6.4) and segment routing (RFC 8754 2).
+#[cold]
+pub fn final_destination(data: &[u8], layers: &Layers) -> Option<[u8; 16]> {
+    const ROUTING: u8 = 43;
+    let mut next = *data.get(layers.network as usize + 6)?;
+    let mut header = data.get(layers.network as usize + 40..layers.transport as usize)?;
+    loop {
+        let &[after, len, kind, left, ..] = header.first_chunk::<8>()?;
+        let size = if next == AH { (usize::from(len) + 2) * 4 } else { (usize::from(len) + 1) * 8 };
+        if next == ROUTING && left != 0 {
+            let addresses = header.get(8..size)?;
+            return match kind {
+                0 | 2 => addresses.last_chunk::<16>().copied(),
+                4 => addresses.first_chunk::<16>().copied(),
+                _ => None,
+            };
+        }
+        // A fragment header has a reserved octet where the others have their length.
+        header = header.get(if next == FRAGMENT { 8 } else { size }..)?;
+        next = after;
+    }
+}
+
+const FRAGMENT: u8 = 44;
+const AH: u8 = 51;

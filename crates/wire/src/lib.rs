@@ -13,16 +13,22 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
+pub mod checksum;
 mod decode;
+mod fragment;
 mod key;
 mod layers;
 mod link;
 mod packet;
 mod reader;
+mod steer;
 
+pub use checksum::{Checksum, Checksums, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, innermost};
-pub use key::{Direction, FlowKey, addresses, mapped};
+pub use fragment::IpFragment;
+pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;
 pub use packet::{Batch, Chunk, Hints, Packet, Slot, Time};
 pub use reader::Reader;
+pub use steer::{STEER_MULTIPLIER, steer_hash};
