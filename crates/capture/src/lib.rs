@@ -1,1 +1,12 @@
 //! Packets in and out: pcap, pcapng, AF_PACKET.
+
+mod afpacket;
+mod file;
+mod interface;
+
+pub use afpacket::{CaptureStats, LinkChange, LinkEvent, LiveError, RingOptions, Rings, SockFilter};
+pub use file::{
+    Blocks, Comment, Compression, Files, Format, Input, InputInfo, InterfaceInfo, MAX_INTERFACES, Order,
+    Progress, ReadError, ReadOptions, Severity,
+};
+pub use interface::{Counters, Interface, interfaces};

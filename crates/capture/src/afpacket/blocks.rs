@@ -1,0 +1,302 @@
+//! The memory that a ring shares with the kernel, and the packets in its blocks.
+//!
+//! A block belongs to the kernel or to us, as its status word says; while it is ours the kernel does not touch it
+//! (Documentation/networking/packet_mmap.rst). So a block that is ours is plain memory, and everything in it is
+//! read and written with checked slices.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_wire::{Batch, Hints, LinkType, Slot, Time};
+
+use super::socket::Socket;
+
+/// Octets of a block. A block holds at least one packet, so this bounds the largest; and the kernel hands over a
+/// block per timeout however empty it is, so many small blocks ride out a longer stall on a quiet link than few
+/// large ones.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+
+/// Packets of a batch: with their octets they stay in the second-level cache.
+const BATCH: usize = 512;
+
+/// Octets of a Linux cooked header, version 2 (LINKTYPE_LINUX_SLL2).
+const SLL2_LEN: usize = 20;
+
+/// Octets of a VLAN tag (IEEE 802.1Q).
+const TAG_LEN: usize = 4;
+
+/// How the packets of a ring are to be given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// What the kernel puts first.
+    pub link: LinkType,
+    /// Longest packet to give.
+    pub snaplen: u32,
+    /// See [`weir_wire::Packet::interface`].
+    pub interface: u32,
+}
+
+/// The shared memory of one ring, and the place in it.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    base: NonNull<u8>,
+    count: usize,
+    /// The block that is read or read next.
+    block: usize,
+    /// Offset in it of the next packet's header.
+    next: usize,
+    /// Packets in it from there on; 0 when it is not ours, or is used up and not given back yet.
+    left: u32,
+    /// Whether it is ours.
+    held: bool,
+    slots: Vec<Slot>,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
+unsafe impl Send for Blocks {}
+
+impl Blocks {
+    /// Maps a ring of `count` blocks of [`BLOCK_BYTES`] that was made on `socket`.
+    pub fn map(socket: &Socket, count: usize) -> io::Result<Self> {
+        let bytes = count * BLOCK_BYTES;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice harms no memory of ours.
+        let base = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, socket.raw(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { base, count, block: 0, next: 0, left: 0, held: false, slots: Vec::with_capacity(BATCH) })
+    }
+
+    /// The status word of the current block.
+    fn status(&self) -> &AtomicU32 {
+        let at = self.block * BLOCK_BYTES
+            + offset_of!(libc::tpacket_block_desc, hdr)
+            + offset_of!(libc::tpacket_hdr_v1, block_status);
+        // SAFETY: `block` is less than `count`, so the word lies in the mapping, which lives as long as `self`; a
+        // block is page-aligned and the word is at a multiple of 4. It is only ever accessed through this
+        // reference while the block is the kernel's, and no slice of the block lives when it is used (slices
+        // borrow `self`, and every caller holds `&mut self`).
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast::<u32>()) }
+    }
+
+    /// The current block, which must be held.
+    fn bytes(&mut self) -> &mut [u8] {
+        debug_assert!(self.held);
+        // SAFETY: the block lies in the mapping; it is ours by its status word, read with Acquire, so the kernel
+        // neither writes nor moves it; `&mut self` makes this the only reference into it.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.base.as_ptr().add(self.block * BLOCK_BYTES), BLOCK_BYTES)
+        }
+    }
+
+    /// Gives a used-up block back to the kernel, and takes the next one if it is ours. Whether there is a packet.
+    pub fn ready(&mut self) -> bool {
+        if self.left > 0 {
+            return true;
+        }
+        if self.held {
+            self.held = false;
+            self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.block = (self.block + 1) % self.count;
+        }
+        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        self.held = true;
+        let header = offset_of!(libc::tpacket_block_desc, hdr);
+        let bytes = self.bytes();
+        let first = u32_at(bytes, header + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt));
+        let left = u32_at(bytes, header + offset_of!(libc::tpacket_hdr_v1, num_pkts));
+        self.next = first.unwrap_or(0) as usize;
+        self.left = left.unwrap_or(0);
+        self.left > 0
+    }
+
+    /// The time of the next packet, after [`Blocks::ready`] said that there is one.
+    pub fn next_time(&mut self) -> Time {
+        let next = self.next;
+        Header::at(self.bytes(), next).map(|h| h.time).unwrap_or_default()
+    }
+
+    /// The next packets, after [`Blocks::ready`] said that there are any.
+    pub fn batch(&mut self, shape: Shape) -> Batch<'_> {
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        let (mut next, mut left) = (self.next, self.left);
+        let bytes = self.bytes();
+        while left > 0 && slots.len() < BATCH {
+            let Some(header) = Header::at(bytes, next) else {
+                // Not the kernel's doing: the memory is not what it wrote. What is left of the block is lost, and
+                // shows as the difference between received and delivered.
+                left = 0;
+                break;
+            };
+            slots.push(restore(bytes, next, &header, shape));
+            next += header.step;
+            left -= 1;
+        }
+        (self.next, self.left) = (next, left);
+        self.slots = slots;
+        // SAFETY: as in `bytes()`, but shared: the borrow of `self` that the batch keeps lets nobody write.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().add(self.block * BLOCK_BYTES), BLOCK_BYTES)
+        };
+        Batch { bytes, slots: &self.slots }
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrows from it any more. The result does not matter.
+        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.count * BLOCK_BYTES) };
+    }
+}
+
+/// The parts of a `tpacket3_hdr` and of the `sockaddr_ll` after it that are needed.
+struct Header {
+    time: Time,
+    /// Octets to the next header.
+    step: usize,
+    /// Captured octets.
+    len: u32,
+    wire_len: u32,
+    status: u32,
+    /// Offset of the packet from the header.
+    mac: usize,
+    tci: u16,
+    tpid: u16,
+    /// Address of the link layer: `sockaddr_ll` from `sll_protocol` on.
+    ll: [u8; 18],
+}
+
+/// Offset of the `sockaddr_ll` from the header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
+const LL_AT: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+impl Header {
+    /// The header at an offset of a block.
+    fn at(block: &[u8], at: usize) -> Option<Self> {
+        use libc::{tpacket_hdr_variant1 as variant, tpacket3_hdr as header};
+        let raw = block.get(at..)?.first_chunk::<{ LL_AT + 20 }>()?;
+        let variant_at = offset_of!(header, hv1);
+        let seconds = u64::from(u32_at(raw, offset_of!(header, tp_sec))?);
+        let nanoseconds = u64::from(u32_at(raw, offset_of!(header, tp_nsec))?);
+        Some(Self {
+            time: Time(seconds * 1_000_000_000 + nanoseconds),
+            step: u32_at(raw, offset_of!(header, tp_next_offset))? as usize,
+            len: u32_at(raw, offset_of!(header, tp_snaplen))?,
+            wire_len: u32_at(raw, offset_of!(header, tp_len))?,
+            status: u32_at(raw, offset_of!(header, tp_status))?,
+            mac: usize::from(u16_at(raw, offset_of!(header, tp_mac))?),
+            tci: u32_at(raw, variant_at + offset_of!(variant, tp_vlan_tci))? as u16,
+            tpid: u16_at(raw, variant_at + offset_of!(variant, tp_vlan_tpid))?,
+            ll: *raw.get(LL_AT + 2..)?.first_chunk()?,
+        })
+    }
+
+    /// The VLAN tag that was taken out of the packet: TPID and TCI.
+    fn tag(&self) -> Option<(u16, u16)> {
+        // TPID_VALID is younger than VLAN_VALID; before it every tag was 802.1Q.
+        let tpid = if self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { self.tpid } else { 0x8100 };
+        (self.status & libc::TP_STATUS_VLAN_VALID != 0).then_some((tpid, self.tci))
+    }
+
+    /// PACKET_HOST and so on (packet(7)).
+    fn packet_type(&self) -> u8 {
+        self.ll[8]
+    }
+
+    fn hints(&self) -> Hints {
+        let direction =
+            if self.packet_type() == libc::PACKET_OUTGOING { Hints::OUTBOUND } else { Hints::INBOUND };
+        let mut hints = direction;
+        if self.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            hints = hints.with(Hints::CHECKSUM_PENDING);
+        }
+        if self.status & libc::TP_STATUS_CSUM_VALID != 0 {
+            hints = hints.with(Hints::CHECKSUM_VALID);
+        }
+        hints
+    }
+
+    /// The LINKTYPE_LINUX_SLL2 header of the packet, with `protocol` in network byte order.
+    fn sll2(&self, protocol: [u8; 2]) -> [u8; SLL2_LEN] {
+        let ll = &self.ll;
+        let mut out = [0; SLL2_LEN];
+        out[..2].copy_from_slice(&protocol);
+        let index = u32::from_ne_bytes([ll[2], ll[3], ll[4], ll[5]]);
+        out[4..8].copy_from_slice(&index.to_be_bytes());
+        let hardware = u16::from_ne_bytes([ll[6], ll[7]]);
+        out[8..10].copy_from_slice(&hardware.to_be_bytes());
+        out[10..12].copy_from_slice(&ll[8..10]);
+        out[12..20].copy_from_slice(&ll[10..18]);
+        out
+    }
+}
+
+/// Makes the octets of a packet whole, in place: the VLAN tag that the card or the kernel took out goes back, and
+/// a packet without a link-layer header gets the cooked one. There is always room: the kernel leaves 16 octets or
+/// more between the header and the packet, and the header has been read.
+fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
+    let start = at + header.mac;
+    let mut front = 0;
+    if shape.link == LinkType::LINUX_SLL2 {
+        front = cook(block, start, header).unwrap_or(0);
+    } else if shape.link == LinkType::ETHERNET
+        && let Some((tpid, tci)) = header.tag()
+    {
+        front = put_tag_back(block, start, tpid, tci).unwrap_or(0);
+    }
+    let offset = start - front;
+    let front = front as u32;
+    let room = block.len().saturating_sub(offset) as u32;
+    Slot {
+        time: header.time,
+        offset: offset as u32,
+        len: header.len.saturating_add(front).min(shape.snaplen).min(room),
+        wire_len: header.wire_len.saturating_add(front),
+        interface: shape.interface,
+        link: shape.link,
+        hints: header.hints(),
+    }
+}
+
+/// Moves the addresses of the frame at `start` to the front and writes the tag behind them. How far the frame
+/// grew to the front.
+fn put_tag_back(block: &mut [u8], start: usize, tpid: u16, tci: u16) -> Option<usize> {
+    let frame = block.get_mut(start.checked_sub(TAG_LEN)?..start + 12)?;
+    frame.copy_within(TAG_LEN.., 0);
+    let (tpid, tci) = (tpid.to_be_bytes(), tci.to_be_bytes());
+    frame.get_mut(12..)?.copy_from_slice(&[tpid[0], tpid[1], tci[0], tci[1]]);
+    Some(TAG_LEN)
+}
+
+/// Writes the cooked header in front of the packet at `start`, with the tag in between where there is one. How
+/// far the packet grew to the front.
+fn cook(block: &mut [u8], start: usize, header: &Header) -> Option<usize> {
+    let protocol = [header.ll[0], header.ll[1]];
+    let Some((tpid, tci)) = header.tag() else {
+        block.get_mut(start.checked_sub(SLL2_LEN)?..start)?.copy_from_slice(&header.sll2(protocol));
+        return Some(SLL2_LEN);
+    };
+    let front = SLL2_LEN + TAG_LEN;
+    let room = block.get_mut(start.checked_sub(front)?..start)?;
+    let (cooked, tag) = room.split_at_mut_checked(SLL2_LEN)?;
+    cooked.copy_from_slice(&header.sll2(tpid.to_be_bytes()));
+    let tci = tci.to_be_bytes();
+    tag.copy_from_slice(&[tci[0], tci[1], protocol[0], protocol[1]]);
+    Some(front)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_ne_bytes(*b))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|b| u16::from_ne_bytes(*b))
+}

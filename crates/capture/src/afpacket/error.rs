@@ -1,0 +1,150 @@
+//! What can go wrong with a live capture.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use crate::interface::interfaces;
+
+/// Why a live capture cannot begin or go on. The text says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The process may not open packet sockets. The text has the command that changes it.
+    #[error("{}", privilege_text(std::env::current_exe().ok().as_deref()))]
+    Privilege,
+    /// There is no interface of that name. The text names those that there are.
+    #[error("{}", unknown_text(.name, .have))]
+    UnknownInterface {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        have: Vec<String>,
+    },
+    /// No interface was named, or one twice.
+    #[error("{0}")]
+    Options(&'static str),
+    /// The kernel refused a step.
+    #[error("cannot {step} on interface {interface}: {source}")]
+    Setup {
+        /// What was being done.
+        step: &'static str,
+        /// The interface.
+        interface: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel has no memory for a ring.
+    #[error(
+        "cannot get {bytes} octets of ring memory for interface {interface}: {source}; ask for a smaller ring"
+    )]
+    Memory {
+        /// The size that was asked for, for one worker.
+        bytes: usize,
+        /// The interface.
+        interface: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Waiting for packets or reading counters failed.
+    #[error("reading packets failed: {0}")]
+    Read(#[from] io::Error),
+}
+
+impl LiveError {
+    /// A step that failed, told apart by what the kernel said.
+    pub(super) fn setup(step: &'static str, interface: &str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Privilege,
+            _ => Self::Setup { step, interface: interface.to_owned(), source },
+        }
+    }
+
+    /// An interface that is not there.
+    pub(super) fn unknown(name: &str) -> Self {
+        let have = interfaces().unwrap_or_default().into_iter().map(|i| i.name).collect();
+        Self::UnknownInterface { name: name.to_owned(), have }
+    }
+}
+
+/// CAP_NET_RAW is enough for all that this crate does, promiscuous mode included (the kernel checks no more for
+/// PACKET_ADD_MEMBERSHIP), so no more is asked for.
+fn privilege_text(program: Option<&Path>) -> String {
+    let program = program.map_or_else(|| "/path/to/weir".to_owned(), |p| quote(&p.display().to_string()));
+    format!(
+        "live capture needs the capability CAP_NET_RAW (to open a packet socket; promiscuous mode needs no other). \
+         Give it to the program once:\n\n    sudo setcap cap_net_raw=ep {program}\n\n\
+         or run it as root; in a container, add NET_RAW (docker run --cap-add NET_RAW)."
+    )
+}
+
+/// A path as a shell takes it.
+fn quote(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+fn unknown_text(name: &str, have: &[String]) -> String {
+    let mut text = format!("there is no interface {name:?}");
+    let near = have.iter().map(|n| (distance(name, n), n)).min();
+    if let Some((d, near)) = near
+        && d * 2 <= name.chars().count().max(2)
+    {
+        let _ = write!(text, "; did you mean {near:?}?");
+    }
+    let _ = write!(text, " Interfaces: {}, any", have.join(", "));
+    text
+}
+
+/// Edits that turn one name into the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut previous = i;
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, above) in b.iter().zip(row.iter().skip(1)) {
+            left = (previous + usize::from(x != *y)).min(left + 1).min(above + 1);
+            previous = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_privilege_error_holds_the_command() {
+        let text = privilege_text(Some(Path::new("/usr/bin/weir")));
+        assert!(text.contains("\n    sudo setcap cap_net_raw=ep /usr/bin/weir\n"), "{text}");
+        let text = privilege_text(Some(Path::new("/home/an user/it's weir")));
+        assert!(text.contains(r"sudo setcap cap_net_raw=ep '/home/an user/it'\''s weir'"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_interface_gets_a_suggestion() {
+        let have = ["lo", "eth0", "wlan0"].map(str::to_owned);
+        let text = unknown_text("eth1", &have);
+        assert_eq!(
+            text,
+            "there is no interface \"eth1\"; did you mean \"eth0\"? Interfaces: lo, eth0, wlan0, any"
+        );
+        let text = unknown_text("enp0s31f6", &have);
+        assert_eq!(text, "there is no interface \"enp0s31f6\" Interfaces: lo, eth0, wlan0, any");
+    }
+
+    #[test]
+    fn distances_are_levenshtein() {
+        for (a, b, d) in
+            [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("eth0", "eth0", 0), ("ab", "ba", 2)]
+        {
+            assert_eq!(distance(a, b), d, "{a} {b}");
+            assert_eq!(distance(b, a), d, "{b} {a}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The system calls of a packet socket (packet(7), socket(7), netdevice(7)), each as a safe function.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int, c_uint, c_ulong, c_void};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::SockFilter;
+
+/// `linux/if_packet.h`; the C library's headers have no fanout.
+const SOL_PACKET: c_int = libc::SOL_PACKET;
+
+/// A packet socket. It listens to nothing until [`Socket::bind`].
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+}
+
+/// What the kernel counted since the last time it was asked (`struct tpacket_stats_v3`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KernelCounts {
+    /// Packets that passed the socket filter, those that found no room included.
+    pub packets: u32,
+    /// Of these, the packets that found no room.
+    pub drops: u32,
+    /// Times that the ring was full.
+    pub freezes: u32,
+}
+
+impl Socket {
+    /// A socket with link-layer headers, or without (`cooked`). Needs CAP_NET_RAW.
+    pub fn new(cooked: bool) -> io::Result<Self> {
+        let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
+        // Protocol 0: nothing arrives between here and bind().
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: the descriptor is new and nobody else has it.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// The descriptor, for poll(2) and mmap(2).
+    pub fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Sets a socket option to the value of a plain C type.
+    fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let size = mem::size_of::<T>() as libc::socklen_t;
+        let at: *const T = value;
+        // SAFETY: `at` points to `size` readable octets for as long as the call lasts.
+        check(unsafe { libc::setsockopt(self.raw(), level, option, at.cast::<c_void>(), size) }).map(drop)
+    }
+
+    /// Reads a socket option into a plain C type for which every bit pattern, and all zeros, is a value.
+    fn get<T: Copy + Default>(&self, level: c_int, option: c_int) -> io::Result<T> {
+        let mut value = T::default();
+        let mut size = mem::size_of::<T>() as libc::socklen_t;
+        let at: *mut T = &mut value;
+        // SAFETY: `at` points to `size` writable octets, and the kernel writes no more than `size`; callers pass
+        // integers and arrays of them only.
+        check(unsafe { libc::getsockopt(self.raw(), level, option, at.cast::<c_void>(), &mut size) })?;
+        Ok(value)
+    }
+
+    /// Asks for a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` octets; a block that is not full is
+    /// handed over `timeout_ms` milliseconds after the last one.
+    pub fn make_ring(&self, block_bytes: u32, blocks: u32, timeout_ms: u32) -> io::Result<()> {
+        self.set(SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
+        // The size of a frame means nothing in version 3, but the kernel checks that the numbers agree.
+        let frame = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: block_bytes,
+            tp_block_nr: blocks,
+            tp_frame_size: frame,
+            tp_frame_nr: block_bytes / frame * blocks,
+            tp_retire_blk_tov: timeout_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        self.set(SOL_PACKET, libc::PACKET_RX_RING, &request)
+    }
+
+    /// Listens to all protocols of interface `index`, 0 for all interfaces. An interface that is down is good:
+    /// packets come when it is up.
+    pub fn bind(&self, index: u32) -> io::Result<()> {
+        // SAFETY: all zeros is a good sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as c_int;
+        let size = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        let at: *const libc::sockaddr_ll = &address;
+        // SAFETY: `at` points to `size` readable octets for as long as the call lasts.
+        check(unsafe { libc::bind(self.raw(), at.cast::<libc::sockaddr>(), size) }).map(drop)
+    }
+
+    /// Makes the interface take in every frame for as long as this socket is open. Needs no capability beyond that
+    /// of the socket.
+    pub fn promiscuous(&self, index: u32) -> io::Result<()> {
+        let request = libc::packet_mreq {
+            mr_ifindex: index as c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+    }
+
+    /// Attaches a classic BPF program; it replaces the one before without a moment in between.
+    pub fn filter(&self, program: &[SockFilter]) -> io::Result<()> {
+        self.set_program(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+    }
+
+    fn set_program(&self, level: c_int, option: c_int, program: &[SockFilter]) -> io::Result<()> {
+        let mut native: Vec<libc::sock_filter> =
+            program.iter().map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect();
+        let len = u16::try_from(native.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        // The kernel copies the program before it returns, so `native` lives long enough.
+        self.set(level, option, &libc::sock_fprog { len, filter: native.as_mut_ptr() })
+    }
+
+    /// Makes a fanout group that is steered by `program` (its result modulo the number of members), and gives its
+    /// identifier: one that no other group of this network namespace has. Where the kernel refuses the program,
+    /// the group is steered by the kernel's own symmetric flow hash.
+    pub fn found_group(&self, program: &[SockFilter]) -> io::Result<Group> {
+        for mode in [libc::PACKET_FANOUT_CBPF, libc::PACKET_FANOUT_HASH] {
+            let flags = mode | libc::PACKET_FANOUT_FLAG_UNIQUEID;
+            match self.set::<c_uint>(SOL_PACKET, libc::PACKET_FANOUT, &(flags << 16)) {
+                Err(e) if mode == libc::PACKET_FANOUT_CBPF && e.raw_os_error() == Some(libc::EINVAL) => {
+                    continue;
+                }
+                other => other?,
+            }
+            if mode == libc::PACKET_FANOUT_CBPF {
+                self.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, program)?;
+            }
+            let id = self.get::<c_uint>(SOL_PACKET, libc::PACKET_FANOUT)? & 0xffff;
+            return Ok(Group { id: id as u16, mode });
+        }
+        Err(io::Error::from_raw_os_error(libc::EINVAL))
+    }
+
+    /// Joins a group as its next member.
+    pub fn join(&self, group: Group) -> io::Result<()> {
+        self.set::<c_uint>(SOL_PACKET, libc::PACKET_FANOUT, &(group.mode << 16 | c_uint::from(group.id)))
+    }
+
+    /// Takes the kernel's counters: reading sets them to 0.
+    pub fn take_counts(&self) -> io::Result<KernelCounts> {
+        let [packets, drops, freezes] = self.get::<[u32; 3]>(SOL_PACKET, libc::PACKET_STATISTICS)?;
+        Ok(KernelCounts { packets, drops, freezes })
+    }
+
+    /// Takes the pending error of the socket, so that poll(2) sleeps again. ENETDOWN tells that the interface went
+    /// down.
+    pub fn take_error(&self) -> io::Result<Option<c_int>> {
+        Ok(Some(self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR)?).filter(|e| *e != 0))
+    }
+
+    /// The ARPHRD_ value of an interface, which says what its frames start with.
+    pub fn hardware_type(&self, name: &str) -> io::Result<Option<u16>> {
+        let Some(mut request) = request_for(name) else { return Ok(None) };
+        if !self.query(libc::SIOCGIFHWADDR, &mut request)? {
+            return Ok(None);
+        }
+        // SAFETY: the call succeeded, so the kernel has written this member of the union.
+        Ok(Some(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family }))
+    }
+
+    /// Whether interface `index` is up; `None` where it is no longer there. A new name does not matter.
+    pub fn is_up(&self, index: u32) -> io::Result<Option<bool>> {
+        // SAFETY: all zeros is a good ifreq.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        request.ifr_ifru.ifru_ifindex = index as c_int;
+        if !self.query(libc::SIOCGIFNAME, &mut request)? || !self.query(libc::SIOCGIFFLAGS, &mut request)? {
+            return Ok(None);
+        }
+        // SAFETY: the call succeeded, so the kernel has written this member of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        Ok(Some(c_int::from(flags) & libc::IFF_UP != 0))
+    }
+
+    /// An interface query; `false` where there is no such interface.
+    fn query(&self, what: c_ulong, request: &mut libc::ifreq) -> io::Result<bool> {
+        let at: *mut libc::ifreq = request;
+        // SAFETY: `at` points to an ifreq, which is what the queries of this module read and write.
+        match check(unsafe { libc::ioctl(self.raw(), what as _, at) }) {
+            Ok(_) => Ok(true),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// A fanout group of this network namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    id: u16,
+    mode: c_uint,
+}
+
+/// The index of an interface, `None` where there is none of that name.
+pub(super) fn index_of(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: `name` is a string that ends with a zero octet and lives as long as the call.
+    Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
+}
+
+/// A query about an interface by name; `None` where the name is longer than any.
+fn request_for(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: all zeros is a good ifreq.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    if name.len() > room {
+        return None;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as _;
+    }
+    Some(request)
+}
+
+/// Sleeps until one of the sockets has a block or an error, at most `timeout`. Whether any has.
+pub(super) fn wait(sockets: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
+    // Rounded up: a wait of less than a millisecond must not become a busy loop.
+    let ms = timeout.as_micros().div_ceil(1000).min(c_int::MAX as u128) as c_int;
+    // SAFETY: the pointer and the length are those of one slice.
+    match check(unsafe { libc::poll(sockets.as_mut_ptr(), sockets.len() as libc::nfds_t, ms) }) {
+        Ok(n) => Ok(n > 0),
+        // A signal: the caller looks at its flags and comes back.
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Returns when every processor has left the kernel code that it was in when this was called (an RCU grace period):
+/// a filter that was attached before is then in force everywhere.
+pub(super) fn grace_period() {
+    // SAFETY: no memory is passed.
+    let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if done != 0 {
+        // Refused with isolated processors (nohz_full). Packet processing runs with preemption off and is over in
+        // far less.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
