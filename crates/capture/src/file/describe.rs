@@ -1,0 +1,123 @@
+//! What an input turned out to be.
+
+use weir_wire::LinkType;
+
+use super::error::ReadError;
+use super::octets::Compression;
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// Classic pcap.
+    Pcap {
+        /// Byte order of its headers.
+        big_endian: bool,
+        /// Times have nanoseconds, not microseconds.
+        nanoseconds: bool,
+        /// Kuznetsov's variant, with record headers of 24 octets.
+        modified: bool,
+    },
+    /// pcapng.
+    Pcapng,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Format::Pcap { modified: true, .. } => "pcap (modified)",
+            Format::Pcap { nanoseconds: true, .. } => "pcap (nanoseconds)",
+            Format::Pcap { .. } => "pcap",
+            Format::Pcapng => "pcapng",
+        })
+    }
+}
+
+/// Blocks of a pcapng file, by type.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Blocks {
+    /// Section headers.
+    pub sections: u64,
+    /// Interface descriptions.
+    pub interfaces: u64,
+    /// Enhanced packets.
+    pub enhanced: u64,
+    /// Simple packets (no time, first interface).
+    pub simple: u64,
+    /// Packets in the obsolete Packet Block.
+    pub obsolete: u64,
+    /// Name resolution.
+    pub names: u64,
+    /// Interface statistics.
+    pub statistics: u64,
+    /// Custom blocks, to be copied.
+    pub custom: u64,
+    /// Custom blocks, not to be copied.
+    pub custom_private: u64,
+    /// All other types: skipped.
+    pub other: u64,
+}
+
+/// One input of a run: what is known of it so far.
+#[derive(Clone, Debug, Default)]
+pub struct InputInfo {
+    /// Its path, or `-`.
+    pub name: String,
+    /// `None` until its first octets have been read, and when they are no capture.
+    pub format: Option<Format>,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// Its link types, in the order in which they were met.
+    pub links: Vec<LinkType>,
+    /// Packets read.
+    pub packets: u64,
+    /// Octets of those packets in the file.
+    pub captured_bytes: u64,
+    /// Blocks read (pcapng only).
+    pub blocks: Blocks,
+    /// What section headers say of the machine that captured: hardware, system, program.
+    pub machine: Vec<String>,
+    /// Comments on sections and interfaces.
+    pub comments: Vec<String>,
+    /// Comments on packets: they are handed out with the packets, and only counted here.
+    pub packet_comments: u64,
+    /// Texts that were not kept, because there were too many or they were too long.
+    pub texts_dropped: u64,
+    /// How often reading went on after a corrupt record (see `ReadOptions::recover`).
+    pub resumed: u64,
+    /// Octets passed over in doing so.
+    pub skipped_bytes: u64,
+    /// What was wrong with it.
+    pub problem: Option<ReadError>,
+}
+
+/// An interface that packets came in by, as a file describes it. A classic pcap file is one interface.
+#[derive(Clone, Debug, Default)]
+pub struct InterfaceInfo {
+    /// Index of the input, in the order of `Files::inputs`.
+    pub input: usize,
+    /// Its name, such as `eth0`.
+    pub name: Option<String>,
+    /// Its description.
+    pub description: Option<String>,
+    /// What its packets start with.
+    pub link: LinkType,
+    /// Octets kept of a packet; 0 means all.
+    pub snaplen: u32,
+    /// Ticks per second of its times; 0 when that is more than 64 bits hold.
+    pub ticks_per_second: u64,
+    /// Packets that it saw, by its last statistics block.
+    pub received: Option<u64>,
+    /// Packets lost there, by its last statistics block.
+    pub dropped: Option<u64>,
+}
+
+/// How far reading has come.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Progress {
+    /// Octets taken from the inputs, packed as they are there.
+    pub bytes: u64,
+    /// Octets that the inputs hold in all; `None` when one of them is not a regular file.
+    pub total: Option<u64>,
+    /// Packets handed out.
+    pub packets: u64,
+}

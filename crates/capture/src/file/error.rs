@@ -1,0 +1,139 @@
+//! What can be wrong with a capture file, and how bad it is.
+
+use std::io;
+use std::sync::Arc;
+
+/// How bad a [`ReadError`] is: what the program's exit code is made of.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Severity {
+    /// Part of the input was read: results are partial (exit code 3).
+    Partial,
+    /// Nothing could be read: it is not there, may not be read, or is no capture (exit code 2).
+    Unreadable,
+}
+
+/// Why reading an input ended before its end. Each text says what was found, where (input and octet
+/// offset in the capture, after decompression), and what would have been accepted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// No input was given, or directories only that hold no capture.
+    #[error("{input}: no capture file here; expected a file that starts as pcap, pcapng, gzip or zstd")]
+    NoCapture {
+        /// The directory, or `input` when nothing was given.
+        input: String,
+    },
+    /// The operating system refused to open or list it.
+    #[error("{input}: cannot open: {source}")]
+    Open {
+        /// The path.
+        input: String,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// It holds no octets at all, not even a file header.
+    #[error("{input}: empty (0 bytes{}); expected a pcap or pcapng file header", if *.unpacked { " after decompression" } else { "" })]
+    Empty {
+        /// The input.
+        input: String,
+        /// It was compressed, and held nothing.
+        unpacked: bool,
+    },
+    /// It starts as no format that is known here.
+    #[error("{input}: not a capture: starts with {}; expected pcap (a1b2c3d4, a1b23c4d or a1b2cd34, either byte order), pcapng (0a0d0d0a), gzip (1f8b) or zstd (28b52ffd)", Hex(.found))]
+    NotACapture {
+        /// The input.
+        input: String,
+        /// Its first octets, at most eight.
+        found: Vec<u8>,
+    },
+    /// The format is known, its version is not.
+    #[error("{input}: {format} version {major}.{minor} at byte 4 is not supported; expected {expected}")]
+    Version {
+        /// The input.
+        input: String,
+        /// `pcap` or `pcapng`.
+        format: &'static str,
+        /// Major version found.
+        major: u16,
+        /// Minor version found.
+        minor: u16,
+        /// Versions that are read.
+        expected: &'static str,
+    },
+    /// It ends inside of a header, a record or a compressed member.
+    #[error("{input}: truncated at byte {offset}, after {packets} packets: {what}")]
+    Truncated {
+        /// The input.
+        input: String,
+        /// Where the incomplete record starts.
+        offset: u64,
+        /// Packets before it, all delivered.
+        packets: u64,
+        /// What was being read, how much there was and how much there should have been.
+        what: String,
+    },
+    /// A value contradicts the format.
+    #[error("{input}: corrupt at byte {offset}, after {packets} packets: {what}")]
+    Corrupt {
+        /// The input.
+        input: String,
+        /// Where the bad record starts.
+        offset: u64,
+        /// Packets before it, all delivered.
+        packets: u64,
+        /// The value found, and what would be accepted.
+        what: String,
+    },
+    /// The operating system failed to read on.
+    #[error("{input}: cannot read on at byte {offset}, after {packets} packets: {source}")]
+    Io {
+        /// The input.
+        input: String,
+        /// Octets read before.
+        offset: u64,
+        /// Packets before it, all delivered.
+        packets: u64,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+}
+
+impl ReadError {
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        match self {
+            ReadError::NoCapture { .. }
+            | ReadError::Open { .. }
+            | ReadError::Empty { .. }
+            | ReadError::NotACapture { .. }
+            | ReadError::Version { .. } => Severity::Unreadable,
+            // A directory opens well and fails at the first read: nothing was read of it.
+            ReadError::Io { offset: 0, .. } => Severity::Unreadable,
+            ReadError::Truncated { .. } | ReadError::Corrupt { .. } | ReadError::Io { .. } => {
+                Severity::Partial
+            }
+        }
+    }
+
+    /// The input that it is about.
+    pub fn input(&self) -> &str {
+        match self {
+            ReadError::NoCapture { input }
+            | ReadError::Open { input, .. }
+            | ReadError::Empty { input, .. }
+            | ReadError::NotACapture { input, .. }
+            | ReadError::Version { input, .. }
+            | ReadError::Truncated { input, .. }
+            | ReadError::Corrupt { input, .. }
+            | ReadError::Io { input, .. } => input,
+        }
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl std::fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}

@@ -1,0 +1,108 @@
+//! What there is to read: paths, directories, standard input.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::ReadError;
+use super::octets::Octets;
+
+/// Something to read packets from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Input {
+    /// A file, or a directory whose capture files are read in name order (those that start as one; not those
+    /// in directories below it).
+    Path(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+/// One file to read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) input: Input,
+    /// Its size where it is a regular file.
+    pub(crate) size: Option<u64>,
+}
+
+impl Source {
+    /// Opens it. A source that is not a regular file can be opened once only.
+    pub(crate) fn file(&mut self) -> Result<File, ReadError> {
+        let file = match &self.input {
+            Input::Path(path) => File::open(path),
+            Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        };
+        file.map_err(|source| ReadError::Open { input: self.name.clone(), source: Arc::new(source) })
+    }
+}
+
+/// The files of `inputs`, in order.
+pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Source>, ReadError> {
+    let mut sources = Vec::new();
+    for input in inputs {
+        match input {
+            Input::Path(path) if path.is_dir() => list(path, &mut sources)?,
+            Input::Path(path) => sources.push(source(path)),
+            Input::Stdin => {
+                let (name, input, size) = ("-".to_owned(), Input::Stdin, None);
+                sources.push(Source { name, input, size });
+            }
+        }
+    }
+    if sources.is_empty() {
+        let input = match inputs {
+            [Input::Path(path), ..] => path.display().to_string(),
+            _ => "input".to_owned(),
+        };
+        return Err(ReadError::NoCapture { input });
+    }
+    Ok(sources)
+}
+
+fn source(path: &Path) -> Source {
+    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|data| data.len());
+    Source { name: path.display().to_string(), input: Input::Path(path.to_owned()), size }
+}
+
+/// The capture files of a directory, in name order. A file is one when it starts as one, or when its name
+/// says so: then it is read, and what is wrong with it is told.
+fn list(directory: &Path, sources: &mut Vec<Source>) -> Result<(), ReadError> {
+    let name = || directory.display().to_string();
+    let refused = |source| ReadError::Open { input: name(), source: Arc::new(source) };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(refused)? {
+        let path = entry.map_err(refused)?.path();
+        // A pipe in a directory would block until somebody writes to it.
+        if path.is_file() && is_capture(&path) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    sources.extend(paths.iter().map(|path| source(path)));
+    Ok(())
+}
+
+fn is_capture(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return starts_as_capture(path) };
+    // A name that starts with a dot is hidden on purpose, or a file that is still being written.
+    !name.starts_with('.') && (named_capture(name) || starts_as_capture(path))
+}
+
+fn named_capture(name: &str) -> bool {
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
+    [".pcap", ".pcapng", ".cap", ".ntar"].iter().any(|end| name.ends_with(end))
+}
+
+fn starts_as_capture(path: &Path) -> bool {
+    let head = File::open(path).and_then(Octets::new).and_then(|(mut octets, _)| {
+        let mut head = Vec::new();
+        while head.len() < 4 && octets.read(&mut head, 4)? > 0 {}
+        Ok(head)
+    });
+    head.is_ok_and(|head| {
+        super::pcap::Magic::of(&head).is_some() || head.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])
+    })
+}

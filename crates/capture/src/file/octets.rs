@@ -1,0 +1,191 @@
+//! The octets of an input: plain, or unpacked on the way.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::GzDecoder;
+
+/// How an input is compressed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip (RFC 1952), one member or several.
+    Gzip,
+    /// Zstandard (RFC 8878), one frame or several.
+    Zstd,
+}
+
+/// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, what `zstd -d` takes.
+const ZSTD_WINDOW_LOG: u32 = 27;
+const PACKED_BUFFER: usize = 64 << 10;
+
+/// A stream of octets that is unpacked when its first octets say so. Memory does not depend on the ratio:
+/// it never holds more than the caller asks for, besides the decoder's window.
+pub(crate) struct Octets {
+    stream: Stream,
+    taken: Arc<AtomicU64>,
+    /// First octets, read to tell the format and not yet handed out.
+    head: Vec<u8>,
+}
+
+enum Stream {
+    Plain(Counted),
+    Gzip(Gunzip),
+    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Replay>>>),
+}
+
+impl Octets {
+    /// Reads enough of `file` to know how it is compressed.
+    pub(crate) fn new(file: File) -> io::Result<(Octets, Compression)> {
+        let taken = Arc::new(AtomicU64::new(0));
+        let mut file = Counted { file, taken: Arc::clone(&taken) };
+        let mut head = Vec::with_capacity(4);
+        while head.len() < 4 {
+            let missing = 4 - head.len();
+            if file.read_spare(&mut head, missing)? == 0 {
+                break;
+            }
+        }
+        let (stream, head, compression) = match head.as_slice() {
+            [0x1f, 0x8b, ..] => {
+                let packed = BufReader::with_capacity(PACKED_BUFFER, Replay { head, at: 0, file });
+                (Stream::Gzip(Gunzip::new(packed)), Vec::new(), Compression::Gzip)
+            }
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+                let packed = BufReader::with_capacity(PACKED_BUFFER, Replay { head, at: 0, file });
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                (Stream::Zstd(Box::new(decoder)), Vec::new(), Compression::Zstd)
+            }
+            _ => (Stream::Plain(file), head, Compression::None),
+        };
+        Ok((Octets { stream, taken, head }, compression))
+    }
+
+    /// Octets taken from the file so far, packed as they are there.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Appends up to `most` octets to `out`, as many as one read gives; 0 at the end.
+    pub(crate) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        if !self.head.is_empty() {
+            let count = self.head.len();
+            out.append(&mut self.head);
+            return Ok(count);
+        }
+        match &mut self.stream {
+            Stream::Plain(file) => file.read_spare(out, most),
+            Stream::Gzip(gunzip) => append(gunzip, out, most),
+            Stream::Zstd(decoder) => append(decoder, out, most),
+        }
+    }
+}
+
+fn append(from: &mut impl Read, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    let start = out.len();
+    out.resize(start + most, 0);
+    let result = loop {
+        match from.read(out.get_mut(start..).unwrap_or_default()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => break other,
+        }
+    };
+    out.truncate(start + *result.as_ref().unwrap_or(&0));
+    result
+}
+
+/// A file, and the count of octets taken from it.
+struct Counted {
+    file: File,
+    taken: Arc<AtomicU64>,
+}
+
+impl Counted {
+    #[allow(unsafe_code)]
+    /// One read(2) to the end of `out`, of at most `most` octets.
+    fn read_spare(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        out.reserve(most);
+        let spare = out.spare_capacity_mut();
+        let most = most.min(spare.len());
+        loop {
+            // SAFETY: `spare` is writable memory of at least `most` octets that belongs to `out`, and read(2)
+            // writes at most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
+            let count = unsafe { libc::read(self.file.as_raw_fd(), spare.as_mut_ptr().cast(), most) };
+            if let Ok(count) = usize::try_from(count) {
+                // SAFETY: read(2) has written the first `count` octets after the old length.
+                unsafe { out.set_len(out.len() + count) };
+                self.taken.fetch_add(count as u64, Ordering::Relaxed);
+                return Ok(count);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// The first octets again, then the file.
+struct Replay {
+    head: Vec<u8>,
+    at: usize,
+    file: Counted,
+}
+
+impl Read for Replay {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let head = self.head.get(self.at..).unwrap_or_default();
+        if !head.is_empty() {
+            let count = head.len().min(out.len());
+            out[..count].copy_from_slice(&head[..count]);
+            self.at += count;
+            return Ok(count);
+        }
+        let count = self.file.file.read(out)?;
+        self.file.taken.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// gzip members one after another. What follows the last one and is no member is ignored, as gzip(1) does.
+struct Gunzip {
+    state: Member,
+}
+
+enum Member {
+    Inside(Box<GzDecoder<BufReader<Replay>>>),
+    Done,
+}
+
+impl Gunzip {
+    fn new(packed: BufReader<Replay>) -> Gunzip {
+        Gunzip { state: Member::Inside(Box::new(GzDecoder::new(packed))) }
+    }
+}
+
+impl Read for Gunzip {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let Member::Inside(member) = &mut self.state else { return Ok(0) };
+            let count = member.read(out)?;
+            if count > 0 || out.is_empty() {
+                return Ok(count);
+            }
+            let Member::Inside(member) = std::mem::replace(&mut self.state, Member::Done) else {
+                return Ok(0);
+            };
+            let mut packed = member.into_inner();
+            // A buffer that ends between the two octets of the magic number holds one of them: take it as a
+            // member, and let the decoder judge.
+            if packed.fill_buf()?.first() == Some(&0x1f) {
+                self.state = Member::Inside(Box::new(GzDecoder::new(packed)));
+            }
+        }
+    }
+}

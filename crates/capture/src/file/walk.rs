@@ -1,0 +1,46 @@
+//! What the two formats have in common: walking over records that lie in a buffer.
+
+use weir_wire::LinkType;
+
+/// What the caller wants of an input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Octets kept of a packet.
+    pub(crate) snaplen: u32,
+    /// Packets that still may be pushed.
+    pub(crate) packets: usize,
+}
+
+/// How far a walk came, and what stopped it.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Where the record starts that was not taken.
+    pub(crate) at: usize,
+    pub(crate) stop: Stop,
+}
+
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The record at `at` needs this many octets in all.
+    More(usize),
+    /// The record at `at` is this long, and nothing of it is wanted.
+    Skip(u64),
+    /// As many packets as were asked for.
+    Enough,
+    /// The record at `at` contradicts the format: what was found, and what would be accepted.
+    Bad(String),
+    /// The section header at `at` is of an unknown version (major, minor).
+    Version(u16, u16),
+}
+
+/// The longest packet that libpcap takes for sane (its max_snaplen_for_dlt()): 256 KiB, and more on the link
+/// types whose packets are messages of another kind.
+pub(crate) fn max_captured(link: LinkType) -> u32 {
+    match link.0 {
+        // D-Bus and USBPcap.
+        231 | 249 => 128 << 20,
+        // EBHSCR.
+        279 => 8 << 20,
+        _ => 256 << 10,
+    }
+}
