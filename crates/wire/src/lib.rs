@@ -13,9 +13,11 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
+pub mod build;
 pub mod checksum;
 mod decode;
 mod fragment;
+pub mod header;
 mod key;
 mod layers;
 mod link;
