@@ -1,0 +1,95 @@
+//! `weir config explain`: what is in effect, where it comes from, and what it becomes.
+
+use super::fault::printable;
+use super::functions::written;
+use super::{Config, LOGS, Outcome, counted, load_file};
+use std::fmt::Write;
+use std::path::Path;
+use weir_api::{Level, SubscriptionSpec};
+
+/// `weir config explain FILE`.
+pub fn explain(path: &Path) -> Outcome {
+    let name = printable(&path.to_string_lossy());
+    match load_file(path) {
+        Ok(config) => Outcome { stdout: explained(&name, &config), ..Outcome::default() },
+        Err(stderr) => Outcome::failed(stderr),
+    }
+}
+
+fn explained(path: &str, config: &Config) -> String {
+    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let folder = config.output.dir.value.as_ref();
+    let settings = [
+        ("interval", interval(config.interval.value.as_secs()), config.interval.line),
+        ("memory", memory(config.memory.value), config.memory.line),
+        (
+            "workers",
+            config.workers.value.map_or("one for each core".to_owned(), |n| n.to_string()),
+            config.workers.line,
+        ),
+        ("interfaces", list(&config.interfaces.value), config.interfaces.line),
+        ("expression", every(&config.expression.value).to_owned(), config.expression.line),
+        (
+            "output.dir",
+            folder.map_or("none".to_owned(), |dir| dir.display().to_string()),
+            config.output.dir.line,
+        ),
+        (
+            "output.log",
+            if config.output.log.value.len() == LOGS.len() {
+                "all".to_owned()
+            } else {
+                list(&config.output.log.value)
+            },
+            config.output.log.line,
+        ),
+    ];
+    let mut out = String::new();
+    let wide = settings.iter().map(|(_, value, _)| value.chars().count().min(40)).max().unwrap_or(0);
+    for (key, value, line) in settings {
+        let origin = line.map_or("default".to_owned(), |line| format!("{path}:{line}"));
+        let _ = writeln!(out, "{key:<11} {:<wide$}  {origin}", printable(&value));
+    }
+    let plan = config.plan();
+    let charts = counted(config.charts.len(), "chart");
+    let _ = writeln!(out, "\n{}, {charts}", counted(plan.len(), "subscription"));
+    let rows: Vec<[String; 3]> = plan.iter().map(row).collect();
+    let widths =
+        [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count().min(44)).max().unwrap_or(0));
+    for [name, scope, functions] in rows {
+        let _ = writeln!(out, "  {name:<0$}  {scope:<1$}  {functions}", widths[0], widths[1]);
+    }
+    out
+}
+
+/// A subscription as name, scope and functions.
+fn row(spec: &SubscriptionSpec) -> [String; 3] {
+    let name = match &spec.chart {
+        Some(chart) => format!("{chart} / {}", spec.name),
+        None => spec.name.clone(),
+    };
+    let functions: Vec<String> = spec.functions.iter().map(written).collect();
+    let scope = if spec.remainder { "what no other line matches" } else { every(&spec.expression) };
+    let level = if spec.level == Level::Flow { ", by flow" } else { "" };
+    [printable(&name), printable(&format!("{scope}{level}")), printable(&functions.join(", "))]
+}
+
+fn every(expression: &str) -> &str {
+    if expression.trim().is_empty() { "every packet" } else { expression }
+}
+
+/// Seconds in the largest unit that takes them whole.
+fn interval(seconds: u64) -> String {
+    match seconds {
+        s if s.is_multiple_of(3600) => format!("{}h", s / 3600),
+        s if s.is_multiple_of(60) => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
+/// Octets in the largest unit that takes them whole.
+fn memory(octets: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let fits = units.iter().find(|(shift, _)| octets.is_multiple_of(1 << shift));
+    fits.map_or(octets.to_string(), |(shift, unit)| format!("{}{unit}", octets >> shift))
+}

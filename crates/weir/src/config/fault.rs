@@ -1,0 +1,211 @@
+//! What is wrong with a configuration, shown where it is written.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Something in the text that cannot be taken, by its place in octets.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// The offending octets of the text.
+    pub span: Range<usize>,
+    /// What was found.
+    pub message: String,
+    /// What would be accepted there; empty when the message says it.
+    pub accepted: String,
+    /// What was probably meant.
+    pub meant: Option<String>,
+}
+
+impl Fault {
+    /// A fault that its message alone explains.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { span, message: message.into(), accepted: String::new(), meant: None }
+    }
+
+    /// The same with what would be accepted.
+    #[must_use]
+    pub fn accepts(mut self, accepted: impl Into<String>) -> Self {
+        self.accepted = accepted.into();
+        self
+    }
+
+    /// The same with what was probably meant.
+    #[must_use]
+    pub fn meant(mut self, meant: Option<impl Into<String>>) -> Self {
+        self.meant = meant.map(Into::into);
+        self
+    }
+}
+
+/// Every fault of one file, in the order of the text. Shown as blocks of `file:line:column`, the line, a caret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigErrors {
+    path: String,
+    blocks: Vec<Block>,
+}
+
+/// A fault with its line cut out of the text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Block {
+    line: usize,
+    column: usize,
+    shown: String,
+    caret: String,
+    message: String,
+    accepted: String,
+    meant: Option<String>,
+}
+
+/// Characters of a long line that are shown around the caret.
+const SHOWN: usize = 100;
+
+impl ConfigErrors {
+    /// Places the faults in the text that they are about.
+    pub fn new(path: &str, text: &str, mut faults: Vec<Fault>) -> Self {
+        faults.sort_by_key(|fault| fault.span.start);
+        faults.dedup();
+        let blocks = faults.into_iter().map(|fault| Block::new(text, fault)).collect();
+        Self { path: path.to_owned(), blocks }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for block in &self.blocks {
+            let margin = block.line.to_string().len().max(4);
+            writeln!(f, "{}:{}:{}: {}", self.path, block.line, block.column, block.message)?;
+            writeln!(f, "{:>margin$} | {}", block.line, block.shown)?;
+            write!(f, "{:margin$} | {}", "", block.caret)?;
+            match &block.meant {
+                Some(meant) => writeln!(f, " did you mean {meant}?")?,
+                None => writeln!(f)?,
+            }
+            if !block.accepted.is_empty() {
+                writeln!(f, "{:margin$} = accepted: {}", "", block.accepted)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Block {
+    fn new(text: &str, fault: Fault) -> Self {
+        let at = floor(text, fault.span.start);
+        let line = text[..at].matches('\n').count() + 1;
+        let from = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let to = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
+        let (before, rest) = (&text[from..at], text[at..to].trim_end_matches('\r'));
+        let marked = floor(rest, fault.span.end.saturating_sub(at));
+        let column = before.chars().count() + 1;
+        let width = rest[..marked].chars().count().max(1);
+        // A line can be a whole file without newlines: what stands far before or after the caret says nothing.
+        let skipped = column.saturating_sub(SHOWN * 3 / 4);
+        let cut = if skipped > 0 { "…" } else { "" };
+        let visible: String = before.chars().chain(rest.chars()).skip(skipped).take(SHOWN).collect();
+        let indent: String =
+            before.chars().skip(skipped).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        Self {
+            line,
+            column,
+            shown: format!("{cut}{}", printable(&visible)),
+            caret: format!(
+                "{}{indent}{}",
+                if skipped > 0 { " " } else { "" },
+                "^".repeat(width.min(SHOWN - indent.chars().count().min(SHOWN - 1)))
+            ),
+            message: printable(&fault.message),
+            accepted: printable(&fault.accepted),
+            meant: fault.meant.map(|meant| printable(&meant)),
+        }
+    }
+}
+
+/// The last character boundary at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// Text of a file as a terminal may safely get it: no escape sequence gets through.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The name that was probably meant, if one is near enough.
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong = wrong.to_lowercase();
+    let allowed = (wrong.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .map(|name| (distance(&wrong, name), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, edits) in [
+            ("interval", "interval", 0),
+            ("intervall", "interval", 1),
+            ("itnerval", "interval", 1),
+            ("", "abc", 3),
+        ] {
+            assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+        assert_eq!(nearest("Memroy", ["interval", "memory"]), Some("memory"));
+        assert_eq!(nearest("hashsize", ["interval", "memory"]), None);
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_fault() {
+        let text = "a = 1\n\tbé = [9, 10]\n";
+        let at = text.find("10").unwrap();
+        let shown = ConfigErrors::new("x.toml", text, vec![Fault::new(at..at + 2, "too much")]).to_string();
+        assert_eq!(shown, "x.toml:2:11: too much\n   2 | \tbé = [9, 10]\n     | \t         ^^\n");
+    }
+
+    #[test]
+    fn any_span_of_any_text_can_be_shown() {
+        let text = format!("{}é\u{1b}[31m{}\r\nx", "a".repeat(300), "b".repeat(300));
+        for from in 0..text.len() + 3 {
+            for to in [from, from + 1, from + 200, text.len() + 9] {
+                let shown = ConfigErrors::new("x", &text, vec![Fault::new(from..to, "m")]).to_string();
+                assert!(shown.lines().all(|line| line.chars().count() < 120), "{shown}");
+                assert!(!shown.contains('\u{1b}'));
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Functions as a subscription lists them: `"packets"`, or `{ top = "source", show = 10 }`.
+//!
+//! What there is and what it takes is read from the engine's registry. The value of the key that names a function
+//! is its first argument, or its first arguments when it is a list; every other key is an argument by name.
+
+use super::fault::{Fault, nearest};
+use super::read::{Key, Node, Reader, in_order, quoted, toml_string};
+use super::{EXPRESSION, expression};
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_engine::{Argument, FUNCTIONS, FunctionSpec};
+
+pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 4] = [
+    Key {
+        name: "name",
+        takes: "a name, such as \"web talkers\"",
+        read: |r, node, subscription| subscription.name = r.name(node).unwrap_or_default(),
+    },
+    Key {
+        name: "expression",
+        takes: EXPRESSION,
+        read: |r, node, subscription| {
+            subscription.expression = expression::read(r, node).unwrap_or_default();
+        },
+    },
+    Key {
+        name: "level",
+        takes: "\"packet\" or \"flow\"",
+        read: |r, node, subscription| {
+            if let Some(word) = r.word(node, &["packet", "flow"]) {
+                subscription.level = if word == "flow" { Level::Flow } else { Level::Packet };
+            }
+        },
+    },
+    Key {
+        name: "functions",
+        takes: "a list of functions, such as [\"packets\", { top = \"source\", show = 10 }]",
+        read: |r, node, subscription| {
+            let elements = r.array(node);
+            if elements.is_empty() && node.get_ref().is_array() {
+                r.refuse(node.span(), "a subscription without a function answers nothing");
+            }
+            subscription.functions.extend(elements.iter().filter_map(|element| call(r, element)));
+        },
+    },
+];
+
+/// Refuses functions that make no sense at the subscription's level.
+pub fn check_levels(r: &mut Reader<'_>, table: &DeTable<'_>, level: Level) {
+    let Some(elements) = table.get("functions").and_then(|node| node.get_ref().as_array()) else { return };
+    for element in elements {
+        let Some(spec) = named(element).and_then(|name| find(&name)) else { continue };
+        if !spec.levels.contains(&level) {
+            let message = format!("{} does not work on {}", spec.name, level_name(level));
+            let accepted: Vec<&str> = spec.levels.iter().map(|&level| level_name(level)).collect();
+            r.faults.push(Fault::new(element.span(), message).accepts(accepted.join(", ")));
+        }
+    }
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Packet => "level = \"packet\"",
+        Level::Flow => "level = \"flow\"",
+    }
+}
+
+fn find(name: &str) -> Option<&'static FunctionSpec> {
+    FUNCTIONS.iter().find(|spec| spec.name == name).copied()
+}
+
+/// The name of the function that an element is a call of.
+fn named(element: &Node<'_>) -> Option<String> {
+    match element.get_ref() {
+        DeValue::String(name) => Some(name.to_string()),
+        DeValue::Table(table) => {
+            table.keys().map(|key| key.get_ref().to_string()).find(|key| find(key).is_some())
+        }
+        _ => None,
+    }
+}
+
+/// An argument with the place it is written.
+struct Given {
+    name: &'static str,
+    help: &'static str,
+    value: String,
+    at: Range<usize>,
+}
+
+/// One function with its arguments, as the engine would build it.
+fn call(r: &mut Reader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
+    let faults = r.faults.len();
+    let (spec, given) = match element.get_ref() {
+        DeValue::String(name) => (find_or_fault(r, name, element.span())?, Vec::new()),
+        DeValue::Table(table) => from_table(r, table, element.span())?,
+        other => {
+            r.refuse(element.span(), format!("a function cannot be {}", article(other.type_str())));
+            return None;
+        }
+    };
+    if r.faults.len() > faults {
+        return None;
+    }
+    let call = given
+        .iter()
+        .fold(FunctionCall::new(spec.name), |call, argument| call.with(argument.name, &argument.value));
+    match spec.call(&call, 0) {
+        Ok(_) => Some(call),
+        Err(message) => {
+            r.faults.push(refused(spec, &given, message, element.span()));
+            None
+        }
+    }
+}
+
+/// The fault for what the engine refused, at the argument that it names.
+fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<usize>) -> Fault {
+    // The engine names arguments `name = value`; it does not know where they are written.
+    match given.iter().find(|argument| message.contains(&format!("{} = ", argument.name))) {
+        Some(argument) => {
+            let words =
+                argument.help.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() > 2);
+            let meant = nearest(&argument.value, words).map(|word| format!("{word:?}"));
+            let message = format!("{} of {} cannot be {:?}", argument.name, spec.name, argument.value);
+            Fault::new(argument.at.clone(), message).accepts(argument.help).meant(meant)
+        }
+        None => Fault::new(whole, message.replace('`', "")).accepts(example(spec)),
+    }
+}
+
+fn from_table(
+    r: &mut Reader<'_>,
+    table: &DeTable<'_>,
+    whole: Range<usize>,
+) -> Option<(&'static FunctionSpec, Vec<Given>)> {
+    let entries = in_order(table);
+    let functions: Vec<_> = entries.iter().filter(|(key, _)| find(key.get_ref()).is_some()).collect();
+    let (&(key, value), spec) = match functions.as_slice() {
+        [entry] => (*entry, find(entry.0.get_ref())?),
+        [] => {
+            match entries.first() {
+                Some((key, _)) => {
+                    find_or_fault(r, key.get_ref(), key.span());
+                }
+                None => r.refuse(whole, "an empty table names no function"),
+            }
+            return None;
+        }
+        [_, (second, _), ..] => {
+            let message = format!("{} is a second function in one table", second.get_ref());
+            r.faults.push(Fault::new(second.span(), message).accepts("one table for each function"));
+            return None;
+        }
+    };
+    let mut given = positional(r, spec, value);
+    for (name, value) in entries.iter().filter(|(name, _)| name.span() != key.span()) {
+        match spec.arguments.iter().find(|argument| argument.name == name.get_ref()) {
+            Some(argument) => given.extend(argument_of(r, spec, argument, value)),
+            None => r.unknown_key(name, spec.arguments.iter().map(|argument| argument.name)),
+        }
+    }
+    Some((spec, given))
+}
+
+/// The arguments that are given by the value of the function's own key.
+fn positional(r: &mut Reader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) -> Vec<Given> {
+    let values: Vec<&Node<'_>> = match node.get_ref() {
+        DeValue::Array(array) => array.iter().collect(),
+        _ => vec![node],
+    };
+    let needed = spec.arguments.iter().filter(|argument| argument.default.is_none()).count();
+    if values.len() > spec.arguments.len() || values.len() < needed {
+        let wanted = if needed > 0 { needed } else { spec.arguments.len() };
+        let message = match wanted {
+            0 => format!("{} takes no argument", spec.name),
+            n => format!(
+                "{} takes {n} value{}, not {}",
+                spec.name,
+                if n == 1 { "" } else { "s" },
+                values.len()
+            ),
+        };
+        r.faults.push(Fault::new(node.span(), message).accepts(example(spec)));
+        return Vec::new();
+    }
+    let pairs: Vec<_> = spec.arguments.iter().zip(values).collect();
+    pairs.into_iter().filter_map(|(argument, value)| argument_of(r, spec, argument, value)).collect()
+}
+
+fn argument_of(
+    r: &mut Reader<'_>,
+    spec: &FunctionSpec,
+    argument: &'static Argument,
+    node: &Node<'_>,
+) -> Option<Given> {
+    let value = match node.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        other => {
+            let message =
+                format!("{} of {} cannot be {}", argument.name, spec.name, article(other.type_str()));
+            r.faults.push(Fault::new(node.span(), message).accepts(argument.help));
+            return None;
+        }
+    };
+    Some(Given { name: argument.name, help: argument.help, value, at: node.span() })
+}
+
+fn find_or_fault(r: &mut Reader<'_>, name: &str, at: Range<usize>) -> Option<&'static FunctionSpec> {
+    let found = find(name);
+    if found.is_none() {
+        let names: Vec<&str> = FUNCTIONS.iter().map(|spec| spec.name).collect();
+        let meant = nearest(name, names.iter().copied()).map(|name| format!("{name:?}"));
+        r.faults.push(Fault::new(at, format!("no function {name:?}")).accepts(quoted(&names)).meant(meant));
+    }
+    found
+}
+
+/// How a call of the function looks.
+fn example(spec: &FunctionSpec) -> String {
+    let needed: Vec<&str> = spec
+        .arguments
+        .iter()
+        .filter(|argument| argument.default.is_none())
+        .map(|argument| argument.name)
+        .collect();
+    match (needed.as_slice(), spec.arguments) {
+        ([], []) => format!("{:?}", spec.name),
+        ([], [first, ..]) => {
+            format!("{:?} or {{ {} = {:?} }}", spec.name, spec.name, first.default.unwrap_or_default())
+        }
+        (needed, _) => format!("{{ {} = [{}] }}", spec.name, needed.join(", ")),
+    }
+}
+
+fn article(kind: &str) -> String {
+    format!("{} {kind}", if kind.starts_with(['a', 'i']) { "an" } else { "a" })
+}
+
+/// A call as it is written in weir.toml.
+pub fn written(call: &FunctionCall) -> String {
+    let quote =
+        |value: &str| if value.parse::<u64>().is_ok() { value.to_owned() } else { toml_string(value) };
+    let needed =
+        find(&call.name).map_or(0, |spec| spec.arguments.iter().filter(|a| a.default.is_none()).count());
+    if needed > 1 {
+        let values: Vec<String> = call.arguments.iter().map(|(_, value)| quote(value)).collect();
+        return format!("{{ {} = [{}] }}", call.name, values.join(", "));
+    }
+    match call.arguments.split_first() {
+        None => format!("{:?}", call.name),
+        Some(((_, first), rest)) => {
+            let rest: String =
+                rest.iter().map(|(name, value)| format!(", {name} = {}", quote(value))).collect();
+            format!("{{ {} = {}{rest} }}", call.name, quote(first))
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The configuration: weir.toml, strictly read into plain data, and what it asks for.
+//!
+//! An unknown key or a wrong value is never passed over: [`load`] returns everything that is wrong, each with its
+//! line, or a configuration in which every expression compiles and every function can be built.
+
+mod explain;
+mod expression;
+mod fault;
+mod functions;
+mod ourmon;
+mod read;
+
+pub use explain::explain;
+pub use fault::ConfigErrors;
+pub use ourmon::from_ourmon;
+pub use read::{parse_interval, parse_memory};
+
+use fault::{Fault, printable};
+use read::{Key, Node, Reader};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::DeTable;
+use weir_api::{FunctionCall, SubscriptionSpec, Unit};
+
+/// The time between reports when nothing is said.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
+/// The memory that tables may take, in octets, when nothing is said.
+pub const DEFAULT_MEMORY: u64 = 512 << 20;
+/// The kinds of log that `output.log` takes.
+pub const LOGS: [&str; 5] = ["zeek", "zeek-json", "eve", "csv", "mon"];
+
+/// A value and the line that it stands on; no line when it is the default.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Setting<T> {
+    /// The value in effect.
+    pub value: T,
+    /// Its line in the file, counted from 1.
+    pub line: Option<usize>,
+}
+
+impl<T> Setting<T> {
+    fn default_of(value: T) -> Self {
+        Self { value, line: None }
+    }
+}
+
+/// What a file asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// Time between reports, 1 s to 1 h.
+    pub interval: Setting<Duration>,
+    /// Octets that all tables together may take.
+    pub memory: Setting<u64>,
+    /// Workers; `None` is one per core.
+    pub workers: Setting<Option<usize>>,
+    /// Interfaces to listen on, as one stream.
+    pub interfaces: Setting<Vec<String>>,
+    /// A pcap-filter(7) expression that a packet must match to be looked at; empty for every packet.
+    pub expression: Setting<String>,
+    /// Where logs go.
+    pub output: Output,
+    /// Ourmon's filter-sets, in the order of the file.
+    pub charts: Vec<Chart>,
+    /// The other subscriptions, in the order of the file.
+    pub subscriptions: Vec<SubscriptionSpec>,
+}
+
+/// Where logs go and which.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Output {
+    /// The folder.
+    pub dir: Setting<Option<PathBuf>>,
+    /// The kinds, from [`LOGS`].
+    pub log: Setting<Vec<String>>,
+}
+
+/// A chart of named lines, each an expression: Ourmon's filter-set.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Chart {
+    /// Its name.
+    pub name: String,
+    /// What its lines count.
+    pub unit: Unit,
+    /// Whether a line `xtra` counts the packets that match no other line.
+    pub xtra: bool,
+    /// The lines, in order.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// A pcap-filter(7) expression; empty for every packet.
+    pub expression: String,
+}
+
+/// The name of the line for what matches no other line.
+const XTRA: &str = "xtra";
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            interval: Setting::default_of(DEFAULT_INTERVAL),
+            memory: Setting::default_of(DEFAULT_MEMORY),
+            workers: Setting::default(),
+            interfaces: Setting::default(),
+            expression: Setting::default(),
+            output: Output::default(),
+            charts: Vec::new(),
+            subscriptions: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Everything that the file subscribes to: the lines of its charts, then its subscriptions.
+    pub fn plan(&self) -> Vec<SubscriptionSpec> {
+        self.charts.iter().flat_map(Chart::subscriptions).chain(self.subscriptions.iter().cloned()).collect()
+    }
+}
+
+impl Chart {
+    fn subscriptions(&self) -> Vec<SubscriptionSpec> {
+        let function = match self.unit {
+            Unit::Packets => "packets",
+            Unit::Bytes => "bytes",
+        };
+        let line = |name: &str, expression: &str| SubscriptionSpec {
+            chart: Some(self.name.clone()),
+            ..SubscriptionSpec::new(name, expression, vec![FunctionCall::new(function)])
+        };
+        let named = self.lines.iter().map(|l| line(&l.name, &l.expression));
+        let xtra = self.xtra.then(|| SubscriptionSpec { remainder: true, ..line(XTRA, "") });
+        named.chain(xtra).collect()
+    }
+}
+
+static KEYS: [Key<Config>; 8] = [
+    Key {
+        name: "interval",
+        takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
+        read: |r, node, config| {
+            let line = Some(r.line(node.span().start));
+            if let Some(value) = r.duration(node) {
+                config.interval = Setting { value, line };
+            }
+        },
+    },
+    Key {
+        name: "memory",
+        takes: "an amount from \"16M\", such as \"512M\" or \"2G\"",
+        read: |r, node, config| {
+            let line = Some(r.line(node.span().start));
+            if let Some(value) = r.memory(node) {
+                config.memory = Setting { value, line };
+            }
+        },
+    },
+    Key {
+        name: "workers",
+        takes: "a whole number from 1 to 1024; without it there is one for each core",
+        read: |r, node, config| {
+            let line = Some(r.line(node.span().start));
+            if let Some(value) = r.integer(node, 1, 1024) {
+                config.workers = Setting { value: Some(value as usize), line };
+            }
+        },
+    },
+    Key {
+        name: "interfaces",
+        takes: "a list of interface names, such as [\"eth0\"]",
+        read: |r, node, config| {
+            config.interfaces.line = Some(r.line(node.span().start));
+            let mut seen = Unique::new("interface");
+            for element in r.array(node) {
+                let Some(name) = r.name(element) else { continue };
+                // The kernel's IFNAMSIZ is 16 with the closing zero (netdevice(7)).
+                if name.len() > 15 || name.contains(['/', ' ']) {
+                    r.refuse(element.span(), format!("no interface can be called {name:?}"));
+                } else if seen.is_new(r, &name, element.span()) {
+                    config.interfaces.value.push(name);
+                }
+            }
+        },
+    },
+    Key {
+        name: "expression",
+        takes: EXPRESSION,
+        read: |r, node, config| {
+            let line = Some(r.line(node.span().start));
+            if let Some(value) = expression::read(r, node) {
+                config.expression = Setting { value, line };
+            }
+        },
+    },
+    Key {
+        name: "output",
+        takes: "a table, such as [output]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &OUTPUT_KEYS, &mut config.output);
+            }
+        },
+    },
+    Key { name: "chart", takes: "tables, each headed by [[chart]]", read: read_charts },
+    Key { name: "subscription", takes: "tables, each headed by [[subscription]]", read: read_subscriptions },
+];
+
+static OUTPUT_KEYS: [Key<Output>; 2] = [
+    Key {
+        name: "dir",
+        takes: "a folder, such as \"/var/log/weir\"",
+        read: |r, node, output| {
+            let line = Some(r.line(node.span().start));
+            match r.string(node) {
+                Some("") => r.refuse(node.span(), "an empty path"),
+                Some(dir) => output.dir = Setting { value: Some(PathBuf::from(dir)), line },
+                None => {}
+            }
+        },
+    },
+    Key {
+        name: "log",
+        takes: "a list of \"zeek\", \"zeek-json\", \"eve\", \"csv\" and \"mon\"",
+        read: |r, node, output| {
+            output.log.line = Some(r.line(node.span().start));
+            let mut seen = Unique::new("log");
+            for element in r.array(node) {
+                if let Some(kind) = r.word(element, &LOGS)
+                    && seen.is_new(r, kind, element.span())
+                {
+                    output.log.value.push(kind.to_owned());
+                }
+            }
+        },
+    },
+];
+
+/// What a key that holds an expression takes.
+const EXPRESSION: &str = "a pcap-filter(7) expression, such as \"tcp port 80\"";
+
+static CHART_KEYS: [Key<Chart>; 4] = [
+    Key {
+        name: "name",
+        takes: "a name, such as \"ports\"",
+        read: |r, node, chart| chart.name = r.name(node).unwrap_or_default(),
+    },
+    Key {
+        name: "unit",
+        takes: "\"bytes\" or \"packets\"",
+        read: |r, node, chart| {
+            if let Some(word) = r.word(node, &["bytes", "packets"]) {
+                chart.unit = if word == "bytes" { Unit::Bytes } else { Unit::Packets };
+            }
+        },
+    },
+    Key {
+        name: "xtra",
+        takes: "true for a line that counts what no other line matches, or false",
+        read: |r, node, chart| chart.xtra = r.boolean(node).unwrap_or_default(),
+    },
+    Key {
+        name: "lines",
+        takes: "a list of { name = \"ssh\", expression = \"tcp port 22\" }",
+        read: |r, node, chart| {
+            let mut seen = Unique::new("line");
+            for element in r.array(node) {
+                let mut line = Line::default();
+                let Some(table) = r.table(element) else { continue };
+                r.fill(table, &LINE_KEYS, &mut line);
+                require(r, table, element.span(), "this line", &["name", "expression"]);
+                let at = table.get("name").map_or(element.span(), |name| name.span());
+                if seen.is_new(r, &line.name, at) {
+                    chart.lines.push(line);
+                }
+            }
+        },
+    },
+];
+
+static LINE_KEYS: [Key<Line>; 2] = [
+    Key {
+        name: "name",
+        takes: "a name, such as \"ssh\"",
+        read: |r, node, line| line.name = r.name(node).unwrap_or_default(),
+    },
+    Key {
+        name: "expression",
+        takes: EXPRESSION,
+        read: |r, node, line| line.expression = expression::read(r, node).unwrap_or_default(),
+    },
+];
+
+fn read_charts(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
+    let mut seen = Unique::new("chart");
+    for element in r.array(node) {
+        let Some(table) = r.table(element) else { continue };
+        let mut chart = Chart::default();
+        r.fill(table, &CHART_KEYS, &mut chart);
+        require(r, table, element.span(), "this chart", &["name", "lines"]);
+        let at = table.get("name").map_or(element.span(), |name| name.span());
+        if chart.xtra {
+            check_xtra(r, &chart, table);
+        }
+        if seen.is_new(r, &chart.name, at) {
+            config.charts.push(chart);
+        }
+    }
+}
+
+/// The line that is made from the others must not be one of them.
+fn check_xtra(r: &mut Reader<'_>, chart: &Chart, table: &DeTable<'_>) {
+    if let Some(at) = table.get("xtra").filter(|_| chart.lines.iter().any(|line| line.name == XTRA)) {
+        let fault =
+            Fault::new(at.span(), "a line is called \"xtra\" already").accepts("another name for that line");
+        r.faults.push(fault);
+    }
+}
+
+fn read_subscriptions(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
+    let mut seen = Unique::new("subscription");
+    for element in r.array(node) {
+        let Some(table) = r.table(element) else { continue };
+        let mut subscription = SubscriptionSpec::new("", "", Vec::new());
+        r.fill(table, &functions::SUBSCRIPTION_KEYS, &mut subscription);
+        require(r, table, element.span(), "this subscription", &["name", "functions"]);
+        functions::check_levels(r, table, subscription.level);
+        let at = table.get("name").map_or(element.span(), |name| name.span());
+        if seen.is_new(r, &subscription.name, at) {
+            config.subscriptions.push(subscription);
+        }
+    }
+}
+
+/// Keys that a table cannot do without.
+fn require(r: &mut Reader<'_>, table: &DeTable<'_>, at: Range<usize>, what: &str, keys: &[&str]) {
+    for key in keys.iter().filter(|key| !table.contains_key(**key)) {
+        r.faults.push(Fault::new(at.clone(), format!("{what} has no {key}")));
+    }
+}
+
+/// Names that may be given once.
+struct Unique {
+    what: &'static str,
+    seen: HashMap<String, usize>,
+}
+
+impl Unique {
+    fn new(what: &'static str) -> Self {
+        Self { what, seen: HashMap::new() }
+    }
+
+    /// Whether the name was not there before; if it was, that is a fault. An empty name is a fault already.
+    fn is_new(&mut self, r: &mut Reader<'_>, name: &str, at: Range<usize>) -> bool {
+        let line = r.line(at.start);
+        match self.seen.get(name) {
+            _ if name.is_empty() => {}
+            Some(first) => {
+                let message = format!("the {} {name:?} is there already, on line {first}", self.what);
+                r.faults.push(Fault::new(at, message));
+                return false;
+            }
+            None => {
+                self.seen.insert(name.to_owned(), line);
+            }
+        }
+        true
+    }
+}
+
+/// Reads a configuration. `path` is only for messages.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load(path: &str, text: &str) -> Result<Config, ConfigErrors> {
+    let (table, syntax) = DeTable::parse_recoverable(text);
+    let mut reader = Reader::new(text);
+    let mut config = Config::default();
+    reader.fill(table.get_ref(), &KEYS, &mut config);
+    let mut broken: Vec<Fault> = syntax
+        .iter()
+        .map(|error| {
+            let span = error.span().unwrap_or(text.len()..text.len());
+            Fault::new(span, error.message().lines().collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    // Where the grammar is broken, the parser guesses what stands there: its further complaints about that line
+    // and ours about anything after it are not worth reading.
+    broken.sort_by_key(|fault| fault.span.start);
+    broken.dedup_by_key(|fault| reader.line(fault.span.start));
+    let sound = broken.first().map_or(usize::MAX, |first| reader.line(first.span.start));
+    let mut faults = std::mem::take(&mut reader.faults);
+    faults.retain(|fault| reader.line(fault.span.start) < sound);
+    faults.extend(broken);
+    if faults.is_empty() { Ok(config) } else { Err(ConfigErrors::new(path, text, faults)) }
+}
+
+/// What a command prints and the status it ends with.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// For standard output.
+    pub stdout: String,
+    /// For standard error.
+    pub stderr: String,
+    /// The exit code: 0 good, 1 a wrong configuration.
+    pub exit: u8,
+}
+
+impl Outcome {
+    fn failed(stderr: String) -> Self {
+        Self { stderr, exit: 1, ..Self::default() }
+    }
+}
+
+/// `weir config check FILE`.
+pub fn check(path: &Path) -> Outcome {
+    match load_file(path) {
+        Err(stderr) => Outcome::failed(stderr),
+        Ok(config) => Outcome {
+            stdout: format!(
+                "{}: good: {}, {}\n",
+                printable(&path.to_string_lossy()),
+                counted(config.plan().len(), "subscription"),
+                counted(config.charts.len(), "chart")
+            ),
+            ..Outcome::default()
+        },
+    }
+}
+
+/// Reads a file's configuration; the error is ready to be printed.
+///
+/// # Errors
+/// That it cannot be read, or everything that is wrong with it.
+pub fn load_file(path: &Path) -> Result<Config, String> {
+    let text = read_text(path)?;
+    load(&printable(&path.to_string_lossy()), &text).map_err(|errors| {
+        let count = counted(errors.count(), "error");
+        format!("{errors}{}: {count}\n", printable(&path.to_string_lossy()))
+    })
+}
+
+/// The file's text.
+fn read_text(path: &Path) -> Result<String, String> {
+    let shown = printable(&path.to_string_lossy());
+    let octets = std::fs::read(path).map_err(|error| format!("{shown}: cannot be read: {error}\n"))?;
+    String::from_utf8(octets).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(at).filter(|&&octet| octet == b'\n').count() + 1;
+        format!("{shown}:{line}: not UTF-8 text at octet {at}\n")
+    })
+}
+
+/// "1 chart", "2 charts".
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests;

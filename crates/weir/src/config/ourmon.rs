@@ -1,0 +1,529 @@
+//! `weir config from-ourmon`: an ourmon.conf as a weir.toml.
+//!
+//! The grammar is that of Ourmon 2.5 and of the examples in "Experiments with a network monitor" (Binkley and
+//! Massey, 2006): one tag a line, `#` in the first column begins a comment, arguments may stand in quotes, and a
+//! quoted argument may go over several lines or begin on the next.
+
+use super::fault::{nearest, printable};
+use super::read::{toml_string, wrong_name};
+use super::{Chart, Line, Outcome, XTRA, counted, expression, functions::written, read_text};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use weir_api::{FunctionCall, SubscriptionSpec, Unit};
+
+/// `weir config from-ourmon FILE`.
+pub fn from_ourmon(path: &Path) -> Outcome {
+    match read_text(path) {
+        Ok(text) => translate(&path.to_string_lossy(), &text),
+        Err(stderr) => Outcome::failed(stderr),
+    }
+}
+
+/// A tag and its arguments.
+struct Statement {
+    line: usize,
+    tag: String,
+    arguments: Vec<String>,
+}
+
+impl Statement {
+    /// The arguments, when there are as many as there must be.
+    fn exactly<const N: usize>(&self, wanted: &str) -> Result<[&str; N], String> {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        <[&str; N]>::try_from(arguments).map_err(|got| {
+            let got = counted(got.len(), "argument");
+            format!("{} takes {wanted}, not {got}", self.tag)
+        })
+    }
+}
+
+impl std::fmt::Display for Statement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.tag)?;
+        for argument in &self.arguments {
+            if argument.is_empty() || argument.contains(' ') {
+                write!(f, " {argument:?}")
+            } else {
+                write!(f, " {argument}")
+            }?;
+        }
+        Ok(())
+    }
+}
+
+/// A tag of ourmon.conf and what becomes of it.
+struct Tag {
+    name: &'static str,
+    translate: fn(&mut Translation, &Statement) -> Result<(), String>,
+}
+
+/// Every tag, `-` written as `_`.
+static TAGS: [Tag; 33] = [
+    Tag { name: "pkts", translate: |_, _| Ok(()) },
+    Tag { name: "fixed_ipproto", translate: |t, _| t.fixed(FunctionCall::new("ipproto")) },
+    Tag { name: "fixed_tcp3", translate: tcp3 },
+    Tag { name: "fixed_iprange", translate: iprange },
+    Tag { name: "fixed_iprange1", translate: iprange },
+    // The address and mask are for interfaces without Ethernet addresses: Weir knows a packet's link type.
+    Tag { name: "fixed_cast", translate: |t, _| t.fixed(FunctionCall::new("cast")) },
+    Tag { name: "fixed_size", translate: |t, _| t.fixed(FunctionCall::new("size")) },
+    Tag { name: "bpf", translate: bpf },
+    Tag { name: "bpf_next", translate: bpf_next },
+    Tag { name: "bpf_noxtra", translate: |t, _| t.current().map(|set| set.xtra = false) },
+    Tag { name: "bpf_packets", translate: |t, _| t.count_in(Unit::Packets) },
+    Tag { name: "bpf_bytes", translate: |t, _| t.count_in(Unit::Bytes) },
+    Tag { name: "cbpf", translate: cbpf },
+    Tag { name: "cbpf_next", translate: cbpf_next },
+    Tag { name: "topn_ip", translate: |t, s| t.lists(s, "flow", &["ip", "tcp", "udp", "icmp"]) },
+    Tag { name: "topn_port", translate: |t, s| t.lists(s, "port", &["tcp", "udp"]) },
+    Tag { name: "sysname", translate: not_yet },
+    Tag { name: "topn_syn", translate: not_yet },
+    Tag { name: "topn_syn_wormfile", translate: not_yet },
+    Tag { name: "topn_syn_homeip", translate: not_yet },
+    Tag { name: "topn_syn_sort", translate: not_yet },
+    Tag { name: "topn_syn_wormdiff", translate: not_yet },
+    Tag { name: "tworm_weight", translate: not_yet },
+    Tag { name: "topn_icmperror", translate: not_yet },
+    Tag { name: "topn_scans", translate: not_yet },
+    Tag { name: "topn_port_scans", translate: not_yet },
+    Tag { name: "topn_irc", translate: not_yet },
+    Tag { name: "trigger_topn_ip", translate: not_yet },
+    Tag { name: "trigger_worm", translate: not_yet },
+    Tag { name: "trigger_udpweight", translate: not_yet },
+    Tag { name: "trigger_drops", translate: not_yet },
+    Tag { name: "drop_trigger", translate: not_yet },
+    Tag { name: "dns_include", translate: not_yet },
+];
+
+/// A weir.toml in the making.
+#[derive(Default)]
+struct Translation {
+    fixed: Vec<FunctionCall>,
+    subscriptions: Vec<SubscriptionSpec>,
+    charts: Vec<Chart>,
+    unit: Unit,
+    /// Whether a set is being left out, because its first line was wrong.
+    skipping: bool,
+    /// Lines to be kept as comments.
+    comments: Vec<String>,
+    /// What is to be said about the file, with lines.
+    notes: Vec<(usize, String)>,
+    wrong: usize,
+}
+
+/// The weir.toml and what could not be put into it.
+fn translate(path: &str, text: &str) -> Outcome {
+    let path = &printable(path);
+    let mut translation = Translation::default();
+    for statement in statements(text) {
+        match statement {
+            Ok(statement) => translation.take(&statement),
+            Err((line, message)) => translation.fault(line, message),
+        }
+    }
+    let mut stderr = String::new();
+    for (line, note) in &translation.notes {
+        let _ = writeln!(stderr, "{path}:{line}: {}", printable(note));
+    }
+    Outcome { stdout: translation.toml(path), stderr, exit: u8::from(translation.wrong > 0) }
+}
+
+/// The statements of a file; an error where a quote is never closed, with the line where it was opened.
+fn statements(text: &str) -> Vec<Result<Statement, (usize, String)>> {
+    let mut found: Vec<Result<Statement, (usize, String)>> = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if open.is_none() && line.starts_with('#') {
+            continue;
+        }
+        // The first word of a line is a tag, unless it is quoted: then it goes on with the tag before.
+        let mut word = String::new();
+        let mut wants_tag = open.is_none() && !line.trim_start().starts_with('"');
+        let mut end_word = |word: &mut String, wants_tag: &mut bool, quoted: bool| {
+            if word.is_empty() && !quoted {
+                return;
+            }
+            let word = std::mem::take(word);
+            if std::mem::take(wants_tag) {
+                found.push(Ok(Statement { line: number, tag: word, arguments: Vec::new() }));
+            } else if let Some(Ok(statement)) = found.last_mut() {
+                statement.arguments.push(word.split_whitespace().collect::<Vec<_>>().join(" "));
+            } else {
+                found.push(Err((number, "an argument without a tag".to_owned())));
+            }
+        };
+        for c in line.chars() {
+            match (&mut open, c) {
+                (Some((_, quoted)), '"') => {
+                    end_word(quoted, &mut wants_tag, true);
+                    open = None;
+                }
+                (Some((_, quoted)), c) => quoted.push(c),
+                (None, '"') => {
+                    end_word(&mut word, &mut wants_tag, false);
+                    open = Some((number, String::new()));
+                }
+                (None, c) if c.is_whitespace() => end_word(&mut word, &mut wants_tag, false),
+                (None, c) => word.push(c),
+            }
+        }
+        end_word(&mut word, &mut wants_tag, false);
+        if let Some((_, quoted)) = &mut open {
+            quoted.push(' ');
+        }
+    }
+    if let Some((line, _)) = open {
+        found.push(Err((line, "the quote that opens here is never closed".to_owned())));
+    }
+    found
+}
+
+impl Translation {
+    fn take(&mut self, statement: &Statement) {
+        let name = statement.tag.replace('-', "_");
+        let Some(tag) = TAGS.iter().find(|tag| tag.name == name) else {
+            let meant = nearest(&name, TAGS.iter().map(|tag| tag.name));
+            let meant = meant.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+            self.fault(statement.line, format!("unknown tag {:?}{meant}", statement.tag));
+            self.comment("unknown", statement);
+            return;
+        };
+        if let Err(message) = (tag.translate)(self, statement) {
+            self.fault(statement.line, message);
+            self.comment("wrong", statement);
+        }
+    }
+
+    fn fault(&mut self, line: usize, message: String) {
+        self.notes.push((line, message));
+        self.wrong += 1;
+    }
+
+    fn comment(&mut self, what: &str, statement: &Statement) {
+        self.comments.push(printable(&format!("# {what}: {statement} (line {})", statement.line)));
+    }
+
+    fn fixed(&mut self, call: FunctionCall) -> Result<(), String> {
+        if self.fixed.contains(&call) {
+            return Err(format!("{} is there already", call.name));
+        }
+        self.fixed.push(call);
+        Ok(())
+    }
+
+    fn count_in(&mut self, unit: Unit) -> Result<(), String> {
+        self.unit = unit;
+        Ok(())
+    }
+
+    /// Top lists: one of everything and one for each protocol, as Ourmon prints them.
+    fn lists(&mut self, statement: &Statement, by: &str, protocols: &[&str]) -> Result<(), String> {
+        let wanted = "a number: 10, 20, ... 100";
+        let [show] = statement.exactly(wanted)?;
+        let show = show.parse::<usize>().ok().filter(|n| (10..=100).contains(n) && n % 10 == 0);
+        let show = show.ok_or_else(|| format!("{} takes {wanted}", statement.tag))?;
+        for protocol in protocols {
+            let name =
+                if by == "port" { format!("topn_port_{protocol}") } else { format!("topn_{protocol}") };
+            if self.subscriptions.iter().any(|subscription| subscription.name == name) {
+                return Err(format!("{} is there already", statement.tag));
+            }
+            let call = FunctionCall::new("top").with("by", by).with("show", show);
+            // A flow has addresses: the list of all of them needs no expression.
+            let expression = if *protocol == "ip" { "" } else { protocol };
+            self.subscriptions.push(SubscriptionSpec::new(&name, expression, vec![call]));
+        }
+        Ok(())
+    }
+
+    /// The set that lines are added to.
+    fn current(&mut self) -> Result<&mut Chart, String> {
+        if self.skipping {
+            return Err("its set is left out".to_owned());
+        }
+        self.charts.last_mut().ok_or_else(|| "there is no bpf before it".to_owned())
+    }
+
+    fn begin_set(&mut self, name: &str, line: &str, expression: String) -> Result<(), String> {
+        self.skipping = true;
+        if let Some(wrong) = wrong_name(name) {
+            return Err(wrong.to_owned());
+        }
+        if self.charts.iter().any(|chart| chart.name == name) {
+            return Err(format!("the set {name:?} is there already"));
+        }
+        check_line(line, &expression)?;
+        self.skipping = false;
+        let first = Line { name: line.to_owned(), expression };
+        self.charts.push(Chart { name: name.to_owned(), unit: self.unit, xtra: true, lines: vec![first] });
+        Ok(())
+    }
+
+    fn add_line(&mut self, line: &str, expression: String) -> Result<(), String> {
+        let chart = self.current()?;
+        check_line(line, &expression)?;
+        if chart.lines.iter().any(|other| other.name == line) {
+            return Err(format!("the line {line:?} is in its set already"));
+        }
+        chart.lines.push(Line { name: line.to_owned(), expression });
+        Ok(())
+    }
+
+    /// The weir.toml.
+    fn toml(&self, path: &str) -> String {
+        let mut out = format!(
+            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\nlog = [\"mon\"]\n"
+        );
+        let fixed = SubscriptionSpec::new("fixed", "", self.fixed.clone());
+        let fixed = Some(&fixed).filter(|fixed| !fixed.functions.is_empty());
+        for subscription in fixed.into_iter().chain(&self.subscriptions) {
+            let _ = write!(out, "\n[[subscription]]\nname = {}\n", toml_string(&subscription.name));
+            if !subscription.expression.is_empty() {
+                let _ = writeln!(out, "expression = {}", toml_string(&subscription.expression));
+            }
+            let calls: Vec<String> = subscription.functions.iter().map(written).collect();
+            let _ = writeln!(out, "functions = [{}]", calls.join(", "));
+        }
+        for chart in &self.charts {
+            let unit = if chart.unit == Unit::Bytes { "bytes" } else { "packets" };
+            let name = toml_string(&chart.name);
+            let _ = write!(
+                out,
+                "\n[[chart]]\nname = {name}\nunit = \"{unit}\"\nxtra = {}\nlines = [\n",
+                chart.xtra
+            );
+            for Line { name, expression } in &chart.lines {
+                let (name, expression) = (toml_string(name), toml_string(expression));
+                let _ = writeln!(out, "  {{ name = {name}, expression = {expression} }},");
+            }
+            out.push_str("]\n");
+        }
+        if !self.comments.is_empty() {
+            let _ = writeln!(out, "\n{}", self.comments.join("\n"));
+        }
+        out
+    }
+}
+
+/// A tag that Weir has nothing for yet: said, and kept as a comment.
+fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.notes.push((statement.line, format!("not yet: {}", statement.tag)));
+    translation.comment("not yet", statement);
+    Ok(())
+}
+
+fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [one, two] = statement
+        .exactly("two ports")?
+        .map(|port| port.parse::<u16>().map_err(|_| format!("{port:?} is not a port")));
+    translation.fixed(FunctionCall::new("tcp3").with("port1", one?).with("port2", two?))
+}
+
+fn iprange(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [ip1, mask1, ip2, mask2, ..] =
+        statement.exactly::<6>("address, mask, address, mask and two names")?;
+    let (one, two) = (network(ip1, mask1)?, network(ip2, mask2)?);
+    translation.fixed(FunctionCall::new("iprange").with("net1", one).with("net2", two))
+}
+
+/// An address and a mask, dotted or hexadecimal, as address/prefix.
+fn network(address: &str, mask: &str) -> Result<String, String> {
+    let ip: Ipv4Addr = address.parse().map_err(|_| format!("{address:?} is not an IPv4 address"))?;
+    let bits = match mask.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => mask.parse::<Ipv4Addr>().ok().map(u32::from),
+    };
+    let bits = bits.filter(|bits| bits.leading_ones() + bits.trailing_zeros() >= 32);
+    let bits = bits.ok_or_else(|| format!("{mask:?} is not a netmask"))?;
+    Ok(format!("{}/{}", Ipv4Addr::from(u32::from(ip) & bits), bits.leading_ones()))
+}
+
+fn bpf(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.skipping = true;
+    let [set, line, expression] = statement.exactly("\"graph\" \"line\" \"expression\"")?;
+    translation.begin_set(set, line, expression.to_owned())
+}
+
+fn bpf_next(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [line, expression] = statement.exactly("\"line\" \"expression\"")?;
+    translation.add_line(line, expression.to_owned())
+}
+
+/// Hand-written filters in C: the type and its operand are a primitive of the expression language.
+fn cbpf(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.skipping = true;
+    let [kind, set, line, operand] = statement.exactly("\"type\" \"graph\" \"line\" \"operand\"")?;
+    translation.begin_set(set, line, format!("{kind} {operand}"))
+}
+
+fn cbpf_next(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [kind, line, operand] = statement.exactly("\"type\" \"line\" \"operand\"")?;
+    translation.add_line(line, format!("{kind} {operand}"))
+}
+
+fn check_line(line: &str, text: &str) -> Result<(), String> {
+    if let Some(wrong) = wrong_name(line) {
+        return Err(wrong.to_owned());
+    }
+    if line == XTRA {
+        return Err(format!("a line cannot be called {line:?}"));
+    }
+    expression::compile(text).map_err(|error| {
+        format!("{text:?}: {} at {:?}", error.message, text.get(error.at..).unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    const FIGURE_3: &str = "bpf \"ports\" \"ssh\" \"tcp port 22\"\nbpf-next \"p2p\" \"tcp port 1241 or\n        tcp port \
+        6881\"\nbpf-next \"web\" \"tcp port 80 or\n        tcp port 443\"\nbpf-next \"ftp\" \"tcp port 20 or\n        \
+        tcp port 21\"\nbpf-next \"email\" \"tcp port 25\"\n";
+
+    /// The translation, and the plan that it loads as.
+    fn plan(text: &str) -> (Outcome, Vec<SubscriptionSpec>) {
+        let outcome = translate("ourmon.conf", text);
+        let config = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{}\n{e}", outcome.stdout));
+        assert_eq!(config.output.log.value, ["mon"]);
+        (outcome, config.plan())
+    }
+
+    /// Chart, name, expression, functions.
+    fn rows(plan: &[SubscriptionSpec]) -> Vec<String> {
+        plan.iter()
+            .map(|s| {
+                let calls: Vec<String> = s.functions.iter().map(written).collect();
+                let scope = if s.remainder { "remainder" } else { &s.expression };
+                format!("{}/{}: {scope}: {}", s.chart.as_deref().unwrap_or_default(), s.name, calls.join(" "))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_set_of_figure_3() {
+        let (outcome, plan) = plan(FIGURE_3);
+        assert_eq!((outcome.exit, outcome.stderr.as_str()), (0, ""));
+        assert_eq!(
+            rows(&plan),
+            [
+                "ports/ssh: tcp port 22: \"bytes\"",
+                "ports/p2p: tcp port 1241 or tcp port 6881: \"bytes\"",
+                "ports/web: tcp port 80 or tcp port 443: \"bytes\"",
+                "ports/ftp: tcp port 20 or tcp port 21: \"bytes\"",
+                "ports/email: tcp port 25: \"bytes\"",
+                "ports/xtra: remainder: \"bytes\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_tag() {
+        let (outcome, plan) = plan(
+            "# a comment with \"one quote\nsysname dmz\nfixed_ipproto\nfixed_tcp3 119 80\n\
+             fixed_iprange1 10.1.2.3 255.0.0.0 192.168.0.0 0xffff0000 home lab\nfixed_cast 10.0.0.1 255.255.255.0\n\
+             fixed_size\r\npkts\n\nbpf-packets\nbpf \"flags\" \"syn\" \"tcp[tcpflags] & tcp-syn != 0\"\nbpf_noxtra\n\
+             bpf-bytes\ncbpf \"net\" \"subnets\" \"subnet 1\"\n    \"192.168.1.0/24\"\n\
+             cbpf-next \"net\" \"subnet 2\" \"192.168.2.0/24\"\ntopn_ip 60\ntopn_port 20\n\
+             topn_syn 20\ntopn_syn_wormfile /tmp\ntopn_syn_homeip 10.0.0.0 255.0.0.0\ntworm_weight 30\n\
+             topn_syn_sort 1\ntopn_syn_wormdiff 20\ntopn_icmperror 20\ntopn_scans 10\ntopn_port_scans 10\n\
+             topn_irc 60\ntrigger_topn_ip 1000 10000 /usr/dumps\ntrigger_worm 30 10000 /usr/dumps\n\
+             drop_trigger 20000 40000 /usr/dumps\ndns_include /etc/names\n",
+        );
+        assert_eq!(outcome.exit, 0, "{}", outcome.stderr);
+        assert_eq!(
+            rows(&plan),
+            [
+                "flags/syn: tcp[tcpflags] & tcp-syn != 0: \"packets\"",
+                "subnets/subnet 1: net 192.168.1.0/24: \"bytes\"",
+                "subnets/subnet 2: net 192.168.2.0/24: \"bytes\"",
+                "subnets/xtra: remainder: \"bytes\"",
+                "/fixed: : \"ipproto\" { tcp3 = [119, 80] } { iprange = [\"10.0.0.0/8\", \"192.168.0.0/16\"] } \"cast\" \"size\"",
+                "/topn_ip: : { top = \"flow\", show = 60 }",
+                "/topn_tcp: tcp: { top = \"flow\", show = 60 }",
+                "/topn_udp: udp: { top = \"flow\", show = 60 }",
+                "/topn_icmp: icmp: { top = \"flow\", show = 60 }",
+                "/topn_port_tcp: tcp: { top = \"port\", show = 20 }",
+                "/topn_port_udp: udp: { top = \"port\", show = 20 }",
+            ]
+        );
+        let notes: Vec<&str> = outcome.stderr.lines().collect();
+        assert_eq!(notes.len(), 15, "{}", outcome.stderr);
+        assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
+        assert!(
+            outcome.stdout.contains("# not yet: trigger_worm 30 10000 /usr/dumps (line 30)\n"),
+            "{}",
+            outcome.stdout
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_and_the_rest_is_kept() {
+        for (text, line, message) in [
+            ("topn_ipp 60", 1, "unknown tag \"topn_ipp\"; did you mean \"topn_ip\"?"),
+            ("topn_ip 65", 1, "topn_ip takes a number: 10, 20, ... 100"),
+            ("topn_ip", 1, "topn_ip takes a number: 10, 20, ... 100, not 0 arguments"),
+            ("topn_port 10\ntopn_port 20", 2, "topn_port is there already"),
+            ("fixed_size\nfixed_size", 2, "size is there already"),
+            ("fixed_tcp3 80", 1, "fixed_tcp3 takes two ports, not 1 argument"),
+            ("fixed_tcp3 80 99999", 1, "\"99999\" is not a port"),
+            (
+                "fixed_iprange1 10.0.0.0 255.0.255.0 10.0.0.0 255.0.0.0 a b",
+                1,
+                "\"255.0.255.0\" is not a netmask",
+            ),
+            ("bpf-next \"a\" \"tcp\"", 1, "there is no bpf before it"),
+            ("bpf \"g\" \"a\" \"tcp\"\nbpf \"g\" \"b\" \"udp\"", 2, "the set \"g\" is there already"),
+            ("bpf \"g\" \"a\" \"tcp\"\nbpf-next \"a\" \"udp\"", 2, "the line \"a\" is in its set already"),
+            ("bpf \"g\" \"xtra\" \"tcp\"", 1, "a line cannot be called \"xtra\""),
+            ("\n\"tcp\"", 2, "an argument without a tag"),
+        ] {
+            let outcome = translate("f", &format!("{text}\nbpf \"last\" \"one\" \"icmp\"\n"));
+            assert_eq!(outcome.stderr, format!("f:{line}: {message}\n"), "{text}");
+            assert_eq!(outcome.exit, 1);
+            let plan = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{e}")).plan();
+            let last: Vec<_> = plan.into_iter().filter(|s| s.chart.as_deref() == Some("last")).collect();
+            assert_eq!(rows(&last), ["last/one: icmp: \"bytes\"", "last/xtra: remainder: \"bytes\""]);
+        }
+    }
+
+    #[test]
+    fn a_wrong_expression_is_named_and_its_set_left_out() {
+        let outcome = translate("f", "bpf \"g\" \"a\" \"tcp prot 22\"\nbpf-next \"b\" \"udp\"\nbpf-noxtra\n");
+        let lines: Vec<&str> = outcome.stderr.lines().collect();
+        assert!(lines[0].starts_with("f:1: \"tcp prot 22\": ") && lines[0].contains("prot"), "{}", lines[0]);
+        assert_eq!(lines[1..], ["f:2: its set is left out", "f:3: its set is left out"]);
+        assert!(outcome.stdout.contains("# wrong: bpf-next b udp (line 2)"), "{}", outcome.stdout);
+        assert!(load("weir.toml", &outcome.stdout).is_ok());
+    }
+
+    #[test]
+    fn an_open_quote_is_named_where_it_opens() {
+        let outcome = translate("f", "fixed_size\nbpf \"g\" \"a\" \"tcp port 22\nfixed_cast 1 2\n");
+        assert!(
+            outcome.stderr.contains("f:2: the quote that opens here is never closed\n"),
+            "{}",
+            outcome.stderr
+        );
+        assert_eq!(outcome.exit, 1);
+    }
+
+    /// Names with any characters come out as TOML that means the same, and no escape sequence gets through.
+    #[test]
+    fn hostile_names_are_escaped() {
+        let outcome = translate(
+            "f\u{1b}[1m\nmemory = \"1\"",
+            "bpf \"a\\b\u{e9}'#\" \"l]\\\" \"tcp\"\nbpf \"\u{7f}\" \"a\" \"tcp\"\ndns_include \u{1b}]0;x\u{7}\n",
+        );
+        assert!(!outcome.stdout.contains('\u{1b}') && !outcome.stderr.contains('\u{1b}'));
+        let config = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{e}\n{}", outcome.stdout));
+        assert_eq!(
+            (config.charts[0].name.as_str(), config.charts[0].lines[0].name.as_str()),
+            ("a\\b\u{e9}'#", "l]\\")
+        );
+        assert_eq!(config.charts.len(), 1);
+    }
+}

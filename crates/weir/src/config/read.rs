@@ -1,0 +1,380 @@
+//! The strict reader: tables by lists of known keys, values by what their key takes. Every fault is kept and
+//! reading goes on, so that one run shows all that is wrong.
+
+use super::fault::{Fault, nearest};
+use std::ops::Range;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+/// A value with its place in the text.
+pub type Node<'t> = Spanned<DeValue<'t>>;
+
+/// A key of a table: its name, what it takes, and how it is read into a `T`.
+pub struct Key<T> {
+    /// As written.
+    pub name: &'static str,
+    /// What is accepted, in words.
+    pub takes: &'static str,
+    /// Reads the value; faults go to the reader.
+    pub read: fn(&mut Reader<'_>, &Node<'_>, &mut T),
+}
+
+/// Reads values of one text and collects their faults.
+pub struct Reader<'t> {
+    /// The text.
+    pub text: &'t str,
+    /// What was wrong so far.
+    pub faults: Vec<Fault>,
+    key: &'static str,
+    takes: &'static str,
+}
+
+impl<'t> Reader<'t> {
+    /// A reader that has found no fault yet.
+    pub fn new(text: &'t str) -> Self {
+        Self { text, faults: Vec::new(), key: "", takes: "" }
+    }
+
+    /// The line, counted from 1, on which an octet of the text is.
+    pub fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|&&octet| octet == b'\n').count() + 1
+    }
+
+    /// Reads every key of a table.
+    pub fn fill<T>(&mut self, table: &DeTable<'_>, keys: &[Key<T>], into: &mut T) {
+        let outer = (self.key, self.takes);
+        for (name, value) in in_order(table) {
+            match keys.iter().find(|key| key.name == name.get_ref()) {
+                Some(key) => {
+                    (self.key, self.takes) = (key.name, key.takes);
+                    (key.read)(self, value, into);
+                }
+                None => self.unknown_key(name, keys.iter().map(|key| key.name)),
+            }
+        }
+        (self.key, self.takes) = outer;
+    }
+
+    /// A key that there is not.
+    pub fn unknown_key<'a>(&mut self, key: &Spanned<DeString<'_>>, names: impl Iterator<Item = &'a str>) {
+        let names: Vec<&str> = names.collect();
+        self.faults.push(
+            Fault::new(key.span(), format!("unknown key {:?}", key.get_ref()))
+                .accepts(names.join(", "))
+                .meant(nearest(key.get_ref(), names.iter().copied()).map(|name| format!("{name:?}"))),
+        );
+    }
+
+    /// A value that its key does not take.
+    pub fn refuse(&mut self, span: Range<usize>, message: impl Into<String>) {
+        self.refuse_meaning(span, message, None::<String>);
+    }
+
+    /// A value that its key does not take, with what was probably meant.
+    pub fn refuse_meaning(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        meant: Option<impl Into<String>>,
+    ) {
+        self.faults.push(Fault::new(span, message).accepts(self.takes).meant(meant));
+    }
+
+    fn refuse_type(&mut self, node: &Node<'_>) {
+        let kind = node.get_ref().type_str();
+        let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+        self.refuse(node.span(), format!("{} cannot be {article} {kind}", self.key));
+    }
+
+    /// A string.
+    pub fn string<'n>(&mut self, node: &'n Node<'_>) -> Option<&'n str> {
+        let found = node.get_ref().as_str();
+        if found.is_none() {
+            self.refuse_type(node);
+        }
+        found
+    }
+
+    /// A name that a person can read in a report.
+    pub fn name(&mut self, node: &Node<'_>) -> Option<String> {
+        let name = self.string(node)?;
+        match wrong_name(name) {
+            Some(wrong) => {
+                self.refuse(node.span(), wrong);
+                None
+            }
+            None => Some(name.to_owned()),
+        }
+    }
+
+    /// One of a list of words.
+    pub fn word(&mut self, node: &Node<'_>, words: &[&'static str]) -> Option<&'static str> {
+        let found = self.string(node)?;
+        let word = words.iter().find(|word| **word == found).copied();
+        if word.is_none() {
+            let meant = nearest(found, words.iter().copied()).map(|word| format!("{word:?}"));
+            let message = format!("{} cannot be {found:?}", self.key);
+            self.faults.push(Fault::new(node.span(), message).accepts(quoted(words)).meant(meant));
+        }
+        word
+    }
+
+    /// A boolean.
+    pub fn boolean(&mut self, node: &Node<'_>) -> Option<bool> {
+        let found = node.get_ref().as_bool();
+        if found.is_none() {
+            self.refuse_type(node);
+        }
+        found
+    }
+
+    /// An integer within bounds.
+    pub fn integer(&mut self, node: &Node<'_>, least: u64, most: u64) -> Option<u64> {
+        let Some(integer) = node.get_ref().as_integer() else {
+            self.refuse_type(node);
+            return None;
+        };
+        let value = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let within = value.and_then(|value| u64::try_from(value).ok()).filter(|v| (least..=most).contains(v));
+        if within.is_none() {
+            self.refuse(node.span(), format!("{integer} is not between {least} and {most}"));
+        }
+        within
+    }
+
+    /// A duration between a second and an hour.
+    pub fn duration(&mut self, node: &Node<'_>) -> Option<Duration> {
+        if let Some(number) = node.get_ref().as_integer() {
+            let meant = Some(format!("\"{number}s\""));
+            self.refuse_meaning(node.span(), format!("{} cannot be an integer", self.key), meant);
+            return None;
+        }
+        let text = self.string(node)?;
+        match parse_interval(text) {
+            Ok(duration) => Some(duration),
+            Err(message) => {
+                self.refuse(node.span(), message);
+                None
+            }
+        }
+    }
+
+    /// An amount of memory.
+    pub fn memory(&mut self, node: &Node<'_>) -> Option<u64> {
+        let text = self.string(node)?;
+        match parse_memory(text) {
+            Ok(octets) => Some(octets),
+            Err(message) => {
+                self.refuse(node.span(), message);
+                None
+            }
+        }
+    }
+
+    /// The elements of an array.
+    pub fn array<'n, 'i>(&mut self, node: &'n Node<'i>) -> &'n [Node<'i>] {
+        match node.get_ref().as_array() {
+            Some(array) => array,
+            None => {
+                self.refuse_type(node);
+                &[]
+            }
+        }
+    }
+
+    /// A table.
+    pub fn table<'n, 'i>(&mut self, node: &'n Node<'i>) -> Option<&'n DeTable<'i>> {
+        let found = node.get_ref().as_table();
+        if found.is_none() {
+            self.refuse_type(node);
+        }
+        found
+    }
+
+    /// Where octet `at` of a string's value is written. Escapes make a value shorter than its text.
+    pub fn inside(&self, node: &Node<'_>, at: usize) -> usize {
+        let span = node.span();
+        span.start + written_at(self.text.get(span).unwrap_or_default(), at)
+    }
+}
+
+/// Keys and values in the order of the text: the parser's map is sorted by name.
+pub fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<DeString<'t>>, &'a Node<'t>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// Words as a list of strings.
+pub fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong with a name: it is one line of 1 to 64 characters.
+pub fn wrong_name(name: &str) -> Option<&'static str> {
+    if name.trim().is_empty() {
+        Some("an empty name")
+    } else if name.chars().any(char::is_control) {
+        Some("a name with control characters")
+    } else if name.chars().count() > 64 {
+        Some("a name of more than 64 characters")
+    } else {
+        None
+    }
+}
+
+/// A value as a TOML basic string.
+pub fn toml_string(value: &str) -> String {
+    let mut out = String::from("\"");
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The offset in a TOML string literal, quotes included, at which octet `at` of its value is written.
+fn written_at(literal: &str, at: usize) -> usize {
+    let (mut raw, escapes) = match literal {
+        l if l.starts_with("\"\"\"") => (3, true),
+        l if l.starts_with("'''") => (3, false),
+        l => (1, l.starts_with('"')),
+    };
+    let rest = |from: usize| literal.get(from..).unwrap_or_default();
+    if raw == 3 {
+        raw += if rest(raw).starts_with("\r\n") { 2 } else { usize::from(rest(raw).starts_with('\n')) };
+    }
+    let mut value = 0;
+    loop {
+        let mut chars = rest(raw).chars();
+        let Some(c) = chars.next() else { return literal.len() };
+        let escaped = if escapes && c == '\\' { chars.next() } else { None };
+        let digits = match escaped {
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            Some(e) if e.is_whitespace() => {
+                // A backslash at the end of a line: it and all white space after it are no part of the value.
+                let after = rest(raw + 1);
+                raw += 1 + after.len() - after.trim_start().len();
+                continue;
+            }
+            _ => 0,
+        };
+        if value >= at {
+            return raw;
+        }
+        let (long, worth) = match escaped {
+            None => (c.len_utf8(), c.len_utf8()),
+            Some(e) if digits > 0 => {
+                let code = rest(raw + 2).get(..digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+                (1 + e.len_utf8() + digits, code.and_then(char::from_u32).map_or(1, char::len_utf8))
+            }
+            Some(e) => (1 + e.len_utf8(), 1),
+        };
+        raw += long;
+        value += worth;
+    }
+}
+
+/// Reads an interval: a whole number of `s`, `m` or `h`, from `1s` to `1h`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "" => return Err(format!("{text:?} has no unit")),
+        _ => return Err(format!("{text:?} is not a duration")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is not a duration"))?;
+    match number.checked_mul(unit) {
+        Some(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
+        Some(0) => Err(format!("{text:?} is shorter than 1s")),
+        _ => Err(format!("{text:?} is longer than 1h")),
+    }
+}
+
+/// Reads an amount of memory: a whole number of `K`, `M`, `G` or `T` (powers of 1024), 16M at least.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].trim_end_matches('B').trim_end_matches('i') {
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        "" if digits.len() == text.len() && !text.is_empty() => return Err(format!("{text:?} has no unit")),
+        _ => return Err(format!("{text:?} is not an amount of memory")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is not an amount of memory"))?;
+    match number.checked_mul(1 << shift) {
+        None => Err(format!("{text:?} is more than there can be")),
+        Some(octets) if octets < 16 << 20 => Err(format!("{text:?} is less than 16M")),
+        Some(octets) => Ok(octets),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_inside_of_strings() {
+        for literal in [
+            r#""tcp port 22""#,
+            r#"'tcp \n port'"#,
+            r#""a\tb\\c\"d\u00e9e\U0001F600f\x41g""#,
+            "\"\"\"\nabc\n  def\"\"\"",
+            "\"\"\"abc \\\n   \n  def\"\"\"",
+            "'''\r\nabc'''",
+        ] {
+            let text = format!("k = {literal}");
+            let table = DeTable::parse(&text).unwrap();
+            let value = table.get_ref().get("k").unwrap().get_ref().as_str().unwrap().to_owned();
+            for (at, c) in value.char_indices().filter(|(_, c)| c.is_ascii_alphanumeric() && *c != 'A') {
+                let raw = written_at(literal, at);
+                assert!(literal[raw..].starts_with(c), "{literal} {at} {c} {raw}");
+            }
+            assert!(written_at(literal, value.len() + 5) <= literal.len());
+        }
+    }
+
+    #[test]
+    fn intervals() {
+        for (text, seconds) in [("1s", 1), ("30s", 30), ("5m", 300), ("60m", 3600), ("1h", 3600)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in
+            ["", "s", "30", "0s", "2h", "61m", "1.5m", "-1s", "30 s", "30sec", "99999999999999999999h", "é"]
+        {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn memory() {
+        for (text, octets) in [
+            ("512M", 512 << 20),
+            ("2G", 2 << 30),
+            ("64MiB", 64 << 20),
+            ("16MB", 16 << 20),
+            ("20000k", 20_000 << 10),
+        ] {
+            assert_eq!(parse_memory(text), Ok(octets));
+        }
+        for text in ["", "M", "512", "128mbb", "1M", "-5G", "99999999999T", "1.5G", "512 M"] {
+            assert!(parse_memory(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+use super::*;
+use weir_api::Level;
+
+const EXAMPLE: &str = r#"interval = "5m"          # 1s to 1h
+memory = "2G"
+workers = 3
+interfaces = ["eth0", "eth1"]
+expression = "not tcp port 22"
+
+[output]
+dir = "/var/log/weir"
+log = ["zeek", "mon"]
+
+[[chart]]
+name = "ports"
+unit = "packets"
+xtra = true
+lines = [
+  { name = "ssh", expression = "tcp port 22" },
+  { name = "web", expression = "tcp port 80 or tcp port 443" },
+]
+
+[[subscription]]
+name = "web talkers"
+expression = "tcp port 80"
+functions = [
+  { top = "source", show = 25 }, "packets", "bytes", { tcp3 = [80, 443] }, "rate", "cast", "size", "ipproto",
+  { iprange = ["10.0.0.0/8", "192.168.0.0/16"] }, { distribution = "size" }, { top = "service", unit = "packets" },
+]
+
+[[subscription]]
+name = "flows"
+level = "flow"
+functions = ["top"]
+"#;
+
+/// The blocks of the errors, one per error, without the final count.
+fn errors(text: &str) -> Vec<String> {
+    let shown = load("weir.toml", text).expect_err(text).to_string();
+    let mut blocks: Vec<String> = Vec::new();
+    for line in shown.lines() {
+        match blocks.last_mut() {
+            Some(block) if !line.starts_with("weir.toml:") => block.push_str(&format!("\n{line}")),
+            _ => blocks.push(line.to_owned()),
+        }
+    }
+    blocks
+}
+
+#[test]
+fn everything_is_read() {
+    let config = load("weir.toml", EXAMPLE).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.interval, Setting { value: Duration::from_secs(300), line: Some(1) });
+    assert_eq!(config.memory, Setting { value: 2 << 30, line: Some(2) });
+    assert_eq!(config.workers, Setting { value: Some(3), line: Some(3) });
+    assert_eq!(config.interfaces.value, ["eth0", "eth1"]);
+    assert_eq!(config.expression.value, "not tcp port 22");
+    assert_eq!(config.output.dir.value, Some(PathBuf::from("/var/log/weir")));
+    assert_eq!(config.output.log, Setting { value: vec!["zeek".into(), "mon".into()], line: Some(9) });
+    let plan = config.plan();
+    let names: Vec<(Option<&str>, &str)> =
+        plan.iter().map(|s| (s.chart.as_deref(), s.name.as_str())).collect();
+    let ports = Some("ports");
+    assert_eq!(
+        names,
+        [(ports, "ssh"), (ports, "web"), (ports, "xtra"), (None, "web talkers"), (None, "flows")]
+    );
+    assert_eq!(plan[0].functions, [FunctionCall::new("packets")]);
+    assert!(plan[2].remainder && !plan[1].remainder);
+    assert_eq!(
+        plan[3].functions,
+        [
+            FunctionCall::new("top").with("by", "source").with("show", 25),
+            FunctionCall::new("packets"),
+            FunctionCall::new("bytes"),
+            FunctionCall::new("tcp3").with("port1", 80).with("port2", 443),
+            FunctionCall::new("rate"),
+            FunctionCall::new("cast"),
+            FunctionCall::new("size"),
+            FunctionCall::new("ipproto"),
+            FunctionCall::new("iprange").with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16"),
+            FunctionCall::new("distribution").with("of", "size"),
+            FunctionCall::new("top").with("by", "service").with("unit", "packets"),
+        ]
+    );
+    assert_eq!(plan[4].level, Level::Flow);
+}
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    assert_eq!(load("weir.toml", ""), Ok(Config::default()));
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_what_was_meant() {
+    assert_eq!(
+        errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
+        ["weir.toml:2:3: unknown key \"intervall\"\n   \
+            2 |   intervall = \"30s\"\n     |   ^^^^^^^^^ did you mean \"interval\"?\n     \
+            = accepted: interval, memory, workers, interfaces, expression, output, chart, subscription"]
+    );
+}
+
+#[test]
+fn every_mistake_is_found_where_it_stands() {
+    for (text, place, message, meant) in [
+        ("interval = 30", "1:12", "interval cannot be an integer", "\"30s\""),
+        ("interval = \"2h\"", "1:12", "\"2h\" is longer than 1h", ""),
+        ("memory = true", "1:10", "memory cannot be a boolean", ""),
+        ("memory = \"128mbb\"", "1:10", "\"128mbb\" is not an amount of memory", ""),
+        ("workers = 0", "1:11", "0 is not between 1 and 1024", ""),
+        ("workers = -0x", "1:", "", ""),
+        ("workers = 99999999999999999999", "1:11", "not between", ""),
+        ("interfaces = \"eth0\"", "1:14", "interfaces cannot be a string", ""),
+        (
+            "interfaces = [\"eth0\", \"eth0\"]",
+            "1:23",
+            "the interface \"eth0\" is there already, on line 1",
+            "",
+        ),
+        ("interfaces = [\"a/b\"]", "1:15", "no interface can be called \"a/b\"", ""),
+        ("interfaces = [\"\"]", "1:15", "an empty name", ""),
+        ("output = 3", "1:10", "output cannot be an integer", ""),
+        ("[output]\nlog = [\"zeeek\"]", "2:8", "log cannot be \"zeeek\"", "\"zeek\""),
+        ("[output]\ndri = \"x\"", "2:1", "unknown key \"dri\"", "\"dir\""),
+        ("[output]\ndir = \"\"", "2:7", "an empty path", ""),
+        ("interval = \"1s\"\ninterval = \"2s\"", "2:1", "duplicate key", ""),
+        ("interval = ", "1:", "", ""),
+        ("expression = \"tcp prot 80\"", "1:19", "", ""),
+        ("expression = 'tcp and'", "1:", "", ""),
+        ("[[chart]]\nlines = []", "1:1", "this chart has no name", ""),
+        ("[[chart]]\nname = \"a\"", "1:1", "this chart has no lines", ""),
+        ("[[chart]]\nname = \"a\"\nlines = [{ name = \"x\" }]", "3:10", "this line has no expression", ""),
+        ("[[chart]]\nname = \"a\"\nunit = \"octets\"\nlines = []", "3:8", "unit cannot be \"octets\"", ""),
+        (
+            "[[chart]]\nname = \"a\"\nlines = []\n[[chart]]\nname = \"a\"\nlines = []",
+            "5:8",
+            "the chart \"a\" is there already, on line 2",
+            "",
+        ),
+        (
+            "[[chart]]\nname = \"a\"\nlines = [\n{ name = \"x\", expression = \"tcp\" },\n{ name = \"x\", expression = \"udp\" }]",
+            "5:10",
+            "the line \"x\" is there already, on line 4",
+            "",
+        ),
+        (
+            "[[chart]]\nname = \"a\"\nxtra = true\nlines = [{ name = \"xtra\", expression = \"tcp\" }]",
+            "3:8",
+            "a line is called \"xtra\" already",
+            "",
+        ),
+        ("[chart]\nname = \"a\"", "1:1", "chart cannot be a table", ""),
+        ("[[subscription]]\nname = \"a\"\nfunctions = []", "3:13", "without a function", ""),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [\"pakets\"]",
+            "3:14",
+            "no function \"pakets\"",
+            "\"packets\"",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ topp = \"source\" }]",
+            "3:16",
+            "no function \"topp\"",
+            "\"top\"",
+        ),
+        ("[[subscription]]\nname = \"a\"\nfunctions = [3]", "3:14", "a function cannot be an integer", ""),
+        ("[[subscription]]\nname = \"a\"\nfunctions = [{}]", "3:14", "an empty table names no function", ""),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ top = \"soruce\" }]",
+            "3:22",
+            "by of top cannot be \"soruce\"",
+            "\"source\"",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ top = \"source\", shwo = 3 }]",
+            "3:32",
+            "unknown key \"shwo\"",
+            "\"show\"",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ top = \"source\", show = 0 }]",
+            "3:39",
+            "show of top cannot be \"0\"",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ top = true }]",
+            "3:22",
+            "by of top cannot be a boolean",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ tcp3 = [80] }]",
+            "3:23",
+            "tcp3 takes 2 values, not 1",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [\"tcp3\"]",
+            "3:14",
+            "tcp3 needs the argument port1",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ tcp3 = [80, 70000] }]",
+            "3:28",
+            "port2 of tcp3 cannot be \"70000\"",
+            "",
+        ),
+        ("[[subscription]]\nname = \"a\"\nfunctions = [{ cast = 1 }]", "3:23", "cast takes no argument", ""),
+        (
+            "[[subscription]]\nname = \"a\"\nfunctions = [{ top = \"source\", size = 1 }]",
+            "3:32",
+            "second function",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nlevel = \"flow\"\nfunctions = [\"rate\", \"cast\"]",
+            "4:22",
+            "cast does not work on level",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nlevel = \"record\"\nfunctions = [\"top\"]",
+            "3:9",
+            "level cannot be \"record\"",
+            "",
+        ),
+        ("[[subscription]]\nname = \"a\\nb\"\nfunctions = [\"top\"]", "2:8", "control characters", ""),
+    ] {
+        let found = errors(text);
+        assert_eq!(found.len(), 1, "{text}\n{}", found.join("\n"));
+        let block = &found[0];
+        assert!(block.starts_with(&format!("weir.toml:{place}")), "{text}: {block}");
+        assert!(block.contains(message), "{text}: {block}");
+        if !meant.is_empty() {
+            assert!(block.contains(&format!("did you mean {meant}?")), "{text}: {block}");
+        }
+        // Whatever is wrong, the answer says what would be right, unless the message does.
+        assert!(block.contains("\n"), "{block}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_and_in_order() {
+    let text = "interval = \"2h\"\nmemry = \"1G\"\n[output]\nlog = [\"eve\", \"xml\"]\n[[subscription]]\nname = \"a\"\n\
+                expression = \"tcp prot 80\"\nfunctions = [\"pakets\", \"bites\"]\n";
+    let places: Vec<String> = errors(text)
+        .iter()
+        .map(|block| block.split(':').skip(1).take(2).collect::<Vec<_>>().join(":"))
+        .collect();
+    assert_eq!(places, ["1:12", "2:1", "4:15", "7:19", "8:14", "8:24"]);
+}
+
+#[test]
+fn broken_toml_gives_the_place_and_no_aftershocks() {
+    let found = errors("intervl = \"1s\"\ninterfaces = [\"eth0\"\nmemory = \"1G\"\n");
+    assert!(found[0].starts_with("weir.toml:1:1: unknown key"), "{found:?}");
+    assert!(found.len() <= 4, "{found:?}");
+}
+
+#[test]
+fn the_caret_of_an_expression_is_inside_of_its_string() {
+    let text = "expression = \"\"\"\nport 80 or\n  tcp prot 81\"\"\"\n";
+    assert!(errors(text)[0].starts_with("weir.toml:3:7: "), "{}", errors(text)[0]);
+}
+
+/// Neither text that is cut off anywhere nor any other octet in it makes the reader fall.
+#[test]
+fn any_text_is_answered() {
+    let (mut good, mut bad) = (0, 0);
+    for end in 0..=EXAMPLE.len() {
+        match load("weir.toml", &EXAMPLE[..end]) {
+            Ok(_) => good += 1,
+            Err(errors) => {
+                assert!(errors.count() > 0 && !errors.to_string().is_empty());
+                bad += 1;
+            }
+        }
+    }
+    for at in 0..EXAMPLE.len() {
+        for c in ["\"", "[", "\u{0}", "é", "\n", "\\", "{"] {
+            let text = format!("{}{c}{}", &EXAMPLE[..at], &EXAMPLE[at + 1..]);
+            bad += usize::from(load("weir.toml", &text).is_err());
+        }
+    }
+    println!("{good} cut texts are good, {bad} cut or changed texts are refused");
+    assert!(good > 10 && bad > 1000);
+    let deep = format!("interfaces = {}", "[".repeat(100_000));
+    assert!(load("weir.toml", &deep).is_err());
+}
+
+#[test]
+fn check_says_how_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("weir.toml");
+    std::fs::write(&path, EXAMPLE).unwrap();
+    let shown = path.display();
+    assert_eq!(check(&path).stdout, format!("{shown}: good: 5 subscriptions, 1 chart\n"));
+    std::fs::write(&path, "x = 1\ny = 2\n").unwrap();
+    let outcome = check(&path);
+    assert_eq!((outcome.exit, outcome.stdout.as_str()), (1, ""));
+    assert!(outcome.stderr.ends_with(&format!("{shown}: 2 errors\n")), "{}", outcome.stderr);
+    std::fs::write(&path, b"interval = \"1s\"\n# \xff\n").unwrap();
+    assert_eq!(check(&path).stderr, format!("{shown}:2: not UTF-8 text at octet 18\n"));
+    let absent = check(&dir.path().join("absent.toml"));
+    assert!(absent.exit == 1 && absent.stderr.contains("cannot be read"), "{}", absent.stderr);
+}
+
+#[test]
+fn explain_shows_values_with_their_origin() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("weir.toml");
+    std::fs::write(&path, EXAMPLE.replace("workers = 3\n", "\n")).unwrap();
+    let shown = explain(&path).stdout.replace(&path.display().to_string(), "F");
+    println!("{shown}");
+    for line in [
+        "interval    5m                 F:1",
+        "workers     one for each core  default",
+        "output.log  zeek, mon          F:9",
+        "5 subscriptions, 1 chart",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+    let words = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let words: Vec<String> = words.collect();
+    for line in ["ports / ssh tcp port 22 \"packets\"", "ports / xtra what no other line matches \"packets\""]
+    {
+        assert!(words.iter().any(|shown| shown == line), "{line}\n{shown}");
+    }
+}
