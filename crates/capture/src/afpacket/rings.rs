@@ -359,6 +359,7 @@ impl Port {
         if self.feed.any {
             return Ok(Vec::new());
         }
+        self.take_error()?;
         let Some(ring) = &mut self.ring else {
             return if stopped { Ok(Vec::new()) } else { self.come_back() };
         };
@@ -530,6 +531,8 @@ impl Feed {
         socket.make_ring(BLOCK_BYTES as u32, self.blocks as u32, self.block_timeout_ms).map_err(memory)?;
         let blocks = Blocks::map(&socket, self.blocks).map_err(memory)?;
         socket.bind(index).map_err(setup("listen"))?;
+        // That it is down is asked for; the error would tell it once more, later.
+        socket.take_error()?;
         if self.promiscuous && !self.any {
             socket.promiscuous(index).map_err(setup("enter promiscuous mode"))?;
         }

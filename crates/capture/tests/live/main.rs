@@ -1,0 +1,562 @@
+//! Live capture on veth pairs in network namespaces of their own. Needs root and ip(8); skipped without.
+#![allow(unsafe_code, missing_docs)]
+
+mod net;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use net::{Net, Sender, cpu_time, frame, ipv4, ipv6, keep_capabilities, numbered, tun};
+use weir_capture::{CaptureStats, LinkChange, LiveError, RingOptions, Rings, SockFilter};
+use weir_wire::{Hints, LinkType, Packet, Time, decode, steer_hash};
+
+/// A packet as it was captured.
+#[derive(Clone, Debug)]
+struct Seen {
+    time: Time,
+    data: Vec<u8>,
+    wire_len: u32,
+    interface: u32,
+    link: LinkType,
+    hints: Hints,
+}
+
+impl Seen {
+    fn of(p: Packet<'_>) -> Self {
+        let Packet { time, wire_len, interface, link, hints, .. } = p;
+        Self { time, data: p.data.to_vec(), wire_len, interface, link, hints }
+    }
+
+    fn packet(&self) -> Packet<'_> {
+        let Self { time, wire_len, interface, link, hints, .. } = *self;
+        Packet { time, data: &self.data, wire_len, interface, link, hints }
+    }
+}
+
+fn options(interfaces: &[&str]) -> RingOptions {
+    RingOptions { interfaces: interfaces.iter().map(|s| (*s).to_owned()).collect(), ..RingOptions::default() }
+}
+
+fn open(options: &RingOptions) -> Rings {
+    Rings::open(options, 1).expect("open").pop().expect("one worker")
+}
+
+/// Stops, reads all that there is, and checks that the ledger adds up.
+fn finish(rings: &mut Rings) -> (Vec<Seen>, CaptureStats) {
+    rings.stop().expect("stop");
+    let mut seen = Vec::new();
+    let begin = Instant::now();
+    while !rings.drained() {
+        seen.extend(rings.next_batch(Duration::from_millis(100)).expect("batch").packets().map(Seen::of));
+        assert!(begin.elapsed() < Duration::from_secs(10), "never drained");
+    }
+    assert!(rings.next_batch(Duration::ZERO).expect("batch").is_empty());
+    let stats = rings.stats().expect("stats");
+    assert_eq!(stats.received, stats.delivered + stats.dropped, "{stats:?}");
+    (seen, stats)
+}
+
+/// The numbers in the payloads of [`numbered`] frames.
+fn number(seen: &Seen) -> u32 {
+    u32::from_be_bytes(seen.data[42..46].try_into().unwrap())
+}
+
+/// Reads for some time.
+fn read(rings: &mut Rings, time: Duration) -> Vec<Seen> {
+    let end = Instant::now() + time;
+    let mut seen = Vec::new();
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        seen.extend(rings.next_batch(left).expect("batch").packets().map(Seen::of));
+    }
+    seen
+}
+
+#[test]
+fn a_burst_before_the_stop_is_seen_whole() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let mut rings = open(&options(&["b0"]));
+    drop(rings);
+    for n in [1, 2, 10, 1_000, 20_000] {
+        rings = open(&options(&["b0"]));
+        assert_eq!(sender.send(&numbered(n)), n as usize);
+        let (seen, stats) = finish(&mut rings);
+        let numbers: Vec<u32> = seen.iter().map(number).collect();
+        assert_eq!(numbers, (0..n).collect::<Vec<u32>>());
+        assert_eq!((stats.delivered, stats.dropped), (n.into(), 0));
+        assert!(seen.iter().all(|p| p.hints.has(Hints::INBOUND) && p.link == LinkType::ETHERNET));
+    }
+}
+
+#[test]
+fn what_is_sent_after_the_stop_is_not_counted() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let mut rings = open(&options(&["b0"]));
+    sender.send(&numbered(10));
+    rings.stop().unwrap();
+    sender.send(&numbered(1000));
+    let (seen, stats) = finish(&mut rings);
+    assert_eq!((seen.len(), stats.received), (10, 10));
+}
+
+#[test]
+fn the_ledger_equals_the_senders_count_at_rate() {
+    let Some(net) = Net::new(1) else { return };
+    let mut rings = open(&options(&["b0"]));
+    let frames = numbered(1024);
+    let sender = std::thread::spawn({
+        let sender = Sender::new("a0");
+        move || sender.send_at(&frames, 300_000.0, Duration::from_secs(2))
+    });
+    let (mut count, mut octets) = (0u64, 0u64);
+    let before = cpu_time();
+    while !sender.is_finished() {
+        for packet in rings.next_batch(Duration::from_millis(100)).unwrap().packets() {
+            count += 1;
+            octets += packet.data.len() as u64;
+        }
+    }
+    let cpu = cpu_time() - before;
+    let (sent, took) = sender.join().unwrap();
+    let (rest, stats) = finish(&mut rings);
+    count += rest.len() as u64;
+    octets += rest.iter().map(|p| p.data.len() as u64).sum::<u64>();
+    let rate = sent as f64 / took.as_secs_f64();
+    let each = cpu.as_nanos() as f64 / count as f64;
+    println!("sent {sent} at {rate:.0}/s, {stats:?}, reader {each:.1} ns CPU per packet");
+    assert_eq!((count, stats.delivered, stats.dropped), (sent, sent, 0));
+    assert_eq!(octets, sent * 60);
+    drop(net);
+}
+
+#[test]
+fn a_full_ring_loses_and_says_so() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let mut rings = open(&RingOptions { ring_bytes: 1 << 20, ..options(&["b0"]) });
+    let sent = sender.send(&numbered(50_000)) as u64;
+    let (seen, stats) = finish(&mut rings);
+    assert_eq!(stats.received, sent);
+    assert!(stats.dropped > 0 && stats.freezes > 0, "{stats:?}");
+    assert_eq!(stats.delivered, seen.len() as u64);
+}
+
+#[test]
+fn counters_accumulate() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let mut rings = open(&options(&["b0"]));
+    for round in 1..=3 {
+        sender.send(&numbered(100));
+        let begin = Instant::now();
+        while rings.stats().unwrap().received < round * 100 && begin.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(rings.stats().unwrap().received, round * 100);
+    }
+    let (seen, stats) = finish(&mut rings);
+    assert_eq!((seen.len(), stats.delivered), (300, 300));
+}
+
+/// What stands between the addresses and the IP packet: plain, tagged in many ways, labelled, in PPPoE.
+fn shims(v6: bool) -> Vec<Vec<u8>> {
+    let ip: [u8; 2] = if v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
+    let ppp: [u8; 2] = if v6 { [0x00, 0x57] } else { [0x00, 0x21] };
+    // Any length will do that is not too short.
+    let pppoe = [&[0x88, 0x64, 0x11, 0, 0, 7, 0, 90][..], &ppp].concat();
+    let label = [0x00, 0x01, 0x00, 0x40];
+    let last = [0x00, 0x01, 0x01, 0x40];
+    vec![
+        ip.to_vec(),
+        [&[0x81, 0, 0x20, 5][..], &ip].concat(),
+        [&[0x81, 0, 0, 0][..], &ip].concat(),
+        [&[0x88, 0xa8, 0x60, 9, 0x81, 0, 0xef, 0xff][..], &ip].concat(),
+        [&[0x81, 0, 0, 1, 0x81, 0, 0, 2][..], &ip].concat(),
+        [&[0x91, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3][..], &ip].concat(),
+        [&[0x88, 0x47][..], &last].concat(),
+        [&[0x88, 0x48][..], &label, &label, &last].concat(),
+        pppoe.clone(),
+        [&[0x81, 0, 0, 77][..], &pppoe].concat(),
+        [&[0x81, 0, 0, 77, 0x88, 0x47][..], &label, &last].concat(),
+    ]
+}
+
+#[test]
+fn tags_are_put_back() {
+    let Some(_net) = Net::new(1) else { return };
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    for (i, shim) in shims(false).iter().enumerate() {
+        frames.push(frame(shim, &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, i as u32, 18 + i)));
+    }
+    // From both ends: frames that go out still have their tags, those that come in have lost the first.
+    let (out, into) = (Sender::new("b0"), Sender::new("a0"));
+    let mut rings = open(&options(&["b0"]));
+    into.send(&frames);
+    let (seen, _) = finish(&mut rings);
+    check_frames(&seen, &frames);
+    assert!(seen.iter().all(|p| p.hints.has(Hints::INBOUND)));
+
+    let mut rings = open(&options(&["a0"]));
+    out.send(&frames);
+    let (seen, _) = finish(&mut rings);
+    check_frames(&seen, &frames);
+
+    // The tag is put back first, and the packet cut then.
+    let mut rings = open(&RingOptions { snaplen: 20, ..options(&["b0"]) });
+    into.send(&frames);
+    let (seen, _) = finish(&mut rings);
+    assert_eq!(seen.len(), frames.len());
+    for (seen, frame) in seen.iter().zip(&frames) {
+        assert_eq!((&seen.data[..], seen.wire_len as usize), (&frame[..20], frame.len()));
+    }
+}
+
+fn check_frames(seen: &[Seen], frames: &[Vec<u8>]) {
+    assert_eq!(seen.len(), frames.len());
+    for (seen, frame) in seen.iter().zip(frames) {
+        assert_eq!(seen.data, *frame);
+        assert_eq!(seen.wire_len as usize, frame.len());
+    }
+}
+
+#[test]
+fn a_vlan_interface_and_its_parent() {
+    let Some(net) = Net::new(1) else { return };
+    if !net.try_ip(&["link", "add", "link", "b0", "name", "b0.5", "type", "vlan", "id", "5"]) {
+        println!("skipped: this kernel has no VLAN interfaces");
+        return;
+    }
+    net.ip(&["link", "set", "b0.5", "up"]);
+    let tagged = frame(&[0x81, 0, 0, 5, 8, 0], &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, 1, 18));
+    let bare = frame(&[8, 0], &tagged[18..]);
+    let mut rings = open(&options(&["b0", "b0.5"]));
+    Sender::new("a0").send(std::slice::from_ref(&tagged));
+    let (seen, _) = finish(&mut rings);
+    let mut got: Vec<_> = seen.into_iter().map(|p| (p.interface, p.data)).collect();
+    got.sort();
+    assert_eq!(got, [(0, tagged), (1, bare)]);
+}
+
+#[test]
+fn packets_are_cut_and_filtered_by_the_kernel() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let op = |code, k| SockFilter { code, jt: 0, jf: 0, k };
+    // ldb [45]; jeq #3: all whose number is 3 modulo 256.
+    let filter =
+        vec![op(0x30, 45), SockFilter { code: 0x15, jt: 0, jf: 1, k: 3 }, op(0x06, 262_144), op(0x06, 0)];
+    let mut rings = open(&RingOptions { filter: Some(filter), snaplen: 50, ..options(&["b0"]) });
+    sender.send(&numbered(1000));
+    let (seen, stats) = finish(&mut rings);
+    assert_eq!(seen.iter().map(number).collect::<Vec<_>>(), [3, 259, 515, 771]);
+    assert!(seen.iter().all(|p| p.data.len() == 50 && p.wire_len == 60));
+    assert_eq!(stats.received, 4);
+}
+
+#[test]
+fn workers_get_both_directions_of_an_address_pair() {
+    let Some(_net) = Net::new(1) else { return };
+    let sender = Sender::new("a0");
+    let mut frames = Vec::new();
+    for pair in 0..64u8 {
+        let v4 = ([10, 0, pair, 1], [192, 168, 3, pair.wrapping_mul(37)]);
+        let (mut six, mut six2) = ([0x20; 16], [0xfd; 16]);
+        (six[15], six2[13]) = (pair, pair.wrapping_mul(11));
+        for (src, dst) in [v4, (v4.1, v4.0)] {
+            for shim in shims(false) {
+                frames.push(frame(&shim, &ipv4(src, dst, 0, 1, 40)));
+                frames.push(frame(&shim, &ipv4(src, dst, 0x2000, 2, 40)));
+                frames.push(frame(&shim, &ipv4(src, dst, 0x0007, 3, 40)));
+            }
+        }
+        for (src, dst) in [(six, six2), (six2, six)] {
+            for shim in shims(true) {
+                frames.push(frame(&shim, &ipv6(src, dst, 4, 40)));
+            }
+        }
+    }
+    frames.push(frame(&[0x08, 0x06], &[0; 46]));
+    for workers in [1, 2, 3, 8] {
+        let mut all = Rings::open(&options(&["b0"]), workers).expect("open");
+        sender.send(&frames);
+        let mut total = 0;
+        let mut counts = Vec::new();
+        for (worker, rings) in all.iter_mut().enumerate() {
+            let (seen, stats) = finish(rings);
+            for p in &seen {
+                let layers = decode(&p.packet());
+                let hash = steer_hash(&p.packet(), &layers);
+                assert_eq!(hash as usize % workers, worker, "{:02x?}", p.data);
+            }
+            assert_eq!(stats.delivered, seen.len() as u64);
+            total += seen.len();
+            counts.push(seen.len());
+        }
+        println!("{workers} workers: {counts:?}");
+        assert_eq!(total, frames.len());
+        assert!(counts.iter().all(|n| *n > frames.len() / workers / 4), "{counts:?}");
+    }
+}
+
+#[test]
+fn groups_do_not_collide() {
+    let Some(_net) = Net::new(2) else { return };
+    let mut first = Rings::open(&options(&["b0"]), 2).expect("open");
+    let mut second = Rings::open(&options(&["b0"]), 2).expect("open");
+    let mut third = Rings::open(&options(&["b1"]), 2).expect("open");
+    Sender::new("a0").send(&numbered(100));
+    let count = |all: &mut Vec<Rings>| all.iter_mut().map(|r| finish(r).0.len()).sum::<usize>();
+    assert_eq!((count(&mut first), count(&mut second), count(&mut third)), (100, 100, 0));
+}
+
+#[test]
+fn several_interfaces_are_one_stream() {
+    let Some(_net) = Net::new(2) else { return };
+    let (one, two) = (Sender::new("a0"), Sender::new("a1"));
+    let mut rings = open(&options(&["b0", "b1"]));
+    for i in 0..200 {
+        let sender = if i % 2 == 0 { &one } else { &two };
+        sender.send(&numbered(1));
+    }
+    let (seen, stats) = finish(&mut rings);
+    assert_eq!((seen.len(), stats.received), (200, 200));
+    assert_eq!(seen.iter().filter(|p| p.interface == 1).count(), 100);
+    // Within a batch times rise; batches of one burst may overlap by a block.
+    let turns = seen.windows(2).filter(|w| w[0].time > w[1].time).count();
+    assert!(turns <= 1, "{turns} turns");
+}
+
+#[test]
+fn loopback_is_seen_once() {
+    let Some(net) = Net::new(0) else { return };
+    net.ip(&["link", "set", "lo", "up"]);
+    for (name, link, front) in [("lo", LinkType::ETHERNET, 14), ("any", LinkType::LINUX_SLL2, 20)] {
+        let mut rings = open(&options(&[name]));
+        let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for i in 0..5u8 {
+            from.send_to(&[i; 10], to.local_addr().unwrap()).unwrap();
+        }
+        let (seen, stats) = finish(&mut rings);
+        assert_eq!((seen.len(), stats.received), (5, 5), "{name}");
+        for (i, p) in seen.iter().enumerate() {
+            assert_eq!((p.link, p.data.len(), p.wire_len), (link, front + 38, front as u32 + 38));
+            assert_eq!(p.data[front + 28..], [i as u8; 10]);
+            // The sender leaves the checksum to the card, which loopback does not have.
+            assert!(p.hints.has(Hints::CHECKSUM_PENDING), "{:?}", p.hints);
+        }
+    }
+}
+
+#[test]
+fn any_has_cooked_headers() {
+    let Some(_net) = Net::new(2) else { return };
+    let plain = frame(&[8, 0], &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, 1, 18));
+    let tagged = frame(&[0x81, 0, 0x60, 5, 8, 0], &plain[14..]);
+    let mut rings = open(&options(&["any"]));
+    assert_eq!(rings.links(), [LinkType::LINUX_SLL2]);
+    Sender::new("a1").send(&[plain.clone(), tagged.clone()]);
+    let (seen, _) = finish(&mut rings);
+    let index = weir_capture::interfaces().unwrap().iter().find(|i| i.name == "b1").unwrap().index;
+    let came: Vec<&Seen> = seen.iter().filter(|p| p.hints.has(Hints::INBOUND)).collect();
+    assert_eq!(came.len(), 2);
+    let header = |protocol: [u8; 2], more: &[u8]| {
+        let mut h = vec![protocol[0], protocol[1], 0, 0];
+        h.extend_from_slice(&index.to_be_bytes());
+        // Ethernet; for another host, as the destination address is not that of the interface; six octets of source.
+        h.extend_from_slice(&[0, 1, 3, 6, 2, 0, 0, 0, 0, 2, 0, 0]);
+        h.extend_from_slice(more);
+        h.extend_from_slice(&plain[14..]);
+        h
+    };
+    assert_eq!(came[0].data, header([8, 0], &[]));
+    assert_eq!(came[1].data, header([0x81, 0], &[0x60, 5, 8, 0]));
+    for (p, frame) in came.iter().zip([plain, tagged]) {
+        assert_eq!(p.wire_len as usize, frame.len() - 14 + 20);
+    }
+}
+
+#[test]
+fn a_tunnel_interface_gives_raw_ip() {
+    let Some(net) = Net::new(0) else { return };
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        println!("skipped: no /dev/net/tun");
+        return;
+    }
+    let mut file = tun("t0");
+    net.ip(&["link", "set", "t0", "up"]);
+    let mut all = Rings::open(&options(&["t0"]), 2).expect("open");
+    let packets: Vec<Vec<u8>> = (0..20).map(|i| ipv4([10, 0, 0, i], [10, 1, 0, 2], 0, 1, 18)).collect();
+    for packet in &packets {
+        file.write_all(packet).unwrap();
+    }
+    let mut total = 0;
+    for (worker, rings) in all.iter_mut().enumerate() {
+        assert_eq!(rings.links(), [LinkType::RAW]);
+        for p in finish(rings).0 {
+            assert!(packets.contains(&p.data));
+            assert_eq!(steer_hash(&p.packet(), &decode(&p.packet())) as usize % 2, worker);
+            total += 1;
+        }
+    }
+    assert_eq!(total, 20);
+}
+
+#[test]
+fn down_and_up_is_survived() {
+    let Some(net) = Net::new(1) else { return };
+    let mut rings = open(&options(&["b0"]));
+    let sender = Sender::new("a0");
+    sender.send(&numbered(10));
+    net.ip(&["link", "set", "b0", "down"]);
+    let before = cpu_time();
+    let mut seen = read(&mut rings, Duration::from_millis(500));
+    let idle = cpu_time() - before;
+    assert!(idle < Duration::from_millis(100), "{idle:?} of CPU while the link was down");
+    net.ip(&["link", "set", "b0", "up"]);
+    seen.extend(read(&mut rings, Duration::from_millis(300)));
+    sender.send(&numbered(10));
+    let changes: Vec<LinkChange> = rings.take_events().iter().map(|e| e.change).collect();
+    assert_eq!(changes, [LinkChange::Down, LinkChange::Up]);
+    seen.extend(finish(&mut rings).0);
+    assert_eq!(seen.len(), 20);
+
+    // Too short to be seen as down: the socket's error tells.
+    let mut rings = open(&options(&["b0"]));
+    read(&mut rings, Duration::from_millis(50));
+    net.ip(&["link", "set", "b0", "down"]);
+    net.ip(&["link", "set", "b0", "up"]);
+    read(&mut rings, Duration::from_millis(300));
+    let changes: Vec<LinkChange> = rings.take_events().iter().map(|e| e.change).collect();
+    assert_eq!(changes, [LinkChange::Down, LinkChange::Up]);
+}
+
+#[test]
+fn removed_and_back_is_survived() {
+    let Some(net) = Net::new(1) else { return };
+    for workers in [1, 2] {
+        let mut all = Rings::open(&options(&["b0"]), workers).expect("open");
+        let mut count = 0;
+        let all_read = |all: &mut Vec<Rings>, ms| {
+            let end = Instant::now() + Duration::from_millis(ms);
+            let mut count = 0;
+            while Instant::now() < end {
+                for rings in &mut *all {
+                    count += rings.next_batch(Duration::from_millis(10)).unwrap().len();
+                }
+            }
+            count
+        };
+        Sender::new("a0").send(&numbered(10));
+        net.ip(&["link", "del", "b0"]);
+        let before = cpu_time();
+        count += all_read(&mut all, 500);
+        let idle = cpu_time() - before;
+        assert!(idle < Duration::from_millis(150), "{idle:?} of CPU while the interface was gone");
+        assert_eq!(count, 10, "what came before the end is read");
+        net.add_pair(0);
+        count += all_read(&mut all, 400);
+        Sender::new("a0").send(&numbered(10));
+        let events = all[0].take_events();
+        let changes: Vec<LinkChange> =
+            events.iter().map(|e| e.change).filter(|c| *c != LinkChange::Down).collect();
+        assert_eq!(changes.first(), Some(&LinkChange::Removed));
+        assert!(changes.contains(&LinkChange::Back), "{changes:?}");
+        assert!(all.iter_mut().skip(1).all(|r| r.take_events().is_empty()));
+        let mut received = 0;
+        for rings in &mut all {
+            let (seen, stats) = finish(rings);
+            count += seen.len();
+            received += stats.received;
+        }
+        assert_eq!((count, received), (20, 20), "{workers} workers");
+    }
+}
+
+#[test]
+fn an_interface_that_is_down_may_be_opened() {
+    let Some(net) = Net::new(1) else { return };
+    net.ip(&["link", "set", "b0", "down"]);
+    let mut rings = open(&options(&["b0"]));
+    assert_eq!(rings.take_events().iter().map(|e| e.change).collect::<Vec<_>>(), [LinkChange::Down]);
+    net.ip(&["link", "set", "b0", "up"]);
+    read(&mut rings, Duration::from_millis(250));
+    assert_eq!(rings.take_events().iter().map(|e| e.change).collect::<Vec<_>>(), [LinkChange::Up]);
+    Sender::new("a0").send(&numbered(3));
+    assert_eq!(finish(&mut rings).0.len(), 3);
+}
+
+#[test]
+fn an_idle_ring_sleeps() {
+    let Some(_net) = Net::new(1) else { return };
+    let mut rings = open(&options(&["b0"]));
+    let (before, begin) = (cpu_time(), Instant::now());
+    assert!(rings.next_batch(Duration::from_millis(500)).unwrap().is_empty());
+    assert!(begin.elapsed() >= Duration::from_millis(500));
+    let spent = cpu_time() - before;
+    assert!(spent < Duration::from_millis(50), "{spent:?}");
+}
+
+/// Which capability is needed for what: none but CAP_NET_RAW.
+#[test]
+fn one_capability_is_enough_and_needed() {
+    let Some(net) = Net::new(1) else { return };
+    std::thread::scope(|scope| {
+        let enough = scope.spawn(|| {
+            net.enter();
+            const CAP_NET_RAW: u64 = 1 << 13;
+            keep_capabilities(CAP_NET_RAW);
+            Rings::open(&options(&["b0", "any"]), 2).map(drop)
+        });
+        enough.join().unwrap().expect("CAP_NET_RAW is enough");
+        let none = scope.spawn(|| {
+            net.enter();
+            keep_capabilities(0);
+            Rings::open(&options(&["b0"]), 1).map(drop)
+        });
+        let error = none.join().unwrap().expect_err("no capability");
+        assert!(matches!(error, LiveError::Privilege), "{error:?}");
+        let program = std::env::current_exe().unwrap();
+        let command = format!("sudo setcap cap_net_raw=ep {}", program.display());
+        assert!(error.to_string().contains(&command), "{error}");
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_is_told() {
+    let Some(_net) = Net::new(1) else { return };
+    let error = |options: &RingOptions, workers| Rings::open(options, workers).expect_err("bad").to_string();
+    let text = error(&options(&["b00"]), 1);
+    assert!(
+        text.starts_with("there is no interface \"b00\"; did you mean \"b0\"? Interfaces: lo, "),
+        "{text}"
+    );
+    let text = error(&options(&["an_interface_with_a_long_name"]), 1);
+    assert!(
+        text.starts_with("there is no interface \"an_interface_with_a_long_name\" Interfaces: "),
+        "{text}"
+    );
+    error(&options(&[]), 1);
+    error(&options(&["b0", "b0"]), 1);
+    error(&options(&["b0"]), 0);
+    error(&options(&["b0"]), 257);
+    let huge = RingOptions { ring_bytes: 1 << 40, ..options(&["b0"]) };
+    let text = error(&huge, 1);
+    assert!(text.contains("smaller ring"), "{text}");
+}
+
+#[test]
+fn interfaces_are_listed_with_their_counters() {
+    let Some(net) = Net::new(1) else { return };
+    net.ip(&["addr", "add", "10.9.8.7/24", "dev", "b0"]);
+    Sender::new("a0").send(&numbered(7));
+    let all = weir_capture::interfaces().unwrap();
+    let find = |name| all.iter().find(|i| i.name == name).expect("interface");
+    let b0 = find("b0");
+    assert!(b0.up && b0.running && !b0.loopback);
+    assert_eq!(b0.addresses, [std::net::IpAddr::from([10, 9, 8, 7])]);
+    assert_eq!((b0.received.packets, b0.received.bytes), (7, 7 * 60));
+    assert_eq!(find("a0").sent.packets, 7);
+    assert!(!find("lo").up);
+}
