@@ -65,11 +65,25 @@ fn transport(packet: &Packet<'_>, layers: &Layers) -> Checksum {
     }
     let (start, end) = (layers.transport as usize, (layers.network + layers.network_len) as usize);
     let Some(segment) = packet.data.get(start..end) else { return Checksum::Unknown };
+    if claims_more(packet.data, layers) {
+        return Checksum::Unknown;
+    }
     match place.check(packet, layers, segment) {
         Some(Checksum::Bad) if outermost && packet.hints.has(Hints::CHECKSUM_PENDING) => Checksum::Absent,
         Some(checksum) => checksum,
         None => Checksum::Unknown,
     }
+}
+
+/// Whether the IP packet is longer than what carries it, which was cut by whoever wrote the capture.
+fn claims_more(data: &[u8], layers: &Layers) -> bool {
+    let start = layers.network as usize;
+    let claimed = match layers.network_kind {
+        Network::Ipv4 => word(data, start + 2).map_or(0, u32::from),
+        Network::Ipv6 => word(data, start + 4).map_or(0, |payload| 40 + u32::from(payload)),
+        Network::None | Network::Arp => 0,
+    };
+    claimed > layers.network_len
 }
 
 /// How a transport protocol is checked.

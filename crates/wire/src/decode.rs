@@ -17,9 +17,13 @@ use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType, Packet, Tunnel};
 use frame::Frame;
 use tunnel::Start;
 
-/// Tags, labels and frames in frames of one level, and extension headers of one IP header, that are followed
-/// before [`ErrorKind::TooDeep`]. Real traffic has up to 4; more is an attempt to hide or to slow.
+/// Tags, labels and frames in frames of one level that are followed before [`ErrorKind::TooDeep`]. Real traffic has
+/// up to 4; more is an attempt to hide or to slow.
 pub const MAX_HEADERS: u8 = 16;
+
+/// Extension headers of one IP header that are followed before [`ErrorKind::TooDeep`]. Each has 8 octets or more, so
+/// that no frame of ordinary size can hide a transport header behind them.
+const MAX_EXTENSIONS: u32 = 256;
 
 /// Tunnels within tunnels that [`innermost`] follows.
 pub const MAX_TUNNELS: usize = 8;

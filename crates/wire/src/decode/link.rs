@@ -80,9 +80,10 @@ pub(super) fn ppp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeErr
     }
 }
 
-/// PPPoE session stage (RFC 2516 4), from the version on.
+/// PPPoE session stage (RFC 2516 4), from the version on. Its length is not believed: access concentrators are
+/// seen that leave out padding which the IP header counts, and IP says where it ends.
 pub(super) fn pppoe(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
-    let &[version, code, _, _, high, low] = f.array::<6>(at).ok_or_else(|| truncated(Layer::Link))?;
+    let &[version, code, _, _, _, _] = f.array::<6>(at).ok_or_else(|| truncated(Layer::Link))?;
     if version != 0x11 {
         return Err(malformed(Layer::Link));
     }
@@ -91,8 +92,7 @@ pub(super) fn pppoe(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeE
     if code != 0 {
         return Ok(());
     }
-    let end = at + 6 + u32::from(u16::from_be_bytes([high, low]));
-    ppp(f.deeper()?.limit(end), at + 6, l)
+    ppp(f.deeper()?, at + 6, l)
 }
 
 /// Linux cooked capture, version 1: packet type, ARPHRD_, address, protocol.

@@ -1,7 +1,7 @@
 //! ARP, IPv4, IPv6 and its extension headers.
 
 use super::frame::Frame;
-use super::{MAX_HEADERS, malformed, transport, truncated};
+use super::{MAX_EXTENSIONS, malformed, transport, truncated};
 use crate::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network};
 
 /// IP protocol numbers that are extension headers, or that end a chain of them (IANA).
@@ -110,7 +110,7 @@ fn jumbo(f: Frame<'_>, at: u32) -> Option<u32> {
 /// Follows a chain of extension headers to the transport header; in IPv4 there is only AH to follow.
 fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), DecodeError> {
     let (mut at, mut next) = (at, next);
-    for _ in 0..=MAX_HEADERS {
+    for _ in 0..MAX_EXTENSIONS {
         l.ip_proto = next;
         if !is_extension(next, l.network_kind) {
             return transport::transport(f, at, l);
