@@ -30,7 +30,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Opens it. A source that is not a regular file can be opened once only.
-    pub(crate) fn file(&mut self) -> Result<File, ReadError> {
+    pub(crate) fn file(&self) -> Result<File, ReadError> {
         let file = match &self.input {
             Input::Path(path) => File::open(path),
             Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),

@@ -9,12 +9,16 @@ mod describe;
 mod error;
 mod input;
 mod interfaces;
+mod merge;
 mod octets;
 mod pcap;
 mod pcapng;
 mod walk;
 
-use weir_wire::Chunk;
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use weir_wire::{Chunk, Time};
 
 pub use describe::{Blocks, Format, InputInfo, InterfaceInfo, Progress};
 pub use error::{ReadError, Severity};
@@ -26,6 +30,7 @@ pub use pcapng::Comment;
 use capture::{Capture, Opening};
 use input::Source;
 use interfaces::Interfaces;
+use merge::{Merge, Read};
 use walk::Limits;
 
 /// In which order several inputs are read.
@@ -59,12 +64,18 @@ impl Default for ReadOptions {
     }
 }
 
+/// Octets per chunk of an input that overlaps with others in time.
+const MERGED_CHUNK: usize = 64 << 10;
+
 /// Reads capture files one after another, or several merged in time order.
 pub struct Files {
     options: ReadOptions,
     sources: Vec<Source>,
-    next: usize,
-    current: Option<Capture>,
+    /// Inputs that have not been opened, with the time of their first packet; the next one is last.
+    waiting: Vec<(Time, usize)>,
+    merge: Merge,
+    /// Inputs that ended badly while the packets before were still on their way.
+    failures: VecDeque<ReadError>,
     infos: Vec<InputInfo>,
     interfaces: Interfaces,
     comments: Vec<Comment>,
@@ -90,10 +101,11 @@ impl Files {
         let options =
             ReadOptions { chunk_bytes: options.chunk_bytes.clamp(4 << 10, 64 << 20), ..options.clone() };
         let mut files = Files {
+            waiting: (0..sources.len()).rev().map(|input| (Time(0), input)).collect(),
             options,
             sources,
-            next: 0,
-            current: None,
+            merge: Merge::default(),
+            failures: VecDeque::new(),
             infos,
             interfaces: Interfaces::default(),
             comments: Vec::new(),
@@ -102,7 +114,12 @@ impl Files {
             total,
         };
         if files.sources.len() == 1 {
-            files.advance()?;
+            files.open_next()?;
+        } else if files.options.order == Order::Time {
+            for (start, input) in &mut files.waiting {
+                *start = files.sources.get(*input).and_then(first_time).unwrap_or_default();
+            }
+            files.waiting.sort_by_key(|key| Reverse(*key));
         }
         Ok(files)
     }
@@ -115,59 +132,95 @@ impl Files {
     /// Each input that ends badly gives one error, after the packets before it. The next call goes on with
     /// the inputs that are left: call until it gives `false`.
     pub fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, ReadError> {
-        loop {
-            let left = self.options.packets.map_or(u64::MAX, |most| most.saturating_sub(self.packets));
-            chunk.clear();
-            if left == 0 || (self.current.is_none() && !self.advance()?) {
-                return Ok(false);
-            }
-            let Some(capture) = &mut self.current else { return Ok(false) };
-            let limits = Limits {
-                snaplen: self.options.snaplen.unwrap_or(u32::MAX),
-                packets: usize::try_from(left).unwrap_or(usize::MAX),
-            };
-            let result = capture.fill(chunk, &limits, &mut self.interfaces);
-            if let Ok(true) = result {
-                self.packets += chunk.slots.len() as u64;
-                std::mem::swap(&mut self.comments, &mut capture.comments);
-                return Ok(true);
-            }
-            if let Some(capture) = self.current.take() {
-                self.bytes += capture.taken();
-                if let Some(info) = self.infos.get_mut(self.next - 1) {
-                    *info = capture.info;
+        chunk.clear();
+        self.comments.clear();
+        let left = self.options.packets.map_or(u64::MAX, |most| most.saturating_sub(self.packets));
+        self.gather(chunk, usize::try_from(left).unwrap_or(usize::MAX));
+        self.packets += chunk.slots.len() as u64;
+        if left > 0
+            && chunk.slots.is_empty()
+            && let Some(error) = self.failures.pop_front()
+        {
+            return Err(error);
+        }
+        Ok(!chunk.slots.is_empty())
+    }
+
+    fn gather(&mut self, chunk: &mut Chunk, left: usize) {
+        let snaplen = self.options.snaplen.unwrap_or(u32::MAX);
+        let in_time = self.options.order == Order::Time;
+        // An error comes before the packets behind it.
+        while self.failures.is_empty()
+            && chunk.slots.len() < left
+            && chunk.bytes.len() < self.options.chunk_bytes
+        {
+            let front = self.merge.front();
+            let due = self.waiting.last().map(|(start, _)| *start);
+            let until = due.filter(|_| in_time);
+            if due.is_some()
+                && (self.merge.is_empty() || front.is_some_and(|at| until.is_some_and(|due| due <= at)))
+            {
+                if let Err(error) = self.open_next() {
+                    self.failures.push_back(error);
                 }
+            } else if let Some(input) = self.merge.drained() {
+                let alone = self.merge.len() == 1;
+                if alone && !chunk.slots.is_empty() {
+                    return;
+                }
+                let limits = Limits { snaplen, packets: if alone { left } else { usize::MAX } };
+                let read = if alone {
+                    self.merge.fill(input, chunk, &limits, until, &mut self.interfaces, &mut self.comments)
+                } else {
+                    self.merge.refill(input, &limits, &mut self.interfaces)
+                };
+                match read {
+                    Read::Handed => return,
+                    Read::Held => {}
+                    Read::Ended(capture, error) => self.close(input, *capture, error),
+                }
+            } else if front.is_some() {
+                let bytes = self.options.chunk_bytes;
+                self.merge.take(chunk, &mut self.comments, bytes, left, until);
+            } else {
+                return;
             }
-            result?;
         }
     }
 
-    /// Opens the next input; `false` when there is none left.
-    fn advance(&mut self) -> Result<bool, ReadError> {
-        let input = self.next;
-        let (Some(source), Some(info)) = (self.sources.get_mut(input), self.infos.get_mut(input)) else {
-            return Ok(false);
+    /// Opens the next input that waits.
+    fn open_next(&mut self) -> Result<(), ReadError> {
+        let Some((_, input)) = self.waiting.pop() else { return Ok(()) };
+        let (Some(source), Some(info)) = (self.sources.get(input), self.infos.get_mut(input)) else {
+            return Ok(());
         };
-        self.next += 1;
-        let result = source.file().and_then(|file| {
-            let opening = Opening {
-                name: &source.name,
-                input,
-                chunk_bytes: self.options.chunk_bytes,
-                recover: self.options.recover,
-            };
-            Capture::open(file, &opening, &mut self.interfaces, info)
-        });
+        // Where inputs overlap there are many chunks, and packets are copied out of them: small ones do.
+        let chunk_bytes = self.options.chunk_bytes;
+        let opening = Opening {
+            name: &source.name,
+            input,
+            chunk_bytes: if self.merge.is_empty() { chunk_bytes } else { chunk_bytes.min(MERGED_CHUNK) },
+            recover: self.options.recover,
+        };
+        let result = source.file().and_then(|file| Capture::open(file, &opening, &mut self.interfaces, info));
         match result {
             Ok(capture) => {
-                self.current = Some(capture);
-                Ok(true)
+                self.merge.add(input, capture);
+                Ok(())
             }
             Err(error) => {
                 info.problem = Some(error.clone());
                 Err(error)
             }
         }
+    }
+
+    fn close(&mut self, input: usize, capture: Capture, error: Option<ReadError>) {
+        self.bytes += capture.taken();
+        if let Some(info) = self.infos.get_mut(input) {
+            *info = capture.info;
+        }
+        self.failures.extend(error);
     }
 
     /// Comments on the packets of the chunk filled last.
@@ -177,17 +230,13 @@ impl Files {
 
     /// How far reading has come.
     pub fn progress(&self) -> Progress {
-        let current = self.current.as_ref().map_or(0, Capture::taken);
-        Progress { bytes: self.bytes + current, total: self.total, packets: self.packets }
+        let open: u64 = self.merge.captures().map(Capture::taken).sum();
+        Progress { bytes: self.bytes + open, total: self.total, packets: self.packets }
     }
 
     /// The inputs and what is known of them so far, in the order in which they were given.
     pub fn describe(&self) -> impl Iterator<Item = &InputInfo> {
-        let current = self.current.as_ref().map(|capture| (self.next - 1, &capture.info));
-        self.infos.iter().enumerate().map(move |(index, info)| match current {
-            Some((at, open)) if at == index => open,
-            _ => info,
-        })
+        self.infos.iter().enumerate().map(|(input, info)| self.merge.info(input).unwrap_or(info))
     }
 
     /// The interfaces met so far; [`weir_wire::Packet::interface`] is an index of this. From index
@@ -200,4 +249,16 @@ impl Files {
     pub fn interfaces_beyond(&self) -> u64 {
         self.interfaces.beyond
     }
+}
+
+/// The time of an input's first packet. 0 when it has none, when that cannot be told, and when the input can
+/// be read only once: then it is opened first.
+fn first_time(source: &Source) -> Option<Time> {
+    source.size?;
+    let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false };
+    let (mut interfaces, mut chunk) = (Interfaces::default(), Chunk::default());
+    let mut capture =
+        Capture::open(source.file().ok()?, &opening, &mut interfaces, &mut InputInfo::default()).ok()?;
+    capture.fill(&mut chunk, &Limits { snaplen: 0, packets: 1 }, &mut interfaces).ok()?;
+    chunk.slots.first().map(|slot| slot.time)
 }
