@@ -8,8 +8,8 @@ use weir_filter::{Filter, FilterError, Options};
 pub fn read(r: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     let text = r.string(node)?;
     if let Err(error) = compile(text) {
-        let at = r.inside(node, error.at)..r.inside(node, error.at + error.len).max(node.span().start);
-        r.faults.push(Fault::new(at, error.message).accepts(error.expected));
+        let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);
+        r.faults.push(Fault::new(at, error.message));
         return None;
     }
     Some(text.to_owned())

@@ -29,7 +29,7 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
 /// The memory that tables may take, in octets, when nothing is said.
 pub const DEFAULT_MEMORY: u64 = 512 << 20;
 /// The kinds of log that `output.log` takes.
-pub const LOGS: [&str; 5] = ["zeek", "zeek-json", "eve", "csv", "mon"];
+pub const LOGS: [&str; 7] = ["zeek", "zeek-json", "eve", "csv", "ndjson", "mon", "mon-paper"];
 
 /// A value and the line that it stands on; no line when it is the default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -225,7 +225,7 @@ static OUTPUT_KEYS: [Key<Output>; 2] = [
     },
     Key {
         name: "log",
-        takes: "a list of \"zeek\", \"zeek-json\", \"eve\", \"csv\" and \"mon\"",
+        takes: "a list of \"zeek\", \"zeek-json\", \"eve\", \"csv\", \"ndjson\", \"mon\" and \"mon-paper\"",
         read: |r, node, output| {
             output.log.line = Some(r.line(node.span().start));
             let mut seen = Unique::new("log");

@@ -371,7 +371,7 @@ fn check_line(line: &str, text: &str) -> Result<(), String> {
         return Err(format!("a line cannot be called {line:?}"));
     }
     expression::compile(text).map_err(|error| {
-        format!("{text:?}: {} at {:?}", error.message, text.get(error.at..).unwrap_or_default())
+        format!("{text:?}: {} at {:?}", error.message, text.get(error.span.start..).unwrap_or_default())
     })
 }
 
