@@ -1,8 +1,7 @@
 //! Every capture of ../shared/data is decoded: nothing panics, every offset is where it can be, and the figures
 //! that real traffic must give are reached.
 
-mod pcap;
-
+use crate::pcap;
 use weir_wire::{
     Checksum, ErrorKind, FlowKey, IpFragment, Layer, Layers, MAX_HEADERS, MAX_TUNNELS, Network, Packet,
     Tunnel, decapsulate, decode, innermost, steer_hash, verify,

@@ -1,11 +1,10 @@
 //! Packets and octets per flow, on every level of tunnels, as Zeek's conn.log has them.
 
-mod pcap;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::pcap;
 use weir_wire::{Checksum, FlowKey, Fragment, decapsulate, decode, mapped, verify};
 
 /// Packets and IP octets, of the lower endpoint and of the other.
