@@ -2,6 +2,7 @@
 
 use crate::{FlowCount, Ledger, Reading};
 use serde::Serialize;
+use std::net::IpAddr;
 
 /// A stretch of time that is reported on. Nanoseconds since the epoch, `end` not included.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub ledger: Ledger,
     /// What the flow table did in it.
     pub flows: FlowCount,
+    /// The lowest addresses, four at most, of those who left checksums to their network cards.
+    pub offloaders: Vec<IpAddr>,
     /// The answers, in the order of the plan.
     pub answers: Vec<Answer>,
 }
@@ -51,6 +54,10 @@ impl Snapshot {
         }
         self.ledger.add(&other.ledger);
         self.flows.add(&other.flows);
+        self.offloaders.extend(&other.offloaders);
+        self.offloaders.sort_unstable();
+        self.offloaders.dedup();
+        self.offloaders.truncate(4);
         if self.answers.is_empty() {
             self.answers.clone_from(&other.answers);
         } else {
