@@ -34,6 +34,21 @@ pub fn verify(packet: &Packet<'_>, layers: &Layers) -> Checksums {
     Checksums { network: network(packet, layers), transport: transport(packet, layers) }
 }
 
+/// Whether the transport checksum field of TCP or UDP holds the sum of the pseudo header alone: what Linux leaves there
+/// for the card to finish (CHECKSUM_PARTIAL, linux/skbuff.h), and what a capture on the sender shows.
+pub fn is_pseudo_header_sum(packet: &Packet<'_>, layers: &Layers) -> bool {
+    let place = match Place::of(layers.ip_proto) {
+        Some(place @ (Place::Tcp | Place::Udp)) => place,
+        _ => return false,
+    };
+    let (start, end) = (layers.transport as usize, (layers.network + layers.network_len) as usize);
+    let sums = packet.data.get(start..end).and_then(|segment| {
+        let pseudo = place.pseudo(packet.data, layers, segment, place.covered(segment)?)?;
+        Some((word(segment, place.offset())?, fold(pseudo)))
+    });
+    sums.is_some_and(|(stored, pseudo)| stored == pseudo)
+}
+
 fn network(packet: &Packet<'_>, layers: &Layers) -> Checksum {
     if layers.network_kind != Network::Ipv4 {
         return Checksum::Absent;

@@ -25,7 +25,7 @@ mod packet;
 mod reader;
 mod steer;
 
-pub use checksum::{Checksum, Checksums, verify};
+pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, innermost};
 pub use fragment::IpFragment;
 pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped};
