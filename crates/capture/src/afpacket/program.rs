@@ -21,17 +21,17 @@ const LDX_IMM: u16 = 0x01;
 const LDX_MEM: u16 = 0x61;
 const ST: u16 = 0x02;
 const STX: u16 = 0x03;
-const ADD_K: u16 = 0x04;
+const ADD_X: u16 = 0x0c;
 const MUL_K: u16 = 0x24;
 const RSH_K: u16 = 0x74;
 const XOR_X: u16 = 0xac;
 const JEQ_K: u16 = 0x15;
+const JGT_K: u16 = 0x25;
 const JSET_K: u16 = 0x45;
 const JA: u16 = 0x05;
 const RET_K: u16 = 0x06;
 const RET_A: u16 = 0x16;
 const TAX: u16 = 0x07;
-const TXA: u16 = 0x87;
 
 /// Loads at this offset and on give facts about the packet (linux/filter.h, SKF_AD_OFF).
 const FACT: u32 = libc::SKF_AD_OFF as u32;
@@ -78,7 +78,8 @@ pub(super) fn gate(filter: Option<&[SockFilter]>, snaplen: u32) -> Vec<SockFilte
 /// The program of a fanout group. It gives [`weir_wire::steer_hash`], which the kernel takes modulo the number of
 /// workers: a live capture and a file are steered alike. What is not IP gives 0: worker 0.
 ///
-/// `link` says whether packets have an Ethernet header. VLAN tags, MPLS labels and PPPoE are looked through.
+/// `link` says whether packets have an Ethernet header. VLAN and other tags, MPLS labels, PPPoE and SNAP are looked
+/// through.
 pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     let mut a = Assembler::default();
     // X is the offset of what is looked at, A the EtherType that announced it.
@@ -90,48 +91,64 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
         a.push(op(LDX_IMM, 0));
         a.push(op(LDH_ABS, FACT + libc::SKF_AD_PROTOCOL as u32));
     }
-    for _ in 0..TAGS {
-        a.if_eq(0x0800, Label::Ipv4);
-        a.if_eq(0x86dd, Label::Ipv6);
+    for _ in 0..DEPTH {
+        a.if_eq(0x0800, Label::Four);
+        a.if_eq(0x86dd, Label::Six);
         a.if_eq(0x8847, Label::Mpls);
         a.if_eq(0x8848, Label::Mpls);
         a.if_eq(0x8864, Label::Pppoe);
-        let tag = a.here() + 5;
-        for tpid in [0x8100_u32, 0x88a8, 0x9100, 0x9200] {
-            let skip = (tag - a.here() - 1) as u8;
-            a.push(jump(JEQ_K, tpid, skip, 0));
-        }
-        a.goto(Label::Other);
-        a.advance(4);
-        a.push(op(LDH_IND, base.wrapping_sub(2)));
+        a.look_through(base);
     }
     a.goto(Label::Other);
 
     a.label(Label::Mpls);
     for _ in 0..LABELS {
         a.push(op(LDB_IND, base + 2));
-        a.push(op(ST, 0));
-        a.advance(4);
-        a.push(op(LD_MEM, 0));
+        a.push(op(ST, 1));
+        a.push(op(LD_IMM, 4));
+        a.advance();
+        a.push(op(LD_MEM, 1));
         // The bottom-of-stack bit (RFC 3032 2.1).
-        a.if_set(1, Label::Version);
+        a.if_set(1, Label::Bottom);
     }
     a.goto(Label::Other);
 
-    a.label(Label::Pppoe);
-    a.push(op(LDH_IND, base + 6));
-    a.push(op(ST, 0));
-    a.advance(8);
-    a.push(op(LD_MEM, 0));
-    a.if_eq(0x0021, Label::Ipv4);
-    a.if_eq(0x0057, Label::Ipv6);
-    a.goto(Label::Other);
-
-    a.label(Label::Version);
+    // IP, or a pseudowire with a control word and Ethernet (RFC 4448).
+    a.label(Label::Bottom);
     a.push(op(LDB_IND, base));
     a.push(op(RSH_K, 4));
-    a.if_eq(4, Label::Ipv4);
-    a.if_eq(6, Label::Ipv6);
+    a.push(jump(JEQ_K, 0, 1, 0));
+    a.goto(Label::Version);
+    a.push(op(LD_IMM, 18));
+    a.advance();
+    a.push(op(LDH_IND, base.wrapping_sub(2)));
+    a.if_eq(0x0800, Label::Four);
+    a.if_eq(0x86dd, Label::Six);
+    a.goto(Label::Other);
+
+    a.label(Label::Pppoe);
+    a.push(op(LD_IMM, 8));
+    a.advance();
+    a.push(op(LDH_IND, base.wrapping_sub(2)));
+    a.if_eq(0x0021, Label::Four);
+    a.if_eq(0x0057, Label::Six);
+    a.goto(Label::Other);
+
+    // What is announced as IP must have the version, as for the decoder.
+    for (label, four, six) in
+        [(Label::Version, true, true), (Label::Four, true, false), (Label::Six, false, true)]
+    {
+        a.label(label);
+        a.push(op(LDB_IND, base));
+        a.push(op(RSH_K, 4));
+        if four {
+            a.if_eq(4, Label::Ipv4);
+        }
+        if six {
+            a.if_eq(6, Label::Ipv6);
+        }
+        a.goto(Label::Other);
+    }
 
     a.label(Label::Other);
     a.push(op(RET_K, 0));
@@ -153,15 +170,35 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     a.finish()
 }
 
-/// Tags that are looked through, and MPLS labels.
-const TAGS: usize = 4;
+/// Headers between Ethernet and IP that are looked through, and MPLS labels.
+const DEPTH: usize = 5;
 const LABELS: usize = 8;
+
+/// Headers that end with an EtherType, and the octets from the one that announced them to the octet after that.
+const TAGS: [(u32, u32); 10] = [
+    // VLAN tags (IEEE 802.1Q and 802.1ad, and what switches used before).
+    (0x8100, 4),
+    (0x88a8, 4),
+    (0x9100, 4),
+    (0x9200, 4),
+    (0x9300, 4),
+    // Bridged Ethernet, provider backbone, fabric path.
+    (0x6558, 14),
+    (0x88e7, 18),
+    (0x8903, 16),
+    // VN-tag and E-tag.
+    (0x8926, 6),
+    (0x893f, 8),
+];
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Label {
     Mpls,
+    Bottom,
     Pppoe,
     Version,
+    Four,
+    Six,
     Other,
     Ipv4,
     Ipv6,
@@ -213,11 +250,36 @@ impl Assembler {
         });
     }
 
-    /// X += n; A is lost.
-    fn advance(&mut self, n: u32) {
-        self.push(op(TXA, 0));
-        self.push(op(ADD_K, n));
+    /// X += A.
+    fn advance(&mut self) {
+        self.push(op(ADD_X, 0));
         self.push(op(TAX, 0));
+    }
+
+    /// Passes the header that the EtherType in A announces, and loads the EtherType at its end.
+    fn look_through(&mut self, base: u32) {
+        let mut found = Vec::new();
+        for (kind, length) in TAGS {
+            self.push(jump(JEQ_K, kind, 0, 2));
+            self.push(op(LD_IMM, length));
+            found.push(self.here());
+            self.push(op(JA, 0));
+        }
+        // A length: LLC with SNAP and an EtherType (RFC 1042).
+        self.push(jump(JGT_K, 1500, 4, 0));
+        self.push(op(LDW_IND, base));
+        self.push(jump(JEQ_K, 0xaaaa_0300, 0, 2));
+        self.push(op(LD_IMM, 8));
+        self.push(op(JA, 1));
+        self.goto(Label::Other);
+        let here = self.here();
+        for at in found {
+            if let Some(instruction) = self.program.get_mut(at) {
+                instruction.k = (here - at - 1) as u32;
+            }
+        }
+        self.advance();
+        self.push(op(LDH_IND, base.wrapping_sub(2)));
     }
 
     /// A = the exclusive or of `words` words at `at` after the offset in X. X is lost.
