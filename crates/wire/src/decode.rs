@@ -32,16 +32,22 @@ pub const MAX_TUNNELS: usize = 8;
 #[inline]
 pub fn decode(packet: &Packet<'_>) -> Layers {
     let mut layers = Layers::default();
+    find(packet, &mut layers);
+    layers
+}
+
+/// Writes into the caller's value: a copy of it, right after its fields were stored one by one, would cost as much
+/// as finding them.
+fn find(packet: &Packet<'_>, layers: &mut Layers) {
     let frame = Frame::new(packet.data, packet.wire_len);
     let result = if packet.link == LinkType::ETHERNET {
-        ether::ethernet(frame, 0, &mut layers)
+        ether::ethernet(frame, 0, layers)
     } else {
-        link::link(frame, packet.link, &mut layers)
+        link::link(frame, packet.link, layers)
     };
     if let Err(error) = result {
         layers.error = Some(error);
     }
-    layers
 }
 
 /// The layers of the packet that a tunnel carries, or `None` where `layers` is no tunnel. Apply it again for

@@ -47,10 +47,11 @@ impl FlowKey {
             },
             _ => layers.ports,
         };
-        let (src, dst) = ((src, ports[0]), (dst, ports[1]));
-        let lower_first = src <= dst;
-        let (a, b) = if lower_first { (src, dst) } else { (dst, src) };
-        Some((Self { addr: [a.0, b.0], port: [a.1, b.1], vlan: 0, proto }, lower_first))
+        // As numbers: comparing and exchanging arrays of octets costs as much as decoding the packet.
+        let (low, high) = (u128::from_be_bytes(src), u128::from_be_bytes(dst));
+        let lower_first = (low, ports[0]) <= (high, ports[1]);
+        let (addr, port) = if lower_first { ([src, dst], ports) } else { ([dst, src], [ports[1], ports[0]]) };
+        Some((Self { addr, port, vlan: 0, proto }, lower_first))
     }
 
     /// Whether it is the flow of ICMP messages that have no reply: those of the other direction, if there are any,
@@ -93,9 +94,9 @@ pub fn icmp_counterpart(proto: u8, kind: u16) -> Option<u16> {
 }
 
 /// An IPv4 address mapped into IPv6 (RFC 4291 2.5.5.2).
+#[inline]
 pub fn mapped(v4: [u8; 4]) -> [u8; 16] {
-    let [a, b, c, d] = v4;
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+    (0xffff_0000_0000 | u128::from(u32::from_be_bytes(v4))).to_be_bytes()
 }
 
 /// Source and destination address of an IP packet as its header has them, IPv4 mapped into IPv6.

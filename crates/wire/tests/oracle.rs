@@ -33,7 +33,7 @@ fn built(vlan: Option<u16>, v6: bool, proto: u8, ports: [u16; 2], ttl: u8, paylo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
     fn what_it_builds(

@@ -145,7 +145,7 @@ fn packet(data: &[u8], link: LinkType, wire_len: u32) -> Packet<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn random_octets(data in prop::collection::vec(any::<u8>(), 0..200), wire_len in any::<u32>()) {

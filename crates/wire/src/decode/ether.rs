@@ -50,6 +50,7 @@ pub(super) fn ether_type(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Re
 }
 
 /// What is not IP: ARP, a tag or label before the network header, or something that is not decoded.
+#[cold]
 fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     match kind {
         ARP | RARP => network::arp(f, at, l),

@@ -22,7 +22,8 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn new(data: &'a [u8], wire_len: u32) -> Self {
         let data = data.get(..MAX_FRAME as usize).unwrap_or(data);
-        Self { data, end: wire_len.max(data.len() as u32).min(MAX_FRAME), depth: 0 }
+        let end = wire_len.min(MAX_FRAME).max(data.len() as u32);
+        Self { data, end, depth: 0 }
     }
 
     /// The same with an earlier end; a later one changes nothing.

@@ -108,6 +108,7 @@ fn jumbo(f: Frame<'_>, at: u32) -> Option<u32> {
 }
 
 /// Follows a chain of extension headers to the transport header; in IPv4 there is only AH to follow.
+#[cold]
 fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), DecodeError> {
     let (mut at, mut next) = (at, next);
     for _ in 0..MAX_EXTENSIONS {

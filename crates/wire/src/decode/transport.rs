@@ -5,7 +5,7 @@ use super::{malformed, truncated, tunnel};
 use crate::{DecodeError, Fragment, Layer, Layers};
 
 /// What is right in an IP packet, told by [`Layers::ip_proto`]. `f` ends where the IP packet does.
-#[inline]
+#[inline(always)]
 pub(super) fn transport(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.transport = at;
     l.payload = at;
@@ -20,6 +20,7 @@ pub(super) fn transport(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Dec
     }
 }
 
+#[cold]
 fn other(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     match l.ip_proto {
         1 | 58 => icmp(f, at, l),
@@ -54,7 +55,7 @@ fn with_ports(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), Dec
 }
 
 /// RFC 9293 3.1. Options that the snap length cut off are not missed: everything asked of the header is before.
-#[inline]
+#[inline(always)]
 fn tcp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let Some(&[s0, s1, d0, d1, _, _, _, _, _, _, _, _, offset, flags, ..]) = f.array::<20>(at) else {
         return with_ports(f, at, 20, l);
@@ -73,7 +74,7 @@ fn tcp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
 
 /// RFC 768. A length of 0 is that of a datagram too long to state it (RFC 2675 4); one that is longer than the IP
 /// packet is cut to it.
-#[inline]
+#[inline(always)]
 fn udp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let Some(&[s0, s1, d0, d1, l0, l1, _, _]) = f.array::<8>(at) else {
         return with_ports(f, at, 8, l);
