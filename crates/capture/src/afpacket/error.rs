@@ -90,9 +90,9 @@ fn unknown_text(name: &str, have: &[String]) -> String {
     if let Some((d, near)) = near
         && d * 2 <= name.chars().count().max(2)
     {
-        let _ = write!(text, "; did you mean {near:?}?");
+        let _ = write!(text, " (did you mean {near:?}?)");
     }
-    let _ = write!(text, " Interfaces: {}, any", have.join(", "));
+    let _ = write!(text, "; there are: {}, any", have.join(", "));
     text
 }
 
@@ -132,10 +132,10 @@ mod tests {
         let text = unknown_text("eth1", &have);
         assert_eq!(
             text,
-            "there is no interface \"eth1\"; did you mean \"eth0\"? Interfaces: lo, eth0, wlan0, any"
+            "there is no interface \"eth1\" (did you mean \"eth0\"?); there are: lo, eth0, wlan0, any"
         );
         let text = unknown_text("enp0s31f6", &have);
-        assert_eq!(text, "there is no interface \"enp0s31f6\" Interfaces: lo, eth0, wlan0, any");
+        assert_eq!(text, "there is no interface \"enp0s31f6\"; there are: lo, eth0, wlan0, any");
     }
 
     #[test]

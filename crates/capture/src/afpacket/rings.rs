@@ -1,7 +1,7 @@
 //! A worker's rings over the interfaces of a capture, as one stream.
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_wire::{Batch, LinkType, Time};
@@ -186,8 +186,8 @@ impl Rings {
             return Ok(());
         }
         self.settle()?;
-        for ring in self.ports.iter().filter_map(|p| p.ring.as_ref()) {
-            ring.socket.filter(&NOTHING)?;
+        for port in &self.ports {
+            port.close()?;
         }
         grace_period();
         self.stopped = Some(Instant::now());
@@ -212,7 +212,10 @@ impl Rings {
     /// Whether the capture was stopped and all that the kernel had was read.
     pub fn drained(&self) -> bool {
         let Some(stopped) = self.stopped else { return false };
-        self.ports.iter().filter_map(|p| p.ring.as_ref()).all(|ring| ring.empty(stopped, self.patience))
+        self.ports.iter().all(|port| {
+            let empty = port.ring.as_ref().is_none_or(|ring| ring.empty(stopped, self.patience));
+            empty && !port.feed.has_one_for(port.worker)
+        })
     }
 
     /// What happened to the interfaces since the last call. Only the first worker's rings tell.
@@ -360,9 +363,7 @@ impl Port {
             return Ok(Vec::new());
         }
         self.take_error()?;
-        let Some(ring) = &mut self.ring else {
-            return if stopped { Ok(Vec::new()) } else { self.come_back() };
-        };
+        let Some(ring) = &mut self.ring else { return self.come_back(stopped) };
         if let Some(since) = ring.removed {
             if ring.empty(since, patience) {
                 self.past.add(ring.counted);
@@ -384,9 +385,19 @@ impl Port {
         })
     }
 
-    /// Takes a ring on the interface if it is there again.
-    fn come_back(&mut self) -> Result<Vec<LinkChange>, LiveError> {
-        let Some(ring) = self.feed.reopen(self.worker)? else { return Ok(Vec::new()) };
+    /// Takes in no more packets, by the ring at hand and by one that waits.
+    fn close(&self) -> Result<(), LiveError> {
+        if let Some(ring) = &self.ring {
+            ring.socket.filter(&NOTHING)?;
+        }
+        self.feed.close(self.worker)
+    }
+
+    /// Takes a ring on the interface if it is there again; once stopped, only one that was open before.
+    fn come_back(&mut self, stopped: bool) -> Result<Vec<LinkChange>, LiveError> {
+        let ring = if stopped { self.feed.take(self.worker) } else { self.feed.reopen(self.worker)? };
+        let Some(mut ring) = ring else { return Ok(Vec::new()) };
+        ring.stats()?;
         let up = ring.socket.is_up(ring.index)?.unwrap_or(false);
         self.link = ring.shape.link;
         self.ring = Some(ring);
@@ -450,8 +461,19 @@ struct Feed {
     snaplen: u32,
     filter: Option<Vec<super::SockFilter>>,
     /// When an interface is back, the first worker that finds it opens rings for all, so that steering is right
-    /// from the first packet on; the others find theirs here. One per worker at most.
-    waiting: Mutex<Vec<Option<Ring>>>,
+    /// from the first packet on; the others find theirs here.
+    places: Mutex<Vec<Place>>,
+}
+
+/// Where a worker finds its next ring on an interface.
+#[derive(Debug, Default)]
+struct Place {
+    /// A ring that has been open to packets, to be taken.
+    next: Option<Ring>,
+    /// The worker has stopped.
+    closed: bool,
+    /// Holds the place of a stopped worker in the fanout group, so that the others keep theirs; never open.
+    _member: Option<Ring>,
 }
 
 impl Feed {
@@ -466,37 +488,65 @@ impl Feed {
             block_timeout_ms: options.block_timeout_ms.max(1),
             snaplen: if options.snaplen == 0 { WHOLE } else { options.snaplen },
             filter: options.filter.clone(),
-            waiting: Mutex::new((0..workers).map(|_| None).collect()),
+            places: Mutex::new((0..workers).map(|_| Place::default()).collect()),
         }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        // A panic elsewhere leaves nothing half done here.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ring that waits for a worker.
+    fn take(&self, worker: usize) -> Option<Ring> {
+        self.places().get_mut(worker)?.next.take()
+    }
+
+    /// Whether a ring waits for a worker.
+    fn has_one_for(&self, worker: usize) -> bool {
+        self.places().get(worker).is_some_and(|place| place.next.is_some())
+    }
+
+    /// Takes in no more packets for a worker.
+    fn close(&self, worker: usize) -> Result<(), LiveError> {
+        let mut places = self.places();
+        let Some(place) = places.get_mut(worker) else { return Ok(()) };
+        place.closed = true;
+        if let Some(ring) = &place.next {
+            ring.socket.filter(&NOTHING)?;
+        }
+        Ok(())
     }
 
     /// A worker's ring if the interface is there.
     fn reopen(&self, worker: usize) -> Result<Option<Ring>, LiveError> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ring) = waiting.get_mut(worker).and_then(Option::take) {
+        let mut places = self.places();
+        if let Some(ring) = places.get_mut(worker).and_then(|place| place.next.take()) {
             return Ok(Some(ring));
         }
-        if waiting.iter().any(Option::is_some) || index_of(&self.name).is_none() {
+        if places.iter().any(|place| place.next.is_some()) || index_of(&self.name).is_none() {
             return Ok(None);
         }
-        let rings = match self.open_for(waiting.len()) {
+        let rings = match self.open_for(places.len()) {
             Ok(rings) => rings,
             // It went again.
             Err(LiveError::UnknownInterface { .. }) => return Ok(None),
             Err(e) => return Err(e),
         };
-        for ring in &rings {
-            self.let_in(ring)?;
+        for (place, ring) in places.iter_mut().zip(rings) {
+            if place.closed {
+                place._member = Some(ring);
+            } else {
+                self.let_in(&ring)?;
+                place.next = Some(ring);
+            }
         }
-        for (place, ring) in waiting.iter_mut().zip(rings) {
-            *place = Some(ring);
-        }
-        Ok(waiting.get_mut(worker).and_then(Option::take))
+        Ok(places.get_mut(worker).and_then(|place| place.next.take()))
     }
 
     /// Rings for all workers, closed to packets until [`Feed::let_in`].
     fn open(&self) -> Result<Vec<Ring>, LiveError> {
-        let workers = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let workers = self.places().len();
         self.open_for(workers)
     }
 

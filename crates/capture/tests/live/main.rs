@@ -559,6 +559,28 @@ fn removed_and_back_is_survived() {
     }
 }
 
+/// One worker finds that the interface is back and opens for all; another stops before it has looked.
+#[test]
+fn a_ring_that_waits_for_its_worker_is_read_after_the_stop() {
+    let Some(net) = Net::new(1) else { return };
+    let mut all = Rings::open(&options(&["b0"]), 2).expect("open");
+    let frames = |n: u8| -> Vec<_> {
+        (0..n).map(|i| frame(&[8, 0], &ipv4([10, 0, 0, i], [10, 3, 0, 9], 0, i.into(), 18))).collect()
+    };
+    Sender::new("a0").send(&frames(50));
+    net.ip(&["link", "del", "b0"]);
+    let mut count = read(&mut all[0], Duration::from_millis(300)).len();
+    net.add_pair(0);
+    count += read(&mut all[0], Duration::from_millis(400)).len();
+    assert!(all[0].take_events().iter().any(|e| e.change == LinkChange::Back));
+    Sender::new("a0").send(&frames(100));
+    let one = finish(&mut all[1]);
+    let zero = finish(&mut all[0]);
+    assert!(one.0.len() > 40, "{}", one.0.len());
+    assert_eq!(count + zero.0.len() + one.0.len(), 150);
+    assert_eq!(zero.1.received + one.1.received, 150);
+}
+
 #[test]
 fn an_interface_that_is_down_may_be_opened() {
     let Some(net) = Net::new(1) else { return };
@@ -614,12 +636,12 @@ fn what_cannot_be_opened_is_told() {
     let error = |options: &RingOptions, workers| Rings::open(options, workers).expect_err("bad").to_string();
     let text = error(&options(&["b00"]), 1);
     assert!(
-        text.starts_with("there is no interface \"b00\"; did you mean \"b0\"? Interfaces: lo, "),
+        text.starts_with("there is no interface \"b00\" (did you mean \"b0\"?); there are: lo, "),
         "{text}"
     );
     let text = error(&options(&["an_interface_with_a_long_name"]), 1);
     assert!(
-        text.starts_with("there is no interface \"an_interface_with_a_long_name\" Interfaces: "),
+        text.starts_with("there is no interface \"an_interface_with_a_long_name\"; there are: "),
         "{text}"
     );
     error(&options(&[]), 1);
