@@ -300,3 +300,89 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|b| u16::from_ne_bytes(*b))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with its address, 16 octets of room and a frame.
+    fn block(status: u32, frame: &[u8]) -> Vec<u8> {
+        let mut block = vec![0; LL_AT + 20 + 16];
+        let mac = block.len() as u16;
+        let mut put = |at: usize, octets: &[u8]| block[at..at + octets.len()].copy_from_slice(octets);
+        let variant = offset_of!(libc::tpacket3_hdr, hv1);
+        let tci = variant + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tci);
+        let tpid = variant + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tpid);
+        put(offset_of!(libc::tpacket3_hdr, tp_status), &status.to_ne_bytes());
+        put(offset_of!(libc::tpacket3_hdr, tp_snaplen), &(frame.len() as u32).to_ne_bytes());
+        put(offset_of!(libc::tpacket3_hdr, tp_len), &1000u32.to_ne_bytes());
+        put(offset_of!(libc::tpacket3_hdr, tp_mac), &mac.to_ne_bytes());
+        put(offset_of!(libc::tpacket3_hdr, tp_sec), &1u32.to_ne_bytes());
+        put(offset_of!(libc::tpacket3_hdr, tp_nsec), &2u32.to_ne_bytes());
+        put(tci, &0x6005u32.to_ne_bytes());
+        put(tpid, &0x88a8u16.to_ne_bytes());
+        block.extend_from_slice(frame);
+        block
+    }
+
+    fn restored(status: u32, shape: Shape) -> (Vec<u8>, Slot) {
+        let mut bytes = block(status, b"destinsource\x08\x00payload");
+        let header = Header::at(&bytes, 0).expect("header");
+        let slot = restore(&mut bytes, 0, &header, shape);
+        let start = slot.offset as usize;
+        (bytes[start..start + slot.len as usize].to_vec(), slot)
+    }
+
+    #[test]
+    fn a_tag_goes_back_behind_the_addresses() {
+        use libc::{TP_STATUS_VLAN_TPID_VALID as TPID, TP_STATUS_VLAN_VALID as VLAN};
+        let shape = Shape { link: LinkType::ETHERNET, snaplen: 100, interface: 3 };
+        let (data, slot) = restored(0, shape);
+        assert_eq!(data, b"destinsource\x08\x00payload");
+        assert_eq!((slot.wire_len, slot.time, slot.interface), (1000, Time(1_000_000_002), 3));
+        let (data, slot) = restored(VLAN | TPID, shape);
+        assert_eq!(data, b"destinsource\x88\xa8\x60\x05\x08\x00payload");
+        assert_eq!(slot.wire_len, 1004);
+        // Kernels before 3.14 do not tell the TPID.
+        assert_eq!(restored(VLAN, shape).0, b"destinsource\x81\x00\x60\x05\x08\x00payload");
+        let (data, slot) = restored(VLAN, Shape { snaplen: 15, ..shape });
+        assert_eq!((&data[..], slot.wire_len), (&b"destinsource\x81\x00\x60"[..], 1004));
+        // Where a tag does not belong, none is put.
+        assert_eq!(restored(VLAN, Shape { link: LinkType::RAW, ..shape }).0.len(), 21);
+    }
+
+    #[test]
+    fn hints_tell_what_the_kernel_knows() {
+        let shape = Shape { link: LinkType::ETHERNET, snaplen: 100, interface: 0 };
+        let hints = |status| restored(status, shape).1.hints;
+        assert_eq!(hints(0), Hints::INBOUND);
+        assert_eq!(hints(libc::TP_STATUS_CSUMNOTREADY), Hints::INBOUND.with(Hints::CHECKSUM_PENDING));
+        assert_eq!(hints(libc::TP_STATUS_CSUM_VALID), Hints::INBOUND.with(Hints::CHECKSUM_VALID));
+    }
+
+    #[test]
+    fn no_octets_make_it_panic() {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for round in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..160).map(|_| random() as u8).collect();
+            if round % 2 == 0 {
+                // An offset that is near: the room in front is too small, or just enough.
+                bytes[offset_of!(libc::tpacket3_hdr, tp_mac)] = (random() % 170) as u8;
+                bytes[offset_of!(libc::tpacket3_hdr, tp_mac) + 1] = 0;
+            }
+            for link in [LinkType::ETHERNET, LinkType::LINUX_SLL2, LinkType::RAW] {
+                let at = (random() % 100) as usize;
+                let Some(header) = Header::at(&bytes, at) else { continue };
+                let slot = restore(&mut bytes, at, &header, Shape { link, snaplen: 50, interface: 0 });
+                assert!(slot.len <= 50);
+                let _ = Batch { bytes: &bytes, slots: &[slot] }.get(0);
+            }
+        }
+    }
+}

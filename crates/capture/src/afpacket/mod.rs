@@ -8,6 +8,7 @@
 mod blocks;
 mod error;
 mod program;
+mod ring;
 mod rings;
 mod socket;
 

@@ -1,0 +1,227 @@
+//! A ring on an interface, and how the rings of all workers on it are opened: at the start, and when the interface
+//! was removed and is back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_wire::{Batch, LinkType};
+
+use super::blocks::{BLOCK_BYTES, Blocks, Shape};
+use super::program::{NOTHING, gate, steer};
+use super::socket::{Socket, index_of};
+use super::{CaptureStats, LiveError, RingOptions, SockFilter};
+use crate::interface::link_type;
+
+/// Snaplen 0 stands for this, as for tcpdump.
+const WHOLE: u32 = 262_144;
+
+/// One ring on one interface, for as long as the interface lives.
+#[derive(Debug)]
+pub(super) struct Ring {
+    /// The interface, 0 for all.
+    pub index: u32,
+    pub shape: Shape,
+    pub blocks: Blocks,
+    pub socket: Socket,
+    pub counted: CaptureStats,
+    /// When it was found that the interface is gone.
+    pub removed: Option<Instant>,
+}
+
+impl Ring {
+    /// The next packets, after [`Blocks::ready`] said that there are any.
+    pub fn batch(&mut self) -> Batch<'_> {
+        let batch = self.blocks.batch(self.shape);
+        self.counted.delivered += batch.len() as u64;
+        batch
+    }
+
+    /// What poll(2) is to look at.
+    pub fn poll(&self) -> libc::pollfd {
+        libc::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 }
+    }
+
+    /// Adds the kernel's counters, which reading resets.
+    pub fn stats(&mut self) -> Result<CaptureStats, LiveError> {
+        let kernel = self.socket.take_counts()?;
+        self.counted.received += u64::from(kernel.packets);
+        self.counted.dropped += u64::from(kernel.drops);
+        self.counted.freezes += u64::from(kernel.freezes);
+        Ok(self.counted)
+    }
+
+    /// Whether all that the kernel put into the ring has come out, or did not within `patience` after the end.
+    pub fn empty(&self, end: Instant, patience: Duration) -> bool {
+        let CaptureStats { received, dropped, delivered, .. } = self.counted;
+        delivered + dropped >= received || end.elapsed() > patience
+    }
+}
+
+/// An interface that is captured, and the rings on it that their workers have not taken yet.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub name: String,
+    /// Whether it stands for all interfaces.
+    pub any: bool,
+    position: u32,
+    promiscuous: bool,
+    blocks: usize,
+    block_timeout_ms: u32,
+    snaplen: u32,
+    filter: Option<Vec<SockFilter>>,
+    /// When an interface is back, the first worker that finds it opens rings for all, so that steering is right
+    /// from the first packet on; the others find theirs here.
+    places: Mutex<Vec<Place>>,
+}
+
+/// Where a worker finds its next ring on an interface.
+#[derive(Debug, Default)]
+struct Place {
+    /// A ring that has been open to packets, to be taken.
+    next: Option<Ring>,
+    /// The worker has stopped.
+    closed: bool,
+    /// Holds the place of a stopped worker in the fanout group, so that the others keep theirs; never open.
+    _member: Option<Ring>,
+}
+
+impl Feed {
+    /// The interface at a position of the options.
+    pub fn new(options: &RingOptions, position: usize, workers: usize) -> Self {
+        let name = options.interfaces.get(position).cloned().unwrap_or_default();
+        Self {
+            any: name == "any",
+            name,
+            position: position as u32,
+            promiscuous: options.promiscuous,
+            blocks: (options.ring_bytes / BLOCK_BYTES).max(2),
+            block_timeout_ms: options.block_timeout_ms.max(1),
+            snaplen: if options.snaplen == 0 { WHOLE } else { options.snaplen },
+            filter: options.filter.clone(),
+            places: Mutex::new((0..workers).map(|_| Place::default()).collect()),
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        // A panic elsewhere leaves nothing half done here.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ring that waits for a worker.
+    pub fn take(&self, worker: usize) -> Option<Ring> {
+        self.places().get_mut(worker)?.next.take()
+    }
+
+    /// Whether a ring waits for a worker.
+    pub fn has_one_for(&self, worker: usize) -> bool {
+        self.places().get(worker).is_some_and(|place| place.next.is_some())
+    }
+
+    /// Takes in no more packets for a worker.
+    pub fn close(&self, worker: usize) -> Result<(), LiveError> {
+        let mut places = self.places();
+        let Some(place) = places.get_mut(worker) else { return Ok(()) };
+        place.closed = true;
+        if let Some(ring) = &place.next {
+            ring.socket.filter(&NOTHING)?;
+        }
+        Ok(())
+    }
+
+    /// A worker's ring if the interface is there.
+    pub fn reopen(&self, worker: usize) -> Result<Option<Ring>, LiveError> {
+        let mut places = self.places();
+        if let Some(ring) = places.get_mut(worker).and_then(|place| place.next.take()) {
+            return Ok(Some(ring));
+        }
+        if places.iter().any(|place| place.next.is_some()) || index_of(&self.name).is_none() {
+            return Ok(None);
+        }
+        let rings = match self.open_for(places.len()) {
+            Ok(rings) => rings,
+            // It went again.
+            Err(LiveError::UnknownInterface { .. }) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        for (place, ring) in places.iter_mut().zip(rings) {
+            if place.closed {
+                place._member = Some(ring);
+            } else {
+                self.let_in(&ring)?;
+                place.next = Some(ring);
+            }
+        }
+        Ok(places.get_mut(worker).and_then(|place| place.next.take()))
+    }
+
+    /// Rings for all workers, closed to packets until [`Feed::let_in`].
+    pub fn open(&self) -> Result<Vec<Ring>, LiveError> {
+        let workers = self.places().len();
+        self.open_for(workers)
+    }
+
+    fn open_for(&self, workers: usize) -> Result<Vec<Ring>, LiveError> {
+        let rings = (0..workers).map(|_| self.open_one()).collect::<Result<Vec<_>, _>>()?;
+        if let [first, others @ ..] = rings.as_slice()
+            && !others.is_empty()
+        {
+            let ethernet = first.shape.link == LinkType::ETHERNET;
+            let setup = |e| self.refused("form a fanout group", e);
+            let group = first.socket.found_group(&steer(ethernet)).map_err(setup)?;
+            for ring in others {
+                ring.socket.join(group).map_err(setup)?;
+            }
+        }
+        Ok(rings)
+    }
+
+    fn open_one(&self) -> Result<Ring, LiveError> {
+        let setup = |step| move |e| self.refused(step, e);
+        let (index, link) = self.look()?;
+        let socket = Socket::new(link == LinkType::LINUX_SLL2).map_err(setup("open a packet socket"))?;
+        socket.filter(&NOTHING).map_err(setup("attach a filter"))?;
+        let memory = |source: std::io::Error| match source {
+            e if e.raw_os_error() == Some(libc::ENOMEM) => LiveError::Memory {
+                bytes: self.blocks * BLOCK_BYTES,
+                interface: self.name.clone(),
+                source: e,
+            },
+            e => self.refused("make a ring", e),
+        };
+        socket.make_ring(BLOCK_BYTES as u32, self.blocks as u32, self.block_timeout_ms).map_err(memory)?;
+        let blocks = Blocks::map(&socket, self.blocks).map_err(memory)?;
+        socket.bind(index).map_err(setup("listen"))?;
+        // That it is down is asked for; the error would tell it once more, later.
+        socket.take_error()?;
+        if self.promiscuous && !self.any {
+            socket.promiscuous(index).map_err(setup("enter promiscuous mode"))?;
+        }
+        let shape = Shape { link, snaplen: self.snaplen, interface: self.position };
+        Ok(Ring { index, shape, blocks, socket, counted: CaptureStats::default(), removed: None })
+    }
+
+    /// Index and link type of the interface.
+    fn look(&self) -> Result<(u32, LinkType), LiveError> {
+        if self.any {
+            return Ok((0, LinkType::LINUX_SLL2));
+        }
+        let index = index_of(&self.name).ok_or_else(|| LiveError::unknown(&self.name))?;
+        let probe = Socket::new(true).map_err(|e| self.refused("open a packet socket", e))?;
+        let hardware = probe.hardware_type(&self.name)?.ok_or_else(|| LiveError::unknown(&self.name))?;
+        Ok((index, link_type(hardware)))
+    }
+
+    /// Opens a ring to packets.
+    pub fn let_in(&self, ring: &Ring) -> Result<(), LiveError> {
+        let program = gate(self.filter.as_deref(), self.snaplen);
+        ring.socket.filter(&program).map_err(|e| self.refused("attach the filter", e))
+    }
+
+    /// The error of a step that the kernel refused.
+    fn refused(&self, step: &'static str, source: std::io::Error) -> LiveError {
+        match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) if !self.any => LiveError::unknown(&self.name),
+            _ => LiveError::setup(step, &self.name, source),
+        }
+    }
+}
