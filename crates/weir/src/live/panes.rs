@@ -1,0 +1,491 @@
+//! The nine panes and the loss line.
+
+use super::state::Order;
+use super::table::{Row, Table};
+use super::{LiveView, Palette, ScreenState};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Sparkline;
+use std::net::IpAddr;
+use weir_api::{Class, Count, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Top, TopRow, Unit};
+use weir_output::{figures, ports};
+
+/// Draws the open pane.
+pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
+    let list = |frame: &mut Frame<'_>, title: &str, kinds: &[KeyKind]| {
+        top_list(frame, area, title, kinds, view, state);
+    };
+    match state.pane {
+        1 => overview(frame, area, view, state),
+        2 => list(frame, "TALKERS", &[KeyKind::Talker]),
+        3 => list(frame, "SERVICES", &[KeyKind::Service, KeyKind::Port]),
+        4 => list(frame, "SOURCES", &[KeyKind::Source]),
+        5 => list(frame, "DESTINATIONS", &[KeyKind::Destination]),
+        6 => list(frame, "FLOWS", &[KeyKind::Flow]),
+        7 => protocols(frame, area, view, state),
+        8 => errors(frame, area, view, state.palette),
+        _ => ledger(frame, area, view, state.palette),
+    }
+}
+
+/// The upper `height` rows of an area, and the rest.
+fn cut(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    let upper = Rect { height, ..area };
+    (upper, Rect { y: area.y + height, height: area.height - height, ..area })
+}
+
+/// A title with a word about it, on the first row of an area; the rest is given back.
+fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, about: &str, palette: Palette) -> Rect {
+    let (upper, rest) = cut(area, 1);
+    let about = figures::fit(about, usize::from(area.width).saturating_sub(title.len() + 2));
+    let spans = vec![
+        Span::styled(title.to_owned(), palette.title()),
+        Span::styled(format!("  {about}"), palette.faint()),
+    ];
+    frame.render_widget(Line::from(spans), upper);
+    rest
+}
+
+// -- overview --------------------------------------------------------------------------------------------
+
+fn overview(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
+    let height = match area.height {
+        0..8 => 0,
+        8..16 => 2,
+        16..28 => 3,
+        _ => 5,
+    };
+    let (strips, lists) = cut(area, height * 2);
+    if height > 0 {
+        let (upper, lower) = cut(strips, height);
+        strip(
+            frame,
+            upper,
+            "BITS/S",
+            view,
+            state.palette,
+            |c| c.bytes,
+            |n| figures::bit_rate(n as f64 * 8.0),
+        );
+        strip(
+            frame,
+            lower,
+            "PACKETS/S",
+            view,
+            state.palette,
+            |c| c.packets,
+            |n| figures::packet_rate(n as f64),
+        );
+    }
+    let both = lists.height >= 7 || lists.width >= 110;
+    let (talkers, services) = if !both {
+        (lists, Rect { height: 0, ..lists })
+    } else if lists.width >= 110 {
+        let left = lists.width * 3 / 5;
+        (Rect { width: left - 2, ..lists }, Rect { x: lists.x + left, width: lists.width - left, ..lists })
+    } else {
+        cut(lists, lists.height * 3 / 5)
+    };
+    top_list(frame, talkers, "TALKERS", &[KeyKind::Talker], view, state);
+    top_list(frame, services, "SERVICES", &[KeyKind::Service, KeyKind::Port], view, state);
+}
+
+/// A strip chart of the last seconds, the newest on the right.
+fn strip(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    view: &LiveView<'_>,
+    palette: Palette,
+    value: fn(&Count) -> u64,
+    shown: fn(u64) -> String,
+) {
+    let values: Vec<u64> = view.history.last(area.width.into()).iter().map(value).collect();
+    let peak = values.iter().copied().max().unwrap_or(0);
+    let about = format!(
+        "now {}, peak {} in {}",
+        shown(values.last().copied().unwrap_or(0)),
+        shown(peak),
+        span(view.history.known(values.len()))
+    );
+    let chart = titled(frame, area, title, &about, palette);
+    frame.render_widget(Sparkline::default().data(values).max(peak.max(1)).style(palette.bar()), chart);
+}
+
+/// Seconds in words.
+fn span(seconds: usize) -> String {
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
+}
+
+// -- lists -----------------------------------------------------------------------------------------------
+
+/// A key with what it had in the last second and in all.
+#[derive(Clone, Copy)]
+struct Entry {
+    key: Key,
+    now: Count,
+    all: Count,
+    flows: u64,
+    error: u64,
+}
+
+impl Entry {
+    fn weight(&self, order: Order) -> (u64, u64) {
+        match order {
+            Order::BytesNow => (self.now.bytes, self.all.bytes),
+            Order::PacketsNow => (self.now.packets, self.all.packets),
+            Order::Bytes => (self.all.bytes, self.now.bytes),
+            Order::Packets => (self.all.packets, self.now.packets),
+        }
+    }
+}
+
+/// The list of one of these kinds.
+fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
+    kinds.iter().find_map(|kind| {
+        snapshot.answers.iter().find_map(|answer| match &answer.reading {
+            Reading::Top(top) if top.key == *kind => Some(top),
+            _ => None,
+        })
+    })
+}
+
+/// The first `n` keys of the list in that order. Rows of a list are sorted by key.
+fn ranked(last: Option<&Top>, total: &Top, order: Order, n: usize) -> Vec<Entry> {
+    let recent: &[TopRow] = last.map_or(&[], |top| &top.rows);
+    let now = |key: &Key| {
+        let at = recent.binary_search_by(|row| row.key.cmp(key)).ok()?;
+        recent.get(at).map(|row| row.count)
+    };
+    let mut entries: Vec<Entry> = total
+        .rows
+        .iter()
+        .map(|row| Entry {
+            key: row.key,
+            now: now(&row.key).unwrap_or_default(),
+            all: row.count,
+            flows: row.flows,
+            error: row.error,
+        })
+        .collect();
+    let before = |a: &Entry, b: &Entry| b.weight(order).cmp(&a.weight(order)).then_with(|| a.key.cmp(&b.key));
+    if n == 0 {
+        return Vec::new();
+    }
+    if entries.len() > n {
+        entries.select_nth_unstable_by(n - 1, before);
+        entries.truncate(n);
+    }
+    entries.sort_by(before);
+    entries
+}
+
+fn top_list(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    kinds: &[KeyKind],
+    view: &LiveView<'_>,
+    state: &ScreenState,
+) {
+    if area.height == 0 {
+        return;
+    }
+    let Some(total) = top_of(view.total, kinds) else {
+        titled(frame, area, title, "nothing counts these", state.palette);
+        return;
+    };
+    let about = about_list(total, state.order);
+    let rest = titled(frame, area, title, &about, state.palette);
+    let entries =
+        ranked(top_of(view.last, kinds), total, state.order, usize::from(rest.height).saturating_sub(1));
+    let most = entries.first().map_or(0, |entry| entry.weight(state.order).0);
+    let rows = entries.iter().map(|entry| {
+        // A figure that may be too high says so.
+        let about = if entry.error > 0 { "≤" } else { "" };
+        let [bits, packets] = rates(entry.now, view.last.interval);
+        let all = [
+            format!("{about}{}", figures::bytes(entry.all.bytes)),
+            format!("{about}{}", figures::count(entry.all.packets)),
+        ];
+        let [bytes, all_packets] = all;
+        let figures = match state.order {
+            Order::BytesNow => [bits, packets, bytes, all_packets],
+            Order::PacketsNow => [packets, bits, all_packets, bytes],
+            Order::Bytes => [bytes, bits, all_packets, packets],
+            Order::Packets => [all_packets, packets, bytes, bits],
+        };
+        let mut cells = vec![key_text(&entry.key, view.names)];
+        cells.extend(figures);
+        cells.push(figures::count(entry.flows));
+        Row { cells, share: (entry.weight(state.order).0, most) }
+    });
+    let titles = match state.order {
+        Order::BytesNow => ["bits/s", "pkt/s", "bytes", "packets"],
+        Order::PacketsNow => ["pkt/s", "bits/s", "packets", "bytes"],
+        Order::Bytes => ["bytes", "bits/s", "packets", "pkt/s"],
+        Order::Packets => ["packets", "pkt/s", "bytes", "bits/s"],
+    };
+    let titles = std::iter::once("").chain(titles).chain(["flows"]).collect();
+    Table { titles, rows: rows.collect() }.render(frame, rest, state.palette);
+}
+
+/// The order of a list and how far it can be trusted.
+fn about_list(top: &Top, order: Order) -> String {
+    let keys = figures::count(top.rows.len() as u64);
+    let shed = match top.shed {
+        shed if shed == Count::default() => String::new(),
+        shed => format!(", {} had no room in the table", figures::bytes(shed.bytes)),
+    };
+    let exact = if top.is_exact() { "" } else { ", ≤ is an upper bound" };
+    format!("{}, {keys} known{shed}{exact}", order.name())
+}
+
+/// Bits and packets a second.
+fn rates(count: Count, interval: Interval) -> [String; 2] {
+    let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
+    let per = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+    [figures::bit_rate(per(count.bytes) * 8.0), figures::count(per(count.packets).round() as u64)]
+}
+
+/// A key as a row begins with it; `names` puts services to ports.
+fn key_text(key: &Key, names: bool) -> String {
+    let service = |protocol, port| ports::service(protocol, port).filter(|_| names);
+    match *key {
+        Key::Address(address) => address.to_string(),
+        Key::Pair(source, destination) => format!("{source} > {destination}"),
+        Key::Flow { source, source_port, destination, destination_port, protocol } => format!(
+            "{} > {} {}",
+            end(source, source_port),
+            end(destination, destination_port),
+            ports::protocol(protocol)
+        ),
+        Key::Port { protocol, port } => {
+            let name = service(protocol, port).map(|name| format!(" {name}")).unwrap_or_default();
+            format!("{}/{port}{name}", ports::protocol(protocol))
+        }
+        Key::Protocol(protocol) => ports::protocol(protocol),
+        Key::Vlan(vlan) => format!("vlan {vlan}"),
+        Key::Talker { server, port, client, protocol } => {
+            let name = service(protocol, port).map_or_else(|| ports::protocol(protocol), str::to_owned);
+            format!("{} < {client} {name}", end(server, port))
+        }
+    }
+}
+
+/// An address, with its port where there is one.
+fn end(address: IpAddr, port: u16) -> String {
+    match (address, port) {
+        (_, 0) => address.to_string(),
+        (IpAddr::V4(_), _) => format!("{address}:{port}"),
+        (IpAddr::V6(_), _) => format!("[{address}]:{port}"),
+    }
+}
+
+// -- protocols, cast, size -------------------------------------------------------------------------------
+
+fn protocols(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
+    let sections = [("IP PROTOCOLS", "ipproto"), ("CAST", "cast"), ("SIZE", "size")];
+    let mut left = area;
+    let mut shown = 0;
+    for (title, function) in sections {
+        let Some((unit, all)) = classes_of(view.total, function) else { continue };
+        let (part, rest) = cut(left, all.len() as u16 + 3);
+        left = rest;
+        shown += 1;
+        let now = classes_of(view.last, function).map(|(_, classes)| classes).unwrap_or_default();
+        let inner = titled(frame, part, title, "", state.palette);
+        class_table(unit, all, now, view.last.interval).render(frame, inner, state.palette);
+    }
+    let (list, _) = cut(left, left.height);
+    if top_of(view.total, &[KeyKind::Protocol]).is_some() || shown == 0 {
+        top_list(frame, list, "PROTOCOLS", &[KeyKind::Protocol], view, state);
+    }
+}
+
+fn classes_of<'a>(snapshot: &'a Snapshot, function: &str) -> Option<(Unit, &'a [Class])> {
+    snapshot.answers.iter().filter(|answer| answer.function == function).find_map(|answer| {
+        match &answer.reading {
+            Reading::Classes { unit, classes } => Some((*unit, classes.as_slice())),
+            _ => None,
+        }
+    })
+}
+
+fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> Table {
+    let sum: u64 = all.iter().map(|class| class.count.in_unit(unit)).sum();
+    let rows = all.iter().map(|class| {
+        let last = now.iter().find(|other| other.label == class.label).map(|other| other.count);
+        let [bits, packets] = rates(last.unwrap_or_default(), interval);
+        let share = (class.count.in_unit(unit), sum);
+        let cells = vec![
+            class.label.clone(),
+            figures::percent(share.0, share.1),
+            bits,
+            packets,
+            figures::bytes(class.count.bytes),
+            figures::count(class.count.packets),
+        ];
+        Row { cells, share }
+    });
+    Table { titles: vec!["", "share", "bits/s", "pkt/s", "bytes", "packets"], rows: rows.collect() }
+}
+
+// -- errors ----------------------------------------------------------------------------------------------
+
+fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
+    let (all, now) = (&view.total.ledger, &view.last.ledger);
+    let wrong = all.errors.total();
+    let about = match wrong {
+        0 => "none: every packet could be read to its end".to_owned(),
+        n => format!(
+            "{} of {} packets; what comes before the error is kept",
+            figures::count(n),
+            figures::count(all.analysed)
+        ),
+    };
+    let rest = titled(frame, area, "DECODING ERRORS", &about, palette);
+    let mut rows: Vec<Row> = all
+        .errors
+        .named()
+        .map(|(layer, kind, count)| {
+            let last =
+                now.errors.named().find(|(l, k, _)| (*l, *k) == (layer, kind)).map_or(0, |(_, _, n)| n);
+            figures_row(&format!("{layer}: {kind}"), count, last, wrong)
+        })
+        .collect();
+    let (part, rest) = cut(rest, if rows.is_empty() { 1 } else { rows.len() as u16 + 2 });
+    if !rows.is_empty() {
+        Table { titles: vec!["", "packets", "last second"], rows: std::mem::take(&mut rows) }
+            .render(frame, part, palette);
+    }
+    let rest = titled(frame, rest, "OTHERWISE NOTABLE", "", palette);
+    let notable = [
+        ("wrong checksum", all.checksums_bad, now.checksums_bad),
+        ("checksum left to the sender's card", all.checksums_pending, now.checksums_pending),
+        ("checksum looked at", all.checksums_verified, now.checksums_verified),
+        ("in no flow: not IP, or no addresses", all.unflowed, now.unflowed),
+        ("time went back", all.time_jumps, now.time_jumps),
+    ];
+    let rows = notable.iter().map(|(name, count, last)| figures_row(name, *count, *last, all.analysed));
+    Table { titles: vec!["", "packets", "last second"], rows: rows.collect() }.render(frame, rest, palette);
+}
+
+fn figures_row(name: &str, count: u64, last: u64, of: u64) -> Row {
+    let cells = vec![name.to_owned(), figures::count(count), figures::count(last)];
+    Row { cells, share: (count, of) }
+}
+
+// -- ledger ----------------------------------------------------------------------------------------------
+
+fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
+    let (all, now) = (&view.total.ledger, &view.last.ledger);
+    let about = all
+        .imbalance()
+        .map_or("every packet is accounted for".to_owned(), |text| format!("DOES NOT ADD UP: {text}"));
+    let rest = titled(frame, area, "LEDGER", &about, palette);
+    type Stage = (&'static str, fn(&Ledger) -> u64);
+    let stages: [Stage; 8] = [
+        ("reached the interface", |l| l.capture.offered + l.capture.interface_dropped),
+        ("  - dropped by the interface", |l| l.capture.interface_dropped),
+        ("  - dropped by the kernel", |l| l.capture.dropped),
+        ("caught", |l| l.caught),
+        ("  - not matched by the expression", |l| l.filtered),
+        ("analysed", |l| l.analysed),
+        ("  - in no flow", |l| l.unflowed),
+        ("in flows", |l| l.flowed),
+    ];
+    let of = stages[0].1(all);
+    let rows: Vec<Row> =
+        stages.iter().map(|(name, count)| figures_row(name, count(all), count(now), of)).collect();
+    let (part, rest) = cut(rest, rows.len() as u16 + 2);
+    Table { titles: vec!["", "packets", "last second"], rows }.render(frame, part, palette);
+    let flows = [
+        ("flows that began", view.total.flows.created, view.last.flows.created),
+        ("flows that ended", view.total.flows.ended, view.last.flows.ended),
+        ("  - because the table was full", view.total.flows.evicted, view.last.flows.evicted),
+        ("log rows shed by slow outputs", all.rows_shed, now.rows_shed),
+        ("packets the packet file did not take", all.packets_unwritten, now.packets_unwritten),
+    ];
+    let rows = flows.iter().map(|(name, count, last)| Row {
+        cells: vec![(*name).to_owned(), figures::count(*count), figures::count(*last)],
+        share: (0, 0),
+    });
+    Table { titles: vec!["", "in all", "last second"], rows: rows.collect() }.render(frame, rest, palette);
+}
+
+// -- the loss line ---------------------------------------------------------------------------------------
+
+/// What was lost and where, as much of it as there is room for: the loss itself always comes first.
+pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> {
+    let (all, now) = (&view.total.ledger, &view.last.ledger);
+    let lost = |ledger: &Ledger| ledger.capture.dropped + ledger.capture.interface_dropped;
+    let mut bad = lost(all) > 0;
+    let mut parts = Vec::new();
+    if bad {
+        parts.push(format!(
+            "LOSS {} ({})",
+            figures::count(lost(all)),
+            figures::loss_percent(all.loss_percent())
+        ));
+        if lost(now) > 0 {
+            parts.push(format!("{} in the last second", figures::count(lost(now))));
+        }
+        let names = [("kernel", all.capture.dropped), ("interface", all.capture.interface_dropped)];
+        parts.extend(
+            names.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {}", figures::count(*n))),
+        );
+    } else {
+        parts.push("LOSS none".to_owned());
+    }
+    if let Some(imbalance) = all.imbalance() {
+        bad = true;
+        parts.push(format!("LEDGER IS OFF: {imbalance}"));
+    }
+    for (count, what) in [(all.rows_shed, "log rows"), (all.packets_unwritten, "packets of the file")] {
+        if count > 0 {
+            bad = true;
+            parts.push(format!("shed {} {what}", figures::count(count)));
+        }
+    }
+    if let Some(fill) = view.ring_fill {
+        parts.push(format!("ring {:.0}% full", fill.clamp(0.0, 1.0) * 100.0));
+    }
+    let stages = [("offered", all.capture.offered), ("caught", all.caught), ("analysed", all.analysed)];
+    let stages = stages.map(|(name, count)| format!("{name} {}", figures::count(count)));
+    parts.push(stages.join("  "));
+    let mut text = String::new();
+    for part in parts {
+        let longer = if text.is_empty() { part } else { format!("{text}   {part}") };
+        if !text.is_empty() && figures::width(&longer) > width.into() {
+            break;
+        }
+        text = longer;
+    }
+    Line::styled(figures::fit(&text, width.into()), if bad { palette.bad() } else { palette.strong() })
+}
+
+// -- help ------------------------------------------------------------------------------------------------
+
+const KEYS: [(&str, &str); 9] = [
+    ("1-9", "overview, talkers, services, sources, destinations, flows, protocols, errors, ledger"),
+    ("/", "edit the expression: enter takes it, esc leaves it"),
+    ("p", "pause: the panes stand still, the loss line does not; again to go on"),
+    ("w", "write the packets that are seen to a file; again to stop"),
+    ("o", "order of lists: bits/s now, packets/s now, bytes in all, packets in all"),
+    ("left, right", "the pane before, the pane after"),
+    ("?", "this page; again to leave it"),
+    ("q, Ctrl-C", "end, and print the summary"),
+    ("", "The loss line at the bottom counts from the start of the run and is always current."),
+];
+
+/// The keys.
+pub fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
+    let rest = titled(frame, area, "KEYS", "", palette);
+    for ((key, meaning), y) in KEYS.iter().zip(rest.y..rest.bottom()) {
+        let spans = vec![Span::styled(format!("{key:<13}"), palette.strong()), Span::raw(*meaning)];
+        frame.render_widget(Line::from(spans), Rect { y, height: 1, ..rest });
+    }
+}

@@ -1,0 +1,146 @@
+//! The terminal: taken over, drawn on, and given back.
+
+use super::{Action, History, LiveView, ScreenState, render};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use std::io::{self, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
+use weir_api::Snapshot;
+
+/// The full screen of a terminal. It is given back when this is dropped, and before a panic says its word.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    state: ScreenState,
+    /// What a paused screen shows.
+    frozen: Option<Frozen>,
+    /// What an editor that opens begins with.
+    expression: String,
+}
+
+/// A view that stands still.
+struct Frozen {
+    last: Snapshot,
+    total: Snapshot,
+    history: History,
+    now: u64,
+}
+
+/// Whether the terminal is ours at the moment.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Held while a panic says its word, so that the screen is not taken again in the middle of it.
+static SPEAKING: Mutex<()> = Mutex::new(());
+
+impl Screen {
+    /// Takes the terminal over. Colours are left out where NO_COLOR is set (no-color.org).
+    ///
+    /// # Errors
+    /// Standard output is no terminal, or it cannot be set up.
+    pub fn open() -> io::Result<Self> {
+        let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        give_back_on_panic();
+        take()?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).inspect_err(|_| give_back())?;
+        Ok(Self { terminal, state: ScreenState::new(color), frozen: None, expression: String::new() })
+    }
+
+    /// Draws the view.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn show(&mut self, view: &LiveView<'_>) -> io::Result<()> {
+        if !TAKEN.load(Ordering::Relaxed) {
+            // Another thread has panicked and said so on the plain screen, where it can be read afterwards.
+            drop(SPEAKING.lock().unwrap_or_else(PoisonError::into_inner));
+            take()?;
+            self.terminal.clear()?;
+        }
+        view.expression.clone_into(&mut self.expression);
+        match (self.state.paused, &self.frozen) {
+            (true, None) => {
+                self.frozen = Some(Frozen {
+                    last: view.last.clone(),
+                    total: view.total.clone(),
+                    history: view.history.clone(),
+                    now: view.now,
+                });
+            }
+            (false, Some(_)) => self.frozen = None,
+            _ => {}
+        }
+        let frozen = self.frozen.as_ref().map(|frozen| LiveView {
+            last: &frozen.last,
+            total: &frozen.total,
+            history: &frozen.history,
+            now: frozen.now,
+            ..*view
+        });
+        self.terminal.draw(|frame| render(frame, view, frozen.as_ref(), &self.state))?;
+        Ok(())
+    }
+
+    /// Waits for a key, `patience` at most. [`Action::Redraw`] wants the view to be drawn again.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn poll(&mut self, patience: Duration) -> io::Result<Option<Action>> {
+        if !event::poll(patience)? {
+            return Ok(None);
+        }
+        let mut found = None;
+        // What was typed or pasted meanwhile is taken in one go, up to what the run has to act on.
+        loop {
+            let action = match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => self.state.key(key, &self.expression),
+                Event::Resize(..) => Some(Action::Redraw),
+                _ => None,
+            };
+            found = action.or(found);
+            let act = found.as_ref().is_some_and(|action| *action != Action::Redraw);
+            if act || !event::poll(Duration::ZERO)? {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::Relaxed);
+    execute!(io::stdout(), EnterAlternateScreen).inspect_err(|_| give_back())
+}
+
+/// Puts the terminal back as it was. There is nothing to be done about a failure.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::Relaxed) {
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = io::stdout().flush();
+        let _ = disable_raw_mode();
+    }
+}
+
+/// A message on the alternate screen would be gone with it: the terminal is given back before it is printed.
+fn give_back_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let _speaking = SPEAKING.lock().unwrap_or_else(PoisonError::into_inner);
+            give_back();
+            print(panic);
+        }));
+    });
+}
