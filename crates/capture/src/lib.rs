@@ -3,6 +3,7 @@
 mod afpacket;
 mod file;
 mod interface;
+mod write;
 
 pub use afpacket::{CaptureStats, LinkChange, LinkEvent, LiveError, RingOptions, Rings, SockFilter};
 pub use file::{
@@ -10,3 +11,6 @@ pub use file::{
     Progress, ReadError, ReadOptions, Severity,
 };
 pub use interface::{Counters, Interface, interfaces};
+pub use write::{
+    FileFormat, PacketWriter, Repair, Rotate, Statistics, Target, WriteError, WriteOptions, Written, repair,
+};

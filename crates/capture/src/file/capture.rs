@@ -149,6 +149,11 @@ impl Capture {
         self.octets.taken()
     }
 
+    /// Offset in the capture, unpacked, up to which it has been walked over.
+    pub(crate) fn position(&self) -> u64 {
+        self.base
+    }
+
     /// Clears `chunk` and fills it with the next packets, `limits.packets` at most; no packet at the end.
     /// An error comes after all packets before it.
     pub(crate) fn fill(
@@ -298,8 +303,8 @@ impl Capture {
                 true
             }
             Err(error) => {
-                let offset = self.base + start as u64;
-                self.fail(unpack_error(&self.info.name, offset, self.info.packets, error));
+                // `base` is the end of the last whole record.
+                self.fail(unpack_error(&self.info.name, self.base, self.info.packets, error));
                 false
             }
         }

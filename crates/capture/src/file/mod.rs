@@ -25,6 +25,7 @@ pub use error::{ReadError, Severity};
 pub use input::Input;
 pub use interfaces::MAX_INTERFACES;
 pub use octets::Compression;
+pub(crate) use octets::Octets;
 pub use pcapng::Comment;
 
 use capture::{Capture, Opening};
@@ -81,6 +82,7 @@ pub struct Files {
     comments: Vec<Comment>,
     packets: u64,
     bytes: u64,
+    walked: u64,
     total: Option<u64>,
 }
 
@@ -111,6 +113,7 @@ impl Files {
             comments: Vec::new(),
             packets: 0,
             bytes: 0,
+            walked: 0,
             total,
         };
         if files.sources.len() == 1 {
@@ -217,6 +220,7 @@ impl Files {
 
     fn close(&mut self, input: usize, capture: Capture, error: Option<ReadError>) {
         self.bytes += capture.taken();
+        self.walked += capture.position();
         if let Some(info) = self.infos.get_mut(input) {
             *info = capture.info;
         }
@@ -232,6 +236,11 @@ impl Files {
     pub fn progress(&self) -> Progress {
         let open: u64 = self.merge.captures().map(Capture::taken).sum();
         Progress { bytes: self.bytes + open, total: self.total, packets: self.packets }
+    }
+
+    /// Octets walked over in the inputs that are open or were read to their end, unpacked.
+    pub(crate) fn position(&self) -> u64 {
+        self.walked + self.merge.captures().map(Capture::position).sum::<u64>()
     }
 
     /// The inputs and what is known of them so far, in the order in which they were given.

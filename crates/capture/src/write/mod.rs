@@ -1,0 +1,474 @@
+//! Writing packets: pcap and pcapng, plain or compressed, in files that follow one another.
+//!
+//! Records are gathered and written whole. A file is cut to its last whole record when the disk is full,
+//! and is readable from its first second on. The clock is the caller's: [`PacketWriter::tick`].
+
+mod encode;
+mod error;
+mod name;
+mod outfile;
+mod repair;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use weir_wire::{Packet, Time};
+
+pub use encode::{FileFormat, Statistics};
+pub use error::WriteError;
+pub use name::Rotate;
+pub use repair::{Repair, repair};
+
+use crate::file::{Compression, InterfaceInfo};
+use encode::Encoder;
+use name::Sequence;
+use outfile::{Outfile, Pending};
+
+/// Where packets are written to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Target {
+    /// A file. It is written as `.NAME.part` beside its place and gets its name when it is finished; with
+    /// [`WriteOptions::unbuffered`], and where the name is that of a pipe or device, it has its name at once.
+    Path(PathBuf),
+    /// Standard output.
+    Stdout,
+}
+
+/// How to write.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// `None`: by name; `.pcap`, `.cap` and `.dmp` are classic pcap, all others pcapng. `.gz` and `.zst`
+    /// behind that compress.
+    pub format: Option<FileFormat>,
+    /// Classic pcap with nanoseconds. It has them also when an interface, or else the first packet, does.
+    pub nanoseconds: bool,
+    /// The snaplen that headers tell, where an interface does not; 0 means no limit.
+    pub snaplen: u32,
+    /// `-U`: every packet goes into the file at once, and the file has its name from the start.
+    pub unbuffered: bool,
+    /// Never wait for the reader of a pipe: shed packets instead, and count them.
+    pub shed: bool,
+    /// When to begin a new file.
+    pub rotate: Rotate,
+    /// The program's name and version, for pcapng.
+    pub application: String,
+    /// Comments on the capture, for pcapng.
+    pub comments: Vec<String>,
+}
+
+/// What a writer has done. `packets + lost` is what it was given.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Written {
+    /// Packets in files, or still on their way there.
+    pub packets: u64,
+    /// Packets that could not be written.
+    pub lost: u64,
+    /// Files begun.
+    pub files: u64,
+}
+
+/// Records are handed to the system when this many octets are gathered, and by every tick.
+const GATHER: usize = 256 << 10;
+/// The same when they are compressed: each time makes a member of its own.
+const GATHER_PACKED: usize = 1 << 20;
+/// Records that are held while they cannot be written. What comes then is lost, and counted.
+const HELD: usize = 4 << 20;
+
+/// Writes packets to a file, a sequence of files, or standard output.
+///
+/// When writing fails, the first error is returned and [`PacketWriter::trouble`] tells it from then on;
+/// packets are held, then lost and counted, and each tick tries again.
+pub struct PacketWriter {
+    target: Target,
+    options: WriteOptions,
+    format: FileFormat,
+    compression: Compression,
+    interfaces: Vec<InterfaceInfo>,
+    statistics: HashMap<u32, Statistics>,
+    sequence: Sequence,
+    encoder: Encoder,
+    file: Option<Outfile>,
+    path: String,
+    pending: Pending,
+    /// Octets of this file, before compression.
+    size: u64,
+    given: u64,
+    lost: u64,
+    files: u64,
+    now: Time,
+    trouble: Option<WriteError>,
+    complete: bool,
+    closed: bool,
+}
+
+impl PacketWriter {
+    /// Begins the first file. `interfaces` are those that [`Packet::interface`] counts, as far as they are
+    /// known; `now` is the time that `-G` counts from.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be made, or its name has no sense as a time.
+    pub fn create(
+        target: Target,
+        options: WriteOptions,
+        interfaces: &[InterfaceInfo],
+        now: Time,
+    ) -> Result<PacketWriter, WriteError> {
+        let pattern = match &target {
+            Target::Path(path) => path.clone(),
+            Target::Stdout => PathBuf::from("-"),
+        };
+        let (by_name, compression) = name::kind(&pattern);
+        let format = options.format.unwrap_or(by_name);
+        let mut writer = PacketWriter {
+            sequence: Sequence::new(&pattern, &options.rotate, now),
+            encoder: Encoder::new(format, options.nanoseconds, options.snaplen),
+            path: pattern.display().to_string(),
+            target,
+            options,
+            format,
+            compression,
+            interfaces: interfaces.to_vec(),
+            statistics: HashMap::new(),
+            file: None,
+            pending: Pending::default(),
+            size: 0,
+            given: 0,
+            lost: 0,
+            files: 0,
+            now,
+            trouble: None,
+            complete: false,
+            closed: false,
+        };
+        writer.begin()?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Adds the description of an interface that packets will come in by.
+    pub fn describe(&mut self, interface: u32, described: InterfaceInfo) {
+        let index = interface as usize;
+        if index <= crate::file::MAX_INTERFACES {
+            let length = self.interfaces.len().max(index + 1);
+            self.interfaces.resize_with(length, InterfaceInfo::default);
+            if let Some(place) = self.interfaces.get_mut(index) {
+                *place = described;
+            }
+        }
+    }
+
+    /// Notes what an interface has received and lost so far: the file's last blocks say so (pcapng).
+    pub fn statistics(&mut self, interface: u32, statistics: Statistics) {
+        self.statistics.insert(interface, statistics);
+    }
+
+    /// Writes a packet.
+    ///
+    /// # Errors
+    ///
+    /// When something goes wrong that did not before; see [`PacketWriter`]. A packet of another link type
+    /// than a classic pcap file's is refused each time.
+    pub fn write(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
+        self.write_with_comments(packet, std::iter::empty())
+    }
+
+    /// Writes a packet and comments on it; classic pcap has no room for comments.
+    ///
+    /// # Errors
+    ///
+    /// As [`PacketWriter::write`].
+    pub fn write_with_comments<'a>(
+        &mut self,
+        packet: &Packet<'_>,
+        comments: impl Iterator<Item = &'a str>,
+    ) -> Result<(), WriteError> {
+        if self.complete {
+            return Ok(());
+        }
+        self.given += 1;
+        let mut first = Ok(());
+        if self.sequence.size_over(self.size) {
+            first = self.end();
+            first = first.and(self.begin());
+        }
+        if self.file.is_none() || self.pending.bytes.len() >= HELD {
+            self.lost += 1;
+            return first;
+        }
+        let start = self.pending.bytes.len();
+        if let Err(other) = self.encoder.packet(&mut self.pending.bytes, packet, comments, &self.interfaces) {
+            self.pending.bytes.truncate(start);
+            self.lost += 1;
+            return Err(WriteError::LinkType {
+                path: self.path.clone(),
+                found: packet.link.to_string(),
+                expected: other.0.to_string(),
+            });
+        }
+        self.pending.seal(true);
+        self.size += (self.pending.bytes.len() - start) as u64;
+        let gather = if self.compression == Compression::None { GATHER } else { GATHER_PACKED };
+        if self.trouble.is_none() && (self.options.unbuffered || self.pending.bytes.len() >= gather) {
+            first = first.and(self.flush());
+        }
+        first
+    }
+
+    /// The time is `now`: writes what is gathered, and begins a new file when it is due. To be called
+    /// before the packets of a batch, and every second or more often when none come.
+    ///
+    /// # Errors
+    ///
+    /// As [`PacketWriter::write`].
+    pub fn tick(&mut self, now: Time) -> Result<(), WriteError> {
+        self.now = now;
+        if self.complete {
+            return Ok(());
+        }
+        match self.sequence.period_over(now) {
+            Some(true) => {
+                let ended = self.end();
+                ended.and(self.begin()).and(self.flush())
+            }
+            Some(false) => {
+                self.complete = true;
+                self.end()
+            }
+            None if self.file.is_none() => self.begin().and(self.flush()),
+            None => self.flush(),
+        }
+    }
+
+    /// Whether as many files are written as `-W` asks for with `-G`: what is written now is not wanted.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// What is wrong at present.
+    pub fn trouble(&self) -> Option<&WriteError> {
+        self.trouble.as_ref()
+    }
+
+    /// What has been done so far.
+    pub fn written(&self) -> Written {
+        Written { packets: self.given - self.lost, lost: self.lost, files: self.files }
+    }
+
+    /// Writes the rest and gives the file its name.
+    ///
+    /// # Errors
+    ///
+    /// When the rest cannot be written; its packets are then counted as lost, and the file ends on a whole
+    /// record all the same.
+    pub fn close(mut self) -> (Written, Result<(), WriteError>) {
+        let result = self.end();
+        (self.written(), result)
+    }
+
+    fn begin(&mut self) -> Result<(), WriteError> {
+        let opened = match &self.target {
+            Target::Stdout => {
+                self.path = "standard output".to_owned();
+                Outfile::stdout(self.compression, self.options.shed)
+            }
+            Target::Path(_) => {
+                let path = self.sequence.name()?;
+                self.path = path.display().to_string();
+                Outfile::create(&path, self.compression, self.options.unbuffered, self.options.shed)
+            }
+        };
+        match opened {
+            Ok(file) => {
+                self.start(file);
+                Ok(())
+            }
+            Err(source) => {
+                let path = self.path.clone();
+                self.note(WriteError::Create { path, source: source.into() })
+            }
+        }
+    }
+
+    fn start(&mut self, file: Outfile) {
+        self.file = Some(file);
+        self.files += 1;
+        self.closed = false;
+        self.pending = Pending::default();
+        self.encoder = Encoder::new(self.format, self.options.nanoseconds, self.options.snaplen);
+        let (application, comments) = (&self.options.application, &self.options.comments);
+        self.encoder.start(&mut self.pending.bytes, application, comments, &self.interfaces);
+        self.pending.seal(false);
+        self.size = self.pending.bytes.len() as u64;
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        match file.put(&mut self.pending) {
+            Ok(()) => {
+                self.trouble = None;
+                Ok(())
+            }
+            Err(source) => {
+                let error = WriteError::while_writing(&self.path, file.packets, source);
+                self.note(error)
+            }
+        }
+    }
+
+    /// Notes what goes wrong; an error only when nothing did before.
+    fn note(&mut self, error: WriteError) -> Result<(), WriteError> {
+        let known = self.trouble.replace(error.clone()).is_some();
+        if known { Ok(()) } else { Err(error) }
+    }
+
+    /// Ends the file that is being written.
+    fn end(&mut self) -> Result<(), WriteError> {
+        if self.file.is_none() {
+            return self.trouble.take().map_or(Ok(()), Err);
+        }
+        self.encoder.finish(&mut self.pending.bytes, &self.statistics, self.now);
+        self.pending.seal(false);
+        let flushed = self.flush();
+        let Some(file) = self.file.take() else { return flushed };
+        self.lost += self.pending.packets() + file.under_way();
+        self.pending = Pending::default();
+        let renamed = file.finish().map_err(|(from, path, source)| WriteError::Rename {
+            path: path.display().to_string(),
+            from: from.display().to_string(),
+            source: source.into(),
+        });
+        // At the end of a file its trouble is told, known or not.
+        let trouble = self.trouble.take().map_or(Ok(()), Err);
+        flushed.and(trouble).and(renamed)
+    }
+}
+
+impl Drop for PacketWriter {
+    /// A writer that is not closed ends its file as well as it can; nobody is left to hear of errors.
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = self.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use weir_wire::{Chunk, Hints, LinkType};
+
+    use super::*;
+    use crate::file::{Files, Input, ReadOptions};
+
+    /// A disk with room for so many octets.
+    #[derive(Clone, Default)]
+    struct Disk {
+        octets: Arc<Mutex<Vec<u8>>>,
+        room: Arc<Mutex<usize>>,
+    }
+
+    impl outfile::Medium for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut octets = self.octets.lock().unwrap();
+            let count = bytes.len().min(*self.room.lock().unwrap() - octets.len());
+            if count == 0 {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            octets.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn truncate(&mut self, length: u64) -> bool {
+            self.octets.lock().unwrap().truncate(length as usize);
+            true
+        }
+    }
+
+    /// Packets in a file that is whole.
+    fn packets(octets: &[u8]) -> Vec<u64> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), octets).unwrap();
+        let inputs = [Input::Path(file.path().to_owned())];
+        let mut files = Files::open(&inputs, &ReadOptions::default()).unwrap();
+        let (mut chunk, mut found) = (Chunk::default(), Vec::new());
+        while files.fill(&mut chunk).expect("the file ends on a whole record") {
+            found.extend(chunk.slots.iter().map(|slot| slot.time.0));
+        }
+        found
+    }
+
+    fn packet(time: u64, data: &[u8]) -> Packet<'_> {
+        let (wire_len, link) = (data.len() as u32, LinkType::ETHERNET);
+        Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() }
+    }
+
+    /// A disk that is full at any octet, and has room again later: the file is whole at each moment, and
+    /// what was given is in it or counted.
+    #[test]
+    fn a_full_disk_leaves_whole_records_and_writing_resumes() {
+        for (name, step) in [("x.pcap", 1), ("x.pcapng", 1), ("x.pcapng.gz", 7), ("x.pcap.zst", 7)] {
+            for room in (0..700).step_by(step) {
+                let directory = tempfile::tempdir().unwrap();
+                let disk = Disk::default();
+                *disk.room.lock().unwrap() = room;
+                let target = Target::Path(directory.path().join(name));
+                let eth = InterfaceInfo { link: LinkType::ETHERNET, ..InterfaceInfo::default() };
+                let mut writer =
+                    PacketWriter::create(target, WriteOptions::default(), &[eth], Time(0)).unwrap();
+                writer.start(Outfile::over(Box::new(disk.clone()), writer.compression));
+                let mut told = 0;
+                for second in 0..10 {
+                    told += u32::from(
+                        writer.write(&packet(second * 1_000, b"thirty octets of a test packet")).is_err(),
+                    );
+                    told += u32::from(writer.tick(Time(second)).is_err());
+                    let octets = disk.octets.lock().unwrap().clone();
+                    if !octets.is_empty() {
+                        let found = packets(&octets);
+                        assert!(found.iter().copied().eq((0..found.len() as u64).map(|at| at * 1_000)));
+                    }
+                }
+                let full = writer.trouble().is_some();
+                assert_eq!(told, u32::from(full), "told once");
+                if room % 2 == 0 {
+                    *disk.room.lock().unwrap() = usize::MAX;
+                    writer.tick(Time(20)).unwrap();
+                    assert!(writer.trouble().is_none(), "there is room again");
+                }
+                let (written, result) = writer.close();
+                assert_eq!(written.packets + written.lost, 10);
+                let octets = disk.octets.lock().unwrap().clone();
+                let found = if octets.is_empty() { Vec::new() } else { packets(&octets) };
+                assert_eq!(found.len() as u64, written.packets, "{name}, room for {room}");
+                assert_eq!(result.is_err(), room % 2 == 1 && full, "{name}, room for {room}: {result:?}");
+                assert!(room % 2 == 1 || written.lost == 0, "what was held is written");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        let target = Target::Path(directory.path().join("x.pcap"));
+        let mut writer = PacketWriter::create(target, WriteOptions::default(), &[], Time(0)).unwrap();
+        writer.start(Outfile::over(Box::new(disk.clone()), Compression::None));
+        let data = [0; 1_000];
+        let mut told = 0;
+        for number in 0..10_000 {
+            told += u32::from(writer.write(&packet(number, &data)).is_err());
+        }
+        assert_eq!(told, 1);
+        assert!(writer.pending.bytes.len() <= HELD + 2_000);
+        let lost = writer.written().lost;
+        assert!((5_000..6_000).contains(&lost), "{lost}");
+        *disk.room.lock().unwrap() = usize::MAX;
+        let (written, result) = writer.close();
+        result.unwrap();
+        assert_eq!(written.lost, lost);
+        assert_eq!(packets(&disk.octets.lock().unwrap()).len() as u64, written.packets);
+    }
+}

@@ -1,0 +1,174 @@
+//! Names of files that follow one another, as tcpdump(1) makes them with -C, -G and -W.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use weir_wire::Time;
+
+use super::encode::FileFormat;
+use super::error::WriteError;
+use crate::file::Compression;
+
+/// When to begin a new file.
+#[derive(Clone, Debug)]
+pub struct Rotate {
+    /// `-G`: after so many seconds. The file name is then a strftime(3) pattern.
+    pub seconds: Option<u64>,
+    /// `-C`: before a packet when the file holds more octets than this (before compression). tcpdump's unit
+    /// is 1,000,000.
+    pub bytes: Option<u64>,
+    /// `-W`: with `bytes`, how many files to keep, overwriting the first one again; with `seconds` alone,
+    /// how many to write in all.
+    pub files: Option<u32>,
+    /// In which zone the time in a file name is told.
+    pub zone: TimeZone,
+}
+
+impl Default for Rotate {
+    fn default() -> Self {
+        Self { seconds: None, bytes: None, files: None, zone: TimeZone::UTC }
+    }
+}
+
+/// Where in the sequence of files the writer is.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pattern: PathBuf,
+    rotate: Rotate,
+    /// When this file was begun, in whole seconds, as tcpdump counts.
+    started: u64,
+    /// Number of the file in the sequence by size.
+    number: u32,
+    /// Files begun by time.
+    periods: u32,
+}
+
+impl Sequence {
+    pub(crate) fn new(pattern: &Path, rotate: &Rotate, now: Time) -> Sequence {
+        let (pattern, rotate) = (pattern.to_owned(), rotate.clone());
+        Sequence { pattern, rotate, started: now.secs(), number: 0, periods: 0 }
+    }
+
+    /// Whether the file's time is over. `Some(false)`: it is, and no other file is to follow.
+    pub(crate) fn period_over(&mut self, now: Time) -> Option<bool> {
+        let seconds = self.rotate.seconds?;
+        if now.secs().saturating_sub(self.started) < seconds.max(1) {
+            return None;
+        }
+        self.started = now.secs();
+        self.periods += 1;
+        self.number = 0;
+        let last = self.rotate.bytes.is_none()
+            && self.rotate.files.is_some_and(|files| self.periods >= files.max(1));
+        Some(!last)
+    }
+
+    /// Whether the next packet belongs into the next file.
+    pub(crate) fn size_over(&mut self, size: u64) -> bool {
+        if self.rotate.bytes.is_none_or(|most| size <= most) {
+            return false;
+        }
+        self.number += 1;
+        if self.rotate.files.is_some_and(|files| self.number >= files.max(1)) {
+            self.number = 0;
+        }
+        true
+    }
+
+    /// The name of the file that is now to be begun.
+    pub(crate) fn name(&self) -> Result<PathBuf, WriteError> {
+        let mut name = self.pattern.to_string_lossy().into_owned();
+        if self.rotate.seconds.is_some() {
+            let bad = |reason: String| WriteError::Name { pattern: name.clone(), reason };
+            let second = i64::try_from(self.started).unwrap_or(i64::MAX);
+            let time = Timestamp::from_second(second).map_err(|error| bad(error.to_string()))?;
+            let zoned = time.to_zoned(self.rotate.zone.clone());
+            name = jiff::fmt::strtime::format(&name, &zoned).map_err(|error| bad(error.to_string()))?;
+        } else if self.rotate.bytes.is_none() {
+            return Ok(self.pattern.clone());
+        }
+        let width = match (self.rotate.bytes, self.rotate.files) {
+            (Some(_), Some(files)) => digits(files),
+            _ => 0,
+        };
+        if self.number == 0 && width == 0 {
+            return Ok(name.into());
+        }
+        // The number comes last, but before .gz and .zst, by which the file is known.
+        let packed = [".gz", ".zst"].iter().find(|end| name.ends_with(**end)).copied().unwrap_or_default();
+        let stem = name.strip_suffix(packed).unwrap_or(&name);
+        Ok(format!("{stem}{:0width$}{packed}", self.number).into())
+    }
+}
+
+/// Digits that number `files` files, counted from 0; tcpdump gives a single file none.
+fn digits(files: u32) -> usize {
+    let last = files.saturating_sub(1);
+    if last == 0 { 0 } else { last.ilog10() as usize + 1 }
+}
+
+/// What a name says of the file: `.gz` and `.zst` are compressed, `.pcap`, `.cap` and `.dmp` before that
+/// are classic pcap, all others pcapng.
+pub(crate) fn kind(path: &Path) -> (FileFormat, Compression) {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
+        (stem, Compression::Gzip)
+    } else if let Some(stem) = name.strip_suffix(".zst") {
+        (stem, Compression::Zstd)
+    } else {
+        (name.as_str(), Compression::None)
+    };
+    let classic = [".pcap", ".cap", ".dmp"].iter().any(|end| stem.ends_with(end));
+    (if classic { FileFormat::Pcap } else { FileFormat::Pcapng }, compression)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(rotate: Rotate, pattern: &str, steps: usize) -> Vec<String> {
+        let mut sequence = Sequence::new(Path::new(pattern), &rotate, Time(0));
+        (0..steps)
+            .map(|_| {
+                let name = sequence.name().unwrap().display().to_string();
+                sequence.size_over(u64::MAX);
+                name
+            })
+            .collect()
+    }
+
+    #[test]
+    fn numbers_are_those_of_tcpdump() {
+        let by_size = Rotate { bytes: Some(1), ..Rotate::default() };
+        assert_eq!(names(by_size.clone(), "x", 3), ["x", "x1", "x2"]);
+        assert_eq!(names(by_size.clone(), "x.pcap.gz", 3), ["x.pcap.gz", "x.pcap1.gz", "x.pcap2.gz"]);
+        let ring = |files| Rotate { files: Some(files), ..by_size.clone() };
+        assert_eq!(names(ring(3), "x", 4), ["x0", "x1", "x2", "x0"]);
+        assert_eq!(names(ring(11), "x", 2), ["x00", "x01"]);
+        assert_eq!(names(ring(10), "x", 2), ["x0", "x1"]);
+        assert_eq!(names(ring(1), "x", 2), ["x", "x"]);
+    }
+
+    #[test]
+    fn periods_follow_the_clock_that_is_passed_in() {
+        let rotate = Rotate { seconds: Some(60), files: Some(3), ..Rotate::default() };
+        let at = |secs: u64| Time(secs * 1_000_000_000);
+        let mut sequence = Sequence::new(Path::new("a-%H%M%S.pcap"), &rotate, at(30));
+        assert_eq!(sequence.name().unwrap(), Path::new("a-000030.pcap"));
+        assert_eq!(sequence.period_over(at(89)), None);
+        assert_eq!(sequence.period_over(at(90)), Some(true));
+        assert_eq!(sequence.name().unwrap(), Path::new("a-000130.pcap"));
+        assert_eq!(sequence.period_over(at(1_000)), Some(true));
+        assert_eq!(sequence.period_over(at(1_060)), Some(false), "three files were asked for");
+        let mut back = Sequence::new(Path::new("a"), &rotate, at(100));
+        assert_eq!(back.period_over(at(10)), None, "a clock that goes back begins no file");
+    }
+
+    #[test]
+    fn a_bad_pattern_is_told() {
+        let rotate = Rotate { seconds: Some(60), ..Rotate::default() };
+        let error = Sequence::new(Path::new("a-%!"), &rotate, Time(0)).name().unwrap_err();
+        assert!(error.to_string().starts_with("a-%!: not a file name for -G"), "{error}");
+    }
+}

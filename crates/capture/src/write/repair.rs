@@ -1,0 +1,73 @@
+//! What can be saved of a capture file that was cut, by a crash or a full disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use weir_wire::Chunk;
+
+use crate::file::{Compression, Files, Input, Octets, ReadError, ReadOptions};
+
+/// What [`repair`] found and did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Repair {
+    /// Packets that the file holds.
+    pub packets: u64,
+    /// Octets of whole records, unpacked, that were kept.
+    pub kept: u64,
+    /// Whether the file had to be changed.
+    pub changed: bool,
+}
+
+/// Cuts a capture file to its longest valid prefix, so that every reader takes it. A file that is whole is
+/// not touched. A compressed file is unpacked as far as possible and written anew, under a temporary name
+/// until that is done.
+///
+/// # Errors
+///
+/// When the file cannot be read or written, and when not even its file header is there.
+pub fn repair(path: &Path) -> Result<Repair, ReadError> {
+    let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())?;
+    let (mut chunk, mut packets) = (Chunk::default(), 0);
+    let kept = loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => packets += chunk.slots.len() as u64,
+            Ok(false) => return Ok(Repair { packets, kept: files.position(), changed: false }),
+            Err(ReadError::Truncated { offset, .. } | ReadError::Corrupt { offset, .. }) if offset > 0 => {
+                break offset;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let compression = files.describe().next().map(|info| info.compression).unwrap_or_default();
+    let cut = match compression {
+        Compression::None => OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(kept)),
+        _ => rewrite(path, kept),
+    };
+    match cut {
+        Ok(()) => Ok(Repair { packets, kept, changed: true }),
+        Err(source) => {
+            let input = path.display().to_string();
+            Err(ReadError::Io { input, offset: kept, packets, source: source.into() })
+        }
+    }
+}
+
+/// Writes the first `left` octets of a compressed file anew.
+fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
+    let (mut octets, compression) = Octets::new(File::open(path)?)?;
+    let part = super::outfile::part_name(path);
+    let mut out = File::create(&part)?;
+    let mut block = Vec::new();
+    while left > 0 {
+        block.clear();
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 20);
+        if octets.read(&mut block, most)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        left -= block.len() as u64;
+        out.write_all(&super::outfile::pack(&block, compression)?)?;
+    }
+    drop(out);
+    fs::rename(part, path)
+}

@@ -1,0 +1,88 @@
+//! Several inputs as one stream.
+
+use proptest::prelude::*;
+use weir_capture::{Input, Order, ReadOptions};
+
+use crate::support::{Owned, enhanced, interface, option, pcap, read, section};
+
+fn inputs(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<Input>) {
+    let directory = tempfile::tempdir().unwrap();
+    let inputs = files
+        .iter()
+        .enumerate()
+        .map(|(number, bytes)| {
+            let path = directory.path().join(format!("{number}.pcap"));
+            std::fs::write(&path, bytes).unwrap();
+            Input::Path(path)
+        })
+        .collect();
+    (directory, inputs)
+}
+
+fn texts(packets: &[Owned]) -> Vec<String> {
+    packets.iter().map(|packet| String::from_utf8_lossy(&packet.data).into_owned()).collect()
+}
+
+#[test]
+fn a_clock_that_goes_back_does_not_break_the_merge() {
+    let files =
+        [pcap(&[(10, b"a1"), (5, b"a2"), (20, b"a3")]), pcap(&[(7, b"b1"), (12, b"b2"), (20, b"b3")])];
+    let (_directory, inputs) = inputs(&files);
+    let merged = read(&inputs, &ReadOptions::default());
+    assert_eq!(texts(&merged.packets), ["b1", "a1", "a2", "b2", "a3", "b3"]);
+    let listed = read(&inputs, &ReadOptions { order: Order::Listed, ..ReadOptions::default() });
+    assert_eq!(texts(&listed.packets), ["a1", "a2", "a3", "b1", "b2", "b3"]);
+    let three = read(&inputs, &ReadOptions { packets: Some(3), ..ReadOptions::default() });
+    assert_eq!(texts(&three.packets), ["b1", "a1", "a2"]);
+}
+
+#[test]
+fn comments_travel_with_their_packets_through_a_merge() {
+    let file = |times: &[u64], name: &str| {
+        let mut file = [section(false), interface(false, 1, &option(false, 9, &[9]))].concat();
+        for time in times {
+            let text = format!("{name} at {time}");
+            file.extend(enhanced(false, 0, *time, text.as_bytes(), &option(false, 1, text.as_bytes())));
+        }
+        file
+    };
+    let (_directory, inputs) = inputs(&[file(&[1, 4, 5], "a"), file(&[2, 3, 9], "b")]);
+    let merged = read(&inputs, &ReadOptions::default());
+    assert_eq!(texts(&merged.packets), ["a at 1", "b at 2", "b at 3", "a at 4", "a at 5", "b at 9"]);
+    for packet in &merged.packets {
+        assert_eq!(packet.comments, [String::from_utf8_lossy(&packet.data)]);
+    }
+    assert_eq!(merged.interfaces, 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Merging files whose clocks go forward is a stable sort of all their packets.
+    #[test]
+    fn a_merge_is_a_sort(
+        files in prop::collection::vec(prop::collection::vec((0..60_u64, 0..600_usize), 0..80), 2..6),
+        gap in 0..100_u64,
+    ) {
+        let mut all = Vec::new();
+        let mut bytes = Vec::new();
+        for (number, packets) in files.iter().enumerate() {
+            let mut time = number as u64 * gap * 20;
+            let mut file = pcap(&[]);
+            for (index, (step, length)) in packets.iter().enumerate() {
+                time += step;
+                let mut data = format!("{number}:{index}:").into_bytes();
+                data.resize(data.len() + length, b'.');
+                crate::support::record(&mut file, time, &data);
+                all.push((time, data));
+            }
+            bytes.push(file);
+        }
+        all.sort_by_key(|(time, _)| *time);
+        let (_directory, inputs) = inputs(&bytes);
+        let merged = read(&inputs, &ReadOptions { chunk_bytes: 4_096, ..ReadOptions::default() });
+        prop_assert!(merged.errors.is_empty());
+        let merged: Vec<_> = merged.packets.into_iter().map(|packet| (packet.time.0, packet.data)).collect();
+        prop_assert_eq!(merged, all);
+    }
+}

@@ -1,0 +1,200 @@
+//! What the tests share: files made by hand, reading to the end, and the captures of other projects.
+
+use std::path::{Path, PathBuf};
+
+use weir_capture::{Comment, Files, Input, InputInfo, ReadError, ReadOptions};
+use weir_wire::{Chunk, LinkType, Time};
+
+/// A packet, taken out of its chunk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Owned {
+    pub time: Time,
+    pub data: Vec<u8>,
+    pub wire_len: u32,
+    pub interface: u32,
+    pub link: LinkType,
+    pub comments: Vec<String>,
+}
+
+/// All that reading gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub packets: Vec<Owned>,
+    pub errors: Vec<ReadError>,
+    pub inputs: Vec<InputInfo>,
+    pub interfaces: usize,
+}
+
+pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut files = match Files::open(inputs, options) {
+        Ok(files) => files,
+        Err(error) => {
+            outcome.errors.push(error);
+            return outcome;
+        }
+    };
+    let mut chunk = Chunk::default();
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => {
+                assert!(!chunk.slots.is_empty());
+                for (slot, packet) in chunk.batch().packets().enumerate() {
+                    let described = &chunk.slots[slot];
+                    assert_eq!(
+                        packet.data.len(),
+                        described.len as usize,
+                        "a slot points outside of the bytes"
+                    );
+                    assert!(packet.wire_len as usize >= packet.data.len());
+                    let of_slot = |comment: &&Comment| comment.slot == slot;
+                    outcome.packets.push(Owned {
+                        time: packet.time,
+                        data: packet.data.to_vec(),
+                        wire_len: packet.wire_len,
+                        interface: packet.interface,
+                        link: packet.link,
+                        comments: files.comments().iter().filter(of_slot).map(|it| it.text.clone()).collect(),
+                    });
+                }
+            }
+            Ok(false) => break,
+            Err(error) => outcome.errors.push(error),
+        }
+    }
+    assert!(!files.fill(&mut chunk).unwrap(), "the end is the end");
+    outcome.inputs = files.describe().cloned().collect();
+    outcome.interfaces = files.interfaces().len();
+    assert_eq!(files.progress().packets, outcome.packets.len() as u64);
+    let counted: u64 = outcome.inputs.iter().map(|input| input.packets).sum();
+    assert!(counted >= outcome.packets.len() as u64);
+    outcome
+}
+
+pub fn read_path(path: &Path) -> Outcome {
+    read(&[Input::Path(path.to_owned())], &ReadOptions::default())
+}
+
+pub fn read_bytes(bytes: &[u8]) -> Outcome {
+    read_bytes_with(bytes, &ReadOptions::default())
+}
+
+pub fn read_bytes_with(bytes: &[u8], options: &ReadOptions) -> Outcome {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    read(&[Input::Path(file.path().to_owned())], options)
+}
+
+/// A little-endian classic pcap file of Ethernet packets: (nanoseconds, octets).
+pub fn pcap(packets: &[(u64, &[u8])]) -> Vec<u8> {
+    let mut file = pcap_header(0xa1b2_3c4d, 1);
+    for (time, data) in packets {
+        record(&mut file, *time, data);
+    }
+    file
+}
+
+pub fn pcap_header(magic: u32, link: u32) -> Vec<u8> {
+    let mut file = magic.to_le_bytes().to_vec();
+    file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    file.extend(65_535_u32.to_le_bytes());
+    file.extend(link.to_le_bytes());
+    file
+}
+
+pub fn record(file: &mut Vec<u8>, time: u64, data: &[u8]) {
+    let length = data.len() as u32;
+    for field in [(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, length, length] {
+        file.extend(field.to_le_bytes());
+    }
+    file.extend_from_slice(data);
+}
+
+/// A pcapng block in either byte order; the body is padded.
+pub fn block(big: bool, kind: u32, body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let length = words(big, &[body.len() as u32 + 12]);
+    [words(big, &[kind]), length.clone(), body, length].concat()
+}
+
+pub fn words(big: bool, fields: &[u32]) -> Vec<u8> {
+    fields.iter().flat_map(|field| if big { field.to_be_bytes() } else { field.to_le_bytes() }).collect()
+}
+
+pub fn halves(big: bool, fields: &[u16]) -> Vec<u8> {
+    fields.iter().flat_map(|field| if big { field.to_be_bytes() } else { field.to_le_bytes() }).collect()
+}
+
+pub fn section(big: bool) -> Vec<u8> {
+    let body = [words(big, &[0x1a2b_3c4d]), halves(big, &[1, 0]), vec![0xff; 8]].concat();
+    block(big, 0x0a0d_0d0a, &body)
+}
+
+pub fn interface(big: bool, link: u16, options: &[u8]) -> Vec<u8> {
+    block(big, 1, &[halves(big, &[link, 0]), words(big, &[0]), options.to_vec()].concat())
+}
+
+pub fn option(big: bool, code: u16, value: &[u8]) -> Vec<u8> {
+    let mut option = halves(big, &[code, value.len() as u16]);
+    option.extend_from_slice(value);
+    option.resize(option.len().next_multiple_of(4), 0);
+    option
+}
+
+pub fn enhanced(big: bool, number: u32, ticks: u64, data: &[u8], options: &[u8]) -> Vec<u8> {
+    let length = data.len() as u32;
+    let mut body = words(big, &[number, (ticks >> 32) as u32, ticks as u32, length, length]);
+    body.extend_from_slice(data);
+    body.resize(body.len().next_multiple_of(4), 0);
+    body.extend_from_slice(options);
+    block(big, 6, &body)
+}
+
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub fn zstandard(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, 3).unwrap()
+}
+
+/// The captures of other projects, where they are there.
+pub fn shared() -> Option<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: ../shared/data is absent");
+    None
+}
+
+/// Every file under `directory`, in name order.
+pub fn walk(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether a file starts as a capture, or is named as one.
+pub fn is_capture(path: &Path) -> bool {
+    let mut head = [0; 4];
+    let known = std::fs::File::open(path)
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head))
+        .is_ok_and(|()| {
+            let value = u32::from_be_bytes(head);
+            matches!(value, 0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a)
+                || head.starts_with(&[0x1f, 0x8b])
+        });
+    known || path.extension().is_some_and(|end| ["pcap", "pcapng", "cap"].iter().any(|name| end == *name))
+}
