@@ -12,6 +12,8 @@ mod ring;
 mod rings;
 mod socket;
 
+use weir_wire::LinkType;
+
 pub use error::LiveError;
 pub use rings::{CaptureStats, LinkChange, LinkEvent, Rings};
 
@@ -42,9 +44,11 @@ pub struct RingOptions {
     pub ring_bytes: usize,
     /// Milliseconds after which a block is handed over that is not full: the delay of a packet on a quiet link.
     pub block_timeout_ms: u32,
-    /// A kernel filter, made for the link type of the interfaces; `None` lets all packets pass. The kernel sees a
-    /// frame without its outermost VLAN tag.
-    pub filter: Option<Vec<SockFilter>>,
+    /// Kernel filters, each with the link type that it was made for. They spare work and decide nothing: packets
+    /// of other link types, and those with cooked headers where the kernel does not know all that is asked, are
+    /// taken in whole. What a filter returns says how many octets to keep, [`RingOptions::snaplen`] at most. The
+    /// kernel sees a frame without its outermost VLAN tag.
+    pub filters: Vec<(LinkType, Vec<SockFilter>)>,
 }
 
 impl Default for RingOptions {
@@ -56,7 +60,7 @@ impl Default for RingOptions {
             snaplen: 0,
             ring_bytes: 32 << 20,
             block_timeout_ms: 20,
-            filter: None,
+            filters: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::SockFilter;
 // Instruction codes (linux/bpf_common.h).
 const LDW_ABS: u16 = 0x20;
 const LDH_ABS: u16 = 0x28;
+const LDB_ABS: u16 = 0x30;
 const LDW_IND: u16 = 0x40;
 const LDH_IND: u16 = 0x48;
 const LDB_IND: u16 = 0x50;
@@ -19,6 +20,9 @@ const LD_IMM: u16 = 0x00;
 const LD_MEM: u16 = 0x60;
 const LDX_IMM: u16 = 0x01;
 const LDX_MEM: u16 = 0x61;
+const LDX_LEN: u16 = 0x81;
+const LDX_MSH: u16 = 0xb1;
+const LD_LEN: u16 = 0x80;
 const ST: u16 = 0x02;
 const STX: u16 = 0x03;
 const ADD_X: u16 = 0x0c;
@@ -39,6 +43,9 @@ const FACT: u32 = libc::SKF_AD_OFF as u32;
 const LINK: u32 = libc::SKF_LL_OFF as u32;
 /// Loads relative to the network header.
 const NETWORK: u32 = libc::SKF_NET_OFF as u32;
+
+/// The lowest of these offsets; a packet is never that long.
+const FACTS_AND_HEADERS: u32 = LINK;
 
 const fn op(code: u16, k: u32) -> SockFilter {
     SockFilter { code, jt: 0, jf: 0, k }
@@ -73,6 +80,35 @@ pub(super) fn gate(filter: Option<&[SockFilter]>, snaplen: u32) -> Vec<SockFilte
         })),
     }
     program
+}
+
+/// A filter that was made for LINKTYPE_LINUX_SLL2, for the kernel's view of such packets: there the header is not
+/// yet in front of them, and its fields are facts about the packet. `None` where it asks for more than that.
+pub(super) fn cooked(filter: &[SockFilter]) -> Option<Vec<SockFilter>> {
+    const HEADER: u32 = 20;
+    filter
+        .iter()
+        .map(|i| {
+            let k = match (i.code, i.k) {
+                (LDW_ABS | LDH_ABS | LDB_ABS, k) if k >= FACTS_AND_HEADERS => k,
+                (LDW_ABS | LDH_ABS | LDB_ABS | LDW_IND | LDH_IND | LDB_IND | LDX_MSH, k) if k >= HEADER => {
+                    k - HEADER
+                }
+                (LDH_ABS, 0) => FACT + libc::SKF_AD_PROTOCOL as u32,
+                (LDW_ABS, 4) => FACT + libc::SKF_AD_IFINDEX as u32,
+                (LDH_ABS, 8) => FACT + libc::SKF_AD_HATYPE as u32,
+                (LDB_ABS, 10) => FACT + libc::SKF_AD_PKTTYPE as u32,
+                (
+                    LDW_ABS | LDH_ABS | LDB_ABS | LDW_IND | LDH_IND | LDB_IND | LDX_MSH | LD_LEN | LDX_LEN,
+                    _,
+                ) => {
+                    return None;
+                }
+                (_, k) => k,
+            };
+            Some(SockFilter { k, ..*i })
+        })
+        .collect()
 }
 
 /// The program of a fanout group. It gives [`weir_wire::steer_hash`], which the kernel takes modulo the number of
@@ -298,5 +334,60 @@ impl Assembler {
     fn finish(self) -> Vec<SockFilter> {
         debug_assert!(self.open.is_empty());
         self.program
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cooked_filter_asks_for_facts() {
+        let fact = |n: i32| FACT + n as u32;
+        let pairs = [
+            (op(LDH_ABS, 0), Some(op(LDH_ABS, fact(libc::SKF_AD_PROTOCOL)))),
+            (op(LDW_ABS, 4), Some(op(LDW_ABS, fact(libc::SKF_AD_IFINDEX)))),
+            (op(LDH_ABS, 8), Some(op(LDH_ABS, fact(libc::SKF_AD_HATYPE)))),
+            (op(LDB_ABS, 10), Some(op(LDB_ABS, fact(libc::SKF_AD_PKTTYPE)))),
+            (op(LDW_ABS, 20 + 12), Some(op(LDW_ABS, 12))),
+            (op(LDX_MSH, 20), Some(op(LDX_MSH, 0))),
+            (op(LDH_IND, 22), Some(op(LDH_IND, 2))),
+            (op(LDW_ABS, fact(0)), Some(op(LDW_ABS, fact(0)))),
+            (op(RET_K, 4), Some(op(RET_K, 4))),
+            (jump(JEQ_K, 8, 1, 2), Some(jump(JEQ_K, 8, 1, 2))),
+            // The address of the link layer, a field's half, the length.
+            (op(LDW_ABS, 12), None),
+            (op(LDH_ABS, 4), None),
+            (op(LDH_IND, 2), None),
+            (op(LD_LEN, 0), None),
+        ];
+        for (from, to) in pairs {
+            assert_eq!(cooked(&[from]), to.map(|i| vec![i]), "{from:?}");
+        }
+    }
+
+    #[test]
+    fn jumps_stay_in_the_program() {
+        for program in [steer(true), steer(false), gate(None, 9), gate(Some(&NOTHING), 9)] {
+            // The kernel takes 4,096 instructions (BPF_MAXINSNS).
+            assert!(program.len() < 1000, "{}", program.len());
+            for (at, i) in program.iter().enumerate() {
+                let far = match i.code {
+                    JA => i.k as usize,
+                    JEQ_K | JGT_K | JSET_K => usize::from(i.jt.max(i.jf)),
+                    _ => 0,
+                };
+                assert!(at + 1 + far < program.len() || matches!(i.code, RET_K | RET_A), "{at}: {i:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_cuts_what_the_filter_keeps() {
+        let keeps = |filter: Option<&[SockFilter]>| gate(filter, 96).last().map(|i| i.k);
+        assert_eq!(keeps(None), Some(96));
+        assert_eq!(keeps(Some(&[op(RET_K, 262_144)])), Some(96));
+        assert_eq!(keeps(Some(&[op(RET_K, 64)])), Some(64));
+        assert_eq!(keeps(Some(&NOTHING)), Some(0));
     }
 }

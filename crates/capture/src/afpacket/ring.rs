@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_wire::{Batch, LinkType};
 
 use super::blocks::{BLOCK_BYTES, Blocks, Shape};
-use super::program::{NOTHING, gate, steer};
+use super::program::{NOTHING, cooked, gate, steer};
 use super::socket::{Socket, index_of};
 use super::{CaptureStats, LiveError, RingOptions, SockFilter};
 use crate::interface::link_type;
@@ -68,7 +68,7 @@ pub(super) struct Feed {
     blocks: usize,
     block_timeout_ms: u32,
     snaplen: u32,
-    filter: Option<Vec<SockFilter>>,
+    filters: Vec<(LinkType, Vec<SockFilter>)>,
     /// When an interface is back, the first worker that finds it opens rings for all, so that steering is right
     /// from the first packet on; the others find theirs here.
     places: Mutex<Vec<Place>>,
@@ -97,7 +97,7 @@ impl Feed {
             blocks: (options.ring_bytes / BLOCK_BYTES).max(2),
             block_timeout_ms: options.block_timeout_ms.max(1),
             snaplen: if options.snaplen == 0 { WHOLE } else { options.snaplen },
-            filter: options.filter.clone(),
+            filters: options.filters.clone(),
             places: Mutex::new((0..workers).map(|_| Place::default()).collect()),
         }
     }
@@ -213,7 +213,13 @@ impl Feed {
 
     /// Opens a ring to packets.
     pub fn let_in(&self, ring: &Ring) -> Result<(), LiveError> {
-        let program = gate(self.filter.as_deref(), self.snaplen);
+        let link = ring.shape.link;
+        let filter = self.filters.iter().find(|(made_for, _)| *made_for == link).map(|(_, filter)| filter);
+        let filter = filter.and_then(|filter| match link {
+            LinkType::LINUX_SLL2 => cooked(filter),
+            _ => Some(filter.clone()),
+        });
+        let program = gate(filter.as_deref(), self.snaplen);
         ring.socket.filter(&program).map_err(|e| self.refused("attach the filter", e))
     }
 

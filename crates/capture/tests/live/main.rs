@@ -331,12 +331,35 @@ fn packets_are_cut_and_filtered_by_the_kernel() {
     // ldb [45]; jeq #3: all whose number is 3 modulo 256.
     let filter =
         vec![op(0x30, 45), SockFilter { code: 0x15, jt: 0, jf: 1, k: 3 }, op(0x06, 262_144), op(0x06, 0)];
-    let mut rings = open(&RingOptions { filter: Some(filter), snaplen: 50, ..options(&["b0"]) });
+    let mut rings =
+        open(&RingOptions { filters: vec![(LinkType::ETHERNET, filter)], snaplen: 50, ..options(&["b0"]) });
     sender.send(&numbered(1000));
     let (seen, stats) = finish(&mut rings);
     assert_eq!(seen.iter().map(number).collect::<Vec<_>>(), [3, 259, 515, 771]);
     assert!(seen.iter().all(|p| p.data.len() == 50 && p.wire_len == 60));
     assert_eq!(stats.received, 4);
+
+    // The same with cooked headers, on the interface that they came in by; ldh [0]; jeq #0x800; ldb [51]; jeq #3;
+    // ldw [4]; jeq #index.
+    let index = weir_capture::interfaces().unwrap().iter().find(|i| i.name == "b0").unwrap().index;
+    let unless = |k, jf| SockFilter { code: 0x15, jt: 0, jf, k };
+    let filter = vec![
+        op(0x28, 0),
+        unless(0x800, 5),
+        op(0x30, 51),
+        unless(3, 3),
+        op(0x20, 4),
+        unless(index, 1),
+        op(0x06, 262_144),
+        op(0x06, 0),
+    ];
+    let mut rings = open(&RingOptions { filters: vec![(LinkType::LINUX_SLL2, filter)], ..options(&["any"]) });
+    sender.send(&numbered(1000));
+    let (seen, _) = finish(&mut rings);
+    assert_eq!(
+        seen.iter().map(|p| p.data[50..52].to_vec()).collect::<Vec<_>>(),
+        [[0, 3], [1, 3], [2, 3], [3, 3]]
+    );
 }
 
 #[test]
