@@ -2,7 +2,7 @@
 
 use super::fault::printable;
 use super::functions::written;
-use super::{Config, LOGS, Outcome, counted, load_file};
+use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
 use std::path::Path;
 use weir_api::{Level, SubscriptionSpec};
@@ -34,15 +34,7 @@ fn explained(path: &str, config: &Config) -> String {
             folder.map_or("none".to_owned(), |dir| dir.display().to_string()),
             config.output.dir.line,
         ),
-        (
-            "output.log",
-            if config.output.log.value.len() == LOGS.len() {
-                "all".to_owned()
-            } else {
-                list(&config.output.log.value)
-            },
-            config.output.log.line,
-        ),
+        ("output.log", list(&config.output.log.value), config.output.log.line),
     ];
     let mut out = String::new();
     let wide = settings.iter().map(|(_, value, _)| value.chars().count().min(40)).max().unwrap_or(0);

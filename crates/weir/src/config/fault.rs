@@ -1,7 +1,9 @@
 //! What is wrong with a configuration, shown where it is written.
 
+use super::counted;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 
 /// Something in the text that cannot be taken, by its place in octets.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,6 +39,26 @@ impl Fault {
     }
 }
 
+/// Where the lines of a text begin.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    /// Finds them.
+    pub fn new(text: &str) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n');
+        Self { starts: std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect() }
+    }
+
+    /// The number, from 1, of the line that an octet is on, and the octet with which that line begins.
+    pub fn at(&self, octet: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|&start| start <= octet);
+        (line, self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0))
+    }
+}
+
 /// Every fault of one file, in the order of the text. Shown as blocks of `file:line:column`, the line, a caret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigErrors {
@@ -61,16 +83,12 @@ const SHOWN: usize = 100;
 
 impl ConfigErrors {
     /// Places the faults in the text that they are about.
-    pub fn new(path: &str, text: &str, mut faults: Vec<Fault>) -> Self {
+    pub fn new(path: &Path, text: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(|fault| fault.span.start);
         faults.dedup();
-        let blocks = faults.into_iter().map(|fault| Block::new(text, fault)).collect();
-        Self { path: path.to_owned(), blocks }
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.blocks.len()
+        let lines = Lines::new(text);
+        let blocks = faults.into_iter().map(|fault| Block::new(text, &lines, fault)).collect();
+        Self { path: printable(&path.to_string_lossy()), blocks }
     }
 }
 
@@ -89,15 +107,14 @@ impl fmt::Display for ConfigErrors {
                 writeln!(f, "{:margin$} = accepted: {}", "", block.accepted)?;
             }
         }
-        Ok(())
+        writeln!(f, "{}: {}", self.path, counted(self.blocks.len(), "error"))
     }
 }
 
 impl Block {
-    fn new(text: &str, fault: Fault) -> Self {
+    fn new(text: &str, lines: &Lines, fault: Fault) -> Self {
         let at = floor(text, fault.span.start);
-        let line = text[..at].matches('\n').count() + 1;
-        let from = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let (line, from) = lines.at(at);
         let to = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
         let (before, rest) = (&text[from..at], text[at..to].trim_end_matches('\r'));
         let marked = floor(rest, fault.span.end.saturating_sub(at));
@@ -193,8 +210,12 @@ mod tests {
     fn the_caret_stands_under_the_fault() {
         let text = "a = 1\n\tbé = [9, 10]\n";
         let at = text.find("10").unwrap();
-        let shown = ConfigErrors::new("x.toml", text, vec![Fault::new(at..at + 2, "too much")]).to_string();
-        assert_eq!(shown, "x.toml:2:11: too much\n   2 | \tbé = [9, 10]\n     | \t         ^^\n");
+        let shown = ConfigErrors::new(Path::new("x.toml"), text, vec![Fault::new(at..at + 2, "too much")])
+            .to_string();
+        assert_eq!(
+            shown,
+            "x.toml:2:11: too much\n   2 | \tbé = [9, 10]\n     | \t         ^^\nx.toml: 1 error\n"
+        );
     }
 
     #[test]
@@ -202,7 +223,8 @@ mod tests {
         let text = format!("{}é\u{1b}[31m{}\r\nx", "a".repeat(300), "b".repeat(300));
         for from in 0..text.len() + 3 {
             for to in [from, from + 1, from + 200, text.len() + 9] {
-                let shown = ConfigErrors::new("x", &text, vec![Fault::new(from..to, "m")]).to_string();
+                let shown =
+                    ConfigErrors::new(Path::new("x"), &text, vec![Fault::new(from..to, "m")]).to_string();
                 assert!(shown.lines().all(|line| line.chars().count() < 120), "{shown}");
                 assert!(!shown.contains('\u{1b}'));
             }

@@ -13,7 +13,6 @@ mod read;
 pub use explain::explain;
 pub use fault::ConfigErrors;
 pub use ourmon::from_ourmon;
-pub use read::{parse_interval, parse_memory};
 
 use fault::{Fault, printable};
 use read::{Key, Node, Reader};
@@ -23,13 +22,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, SubscriptionSpec, Unit};
+use weir_output::OUTPUTS;
 
 /// The time between reports when nothing is said.
-pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
 /// The memory that tables may take, in octets, when nothing is said.
-pub const DEFAULT_MEMORY: u64 = 512 << 20;
-/// The kinds of log that `output.log` takes.
-pub const LOGS: [&str; 7] = ["zeek", "zeek-json", "eve", "csv", "ndjson", "mon", "mon-paper"];
+const DEFAULT_MEMORY: u64 = 512 << 20;
+
+/// The logs that are written when there is a folder for them and nothing else is said.
+const DEFAULT_LOGS: [&str; 2] = ["zeek", "eve"];
 
 /// A value and the line that it stands on; no line when it is the default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -68,11 +69,11 @@ pub struct Config {
 }
 
 /// Where logs go and which.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Output {
     /// The folder.
     pub dir: Setting<Option<PathBuf>>,
-    /// The kinds, from [`LOGS`].
+    /// The kinds, by their names in [`OUTPUTS`].
     pub log: Setting<Vec<String>>,
 }
 
@@ -96,6 +97,13 @@ pub struct Line {
     pub name: String,
     /// A pcap-filter(7) expression; empty for every packet.
     pub expression: String,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        let log = DEFAULT_LOGS.iter().map(|kind| (*kind).to_owned()).collect();
+        Self { dir: Setting::default(), log: Setting::default_of(log) }
+    }
 }
 
 /// The name of the line for what matches no other line.
@@ -225,12 +233,17 @@ static OUTPUT_KEYS: [Key<Output>; 2] = [
     },
     Key {
         name: "log",
-        takes: "a list of \"zeek\", \"zeek-json\", \"eve\", \"csv\", \"ndjson\", \"mon\" and \"mon-paper\"",
+        takes: "a list of logs, such as [\"zeek\", \"eve\"]",
         read: |r, node, output| {
-            output.log.line = Some(r.line(node.span().start));
+            output.log = Setting { value: Vec::new(), line: Some(r.line(node.span().start)) };
+            let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
             let mut seen = Unique::new("log");
-            for element in r.array(node) {
-                if let Some(kind) = r.word(element, &LOGS)
+            let elements = r.array(node);
+            if elements.is_empty() && node.get_ref().is_array() {
+                r.refuse(node.span(), "without a log nothing is written: leave out dir");
+            }
+            for element in elements {
+                if let Some(kind) = r.word(element, &kinds)
                     && seen.is_new(r, kind, element.span())
                 {
                     output.log.value.push(kind.to_owned());
@@ -376,7 +389,7 @@ impl Unique {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load(path: &str, text: &str) -> Result<Config, ConfigErrors> {
+pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
     let (table, syntax) = DeTable::parse_recoverable(text);
     let mut reader = Reader::new(text);
     let mut config = Config::default();
@@ -438,10 +451,7 @@ pub fn check(path: &Path) -> Outcome {
 /// That it cannot be read, or everything that is wrong with it.
 pub fn load_file(path: &Path) -> Result<Config, String> {
     let text = read_text(path)?;
-    load(&printable(&path.to_string_lossy()), &text).map_err(|errors| {
-        let count = counted(errors.count(), "error");
-        format!("{errors}{}: {count}\n", printable(&path.to_string_lossy()))
-    })
+    load(path, &text).map_err(|errors| errors.to_string())
 }
 
 /// The file's text.

@@ -387,7 +387,8 @@ mod tests {
     /// The translation, and the plan that it loads as.
     fn plan(text: &str) -> (Outcome, Vec<SubscriptionSpec>) {
         let outcome = translate("ourmon.conf", text);
-        let config = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{}\n{e}", outcome.stdout));
+        let config = load(Path::new("weir.toml"), &outcome.stdout)
+            .unwrap_or_else(|e| panic!("{}\n{e}", outcome.stdout));
         assert_eq!(config.output.log.value, ["mon"]);
         (outcome, config.plan())
     }
@@ -484,7 +485,7 @@ mod tests {
             let outcome = translate("f", &format!("{text}\nbpf \"last\" \"one\" \"icmp\"\n"));
             assert_eq!(outcome.stderr, format!("f:{line}: {message}\n"), "{text}");
             assert_eq!(outcome.exit, 1);
-            let plan = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{e}")).plan();
+            let plan = load(Path::new("weir.toml"), &outcome.stdout).unwrap_or_else(|e| panic!("{e}")).plan();
             let last: Vec<_> = plan.into_iter().filter(|s| s.chart.as_deref() == Some("last")).collect();
             assert_eq!(rows(&last), ["last/one: icmp: \"bytes\"", "last/xtra: remainder: \"bytes\""]);
         }
@@ -497,7 +498,7 @@ mod tests {
         assert!(lines[0].starts_with("f:1: \"tcp prot 22\": ") && lines[0].contains("prot"), "{}", lines[0]);
         assert_eq!(lines[1..], ["f:2: its set is left out", "f:3: its set is left out"]);
         assert!(outcome.stdout.contains("# wrong: bpf-next b udp (line 2)"), "{}", outcome.stdout);
-        assert!(load("weir.toml", &outcome.stdout).is_ok());
+        assert!(load(Path::new("weir.toml"), &outcome.stdout).is_ok());
     }
 
     #[test]
@@ -519,7 +520,8 @@ mod tests {
             "bpf \"a\\b\u{e9}'#\" \"l]\\\" \"tcp\"\nbpf \"\u{7f}\" \"a\" \"tcp\"\ndns_include \u{1b}]0;x\u{7}\n",
         );
         assert!(!outcome.stdout.contains('\u{1b}') && !outcome.stderr.contains('\u{1b}'));
-        let config = load("weir.toml", &outcome.stdout).unwrap_or_else(|e| panic!("{e}\n{}", outcome.stdout));
+        let config = load(Path::new("weir.toml"), &outcome.stdout)
+            .unwrap_or_else(|e| panic!("{e}\n{}", outcome.stdout));
         assert_eq!(
             (config.charts[0].name.as_str(), config.charts[0].lines[0].name.as_str()),
             ("a\\b\u{e9}'#", "l]\\")

@@ -1,7 +1,7 @@
 //! The strict reader: tables by lists of known keys, values by what their key takes. Every fault is kept and
 //! reading goes on, so that one run shows all that is wrong.
 
-use super::fault::{Fault, nearest};
+use super::fault::{Fault, Lines, nearest};
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
@@ -26,6 +26,7 @@ pub struct Reader<'t> {
     pub text: &'t str,
     /// What was wrong so far.
     pub faults: Vec<Fault>,
+    lines: Lines,
     key: &'static str,
     takes: &'static str,
 }
@@ -33,12 +34,12 @@ pub struct Reader<'t> {
 impl<'t> Reader<'t> {
     /// A reader that has found no fault yet.
     pub fn new(text: &'t str) -> Self {
-        Self { text, faults: Vec::new(), key: "", takes: "" }
+        Self { text, faults: Vec::new(), lines: Lines::new(text), key: "", takes: "" }
     }
 
     /// The line, counted from 1, on which an octet of the text is.
     pub fn line(&self, at: usize) -> usize {
-        self.text.as_bytes().iter().take(at).filter(|&&octet| octet == b'\n').count() + 1
+        self.lines.at(at).0
     }
 
     /// Reads every key of a table.
