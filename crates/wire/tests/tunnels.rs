@@ -124,7 +124,9 @@ fn vxlan() {
     for port in [4789, 8472] {
         carries(&over_udp(port, &[8, 0, 0, 0, 0, 0, 1, 0], &frame()), Tunnel::Vxlan, 50, Network::Ipv4);
     }
+    carries(&over_udp(4789, &[0x88, 0, 0, 9, 0, 0, 1, 0], &frame()), Tunnel::Vxlan, 50, Network::Ipv4);
     none(&over_udp(4789, &[0, 0, 0, 0, 0, 0, 1, 0], &frame()));
+    none(&over_udp(4789, &[8, 0, 1, 0, 0, 0, 1, 0], &frame()));
     none(&over_udp(4789, &[8, 0, 0, 0, 0, 0, 1, 0], &[0; 5]));
     carries(&over_udp(4790, &[0x0c, 0, 0, 2, 0, 0, 1, 0], &v6()), Tunnel::Vxlan, 50, Network::Ipv6);
 }

@@ -177,10 +177,16 @@ fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<
     }
 }
 
-/// RFC 7348: a flag, the network identifier, a frame. The policy bits of other vendors are let pass.
+/// RFC 7348: a flag, the network identifier, a frame. What is reserved must be 0, so that other users of the port are
+/// not taken for it; the group policy extension (draft-smith-vxlan-group-policy) uses some of that.
 fn vxlan(f: Frame<'_>, at: u32) -> Option<Carried> {
-    let &[flags, _, _, _, _, _, _, reserved] = f.array::<8>(at)?;
-    (flags & 0x08 != 0 && reserved == 0 && f.has(at + 8, 14)).then_some(())?;
+    let &[flags, r0, r1, r2, _, _, _, r3] = f.array::<8>(at)?;
+    let header = match flags {
+        0x08 => [r0, r1, r2, r3] == [0; 4],
+        0x88 => r3 == 0,
+        _ => false,
+    };
+    (header && f.has(at + 8, 14)).then_some(())?;
     found(f, Tunnel::Vxlan, Start::Ethernet, at + 8)
 }
 
