@@ -1,0 +1,303 @@
+//! An expression as a tree: what is asked, before any link type or offset comes in.
+//!
+//! This is the form that a planner takes apart, to find what many expressions have in common and what of them a
+//! flow decides once.
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+use crate::names::Protocol;
+
+/// A boolean expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// One or more operands from left to right: `and` and `or` bind equally (pcap-filter(7)), so that
+    /// `a or b and c` is `(a or b) and c`.
+    Chain(Box<Expr>, Vec<(Connective, Expr)>),
+    /// The opposite.
+    Not(Box<Expr>),
+    /// A primitive.
+    Test(Test),
+}
+
+/// What joins two operands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Connective {
+    /// Both hold.
+    And,
+    /// At least one holds.
+    Or,
+}
+
+/// A primitive, and the octets of the expression that it stands on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Test {
+    /// What is tested.
+    pub primitive: Primitive,
+    /// Where it is written.
+    pub span: Range<usize>,
+}
+
+/// What a primitive tests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Primitive {
+    /// `[protocol] [direction] [kind] id`.
+    Id(Qualifiers, Id),
+    /// A protocol by itself.
+    Protocol(Protocol),
+    /// `arithmetic relation arithmetic`.
+    Relation(Relation),
+    /// `[protocol] broadcast`.
+    Broadcast(Option<Protocol>),
+    /// `[protocol] multicast`.
+    Multicast(Option<Protocol>),
+    /// `less n`: the wire length is at most `n` octets.
+    Less(u32),
+    /// `greater n`: the wire length is at least `n` octets.
+    Greater(u32),
+    /// `byte index operator value`.
+    Byte(u32, ByteOperator, u32),
+    /// `inbound`.
+    Inbound,
+    /// `outbound`.
+    Outbound,
+    /// `ifindex n`.
+    Interface(u32),
+    /// `vlan [id]`.
+    Vlan(Option<u32>),
+    /// `mpls [label]`.
+    Mpls(Option<u32>),
+    /// `pppoed`.
+    PppoeDiscovery,
+    /// `pppoes [session]`.
+    PppoeSession(Option<u32>),
+    /// `geneve [vni]`: what follows is about the packet in it.
+    Geneve(Option<u32>),
+    /// `vxlan [vni]`: what follows is about the packet in it.
+    Vxlan(Option<u32>),
+    /// `llc [type]`.
+    Llc(LlcType),
+    /// `type t`, `type t subtype s`, `subtype s`: the first octet of IEEE 802.11 frame control under a mask.
+    WlanType {
+        /// What it must be.
+        value: u32,
+        /// Its bits that matter.
+        mask: u32,
+    },
+    /// `dir d`: the direction bits of IEEE 802.11 frame control.
+    WlanDirection(u32),
+    /// A word of a link type that Weir does not decode, and the name of that link type.
+    Elsewhere(&'static str, &'static str),
+}
+
+/// Operators of `byte`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub enum ByteOperator {
+    Equal,
+    Less,
+    Greater,
+    And,
+    Or,
+}
+
+/// Types of LLC frames (IEEE 802.2).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LlcType {
+    /// Any.
+    Any,
+    /// Information.
+    Information,
+    /// Supervisory.
+    Supervisory,
+    /// Unnumbered.
+    Unnumbered,
+    /// A supervisory frame with this control octet.
+    SupervisoryOf(u32),
+    /// An unnumbered frame with this control octet.
+    UnnumberedOf(u32),
+}
+
+/// What an id is to be.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Qualifiers {
+    /// The protocol, where one is written.
+    pub protocol: Option<Protocol>,
+    /// Which side.
+    pub direction: Side,
+    /// Host, network, port ...
+    pub kind: IdKind,
+}
+
+/// Which side of a packet is compared.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub enum Side {
+    /// Either, as nothing is written.
+    #[default]
+    Default,
+    Src,
+    Dst,
+    SrcOrDst,
+    SrcAndDst,
+    Addr1,
+    Addr2,
+    Addr3,
+    Addr4,
+    Ra,
+    Ta,
+}
+
+impl Side {
+    /// The word for a side that only IEEE 802.11 has.
+    pub fn wlan_name(self) -> Option<&'static str> {
+        Some(match self {
+            Side::Addr1 => "addr1",
+            Side::Addr2 => "addr2",
+            Side::Addr3 => "addr3",
+            Side::Addr4 => "addr4",
+            Side::Ra => "ra",
+            Side::Ta => "ta",
+            _ => return None,
+        })
+    }
+}
+
+/// What kind of thing an id names.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub enum IdKind {
+    /// A host, as nothing is written.
+    #[default]
+    Default,
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+    ProtoChain,
+    Gateway,
+}
+
+impl IdKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            IdKind::Default | IdKind::Host => "host",
+            IdKind::Net => "net",
+            IdKind::Port => "port",
+            IdKind::PortRange => "portrange",
+            IdKind::Proto => "proto",
+            IdKind::ProtoChain => "protochain",
+            IdKind::Gateway => "gateway",
+        }
+    }
+}
+
+/// An id.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Id {
+    /// A number.
+    Number(u32),
+    /// `1.2.3.4`, or the first octets of such.
+    Dotted(String),
+    /// `1.2.3.0/24`.
+    Prefix(String, u32),
+    /// `1.2.3.0 mask 255.255.255.0`.
+    Masked(String, String),
+    /// An IPv6 address, as written, and its prefix length where one is written.
+    V6([u8; 16], String, Option<u32>),
+    /// A MAC address.
+    Mac([u8; 6]),
+    /// `$xx`.
+    Arcnet,
+    /// A name, and what a resolver knows of it.
+    Name(String, Resolved),
+}
+
+/// What a name stands for; filled in when the expression is parsed, by [`crate::Resolve`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    /// Addresses of a host.
+    pub addresses: Vec<IpAddr>,
+    /// Number of a network, in host byte order.
+    pub network: Option<u32>,
+    /// MAC address of a host.
+    pub mac: Option<[u8; 6]>,
+}
+
+/// A comparison of two numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relation {
+    /// Jump of the BPF machine that tests it.
+    pub(crate) jump: u16,
+    /// Whether the answer is turned round.
+    pub(crate) reversed: bool,
+    /// What is on the left.
+    pub left: Arithmetic,
+    /// What is on the right.
+    pub right: Arithmetic,
+}
+
+/// A number that is computed per packet, in 32 bits without sign.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arithmetic {
+    /// A constant.
+    Number(u32),
+    /// `len`: octets on the wire.
+    Len,
+    /// `protocol[offset:size]`.
+    Load(Protocol, Box<Arithmetic>, u32, Range<usize>),
+    /// A first operand, then operators of the BPF machine with theirs, from left to right.
+    Chain(Box<Arithmetic>, Vec<(u16, Arithmetic)>, Range<usize>),
+    /// `-a`.
+    Negative(Box<Arithmetic>),
+}
+
+impl Expr {
+    /// Calls `visit` with every primitive, from left to right.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Test)) {
+        match self {
+            Expr::Test(test) => visit(test),
+            Expr::Not(inner) => inner.visit(visit),
+            Expr::Chain(first, rest) => {
+                first.visit(visit);
+                for (_, operand) in rest {
+                    operand.visit(visit);
+                }
+            }
+        }
+    }
+
+    /// Whether the verdict depends on nothing but addresses, ports and protocol, so that one packet of a flow
+    /// decides for all of them. It holds for packets that are no fragments, carry no IPv6 extension headers, and
+    /// were captured as far as their ports: a flow knows its transport protocol, an expression only looks at the
+    /// first header.
+    pub fn only_flow_key(&self) -> bool {
+        let mut only = true;
+        self.visit(&mut |test| only &= test.primitive.only_flow_key());
+        only
+    }
+}
+
+impl Primitive {
+    fn only_flow_key(&self) -> bool {
+        use Protocol::{Ah, Carp, Esp, Icmp, Icmp6, Igmp, Igrp, Ip, Ip6, Pim, Sctp, Tcp, Udp, Vrrp};
+        match self {
+            Primitive::Protocol(p) => {
+                matches!(
+                    p,
+                    Ip | Ip6 | Tcp | Udp | Sctp | Icmp | Icmp6 | Igmp | Igrp | Pim | Vrrp | Carp | Ah | Esp
+                )
+            }
+            Primitive::Id(q, _) => match q.kind {
+                // Addresses in ARP and RARP are those of no flow.
+                IdKind::Default | IdKind::Host | IdKind::Net => matches!(q.protocol, None | Some(Ip | Ip6)),
+                IdKind::Port | IdKind::PortRange => true,
+                IdKind::Proto => matches!(q.protocol, None | Some(Ip | Ip6)),
+                IdKind::ProtoChain | IdKind::Gateway => false,
+            },
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! From blocks to instructions, in the order that libpcap lays them out: a block stands before the ones that it
+//! leads to, the one of its true branch first.
+
+use std::collections::HashMap;
+
+use crate::bpf::{BpfInsn, Insn, op};
+use crate::graph::{Block, BlockId, FALSE, Graph, NONE, Stmt, TRUE};
+
+/// Blocks in the order in which they are laid out.
+fn layout(graph: &Graph, root: BlockId) -> Vec<BlockId> {
+    let mut seen = vec![false; graph.len()];
+    let mut order = Vec::new();
+    let mut stack = vec![(root, 0)];
+    while let Some((b, step)) = stack.pop() {
+        if b == NONE || step == 0 && std::mem::replace(&mut seen[b as usize], true) {
+            continue;
+        }
+        match step {
+            0 => stack.extend([(b, 1), (graph[b].succ[FALSE], 0)]),
+            1 => stack.extend([(b, 2), (graph[b].succ[TRUE], 0)]),
+            _ => order.push(b),
+        }
+    }
+    order.reverse();
+    order
+}
+
+fn live(b: &Block) -> impl Iterator<Item = &Stmt> {
+    b.stmts.iter().filter(|s| !s.dead)
+}
+
+/// Where the statements of a block stand in it, for the jumps inside.
+fn positions(b: &Block) -> HashMap<u32, usize> {
+    if live(b).all(|s| op::class(s.code) != op::JMP) {
+        return HashMap::new();
+    }
+    live(b).enumerate().map(|(i, s)| (s.id, i)).collect()
+}
+
+/// Instructions with jumps of any length.
+pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
+    let order = layout(graph, root);
+    let mut starts = vec![0u32; graph.len()];
+    let mut at = 0;
+    for b in &order {
+        starts[*b as usize] = at;
+        at += live(&graph[*b]).count() as u32 + 1;
+    }
+    let mut insns = Vec::with_capacity(at as usize);
+    for b in &order {
+        let start = insns.len() as u32;
+        let block = &graph[*b];
+        let positions = positions(block);
+        for (i, s) in live(block).enumerate() {
+            let here = start + i as u32 + 1;
+            let (mut jt, mut jf) = (0, 0);
+            if s.code == op::JMP | op::JA {
+                jt = here.wrapping_add(s.k);
+            } else if op::class(s.code) == op::JMP {
+                let to = |id: u32| positions.get(&id).map_or(here, |at| start + *at as u32);
+                (jt, jf) = (to(s.jt), to(s.jf));
+            }
+            insns.push(Insn { code: s.code, k: s.k, jt, jf });
+        }
+        let to = |branch: usize| match block.succ[branch] {
+            NONE => 0,
+            to => starts[to as usize],
+        };
+        insns.push(Insn { code: block.code, k: block.k, jt: to(TRUE), jf: to(FALSE) });
+    }
+    insns
+}
+
+/// Instructions of the kernel: a jump reaches 255 ahead, and a further one goes by an unconditional jump right
+/// after it. `None` where a jump inside of a block is too long for that.
+pub(crate) fn classic(graph: &Graph, root: BlockId) -> Option<Vec<BpfInsn>> {
+    let order = layout(graph, root);
+    // Jumps by two: where each block starts depends on which branches are long, and a branch that has become
+    // long stays so.
+    let mut long = vec![[false; 2]; graph.len()];
+    loop {
+        let mut starts = vec![0usize; graph.len()];
+        let mut at = 0;
+        for b in &order {
+            starts[*b as usize] = at;
+            at += live(&graph[*b]).count() + 1 + long[*b as usize].iter().filter(|l| **l).count();
+        }
+        let mut insns = Vec::with_capacity(at);
+        let mut again = false;
+        for b in &order {
+            let block = &graph[*b];
+            let positions = positions(block);
+            let start = insns.len();
+            for (i, s) in live(block).enumerate() {
+                let mut insn = BpfInsn { code: s.code, k: s.k, ..BpfInsn::default() };
+                if op::class(s.code) == op::JMP && s.code != op::JMP | op::JA {
+                    let skip = |id: u32| {
+                        let to = positions.get(&id)?.checked_sub(i + 1)?;
+                        u8::try_from(to).ok()
+                    };
+                    (insn.jt, insn.jf) = (skip(s.jt)?, skip(s.jf)?);
+                }
+                insns.push(insn);
+            }
+            let test = insns.len();
+            debug_assert_eq!(start, starts[*b as usize]);
+            insns.push(BpfInsn { code: block.code, k: block.k, ..BpfInsn::default() });
+            if block.succ[TRUE] == NONE {
+                continue;
+            }
+            let mut extra = 0u8;
+            for branch in [TRUE, FALSE] {
+                let to = starts[block.succ[branch] as usize].wrapping_sub(test + 1);
+                let is_long = &mut long[*b as usize][branch];
+                let mut skip = to.min(255) as u8;
+                if to >= 256 && !*is_long {
+                    *is_long = true;
+                    again = true;
+                } else if *is_long {
+                    skip = extra;
+                    extra += 1;
+                    let k = to.wrapping_sub(extra as usize) as u32;
+                    insns.push(BpfInsn { code: op::JMP | op::JA, k, ..BpfInsn::default() });
+                }
+                if let Some(insn) = insns.get_mut(test) {
+                    if branch == TRUE {
+                        insn.jt = skip;
+                    } else {
+                        insn.jf = skip;
+                    }
+                }
+            }
+        }
+        if !again {
+            return Some(insns);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What is wrong with an expression, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The classes of error that libpcap tells apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The words are not in the order of the grammar.
+    Syntax,
+    /// A number, an address or a name is malformed, out of range or unknown.
+    Value,
+    /// A qualifier does not go with what it qualifies.
+    Qualifier,
+    /// The link type has no such field.
+    Link,
+    /// The expression cannot match any packet.
+    RejectsAll,
+    /// The expression is longer, deeper or needs more scratch registers than there are.
+    TooComplex,
+}
+
+/// An expression that cannot be compiled.
+///
+/// `Display` gives three lines: the message, the expression (the part of it around the place, where it is
+/// long), and a caret line under the place.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FilterError {
+    /// Its class.
+    pub kind: ErrorKind,
+    /// What was found and what was expected, without the place.
+    pub message: String,
+    /// The octets of the expression that it is about; empty and at the end where something is missing.
+    pub span: Range<usize>,
+    /// The expression.
+    pub expression: String,
+}
+
+/// Octets of the expression shown before and after the place.
+const AROUND: usize = 60;
+
+impl FilterError {
+    pub(crate) fn new(kind: ErrorKind, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), span, expression: String::new() }
+    }
+
+    pub(crate) fn within(mut self, expression: &str) -> Self {
+        self.expression = expression.to_owned();
+        self
+    }
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.expression;
+        let mut from = self.span.start.min(text.len()).saturating_sub(AROUND);
+        let mut to = self.span.end.min(text.len()).saturating_add(AROUND).min(text.len());
+        to = to.min(self.span.start.min(text.len()) + 2 * AROUND).max(from);
+        while !text.is_char_boundary(from) {
+            from -= 1;
+        }
+        while !text.is_char_boundary(to) {
+            to += 1;
+        }
+        let (before, after) = (if from > 0 { "..." } else { "" }, if to < text.len() { "..." } else { "" });
+        // One column per character, so that the caret stays under its word.
+        let shown: String = text[from..to].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let columns = |upto: usize| {
+            text[from..to].char_indices().take_while(|(at, _)| from + at < upto).count() + before.len()
+        };
+        let start = columns(self.span.start);
+        let width = columns(self.span.end.min(to)).saturating_sub(start).max(1);
+        writeln!(f, "filter: {}", self.message)?;
+        writeln!(f, "  {before}{shown}{after}")?;
+        write!(f, "  {:start$}{:^<width$}", "", "")
+    }
+}
+
+impl std::error::Error for FilterError {}

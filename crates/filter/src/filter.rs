@@ -1,0 +1,382 @@
+//! A filter: an expression, compiled for every link type that a run may meet.
+
+use std::net::IpAddr;
+
+use weir_wire::{Layers, LinkType, Packet, decapsulate};
+
+use crate::ast::{Expr, Primitive};
+use crate::bpf::{BpfInsn, Insn, extension, op, run};
+use crate::codegen::{Code, Context, Mode, generate};
+use crate::emit;
+use crate::error::{ErrorKind, FilterError};
+use crate::graph::{BlockId, FALSE, Graph, TRUE};
+use crate::optimize::{Impossible, optimize};
+use crate::parse::parse;
+use crate::view::{ENCAPSULATIONS, Encapsulation, View};
+
+/// The link types that a filter is compiled for.
+pub const LINK_TYPES: &[LinkType] = &[
+    LinkType::ETHERNET,
+    LinkType::RAW,
+    LinkType::NULL,
+    LinkType::LOOP,
+    LinkType::LINUX_SLL,
+    LinkType::LINUX_SLL2,
+    LinkType::PPP,
+    LinkType::PPP_HDLC,
+    LinkType::PPP_ETHER,
+    LinkType::C_HDLC,
+    LinkType::IEEE802_11,
+    LinkType::IEEE802_11_RADIOTAP,
+    LinkType::IPV4,
+    LinkType::IPV6,
+];
+
+/// Instructions that the Linux kernel takes (BPF_MAXINSNS).
+const KERNEL_LIMIT: usize = 4096;
+
+/// Finds what names stand for. This crate opens no sockets and reads no files: without a resolver only numbers,
+/// and the names of well-known protocols and ports, are understood.
+pub trait Resolve {
+    /// Addresses of a host; empty where it is unknown.
+    fn addresses(&self, name: &str) -> Vec<IpAddr>;
+
+    /// Number of a network in host byte order, without its trailing zero octets, as networks(5) has it.
+    fn network(&self, _name: &str) -> Option<u32> {
+        None
+    }
+
+    /// MAC address of a host, as ethers(5) has it.
+    fn mac(&self, _name: &str) -> Option<[u8; 6]> {
+        None
+    }
+}
+
+/// What a filter depends on besides its expression.
+#[derive(Clone, Copy)]
+pub struct Options<'r> {
+    /// The verdict is libpcap's: no looking through VLAN tags, MPLS labels and PPPoE.
+    pub strict_bpf: bool,
+    /// The innermost packet of a tunnel is decided, as if it had come without the tunnel.
+    pub inner: bool,
+    /// Packets come from a live source, which knows their direction ([`Packet::hints`]).
+    pub live: bool,
+    /// With `strict_bpf`: packets come from a file whose headers are in the other byte order, which
+    /// [`LinkType::NULL`] depends on. Without, both orders are understood.
+    pub swapped: bool,
+    /// Octets that a matching packet is cut to: the value that a program returns. At least 1.
+    pub snaplen: u32,
+    /// Netmask of the interface, for `ip broadcast`, in host byte order.
+    pub netmask: Option<u32>,
+    /// Finds what names stand for.
+    pub resolver: Option<&'r dyn Resolve>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            strict_bpf: false,
+            inner: false,
+            live: false,
+            swapped: false,
+            snaplen: 262_144,
+            netmask: None,
+            resolver: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("strict_bpf", &self.strict_bpf)
+            .field("inner", &self.inner)
+            .field("live", &self.live)
+            .field("swapped", &self.swapped)
+            .field("snaplen", &self.snaplen)
+            .field("netmask", &self.netmask)
+            .field("resolver", &self.resolver.is_some())
+            .finish()
+    }
+}
+
+/// An expression, compiled for one link type.
+#[derive(Clone, Debug)]
+pub struct Program {
+    link: LinkType,
+    looks_through: bool,
+    /// For packets as they are.
+    plain: Vec<Insn>,
+    /// For packets with tags, labels or PPPoE, where it is another one.
+    encapsulated: Option<Vec<Insn>>,
+}
+
+impl Program {
+    /// The link type.
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Octets of the packet to keep, 0 where it does not match: what a BPF program returns. The packet must be of
+    /// this link type.
+    pub fn run(&self, packet: &Packet<'_>) -> u32 {
+        if self.looks_through
+            && let Some(encapsulation) = Encapsulation::of(packet)
+        {
+            let program = self.encapsulated.as_ref().unwrap_or(&self.plain);
+            return run(program, &View::new(packet, Some(&encapsulation)));
+        }
+        run(&self.plain, &View::new(packet, None))
+    }
+}
+
+/// A compiled expression, for packets of every link type.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    expression: String,
+    expr: Option<Expr>,
+    context: Context,
+    inner: bool,
+    programs: Vec<Program>,
+    errors: Vec<(LinkType, FilterError)>,
+}
+
+impl Filter {
+    /// Compiles an expression for all of [`LINK_TYPES`]. An empty one matches every packet.
+    ///
+    /// A link type that has not what the expression asks for is no error: its packets do not match, and
+    /// [`Filter::error`] tells why. An expression that is wrong, or cannot match, on every link type is one.
+    pub fn compile(expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        Self::compile_for(expression, LINK_TYPES, options)
+    }
+
+    /// The same for these link types only.
+    pub fn compile_for(
+        expression: &str,
+        links: &[LinkType],
+        options: &Options<'_>,
+    ) -> Result<Self, FilterError> {
+        let expr = parse(expression, options.resolver)?;
+        let mode = if options.strict_bpf { Mode::Strict } else { Mode::LookThrough };
+        let context = Context {
+            mode,
+            live: options.live,
+            swapped: options.swapped,
+            snaplen: options.snaplen.max(1),
+            netmask: options.netmask,
+        };
+        let mut filter = Self {
+            expression: expression.to_owned(),
+            expr,
+            context,
+            inner: options.inner,
+            programs: Vec::new(),
+            errors: Vec::new(),
+        };
+        for link in links {
+            match filter.for_link(*link) {
+                Ok(program) => filter.programs.push(program),
+                Err(error) => filter.errors.push((*link, error)),
+            }
+        }
+        if filter.programs.is_empty() {
+            // That it can match nowhere says less than what is wrong somewhere.
+            let errors = &mut filter.errors;
+            let worst = errors.iter().position(|(_, e)| e.kind != ErrorKind::RejectsAll).unwrap_or(0);
+            if !errors.is_empty() {
+                return Err(errors.swap_remove(worst).1);
+            }
+        }
+        Ok(filter)
+    }
+
+    /// The program for a link type, or why there is none.
+    pub fn for_link(&self, link: LinkType) -> Result<Program, FilterError> {
+        let code = self.code(link, self.context.mode)?;
+        let encapsulated = if code.tells_apart {
+            match self.code(link, Mode::Encapsulated) {
+                Ok(code) => Some(emit::program(&code.graph, code.root)),
+                Err(e) if e.kind == ErrorKind::RejectsAll => Some(Vec::new()),
+                Err(e) => return Err(e),
+            }
+        } else {
+            None
+        };
+        Ok(Program {
+            link,
+            looks_through: self.context.mode != Mode::Strict,
+            plain: emit::program(&code.graph, code.root),
+            encapsulated,
+        })
+    }
+
+    fn code(&self, link: LinkType, mode: Mode) -> Result<Code, FilterError> {
+        let context = Context { mode, ..self.context };
+        let mut code = generate(&self.expression, self.expr.as_ref(), link, context)?;
+        if !code.optimizable {
+            return Ok(code);
+        }
+        let error = |kind, message: &str| {
+            FilterError::new(kind, 0..self.expression.len(), message).within(&self.expression)
+        };
+        code.root = optimize(&mut code.graph, code.root).map_err(|impossible| {
+            let message = match impossible {
+                Impossible::DivisionByZero => "division by zero",
+                Impossible::ModulusByZero => "modulus by zero",
+                Impossible::LongShift => "shift by more than 31 bits",
+            };
+            error(ErrorKind::Value, message)
+        })?;
+        let root = &code.graph[code.root];
+        // A packet with tags can match what one without cannot.
+        if root.code == op::RET && root.k == 0 && !(mode == Mode::LookThrough && code.tells_apart) {
+            return Err(error(ErrorKind::RejectsAll, "expression rejects all packets"));
+        }
+        Ok(code)
+    }
+
+    /// Whether a packet matches. `layers` are its own ([`weir_wire::decode`]).
+    pub fn matches(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        if !self.inner {
+            return self.decide(packet);
+        }
+        let mut innermost = *layers;
+        // A tunnel's header takes octets, so that this ends.
+        while let Some(inner) = decapsulate(packet, &innermost) {
+            innermost = inner;
+        }
+        if innermost.link == layers.link {
+            return self.decide(packet);
+        }
+        let Some(data) = packet.data.get(innermost.link as usize..) else { return false };
+        let link = if innermost.network > innermost.link { LinkType::ETHERNET } else { LinkType::RAW };
+        let wire_len = packet.wire_len.saturating_sub(innermost.link);
+        self.decide(&Packet { data, wire_len, link, ..*packet })
+    }
+
+    fn decide(&self, packet: &Packet<'_>) -> bool {
+        self.programs.iter().find(|p| p.link == packet.link).is_some_and(|p| p.run(packet) != 0)
+    }
+
+    /// The expression.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// The expression as a tree; `None` is the empty one.
+    pub fn expr(&self) -> Option<&Expr> {
+        self.expr.as_ref()
+    }
+
+    /// Why packets of a link type can never match.
+    pub fn error(&self, link: LinkType) -> Option<&FilterError> {
+        self.errors.iter().find(|(l, _)| *l == link).map(|(_, e)| e)
+    }
+
+    /// See [`Expr::only_flow_key`].
+    pub fn only_flow_key(&self) -> bool {
+        self.expr.as_ref().is_none_or(Expr::only_flow_key)
+    }
+
+    /// The program as libpcap would make it, for packets whose octets are all there.
+    pub fn classic(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
+        let code = self.code(link, self.context.mode).ok()?;
+        emit::classic(&code.graph, code.root)
+    }
+
+    /// A socket filter for a packet socket of this link type: it passes every packet that this filter matches,
+    /// and may pass others, so that the filter still decides. `None` where the kernel cannot be told.
+    ///
+    /// The kernel keeps an outer VLAN tag apart from the octets, and a file has it among them. So a packet with a
+    /// tag, and without `strict_bpf` one with a header that is looked through, is passed for the filter to
+    /// decide; the program decides the others.
+    pub fn to_cbpf(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
+        // Other headers are made by whoever captures, and the kernel does not see them.
+        let real = matches!(link, LinkType::ETHERNET | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6);
+        if !real || self.inner || self.expr.as_ref().is_some_and(looks_into_tunnels) {
+            return None;
+        }
+        let mut code = self.code(link, self.context.mode).ok()?;
+        let root = self.with_prologue(&mut code.graph, code.root, link);
+        let mut program = emit::classic(&code.graph, root)?;
+        if program.len() > KERNEL_LIMIT {
+            return None;
+        }
+        for insn in &mut program {
+            *insn = for_kernel(*insn)?;
+        }
+        Some(program)
+    }
+
+    /// Puts before a program the tests for packets of which the kernel cannot decide.
+    fn with_prologue(&self, graph: &mut Graph, root: BlockId, link: LinkType) -> BlockId {
+        const VLAN_TAG_PRESENT: u32 = 48;
+        let accept = graph.block(op::RET, self.context.snaplen, Vec::new());
+        let test = |graph: &mut Graph, code: u16, k: u32, value: u32, next: BlockId| {
+            let load = graph.stmt(code, k);
+            let b = graph.block(op::JMP | op::JEQ | op::K, value, vec![load]);
+            graph[b].succ[TRUE] = accept;
+            graph[b].succ[FALSE] = next;
+            b
+        };
+        let mut first = root;
+        if link == LinkType::ETHERNET {
+            if self.context.mode != Mode::Strict {
+                for kind in ENCAPSULATIONS {
+                    first = test(graph, op::LD | op::ABS | op::H, 12, u32::from(kind), first);
+                }
+            }
+            let present = SKF_AD_OFF + VLAN_TAG_PRESENT;
+            first = test(graph, op::LD | op::ABS | op::B, present, 1, first);
+        }
+        first
+    }
+}
+
+/// Where the kernel's offsets for what is known of a packet besides its octets start (linux/filter.h).
+const SKF_AD_OFF: u32 = 0xffff_f000;
+
+/// An instruction as the kernel has it; `None` where it has none, or does something else.
+fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
+    const PACKET_TYPE: u32 = 4;
+    match insn.code {
+        code if op::class(code) == op::LD && op::mode(code) == op::EXT => {
+            Some(match extension::split(insn.k).0 {
+                extension::PACKET_TYPE => {
+                    BpfInsn { code: op::LD | op::ABS | op::B, k: SKF_AD_OFF + PACKET_TYPE, ..insn }
+                }
+                // Of packets that the prologue leaves there is nothing to be found.
+                extension::HAS_TYPE => BpfInsn { code: op::LD | op::IMM, k: 0, ..insn },
+                extension::VLAN | extension::MPLS | extension::PPPOE => {
+                    BpfInsn { code: op::LD | op::IMM, k: extension::ABSENT, ..insn }
+                }
+                _ => return None,
+            })
+        }
+        code if code & op::RAW != 0 => None,
+        // Beyond this the kernel's offsets have another meaning.
+        code if op::class(code) == op::LD
+            && matches!(op::mode(code), op::ABS | op::IND)
+            && insn.k >= 1 << 31 =>
+        {
+            None
+        }
+        // It loops.
+        code if code == op::JMP | op::JA && insn.k >= 1 << 31 => None,
+        // A long shift is not 0 there.
+        code if op::class(code) == op::ALU
+            && matches!(op::operator(code), op::LSH | op::RSH)
+            && (op::source(code) == op::X || insn.k > 31) =>
+        {
+            None
+        }
+        _ => Some(insn),
+    }
+}
+
+/// Whether an expression follows a tunnel in which another tag may be looked for.
+fn looks_into_tunnels(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.visit(&mut |test| found |= matches!(test.primitive, Primitive::Geneve(_) | Primitive::Vxlan(_)));
+    found
+}

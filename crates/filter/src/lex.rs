@@ -1,0 +1,472 @@
+//! Words: the longest one at each place, as a scanner made by lex(1) reads them, with the octets they stand on.
+
+use std::ops::Range;
+
+use crate::error::{ErrorKind, FilterError};
+use crate::names::{CONSTANTS, PROTOCOLS, Protocol, lookup};
+
+/// A word that is part of the grammar and no name for a number, protocol or address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Word {
+    Src,
+    Dst,
+    Host,
+    Net,
+    Mask,
+    Port,
+    PortRange,
+    Proto,
+    ProtoChain,
+    Gateway,
+    Type,
+    Subtype,
+    Dir,
+    Addr1,
+    Addr2,
+    Addr3,
+    Addr4,
+    Ra,
+    Ta,
+    Less,
+    Greater,
+    Byte,
+    Broadcast,
+    Multicast,
+    And,
+    Or,
+    Not,
+    Len,
+    Inbound,
+    Outbound,
+    IfIndex,
+    Vlan,
+    Mpls,
+    Pppoed,
+    Pppoes,
+    Geneve,
+    Vxlan,
+    Llc,
+    /// `rnr`, which is also the name of an LLC frame.
+    RuleNumber,
+    /// A word that only link types have that Weir does not decode.
+    Elsewhere(&'static str, &'static str),
+}
+
+const ATM: &str = "SUNATM";
+const PFLOG: &str = "PFLOG linktype";
+const SS7: &str = "SS7";
+
+/// The words of the grammar.
+pub(crate) const WORDS: &[(&str, Word)] = &[
+    ("src", Word::Src),
+    ("dst", Word::Dst),
+    ("host", Word::Host),
+    ("net", Word::Net),
+    ("mask", Word::Mask),
+    ("port", Word::Port),
+    ("portrange", Word::PortRange),
+    ("proto", Word::Proto),
+    ("protochain", Word::ProtoChain),
+    ("gateway", Word::Gateway),
+    ("type", Word::Type),
+    ("subtype", Word::Subtype),
+    ("direction", Word::Dir),
+    ("dir", Word::Dir),
+    ("address1", Word::Addr1),
+    ("addr1", Word::Addr1),
+    ("address2", Word::Addr2),
+    ("addr2", Word::Addr2),
+    ("address3", Word::Addr3),
+    ("addr3", Word::Addr3),
+    ("address4", Word::Addr4),
+    ("addr4", Word::Addr4),
+    ("ra", Word::Ra),
+    ("ta", Word::Ta),
+    ("less", Word::Less),
+    ("greater", Word::Greater),
+    ("byte", Word::Byte),
+    ("broadcast", Word::Broadcast),
+    ("multicast", Word::Multicast),
+    ("and", Word::And),
+    ("or", Word::Or),
+    ("not", Word::Not),
+    ("len", Word::Len),
+    ("length", Word::Len),
+    ("inbound", Word::Inbound),
+    ("outbound", Word::Outbound),
+    ("ifindex", Word::IfIndex),
+    ("vlan", Word::Vlan),
+    ("mpls", Word::Mpls),
+    ("pppoed", Word::Pppoed),
+    ("pppoes", Word::Pppoes),
+    ("geneve", Word::Geneve),
+    ("vxlan", Word::Vxlan),
+    ("llc", Word::Llc),
+    ("rnr", Word::RuleNumber),
+    ("rulenum", Word::RuleNumber),
+    ("lane", Word::Elsewhere("lane", ATM)),
+    ("metac", Word::Elsewhere("metac", ATM)),
+    ("bcc", Word::Elsewhere("bcc", ATM)),
+    ("oam", Word::Elsewhere("oam", ATM)),
+    ("oamf4", Word::Elsewhere("oamf4", ATM)),
+    ("oamf4ec", Word::Elsewhere("oamf4ec", ATM)),
+    ("oamf4sc", Word::Elsewhere("oamf4sc", ATM)),
+    ("sc", Word::Elsewhere("sc", ATM)),
+    ("ilmic", Word::Elsewhere("ilmic", ATM)),
+    ("vpi", Word::Elsewhere("vpi", ATM)),
+    ("vci", Word::Elsewhere("vci", ATM)),
+    ("connectmsg", Word::Elsewhere("connectmsg", ATM)),
+    ("metaconnect", Word::Elsewhere("metaconnect", ATM)),
+    ("on", Word::Elsewhere("ifname", PFLOG)),
+    ("ifname", Word::Elsewhere("ifname", PFLOG)),
+    ("rset", Word::Elsewhere("ruleset", PFLOG)),
+    ("ruleset", Word::Elsewhere("ruleset", PFLOG)),
+    ("srnr", Word::Elsewhere("srnr", PFLOG)),
+    ("subrulenum", Word::Elsewhere("srnr", PFLOG)),
+    ("reason", Word::Elsewhere("reason", PFLOG)),
+    ("action", Word::Elsewhere("action", PFLOG)),
+    ("fisu", Word::Elsewhere("fisu", SS7)),
+    ("lssu", Word::Elsewhere("lssu", SS7)),
+    ("lsu", Word::Elsewhere("lssu", SS7)),
+    ("msu", Word::Elsewhere("msu", SS7)),
+    ("hfisu", Word::Elsewhere("hfisu", SS7)),
+    ("hlssu", Word::Elsewhere("hlssu", SS7)),
+    ("hmsu", Word::Elsewhere("hmsu", SS7)),
+    ("sio", Word::Elsewhere("sio", SS7)),
+    ("opc", Word::Elsewhere("opc", SS7)),
+    ("dpc", Word::Elsewhere("dpc", SS7)),
+    ("sls", Word::Elsewhere("sls", SS7)),
+    ("hsio", Word::Elsewhere("hsio", SS7)),
+    ("hopc", Word::Elsewhere("hopc", SS7)),
+    ("hdpc", Word::Elsewhere("hdpc", SS7)),
+    ("hsls", Word::Elsewhere("hsls", SS7)),
+];
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Word(Word),
+    Protocol(Protocol),
+    /// A decimal, octal or hexadecimal number, or a name for one.
+    Number(u32),
+    /// Two to four numbers with dots: an IPv4 address or the front of one, or a DECnet address.
+    Dotted,
+    /// An IPv6 address.
+    V6([u8; 16]),
+    /// A MAC address in any of its notations.
+    Mac([u8; 6]),
+    /// An ARCnet address.
+    Arcnet,
+    /// Any other word; a backslash before it is not part of it.
+    Name(String),
+    /// An operator or a bracket.
+    Sign(&'static str),
+}
+
+/// A token and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub kind: Kind,
+    pub span: Range<usize>,
+}
+
+const SIGNS: &[(&str, &str)] = &[
+    (">=", ">="),
+    ("<=", "<="),
+    ("!=", "!="),
+    ("==", "="),
+    ("<<", "<<"),
+    (">>", ">>"),
+    ("&&", "&&"),
+    ("||", "||"),
+    ("+", "+"),
+    ("-", "-"),
+    ("*", "*"),
+    ("/", "/"),
+    ("%", "%"),
+    (":", ":"),
+    ("[", "["),
+    ("]", "]"),
+    ("!", "!"),
+    ("<", "<"),
+    (">", ">"),
+    ("(", "("),
+    (")", ")"),
+    ("&", "&"),
+    ("|", "|"),
+    ("^", "^"),
+    ("=", "="),
+];
+
+/// Cuts an expression into tokens.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
+    let mut tokens = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&b) = bytes.get(at) {
+        if matches!(b, b' ' | b'\r' | b'\n' | b'\t') {
+            at += 1;
+            continue;
+        }
+        let (kind, len) = token(text, at)?;
+        tokens.push(Token { kind, span: at..at + len });
+        at += len;
+    }
+    Ok(tokens)
+}
+
+fn token(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
+    let rest = &text[at..];
+    // Every character that an address, a number or a name can have.
+    let run = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"-_.:$".contains(b)).count();
+    let word = &rest[..name(rest)];
+    let number = number(rest);
+    let dotted = dotted(rest);
+    let mac = mac(rest);
+    let v6 = longest(&rest[..run.min(64)], is_v6);
+    let sloppy_mac = sloppy_mac(rest);
+    let best =
+        [word.len(), number, dotted, mac.map_or(0, |m| m.1), v6, sloppy_mac].into_iter().max().unwrap_or(0);
+    let invalid = |message: String| Err(FilterError::new(ErrorKind::Value, at..at + best, message));
+    if best == 0 {
+        return sign(text, at);
+    }
+    let found = &rest[..best];
+    if word.len() == best {
+        if let Some(word) = lookup(WORDS, word) {
+            return Ok((Kind::Word(word), best));
+        }
+        if let Some(protocol) = lookup(PROTOCOLS, word) {
+            return Ok((Kind::Protocol(protocol), best));
+        }
+    }
+    if let Some((mac, len)) = mac
+        && len == best
+    {
+        return Ok((Kind::Mac(mac), best));
+    }
+    if number == best {
+        return match parse_number(found) {
+            Ok(value) => Ok((Kind::Number(value), best)),
+            Err(message) => invalid(message),
+        };
+    }
+    if dotted == best {
+        return Ok((Kind::Dotted, best));
+    }
+    if v6 == best {
+        return match found.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => Ok((Kind::V6(address.octets()), best)),
+            Err(_) => invalid(format!("invalid IPv6 address {found}")),
+        };
+    }
+    if sloppy_mac == best {
+        return invalid(format!("invalid Ethernet address {found}"));
+    }
+    if let Some(value) = lookup(CONSTANTS, found) {
+        return Ok((Kind::Number(value), best));
+    }
+    Ok((Kind::Name(found.to_owned()), best))
+}
+
+fn sign(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
+    let rest = &text[at..];
+    if let Some(escaped) = rest.strip_prefix('\\') {
+        let len = escaped.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(escaped.len());
+        if len > 0 {
+            return Ok((Kind::Name(escaped[..len].to_owned()), 1 + len));
+        }
+    }
+    if let Some(digits) = rest.strip_prefix('$') {
+        let len = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
+        if len > 0 {
+            return Ok((Kind::Arcnet, 1 + len));
+        }
+    }
+    if let Some((found, sign)) = SIGNS.iter().find(|(found, _)| rest.starts_with(found)) {
+        let kind = match *sign {
+            "&&" => Kind::Word(Word::And),
+            "||" => Kind::Word(Word::Or),
+            "!" => Kind::Word(Word::Not),
+            sign => Kind::Sign(sign),
+        };
+        return Ok((kind, found.len()));
+    }
+    let c = rest.chars().next().unwrap_or(' ');
+    Err(FilterError::new(
+        ErrorKind::Syntax,
+        at..at + c.len_utf8(),
+        format!("can't parse filter expression: syntax error: `{}` does not belong here", c.escape_default()),
+    ))
+}
+
+/// Octets of a name: it may hold `-`, `_` and `.`, and ends with none of them but a dot.
+fn name(rest: &str) -> usize {
+    let Some(first) = rest.bytes().next() else { return 0 };
+    if !first.is_ascii_alphanumeric() {
+        return 0;
+    }
+    let run = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b)).count();
+    rest[..run].trim_end_matches(['-', '_']).len().max(1)
+}
+
+/// Octets of a number.
+fn number(rest: &str) -> usize {
+    let hex = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
+    if let Some(digits) = hex {
+        let len = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if len > 0 {
+            return 2 + len;
+        }
+    }
+    rest.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// Octets of two to four numbers with dots between.
+fn dotted(rest: &str) -> usize {
+    let mut len = number(rest);
+    if len == 0 {
+        return 0;
+    }
+    let mut parts = 1;
+    while parts < 4 {
+        let Some(more) = rest[len..].strip_prefix('.') else { break };
+        match number(more) {
+            0 => break,
+            n => len += 1 + n,
+        }
+        parts += 1;
+    }
+    if parts > 1 { len } else { 0 }
+}
+
+/// A MAC address: six octets with one and the same sign between, three groups of four digits with dots, or
+/// twelve digits.
+fn mac(rest: &str) -> Option<([u8; 6], usize)> {
+    let hex = |s: &str| u8::from_str_radix(s, 16).ok();
+    let digits = |s: &str, most: usize| s.bytes().take(most).take_while(u8::is_ascii_hexdigit).count();
+    let mut best: Option<([u8; 6], usize)> = None;
+    for sign in [':', '-', '.'] {
+        let mut octets = [0; 6];
+        let mut at = 0;
+        let mut whole = true;
+        for (i, octet) in octets.iter_mut().enumerate() {
+            if i > 0 {
+                if !rest[at..].starts_with(sign) {
+                    whole = false;
+                    break;
+                }
+                at += 1;
+            }
+            let len = digits(&rest[at..], 2);
+            let Some(value) = hex(&rest[at..at + len]) else {
+                whole = false;
+                break;
+            };
+            *octet = value;
+            at += len;
+        }
+        if whole && best.is_none_or(|(_, len)| at > len) {
+            best = Some((octets, at));
+        }
+    }
+    for sign in ["", "."] {
+        let mut all = String::new();
+        let mut at = 0;
+        for group in 0..3 {
+            if group > 0 {
+                if !rest[at..].starts_with(sign) {
+                    break;
+                }
+                at += sign.len();
+            }
+            if digits(&rest[at..], 4) < 4 {
+                break;
+            }
+            all.push_str(&rest[at..at + 4]);
+            at += 4;
+        }
+        if let Ok(value) = u64::from_str_radix(&all, 16)
+            && all.len() == 12
+            && best.is_none_or(|(_, len)| at > len)
+        {
+            let [_, _, octets @ ..] = value.to_be_bytes();
+            best = Some((octets, at));
+        }
+    }
+    best
+}
+
+/// Octets of what was meant as a MAC address and is none: three groups or more with colons.
+fn sloppy_mac(rest: &str) -> usize {
+    let mut at = 0;
+    let mut end = 0;
+    let mut groups = 0;
+    loop {
+        let digits = rest[at..].bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
+        let colons = rest[at + digits..].bytes().take_while(|b| *b == b':').count();
+        if digits == 0 || colons == 0 {
+            break;
+        }
+        at += digits + colons;
+        groups += 1;
+        if groups >= 2 {
+            end = at;
+        }
+    }
+    end
+}
+
+/// Length of the longest prefix for which `is` holds.
+fn longest(run: &str, is: impl Fn(&str) -> bool) -> usize {
+    if !run.contains(':') {
+        return 0;
+    }
+    (1..=run.len()).rev().find(|len| is(&run[..*len])).unwrap_or(0)
+}
+
+/// Whether the shape is that of an IPv6 address (RFC 4291 2.2); octets above 255 in its IPv4 part are found later.
+fn is_v6(s: &str) -> bool {
+    let group = |g: &str| (1..=4).contains(&g.len()) && g.bytes().all(|b| b.is_ascii_hexdigit());
+    let v4 = |g: &str| g.split('.').count() == 4 && dotted(g) == g.len();
+    let (front, back) = match s.find("::") {
+        Some(at) => (&s[..at], Some(&s[at + 2..])),
+        None => (s, None),
+    };
+    let split = |part: &str| -> Vec<String> {
+        if part.is_empty() { Vec::new() } else { part.split(':').map(str::to_owned).collect() }
+    };
+    let mut front = split(front);
+    let mut back = back.map(split);
+    let last = back.as_mut().unwrap_or(&mut front);
+    let mut most = 8;
+    if last.last().is_some_and(|g| v4(g)) {
+        last.pop();
+        most = 6;
+    }
+    let groups = front.len() + back.as_ref().map_or(0, Vec::len);
+    let all = front.iter().chain(back.iter().flatten()).all(|g| group(g));
+    all && if back.is_some() { groups < most } else { groups == most }
+}
+
+/// The value of a number as C writes it.
+pub(crate) fn parse_number(s: &str) -> Result<u32, String> {
+    let overflow = |base: &str| format!("{base} number {s} overflows 32 bits");
+    if let Some(digits) = s.strip_prefix("0x").or_else(|| s.strip_prefix("0X")) {
+        return u32::from_str_radix(digits, 16).map_err(|_| overflow("hexadecimal"));
+    }
+    if !s.starts_with('0') {
+        return s.parse().map_err(|_| overflow("decimal"));
+    }
+    let mut value = 0u32;
+    for digit in s.bytes() {
+        if digit > b'7' {
+            return Err(format!("number {s} contains non-octal digit"));
+        }
+        if value >> 29 != 0 {
+            return Err(overflow("octal"));
+        }
+        value = value << 3 | u32::from(digit - b'0');
+    }
+    Ok(value)
+}

@@ -1,0 +1,271 @@
+//! What a program sees of a packet: its octets as they were captured, or with the VLAN tags, MPLS labels and
+//! PPPoE header taken out, without a copy being made.
+
+use weir_wire::{Hints, LinkType, Packet};
+
+use crate::bpf::extension;
+use crate::names::ethertype;
+
+/// Tags, labels or sessions that are told apart by their depth; deeper ones are looked through, but no test
+/// reaches them.
+const DEPTH: usize = 16;
+
+/// The headers between the link layer and the network layer of one packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encapsulation {
+    /// Offset of the link layer's type field.
+    type_at: u32,
+    /// What stands there once they are taken out.
+    type_octets: [u8; 2],
+    /// Octets of the link-layer header without them.
+    header: u32,
+    /// Offset of the network header in the captured packet.
+    network: u32,
+    vlan: Stack,
+    mpls: Stack,
+    pppoe: Stack,
+    /// EtherTypes taken out, one bit for each of [`ENCAPSULATIONS`].
+    types: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stack {
+    values: [u32; DEPTH],
+    len: usize,
+}
+
+impl Stack {
+    fn push(&mut self, value: u32) {
+        if let Some(slot) = self.values.get_mut(self.len) {
+            *slot = value;
+            self.len += 1;
+        }
+    }
+
+    fn get(&self, index: u32) -> u32 {
+        self.values
+            .get(..self.len)
+            .unwrap_or_default()
+            .get(index as usize)
+            .copied()
+            .unwrap_or(extension::ABSENT)
+    }
+}
+
+/// EtherTypes that only say that another header comes before the network layer.
+pub(crate) const ENCAPSULATIONS: [u16; 6] = [
+    ethertype::VLAN,
+    ethertype::PROVIDER_BRIDGE,
+    ethertype::QINQ_OLD,
+    ethertype::MPLS,
+    ethertype::MPLS_MULTICAST,
+    ethertype::PPPOE_SESSION,
+];
+
+const PPP_IP: u16 = 0x0021;
+const PPP_IPV6: u16 = 0x0057;
+const PPP_MPLS: u16 = 0x0281;
+const PPP_MPLS_MULTICAST: u16 = 0x0283;
+
+/// An EtherType that nothing has: IEEE 802 reserves it.
+const NOTHING: u16 = 0xffff;
+
+/// Offsets of the type field and of the payload of the link types that can carry tags or labels.
+fn layout(link: LinkType) -> Option<(u32, u32)> {
+    match link {
+        LinkType::ETHERNET => Some((12, 14)),
+        LinkType::LINUX_SLL => Some((14, 16)),
+        LinkType::LINUX_SLL2 => Some((0, 20)),
+        LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => Some((2, 4)),
+        _ => None,
+    }
+}
+
+impl Encapsulation {
+    /// The headers of a packet that has some. Nearly every packet answers at the first comparison.
+    pub fn of(packet: &Packet<'_>) -> Option<Self> {
+        let data = packet.data;
+        let (type_at, header) = layout(packet.link)?;
+        let ppp = matches!(packet.link, LinkType::PPP | LinkType::PPP_HDLC);
+        let mut kind = u16_at(data, type_at)?;
+        if ppp {
+            kind = from_ppp(kind);
+        }
+        let first = kind;
+        if !ENCAPSULATIONS.contains(&first) {
+            return None;
+        }
+        let mut e = Self {
+            type_at,
+            type_octets: [0; 2],
+            header,
+            network: header,
+            vlan: Stack::default(),
+            mpls: Stack::default(),
+            pppoe: Stack::default(),
+            types: 0,
+        };
+        while let Some(bit) = ENCAPSULATIONS.iter().position(|t| *t == kind) {
+            let Some(next) = e.header(data, kind) else { break };
+            e.types |= 1 << bit;
+            kind = next;
+        }
+        if e.types == 0 {
+            return None;
+        }
+        e.type_octets = if ppp { to_ppp(kind) } else { kind }.to_be_bytes();
+        Some(e)
+    }
+
+    /// Steps over one header; `None` where it was not captured whole.
+    fn header(&mut self, data: &[u8], kind: u16) -> Option<u16> {
+        match kind {
+            ethertype::MPLS | ethertype::MPLS_MULTICAST => loop {
+                let entry = u32_at(data, self.network)?;
+                self.mpls.push(entry >> 12);
+                self.network += 4;
+                if entry & 0x100 != 0 {
+                    return Some(match data.get(self.network as usize)? >> 4 {
+                        4 => ethertype::IP,
+                        6 => ethertype::IPV6,
+                        _ => NOTHING,
+                    });
+                }
+            },
+            ethertype::PPPOE_SESSION => {
+                let session = u16_at(data, self.network + 2)?;
+                let protocol = u16_at(data, self.network + 6)?;
+                self.pppoe.push(u32::from(session));
+                self.network += 8;
+                Some(from_ppp(protocol))
+            }
+            _ => {
+                let control = u16_at(data, self.network)?;
+                let next = u16_at(data, self.network + 2)?;
+                self.vlan.push(u32::from(control & 0xfff));
+                self.network += 4;
+                Some(next)
+            }
+        }
+    }
+
+    /// Octet `k` of the packet without them.
+    fn octet(&self, data: &[u8], k: u32) -> Option<u8> {
+        let at = if k >= self.header {
+            k.checked_add(self.network - self.header)?
+        } else {
+            match k.checked_sub(self.type_at) {
+                Some(0) => return Some(self.type_octets[0]),
+                Some(1) => return Some(self.type_octets[1]),
+                _ => k,
+            }
+        };
+        data.get(at as usize).copied()
+    }
+}
+
+fn from_ppp(protocol: u16) -> u16 {
+    match protocol {
+        PPP_IP => ethertype::IP,
+        PPP_IPV6 => ethertype::IPV6,
+        PPP_MPLS => ethertype::MPLS,
+        PPP_MPLS_MULTICAST => ethertype::MPLS_MULTICAST,
+        _ => NOTHING,
+    }
+}
+
+fn to_ppp(kind: u16) -> u16 {
+    match kind {
+        ethertype::IP => PPP_IP,
+        ethertype::IPV6 => PPP_IPV6,
+        _ => NOTHING,
+    }
+}
+
+fn octets<const N: usize>(data: &[u8], at: u32) -> Option<[u8; N]> {
+    data.get(at as usize..)?.first_chunk().copied()
+}
+
+fn u16_at(data: &[u8], at: u32) -> Option<u16> {
+    octets(data, at).map(u16::from_be_bytes)
+}
+
+fn u32_at(data: &[u8], at: u32) -> Option<u32> {
+    octets(data, at).map(u32::from_be_bytes)
+}
+
+/// A packet as a program sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    data: &'a [u8],
+    wire_len: u32,
+    interface: u32,
+    hints: Hints,
+    encapsulation: Option<&'a Encapsulation>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(packet: &Packet<'a>, encapsulation: Option<&'a Encapsulation>) -> Self {
+        Self {
+            data: packet.data,
+            wire_len: packet.wire_len,
+            interface: packet.interface,
+            hints: packet.hints,
+            encapsulation,
+        }
+    }
+
+    /// The same packet as it was captured.
+    pub fn raw(&self) -> Self {
+        Self { encapsulation: None, ..*self }
+    }
+
+    pub fn wire_len(&self) -> u32 {
+        self.wire_len
+    }
+
+    pub fn u8(&self, k: u32) -> Option<u32> {
+        match self.encapsulation {
+            None => self.data.get(k as usize).copied(),
+            Some(e) => e.octet(self.data, k),
+        }
+        .map(u32::from)
+    }
+
+    pub fn u16(&self, k: u32) -> Option<u32> {
+        match self.encapsulation {
+            None => u16_at(self.data, k).map(u32::from),
+            Some(_) => Some(self.u8(k)? << 8 | self.u8(k.checked_add(1)?)?),
+        }
+    }
+
+    pub fn u32(&self, k: u32) -> Option<u32> {
+        match self.encapsulation {
+            None => u32_at(self.data, k),
+            Some(_) => Some(self.u16(k)? << 16 | self.u16(k.checked_add(2)?)?),
+        }
+    }
+
+    /// See [`extension`].
+    pub fn extension(&self, k: u32) -> u32 {
+        let (kind, value) = extension::split(k);
+        match kind {
+            extension::PACKET_TYPE => {
+                if self.hints.has(Hints::OUTBOUND) {
+                    4
+                } else {
+                    0
+                }
+            }
+            extension::INTERFACE => self.interface.wrapping_add(1),
+            extension::VLAN => self.encapsulation.map_or(extension::ABSENT, |e| e.vlan.get(value)),
+            extension::MPLS => self.encapsulation.map_or(extension::ABSENT, |e| e.mpls.get(value)),
+            extension::PPPOE => self.encapsulation.map_or(extension::ABSENT, |e| e.pppoe.get(value)),
+            extension::HAS_TYPE => self.encapsulation.map_or(0, |e| {
+                let bit = ENCAPSULATIONS.iter().position(|t| u32::from(*t) == value);
+                u32::from(bit.is_some_and(|bit| e.types >> bit & 1 == 1))
+            }),
+            _ => 0,
+        }
+    }
+}
