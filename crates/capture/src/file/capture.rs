@@ -99,6 +99,7 @@ impl Capture {
                     return Err(ReadError::Version {
                         input: name,
                         format: "pcap",
+                        offset: 4,
                         major: bad.major,
                         minor: bad.minor,
                         expected: "2.0 to 2.4, or 543.0",
@@ -198,7 +199,7 @@ impl Capture {
                     Stop::Version(major, minor) => {
                         self.fail(if self.base + at as u64 == 0 {
                             let (input, expected) = (self.info.name.clone(), "1.0 or 1.2");
-                            ReadError::Version { input, format: "pcapng", major, minor, expected }
+                            ReadError::Version { input, format: "pcapng", offset: 12, major, minor, expected }
                         } else {
                             let what = format!("section of version {major}.{minor}; expected 1.0 or 1.2");
                             self.corrupt(chunk, at, what)

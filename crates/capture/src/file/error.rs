@@ -47,12 +47,16 @@ pub enum ReadError {
         found: Vec<u8>,
     },
     /// The format is known, its version is not.
-    #[error("{input}: {format} version {major}.{minor} at byte 4 is not supported; expected {expected}")]
+    #[error(
+        "{input}: {format} version {major}.{minor} at byte {offset} is not supported; expected {expected}"
+    )]
     Version {
         /// The input.
         input: String,
         /// `pcap` or `pcapng`.
         format: &'static str,
+        /// Where it stands.
+        offset: u64,
         /// Major version found.
         major: u16,
         /// Minor version found.

@@ -37,7 +37,8 @@ use walk::Limits;
 /// In which order several inputs are read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
-    /// By the packets' times, all inputs merged into one stream.
+    /// By the packets' times, all inputs merged into one stream. As many files are open at once as overlap
+    /// in time.
     #[default]
     Time,
     /// One input after another, as they are listed.

@@ -23,6 +23,8 @@ pub enum Compression {
 /// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, what `zstd -d` takes.
 const ZSTD_WINDOW_LOG: u32 = 27;
 const PACKED_BUFFER: usize = 64 << 10;
+/// What unpackers give at once, about: a zstd block. Room beyond that would be zeroed in vain.
+const UNPACKED: usize = 128 << 10;
 
 /// A stream of octets that is unpacked when its first octets say so. Memory does not depend on the ratio:
 /// it never holds more than the caller asks for, besides the decoder's window.
@@ -89,6 +91,7 @@ impl Octets {
 
 fn append(from: &mut impl Read, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
     let start = out.len();
+    let most = most.min(UNPACKED);
     out.resize(start + most, 0);
     let result = loop {
         match from.read(out.get_mut(start..).unwrap_or_default()) {

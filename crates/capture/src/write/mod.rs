@@ -17,7 +17,7 @@ use weir_wire::{Packet, Time};
 pub use encode::{FileFormat, Statistics};
 pub use error::WriteError;
 pub use name::Rotate;
-pub use repair::{Repair, repair};
+pub use repair::{Repair, repair, salvage};
 
 use crate::file::{Compression, InterfaceInfo};
 use encode::Encoder;
@@ -98,11 +98,10 @@ pub struct PacketWriter {
     now: Time,
     trouble: Option<WriteError>,
     complete: bool,
-    closed: bool,
 }
 
 impl PacketWriter {
-    /// Begins the first file. `interfaces` are those that [`Packet::interface`] counts, as far as they are
+    /// Begins the first file; standard output is one file, whatever [`WriteOptions::rotate`] says. `interfaces` are those that [`Packet::interface`] counts, as far as they are
     /// known; `now` is the time that `-G` counts from.
     ///
     /// # Errors
@@ -110,13 +109,16 @@ impl PacketWriter {
     /// When the file cannot be made, or its name has no sense as a time.
     pub fn create(
         target: Target,
-        options: WriteOptions,
+        mut options: WriteOptions,
         interfaces: &[InterfaceInfo],
         now: Time,
     ) -> Result<PacketWriter, WriteError> {
         let pattern = match &target {
             Target::Path(path) => path.clone(),
-            Target::Stdout => PathBuf::from("-"),
+            Target::Stdout => {
+                options.rotate = Rotate::default();
+                PathBuf::from("-")
+            }
         };
         let (by_name, compression) = name::kind(&pattern);
         let format = options.format.unwrap_or(by_name);
@@ -139,7 +141,6 @@ impl PacketWriter {
             now,
             trouble: None,
             complete: false,
-            closed: false,
         };
         writer.begin()?;
         writer.flush()?;
@@ -293,7 +294,6 @@ impl PacketWriter {
     fn start(&mut self, file: Outfile) {
         self.file = Some(file);
         self.files += 1;
-        self.closed = false;
         self.pending = Pending::default();
         self.encoder = Encoder::new(self.format, self.options.nanoseconds, self.options.snaplen);
         let (application, comments) = (&self.options.application, &self.options.comments);

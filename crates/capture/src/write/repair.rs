@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_wire::Chunk;
 
@@ -51,6 +51,31 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
             Err(ReadError::Io { input, offset: kept, packets, source: source.into() })
         }
     }
+}
+
+/// Repairs a file that a writer did not finish, `.NAME.part`, and gives it its name: that, and what was
+/// found. A file that has this name already stays, and so does the unfinished one.
+///
+/// # Errors
+///
+/// As [`repair`]; when the name is not one of an unfinished file; when the name is taken.
+pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
+    let refused = |source: io::Error| {
+        let input = part.display().to_string();
+        ReadError::Open { input, source: source.into() }
+    };
+    let name = part.file_name().and_then(|name| name.to_str()).and_then(|name| {
+        let name = name.strip_prefix('.')?.strip_suffix(".part")?;
+        (!name.is_empty()).then_some(name)
+    });
+    let Some(name) = name else {
+        return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "expected a name like .NAME.part")));
+    };
+    let path = part.with_file_name(name);
+    let repaired = repair(part)?;
+    // Unlike rename(2), link(2) does not put one file in the place of another.
+    fs::hard_link(part, &path).and_then(|()| fs::remove_file(part)).map_err(refused)?;
+    Ok((path, repaired))
 }
 
 /// Writes the first `left` octets of a compressed file anew.

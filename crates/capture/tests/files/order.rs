@@ -1,9 +1,12 @@
 //! Several inputs as one stream.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use proptest::prelude::*;
 use weir_capture::{Input, Order, ReadOptions};
 
-use crate::support::{Owned, enhanced, interface, option, pcap, read, section};
+use crate::support::{Owned, enhanced, gzip, interface, option, pcap, read, section};
 
 fn inputs(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<Input>) {
     let directory = tempfile::tempdir().unwrap();
@@ -53,6 +56,42 @@ fn comments_travel_with_their_packets_through_a_merge() {
         assert_eq!(packet.comments, [String::from_utf8_lossy(&packet.data)]);
     }
     assert_eq!(merged.interfaces, 2);
+}
+
+#[test]
+#[ignore = "run by standard_input_is_an_input_like_others, with an input of its own"]
+fn standard_input_is_read() {
+    let later = Input::Path(std::env::var_os(LATER).unwrap().into());
+    let outcome = read(&[later, Input::Stdin], &ReadOptions::default());
+    println!("\nread {}", texts(&outcome.packets).join(" "));
+}
+
+/// A file that overlaps in time with what comes by standard input.
+const LATER: &str = "WEIR_TEST_LATER";
+
+#[test]
+fn standard_input_is_an_input_like_others() {
+    for packed in [false, true] {
+        let (_directory, inputs) = inputs(&[pcap(&[(2, b"b2"), (4, b"b4")])]);
+        let Input::Path(path) = &inputs[0] else { panic!("not a path") };
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "order::standard_input_is_read", "--ignored", "--nocapture"])
+            .env(LATER, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes = pcap(&[(1, b"a1"), (3, b"a3"), (5, b"a5")]);
+        let bytes = if packed { gzip(&bytes) } else { bytes };
+        let mut stdin = child.stdin.take().unwrap();
+        // In two pieces, the second of which comes late.
+        stdin.write_all(&bytes[..40]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        stdin.write_all(&bytes[40..]).unwrap();
+        drop(stdin);
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        assert!(text.lines().any(|line| line == "read a1 b2 a3 b4 a5"), "{text}");
+    }
 }
 
 proptest! {

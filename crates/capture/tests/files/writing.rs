@@ -6,7 +6,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use weir_capture::{
     FileFormat, Files, Input, InterfaceInfo, PacketWriter, ReadOptions, Rotate, Statistics, Target,
-    WriteError, WriteOptions,
+    WriteError, WriteOptions, salvage,
 };
 use weir_wire::{Chunk, Hints, LinkType, Packet, Time};
 
@@ -188,6 +188,31 @@ fn a_file_has_its_name_when_it_is_finished() {
         direct.write(&packet(number, b"abc")).unwrap();
         assert_eq!(read_path(&path).packets.len() as u64, number, "-U");
     }
+}
+
+/// The process was killed: the file never got its name, and may end inside of a record.
+#[test]
+fn an_unfinished_file_is_salvaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.pcapng.gz");
+    let mut killed = writer(&path, WriteOptions::default());
+    for number in 0..3 {
+        killed.write(&packet(number, b"abc")).unwrap();
+        killed.tick(Time(number * SECOND)).unwrap();
+    }
+    std::mem::forget(killed);
+    let part = directory.path().join(".x.pcapng.gz.part");
+    let octets = std::fs::read(&part).unwrap();
+    std::fs::write(&part, &octets[..octets.len() - 5]).unwrap();
+    std::fs::write(&path, b"in the way").unwrap();
+    let error = salvage(&part).unwrap_err().to_string();
+    assert!(error.contains("File exists"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    let (named, repaired) = salvage(&part).unwrap();
+    assert_eq!((named, repaired.packets), (path.clone(), 3));
+    assert_eq!(names(directory.path()), ["x.pcapng.gz"]);
+    assert_eq!(read_path(&path).packets.len(), 3);
+    assert!(salvage(&path).unwrap_err().to_string().contains("expected a name like .NAME.part"));
 }
 
 #[test]
