@@ -7,7 +7,7 @@ use weir_wire::build::{self, flags};
 use weir_wire::header::{Ethernet, Header, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};
 use weir_wire::{
     Checksum, Checksums, FlowKey, Hints, LinkType, Packet, STEER_MULTIPLIER, checksum, decapsulate, decode,
-    icmp_counterpart, mapped, steer_hash, verify,
+    icmp_counterpart, is_pseudo_header_sum, mapped, steer_hash, verify,
 };
 
 const A: [u8; 4] = [10, 0, 0, 1];
@@ -110,6 +110,17 @@ fn a_checksum_that_was_left_to_the_card() {
     let packet = Packet { hints: Hints::CHECKSUM_PENDING, ..packet(&tunnel) };
     let inner = decapsulate(&packet, &decode(&packet)).expect("an inner level");
     assert_eq!(verify(&packet, &inner).transport, Checksum::Bad);
+}
+
+#[test]
+fn what_linux_leaves_in_place_of_a_checksum() {
+    let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, 0).payload(b"x");
+    assert!(!is_pseudo_header_sum(&packet(&frame), &decode(&packet(&frame))));
+    // Addresses, protocol 6, length 21.
+    let pseudo = plain_sum(&[&A[..], &B, &[0, 6, 0, 21]].concat());
+    frame[50..52].copy_from_slice(&pseudo.to_be_bytes());
+    assert!(is_pseudo_header_sum(&packet(&frame), &decode(&packet(&frame))));
+    assert_eq!(checked(&frame).transport, Checksum::Bad);
 }
 
 /// RFC 1071 3 and RFC 9260 appendix A, by other means: word by word, bit by bit.
