@@ -1,1 +1,22 @@
-//! The one pass: worker, plan, functions, ledger.
+//! The one pass: packets in, readings and flow records out.
+//!
+//! A [`Plan`] is the compiled list of subscriptions; a [`Worker`] puts packets through it and owns everything
+//! that it touches. There is no clock, socket, file or thread here: time comes with the packets, and from the
+//! caller's tick when there are none.
+
+#![forbid(unsafe_code)]
+
+mod bounded;
+mod checksum;
+mod function;
+mod interval;
+mod item;
+mod plan;
+mod worker;
+
+pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass};
+pub use interval::IntervalClock;
+pub use item::Item;
+pub use plan::{ChecksumMode, Plan, PlanError, Settings};
+pub use weir_flow::{ConnState, EndReason, FlowConfig, FlowRecord, FlowStats, History, Side, Tally};
+pub use worker::{Sink, Worker};

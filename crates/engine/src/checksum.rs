@@ -1,0 +1,79 @@
+//! Which checksums are looked at, and what follows.
+
+use crate::ChecksumMode;
+use weir_api::Ledger;
+use weir_wire::{Batch, Checksum, Hints, Layers, Packet, addresses, is_pseudo_header_sum, verify};
+
+/// In `auto`, one packet in so many is looked at, chosen by its time alone so that the choice is the same
+/// however the packets are spread over workers.
+const SAMPLE: u64 = 16;
+/// Most senders that are named.
+const SENDERS: usize = 4;
+
+/// Looks at checksums as the mode asks.
+pub(crate) struct ChecksumWatch {
+    mode: ChecksumMode,
+    /// Look at every packet: the beginning of a run, where a small capture would otherwise say nothing.
+    pub closely: bool,
+    /// The lowest addresses of those who left checksums to their cards.
+    senders: Vec<[u8; 16]>,
+}
+
+impl ChecksumWatch {
+    pub fn new(mode: ChecksumMode) -> Self {
+        Self { mode, closely: true, senders: Vec::new() }
+    }
+
+    /// Counts what it sees of a block. What a wrong checksum means for a flow is the flow table's affair.
+    pub fn look(&mut self, block: Batch<'_>, layers: &[Layers], ledger: &mut Ledger) {
+        match self.mode {
+            ChecksumMode::Off => {}
+            ChecksumMode::Auto if !self.closely => {
+                for (packet, layers) in block.packets().zip(layers) {
+                    let mixed = packet.time.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                    if mixed % SAMPLE == 0 {
+                        self.verify(&packet, layers, ledger);
+                    }
+                }
+            }
+            ChecksumMode::Auto | ChecksumMode::On => {
+                for (packet, layers) in block.packets().zip(layers) {
+                    self.verify(&packet, layers, ledger);
+                }
+            }
+        }
+    }
+
+    fn verify(&mut self, packet: &Packet<'_>, layers: &Layers, ledger: &mut Ledger) {
+        let found = verify(packet, layers);
+        let pending = packet.hints.has(Hints::CHECKSUM_PENDING);
+        let nothing = |checksum| matches!(checksum, Checksum::Absent | Checksum::Unknown);
+        if nothing(found.network) && nothing(found.transport) && !pending {
+            return;
+        }
+        ledger.checksums_verified += 1;
+        if found.network == Checksum::Bad {
+            ledger.checksums_bad += 1;
+        } else if pending || found.transport == Checksum::Bad && is_pseudo_header_sum(packet, layers) {
+            // A file does not say that a checksum was left to the card, but what Linux leaves in its place is known.
+            ledger.checksums_pending += 1;
+            self.note_sender(packet, layers);
+        } else if found.transport == Checksum::Bad {
+            ledger.checksums_bad += 1;
+        }
+    }
+
+    fn note_sender(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if let Some((sender, _)) = addresses(packet, layers)
+            && let Err(place) = self.senders.binary_search(&sender)
+        {
+            self.senders.insert(place, sender);
+            self.senders.truncate(SENDERS);
+        }
+    }
+
+    /// Hands over the senders noted since the last call.
+    pub fn take_senders(&mut self) -> Vec<[u8; 16]> {
+        std::mem::take(&mut self.senders)
+    }
+}

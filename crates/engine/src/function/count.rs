@@ -1,0 +1,43 @@
+//! Packets and octets.
+
+use super::{Arguments, Feed, Function, FunctionSpec, Pass};
+use crate::Item;
+use weir_api::{Count, Level, Reading};
+
+pub(super) static PACKETS: FunctionSpec = FunctionSpec {
+    name: "packets",
+    help: "Counts packets; of flows, their packets.",
+    arguments: &[],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Packets,
+    build,
+};
+
+pub(super) static BYTES: FunctionSpec = FunctionSpec {
+    name: "bytes",
+    help: "Counts the octets that packets had on the wire, link-layer headers included.",
+    arguments: &[],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Packets,
+    build,
+};
+
+fn build(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+    Ok(Box::new(Counter::default()))
+}
+
+#[derive(Default)]
+struct Counter {
+    count: Count,
+}
+
+impl Function for Counter {
+    fn item(&mut self, item: &Item<'_>) -> Pass {
+        self.count.add(&item.count());
+        Pass::Keep
+    }
+
+    fn take(&mut self) -> Reading {
+        Reading::Count(std::mem::take(&mut self.count))
+    }
+}

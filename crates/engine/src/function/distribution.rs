@@ -1,0 +1,70 @@
+//! How values are distributed.
+
+use super::{Argument, Feed, Function, FunctionSpec, Pass};
+use crate::{FlowRecord, Item};
+use weir_api::{Histogram, Level, Reading};
+use weir_wire::{Layers, Packet};
+
+pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
+    name: "distribution",
+    help: "A histogram of a value of each packet or, at flow level, of each flow.",
+    arguments: &[Argument {
+        name: "of",
+        help: "Of packets: size (on the wire), payload (octets above the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
+        default: Some("size"),
+    }],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Packets,
+    build: |arguments| {
+        let of = arguments.choice(
+            "of",
+            &[
+                ("size", Of::Packet(|packet, _| u64::from(packet.wire_len))),
+                ("payload", Of::Packet(|_, layers| u64::from(layers.payload_len))),
+                ("ttl", Of::Packet(|_, layers| u64::from(layers.ttl))),
+                ("packets", Of::Flow(|flow| flow.forward.packets + flow.reverse.packets)),
+                ("bytes", Of::Flow(|flow| flow.forward.frame_bytes + flow.reverse.frame_bytes)),
+                ("duration", Of::Flow(|flow| flow.last.since(flow.first) / 1000)),
+            ],
+        )?;
+        let name = arguments.text("of")?;
+        // The bins of RFC 2819 (etherStatsPkts64Octets ...) for sizes, powers of two for the rest.
+        let edges = match name {
+            "size" => vec![0, 64, 65, 128, 256, 512, 1024, 1519],
+            "ttl" => (0..=15).map(|n| n * 16).collect(),
+            _ => std::iter::once(0).chain((0..40).map(|n| 1 << n)).collect(),
+        };
+        Ok(Box::new(Distribution {
+            of,
+            empty: Histogram::new(name, edges.clone()),
+            histogram: Histogram::new(name, edges),
+        }))
+    },
+};
+
+#[derive(Clone, Copy)]
+enum Of {
+    Packet(fn(&Packet<'_>, &Layers) -> u64),
+    Flow(fn(&FlowRecord) -> u64),
+}
+
+struct Distribution {
+    of: Of,
+    empty: Histogram,
+    histogram: Histogram,
+}
+
+impl Function for Distribution {
+    fn item(&mut self, item: &Item<'_>) -> Pass {
+        match (self.of, item) {
+            (Of::Packet(value), Item::Packet(packet, layers)) => self.histogram.add(value(packet, layers)),
+            (Of::Flow(value), Item::Flow(flow)) => self.histogram.add(value(flow)),
+            _ => {}
+        }
+        Pass::Keep
+    }
+
+    fn take(&mut self) -> Reading {
+        Reading::Histogram(std::mem::replace(&mut self.histogram, self.empty.clone()))
+    }
+}

@@ -1,0 +1,33 @@
+//! Octets by IP protocol: Ourmon's `fixed_ipproto`.
+
+use super::classes::Classifier;
+use super::{Feed, FunctionSpec};
+use crate::Item;
+use weir_api::{Level, Unit};
+use weir_wire::Network;
+
+pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
+    name: "ipproto",
+    help: "Octets of TCP, UDP and ICMP (of both IP versions), and of all the rest.",
+    arguments: &[],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Packets,
+    build: |_| {
+        Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
+            let proto = match item {
+                Item::Packet(_, layers) if matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) => {
+                    layers.ip_proto
+                }
+                Item::Packet(..) => return Some(3),
+                Item::Tally(tally) => tally.key.proto,
+                Item::Flow(flow) => flow.key.proto,
+            };
+            Some(match proto {
+                6 => 0,
+                17 => 1,
+                1 | 58 => 2,
+                _ => 3,
+            })
+        }))
+    },
+};

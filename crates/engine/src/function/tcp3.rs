@@ -1,0 +1,34 @@
+//! TCP octets of two ports: Ourmon's `fixed_tcp3`.
+
+use super::classes::Classifier;
+use super::{Argument, Feed, FunctionSpec};
+use crate::Item;
+use weir_api::{Level, Unit};
+
+pub(super) static TCP3: FunctionSpec = FunctionSpec {
+    name: "tcp3",
+    help: "TCP octets with the first port as source or destination, with the second, and of the rest of TCP.",
+    arguments: &[
+        Argument {
+            name: "port1",
+            help: "The first port, 0 to 65535; it wins where a packet has both.",
+            default: None,
+        },
+        Argument { name: "port2", help: "The second port, 0 to 65535.", default: None },
+    ],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Packets,
+    build: |arguments| {
+        let (first, second): (u16, u16) = (arguments.parse("port1")?, arguments.parse("port2")?);
+        let labels = [first.to_string(), second.to_string(), "xtra".to_owned()];
+        Ok(Classifier::boxed(&labels, Unit::Bytes, move |item| {
+            let (proto, ports) = match item {
+                Item::Packet(_, layers) if layers.has_transport() => (layers.ip_proto, layers.ports),
+                Item::Packet(_, layers) => (layers.ip_proto, [0, 0]),
+                Item::Tally(tally) => (tally.key.proto, tally.key.port),
+                Item::Flow(flow) => (flow.key.proto, flow.key.port),
+            };
+            (proto == 6).then(|| [first, second].iter().position(|p| ports.contains(p)).unwrap_or(2))
+        }))
+    },
+};
