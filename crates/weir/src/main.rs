@@ -1,3 +1,66 @@
-//! The weir program.
+//! The weir program: command line, configuration, threads, clock. What packets mean is decided in the crates
+//! below it.
 
-fn main() {}
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+mod cli;
+mod collector;
+mod config;
+mod count;
+mod dump;
+mod exit;
+mod interfaces;
+mod live;
+mod offline;
+mod online;
+mod orders;
+mod printer;
+mod run;
+mod subscriptions;
+
+use clap::{CommandFactory, Parser};
+use cli::{Cli, Command};
+use exit::Exit;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Good }.into();
+        }
+    };
+    let exit = match cli.command {
+        None => run::run(cli.run),
+        Some(Command::Count(count)) => count::count(&count),
+        Some(Command::Config(command)) => configuration(&command),
+        Some(Command::Completion { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
+            Exit::Good
+        }
+        Some(Command::Man) => manual(),
+    };
+    exit.into()
+}
+
+fn manual() -> Exit {
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+    match rendered.and_then(|()| std::io::Write::write_all(&mut std::io::stdout(), &page)) {
+        Ok(()) => Exit::Good,
+        Err(error) => exit::complain(Exit::Output, error),
+    }
+}
+
+fn configuration(command: &cli::Config) -> Exit {
+    let outcome = match command {
+        cli::Config::Check { file } => config::check(file),
+        cli::Config::Explain { file } => config::explain(file),
+        cli::Config::FromOurmon { file } => config::from_ourmon(file),
+    };
+    print!("{}", outcome.stdout);
+    eprint!("{}", outcome.stderr);
+    if outcome.exit == 0 { Exit::Good } else { Exit::Usage }
+}

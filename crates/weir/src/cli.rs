@@ -1,0 +1,328 @@
+//! The command line: help, manual page and completions are made from these definitions.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Reads the packets of a link once and answers every question about them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    about,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = EXAMPLES,
+    after_long_help = LONG_NOTES,
+)]
+pub struct Cli {
+    /// What to do instead of a summary.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: Run,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  weir x.pcap                              a summary of a capture file
+  weir x.pcap 'tcp port 443'               of the packets that match
+  weir -i eth0                             live; on a terminal a full-screen view
+  weir x.pcap -o logs --log zeek,eve       logs into a directory
+  weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
+  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression";
+
+const LONG_NOTES: &str = "\
+Examples:
+  weir x.pcap                              a summary of a capture file
+  weir x.pcap 'tcp port 443'               of the packets that match
+  weir -i eth0                             live; on a terminal a full-screen view
+  weir x.pcap -o logs --log zeek,eve       logs into a directory
+  weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
+  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
+
+Exit codes:
+  0    good
+  1    usage or configuration
+  2    unreadable input
+  3    truncated or corrupt input: the results are partial
+  4    an output failed
+  5    loss above --max-loss
+  130  interrupted, after everything received was reported";
+
+/// What to do instead of a summary.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Count packets and octets of many expressions in one pass.
+    Count(Count),
+    /// Check or explain a configuration, or translate one of Ourmon's.
+    #[command(subcommand)]
+    Config(Config),
+    /// Print shell completions.
+    Completion {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page in troff.
+    #[command(hide = true)]
+    Man,
+}
+
+/// The options of a run.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Capture files or directories, then a pcap-filter(7) expression: leading words that exist as files are
+    /// inputs, the rest is the expression. `--` ends the files.
+    #[arg(value_name = "FILE|EXPR", num_args = 0..)]
+    pub words: Vec<String>,
+
+    /// The expression, where its first word is also the name of a file.
+    #[arg(last = true, value_name = "EXPR")]
+    pub after_dashes: Vec<String>,
+
+    /// Read a capture file or a directory of them, `-` for standard input. May be repeated: several are
+    /// merged in time order.
+    #[arg(short = 'r', value_name = "FILE", action = clap::ArgAction::Append)]
+    pub read: Vec<PathBuf>,
+
+    /// Listen to a network interface, `any` for all. May be repeated: several are one stream.
+    #[arg(short, long, value_name = "IF", action = clap::ArgAction::Append)]
+    pub interface: Vec<String>,
+
+    /// Read the expression from a file.
+    #[arg(short = 'F', value_name = "FILE")]
+    pub expression_file: Option<PathBuf>,
+
+    /// A number: stop after so many packets that match. Else the path of a configuration, as --config.
+    #[arg(short = 'c', value_name = "N|FILE")]
+    pub count_or_config: Option<String>,
+
+    /// Take subscriptions, charts and outputs from a configuration file.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Octets of each packet that are looked at; 0 for all.
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub snaplen: u32,
+
+    /// Write the packets that match: pcapng, or classic pcap where the name ends in .pcap; .gz and .zst by
+    /// name; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub write: Option<String>,
+
+    /// Begin a new file of -w every so many seconds; strftime(3) sequences in its name are filled in.
+    #[arg(short = 'G', value_name = "SECONDS", requires = "write")]
+    pub rotate_seconds: Option<u64>,
+
+    /// Begin a new file of -w before it is longer than so many million octets.
+    #[arg(short = 'C', value_name = "MB", requires = "write")]
+    pub rotate_size: Option<u64>,
+
+    /// With -C, overwrite from the first after so many files; with -G, end after so many.
+    #[arg(short = 'W', value_name = "N", requires = "write")]
+    pub rotate_files: Option<u32>,
+
+    /// Write each packet of -w as soon as it is caught.
+    #[arg(short = 'U', requires = "write")]
+    pub unbuffered: bool,
+
+    /// Write logs into a directory.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper.
+    #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
+    pub log: Vec<String>,
+
+    /// Report every so often, 1s to 1h (30s when nothing is said). Files by packet time, links by the clock.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<u64>,
+
+    /// The summary's facts as NDJSON, one object a line.
+    #[arg(short, long)]
+    pub json: bool,
+
+    /// Do not name ports.
+    #[arg(short, long)]
+    pub numeric: bool,
+
+    /// Flush standard output after each line.
+    #[arg(short = 'l')]
+    pub line_buffered: bool,
+
+    /// Do not make the interface promiscuous.
+    #[arg(short = 'p', long)]
+    pub no_promiscuous: bool,
+
+    /// List the interfaces.
+    #[arg(short = 'D', long)]
+    pub list_interfaces: bool,
+
+    /// Only what was asked for: no progress, no hints.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// More: the ledger and what each file held.
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Worker threads; 0 for as many as there are cores.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub workers: usize,
+
+    /// All memory that tables may take, as 512M or 2G (512M when nothing is said): held under any flood.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<usize>,
+
+    /// Exit with 5 when more packets than this were lost.
+    #[arg(long, value_name = "PERCENT")]
+    pub max_loss: Option<f64>,
+
+    /// Expressions mean exactly what they mean to libpcap: they do not look through VLAN tags, MPLS labels
+    /// and PPPoE.
+    #[arg(long)]
+    pub strict_bpf: bool,
+
+    /// Expressions look at the innermost packet of a tunnel.
+    #[arg(long)]
+    pub inner: bool,
+
+    /// Verify checksums: `on` leaves packets with a wrong one out of flows, `auto` only says what it saw.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto)]
+    pub checksum: Checksum,
+
+    /// After a corrupt record, look for the next one.
+    #[arg(long)]
+    pub recover: bool,
+
+    /// Times in UTC (the default).
+    #[arg(long, conflicts_with = "tz")]
+    pub utc: bool,
+
+    /// Times in this zone, as Europe/Berlin.
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+}
+
+/// What is done about checksums.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Checksum {
+    /// Look at a part of them, and say what was seen.
+    Auto,
+    /// Verify all.
+    On,
+    /// Look at none.
+    Off,
+}
+
+/// Count packets and octets of many expressions in one pass.
+#[derive(Debug, Args)]
+pub struct Count {
+    /// Capture files or directories, `-` for standard input.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// An expression; may be repeated.
+    #[arg(short, long = "expression", value_name = "EXPR", action = clap::ArgAction::Append)]
+    pub expressions: Vec<String>,
+
+    /// A file with an expression on each line; empty lines and lines that begin with # are passed over.
+    #[arg(short = 'F', value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// One JSON object per row.
+    #[arg(short, long)]
+    pub json: bool,
+
+    /// Expressions mean exactly what they mean to libpcap.
+    #[arg(long)]
+    pub strict_bpf: bool,
+
+    /// Expressions look at the innermost packet of a tunnel.
+    #[arg(long)]
+    pub inner: bool,
+
+    /// Octets of each packet that are looked at; 0 for all.
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub snaplen: u32,
+
+    /// Worker threads; 0 for as many as there are cores.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub workers: usize,
+}
+
+/// Check or explain a configuration, or translate one of Ourmon's.
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Say whether a configuration is good, and if not everything that is wrong with it.
+    Check {
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// Print every effective value with its origin.
+    Explain {
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// Translate an ourmon.conf.
+    FromOurmon {
+        /// Ourmon's configuration.
+        file: PathBuf,
+    },
+}
+
+/// Nanoseconds of `30s`, `5m` or `1h`; a bare number is seconds.
+fn interval(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "a time from 1s to 1h is wanted, as 30s or 5m";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| WANTED)?;
+    let seconds = match &text[digits.len()..] {
+        "" | "s" => Some(number),
+        "m" => number.checked_mul(60),
+        "h" => number.checked_mul(3600),
+        _ => None,
+    };
+    match seconds {
+        Some(seconds @ 1..=3600) => Ok(seconds * 1_000_000_000),
+        _ => Err(WANTED.to_owned()),
+    }
+}
+
+/// Octets of `512M` or `2G`.
+pub fn size(text: &str) -> Result<usize, String> {
+    const WANTED: &str = "a size of at least 16M is wanted, as 512M or 2G";
+    let upper = text.trim().trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase();
+    let digits = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: usize = digits.parse().map_err(|_| WANTED)?;
+    let shift = match &upper[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(WANTED.to_owned()),
+    };
+    match number.checked_mul(1 << shift) {
+        Some(octets) if octets >= 16 << 20 => Ok(octets),
+        _ => Err(WANTED.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_times() {
+        assert_eq!(size("512M"), Ok(512 << 20));
+        assert_eq!(size("2GiB"), Ok(2 << 30));
+        assert!(size("1M").is_err() && size("12Q").is_err() && size("").is_err());
+        assert_eq!(interval("30s"), Ok(30_000_000_000));
+        assert_eq!(interval("5m"), Ok(300_000_000_000));
+        assert!(interval("0").is_err() && interval("2h").is_err() && interval("s").is_err());
+    }
+}

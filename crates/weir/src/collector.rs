@@ -1,0 +1,308 @@
+//! From workers to outputs: rows in order, snapshots merged.
+//!
+//! A worker talks to the rest of the program through its [`Courier`] alone. A file can wait, so its couriers
+//! do; a link cannot, so what a full queue does not take is shed there and counted.
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use std::collections::BTreeMap;
+use std::io;
+use weir_api::{Interval, Snapshot};
+use weir_capture::LinkEvent;
+use weir_engine::{FlowRecord, Sink};
+use weir_output::Output;
+use weir_wire::{Batch, Chunk};
+
+/// Rows that travel together.
+const ROWS: usize = 256;
+/// Messages that a queue holds.
+const QUEUE: usize = 256;
+
+/// What a worker tells the collector.
+pub enum Message {
+    /// Flows that have ended in the given interval, counted from 0.
+    Rows(u64, Vec<FlowRecord>),
+    /// The interval is over for this worker.
+    Snapshot(u64, Box<Snapshot>),
+    /// Something happened to an interface.
+    Link(LinkEvent),
+    /// The worker has nothing more to say.
+    Done,
+}
+
+/// A queue from workers to the collector.
+pub fn queue() -> (Sender<Message>, Receiver<Message>) {
+    crossbeam_channel::bounded(QUEUE)
+}
+
+/// What a courier does when the queue is full.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WhenFull {
+    /// It waits: files have time.
+    Wait,
+    /// It sheds rows and counts them: packets have none.
+    Shed,
+}
+
+/// What a courier carries besides snapshots.
+#[derive(Clone)]
+pub struct Load {
+    /// Whether anybody wants flow rows.
+    pub rows: bool,
+    /// Where packets that match go, if anywhere.
+    pub packets: Option<Sender<Chunk>>,
+}
+
+/// Carries one worker's results.
+pub struct Courier {
+    to: Sender<Message>,
+    when_full: WhenFull,
+    load: Load,
+    interval: u64,
+    rows: Vec<FlowRecord>,
+    /// Rows and packets that had no room since the last snapshot.
+    rows_shed: u64,
+    packets_shed: u64,
+    kept: u64,
+}
+
+impl Courier {
+    /// A courier for one worker.
+    pub fn new(to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
+        Self { to, when_full, load, interval: 0, rows: Vec::new(), rows_shed: 0, packets_shed: 0, kept: 0 }
+    }
+
+    /// Packets that the run's expression has let through so far.
+    pub fn kept_packets(&self) -> u64 {
+        self.kept
+    }
+
+    /// From now on packets that match go there.
+    pub fn write_packets_to(&mut self, packets: Option<Sender<Chunk>>) {
+        self.load.packets = packets;
+    }
+
+    /// Ends the worker's interval. A snapshot always gets through: without it the sums would be wrong.
+    pub fn send_snapshot(&mut self, mut snapshot: Snapshot) {
+        self.send_rows();
+        snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
+        snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
+        self.send(Message::Snapshot(self.interval, Box::new(snapshot)));
+        self.interval += 1;
+    }
+
+    /// Sends, waiting for room.
+    pub fn send(&mut self, message: Message) {
+        // The collector outlives the workers; when it does not, the run is over anyway.
+        let _ = self.to.send(message);
+    }
+
+    fn send_rows(&mut self) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
+        let message = Message::Rows(self.interval, rows);
+        match self.when_full {
+            WhenFull::Wait => self.send(message),
+            WhenFull::Shed => {
+                if let Err(TrySendError::Full(Message::Rows(_, rows))) = self.to.try_send(message) {
+                    self.rows_shed += rows.len() as u64;
+                }
+            }
+        }
+    }
+}
+
+impl Sink for Courier {
+    fn flow(&mut self, flow: &FlowRecord) {
+        if self.load.rows {
+            self.rows.push(flow.clone());
+            if self.rows.len() == ROWS {
+                self.send_rows();
+            }
+        }
+    }
+
+    fn kept(&mut self, packets: Batch<'_>) {
+        self.kept += packets.len() as u64;
+        let Some(writer) = &self.load.packets else { return };
+        if packets.is_empty() {
+            return;
+        }
+        let mut chunk = Chunk::default();
+        for packet in packets.packets() {
+            chunk.push(&packet);
+        }
+        match self.when_full {
+            WhenFull::Wait => {
+                let _ = writer.send(chunk);
+            }
+            WhenFull::Shed => {
+                if let Err(TrySendError::Full(chunk)) = writer.try_send(chunk) {
+                    self.packets_shed += chunk.slots.len() as u64;
+                }
+            }
+        }
+    }
+}
+
+/// Puts rows in order, merges snapshots and hands both to the outputs.
+pub struct Collector {
+    outputs: Vec<Box<dyn Output>>,
+    workers: usize,
+    /// Workers that have something to say yet.
+    busy: usize,
+    /// Most rows that wait for their interval to end; then the oldest interval's are written as they are.
+    most_rows: usize,
+    waiting: usize,
+    pending: BTreeMap<u64, Pending>,
+    /// The length of a report in nanoseconds: snapshots are merged until one ends at a multiple of it.
+    report_length: u64,
+    report: Snapshot,
+    total: Snapshot,
+    failures: Vec<String>,
+}
+
+/// An interval that not every worker has ended.
+#[derive(Default)]
+struct Pending {
+    rows: Vec<FlowRecord>,
+    snapshots: usize,
+    merged: Snapshot,
+}
+
+impl Collector {
+    /// A collector for so many workers. `memory` bounds the rows that wait for their interval to end.
+    pub fn new(outputs: Vec<Box<dyn Output>>, workers: usize, report_length: u64, memory: usize) -> Self {
+        Self {
+            outputs,
+            workers,
+            busy: workers,
+            most_rows: (memory / size_of::<FlowRecord>()).max(ROWS),
+            waiting: 0,
+            pending: BTreeMap::new(),
+            report_length,
+            report: Snapshot::default(),
+            total: Snapshot::default(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Takes a message; the merged snapshot of an interval when it is complete with it.
+    pub fn take(&mut self, message: Message) -> Option<Snapshot> {
+        match message {
+            Message::Rows(interval, rows) => {
+                self.waiting += rows.len();
+                self.pending.entry(interval).or_default().rows.extend(rows);
+                if self.waiting > self.most_rows {
+                    self.write_oldest_rows();
+                }
+                None
+            }
+            Message::Snapshot(interval, snapshot) => {
+                let pending = self.pending.entry(interval).or_default();
+                pending.merged.merge(&snapshot);
+                pending.snapshots += 1;
+                if pending.snapshots < self.workers {
+                    return None;
+                }
+                self.complete(interval)
+            }
+            Message::Link(_) => None,
+            Message::Done => {
+                self.busy -= 1;
+                None
+            }
+        }
+    }
+
+    /// Whether every worker has said that it is done.
+    pub fn is_done(&self) -> bool {
+        self.busy == 0
+    }
+
+    /// Takes messages until every worker is done.
+    pub fn run(&mut self, from: &Receiver<Message>) {
+        while !self.is_done() {
+            // A closed queue means that a worker died without a word: what came is reported.
+            let Ok(message) = from.recv() else { break };
+            self.take(message);
+        }
+    }
+
+    /// Reports the last, unfinished interval and closes the outputs. The total, and what failed in words.
+    pub fn finish(mut self) -> (Snapshot, Vec<String>) {
+        for interval in self.pending.keys().copied().collect::<Vec<_>>() {
+            self.complete(interval);
+        }
+        if self.report != Snapshot::default() {
+            self.emit_report();
+        }
+        for at in 0..self.outputs.len() {
+            self.attempt(at, |output| output.finish());
+        }
+        (self.total, self.failures)
+    }
+
+    /// Lets the outputs write what they hold back.
+    pub fn flush(&mut self) {
+        for at in 0..self.outputs.len() {
+            self.attempt(at, |output| output.flush());
+        }
+    }
+
+    fn write_oldest_rows(&mut self) {
+        if let Some(pending) = self.pending.values_mut().find(|pending| !pending.rows.is_empty()) {
+            let rows = std::mem::take(&mut pending.rows);
+            self.write(rows);
+        }
+    }
+
+    fn write(&mut self, mut rows: Vec<FlowRecord>) {
+        self.waiting -= rows.len();
+        rows.sort_by_key(|row| (row.first, row.key));
+        for at in 0..self.outputs.len() {
+            for row in &rows {
+                if !self.attempt(at, |output| output.flow(row)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, interval: u64) -> Option<Snapshot> {
+        let pending = self.pending.remove(&interval)?;
+        self.write(pending.rows);
+        self.total.merge(&pending.merged);
+        self.report.merge(&pending.merged);
+        let Interval { start, end } = pending.merged.interval;
+        if start != end && end % self.report_length == 0 {
+            self.emit_report();
+        }
+        Some(pending.merged)
+    }
+
+    fn emit_report(&mut self) {
+        let report = std::mem::take(&mut self.report);
+        for at in 0..self.outputs.len() {
+            self.attempt(at, |output| output.interval(&report));
+        }
+    }
+
+    /// Calls an output; what fails is remembered once, and the output is asked again next time: space may
+    /// return.
+    fn attempt(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) -> bool {
+        let Some(output) = self.outputs.get_mut(at) else { return false };
+        match call(output) {
+            Ok(()) => true,
+            Err(error) => {
+                let text = error.to_string();
+                if self.failures.len() < 100 && !self.failures.contains(&text) {
+                    eprintln!("weir: {text}");
+                    self.failures.push(text);
+                }
+                false
+            }
+        }
+    }
+}

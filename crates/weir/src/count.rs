@@ -1,0 +1,126 @@
+//! `weir count`: one row per expression.
+
+use crate::cli;
+use crate::collector::{Collector, Courier, Load, WhenFull, queue};
+use crate::exit::{Exit, complain};
+use crate::offline::{self, Input};
+use crate::run::{flow_config, inputs, report_read_errors, seed, worker_count};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weir_api::{Count, FunctionCall, Reading, Snapshot, SubscriptionSpec};
+use weir_capture::{Files, ReadOptions};
+use weir_output::figures;
+use weir_engine::{ChecksumMode, Plan, Settings, Worker};
+
+/// The schema of the JSON rows.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Row<'a> {
+    v: u32,
+    kind: &'static str,
+    expression: &'a str,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Counts packets and octets of each expression in one pass.
+pub fn count(options: &cli::Count) -> Exit {
+    let expressions = match expressions(options) {
+        Ok(expressions) if expressions.is_empty() => {
+            return complain(Exit::Usage, "count: no expression; give one with -e EXPR or -F FILE");
+        }
+        Ok(expressions) => expressions,
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let specs = expressions
+        .iter()
+        .map(|expression| SubscriptionSpec::new(expression, expression, vec![FunctionCall::new("packets")]))
+        .collect();
+    let settings = Settings {
+        filter: crate::run::filter_options(options.strict_bpf, options.inner, options.snaplen),
+        checksum: ChecksumMode::Off,
+        seed: seed(),
+    };
+    let plan = match Plan::counting(specs, settings) {
+        Ok(plan) => Arc::new(plan),
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let read = ReadOptions { snaplen: (options.snaplen > 0).then_some(options.snaplen), ..ReadOptions::default() };
+    let files = match Files::open(&inputs(&options.files), &read) {
+        Ok(files) => files,
+        Err(error) => return report_read_errors(std::slice::from_ref(&error)),
+    };
+    let (total, exit) = pass(files, &plan, worker_count(options.workers));
+    let rows = rows(&expressions, &total);
+    let text = if options.json { json(&rows) } else { table(&rows) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => exit,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit,
+        Err(error) => exit.or(complain(Exit::Output, format!("standard output: {error}"))),
+    }
+}
+
+/// The expressions of the command line, then those of the file.
+fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
+    let mut all = options.expressions.clone();
+    if let Some(path) = &options.file {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        all.extend(lines.map(str::to_owned));
+    }
+    Ok(all)
+}
+
+fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
+    let (to, from) = queue();
+    let load = Load { rows: false, packets: None };
+    let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+    drop(to);
+    // No flow is followed here: the smallest table there is.
+    let flows = flow_config(0, workers);
+    let pool = (0..workers).map(|_| Worker::new(Arc::clone(plan), &flows)).collect();
+    let mut collector = Collector::new(Vec::new(), workers, 1, 0);
+    let stop = AtomicBool::new(false);
+    let input = Input { files, interval: u64::MAX, limit: None, stop: &stop };
+    let outcome = std::thread::scope(|scope| {
+        let pass = scope.spawn(|| offline::run(input, pool, couriers, &|_| ()));
+        collector.run(&from);
+        pass.join()
+    });
+    let (total, _) = collector.finish();
+    match outcome {
+        Ok(outcome) => (total, report_read_errors(&outcome.errors)),
+        Err(_) => (total, complain(Exit::Partial, "a worker failed: the counts are partial")),
+    }
+}
+
+fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<Row<'a>> {
+    let counts = total.answers.iter().map(|answer| match &answer.reading {
+        Reading::Count(count) => *count,
+        _ => Count::default(),
+    });
+    let counts = counts.chain(std::iter::repeat(Count::default()));
+    expressions
+        .iter()
+        .zip(counts)
+        .map(|(expression, Count { packets, bytes })| Row { v: SCHEMA, kind: "count", expression, packets, bytes })
+        .collect()
+}
+
+fn json(rows: &[Row<'_>]) -> String {
+    let lines = rows.iter().filter_map(|row| serde_json::to_string(row).ok());
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
+/// The expression comes last: it may be of any length.
+fn table(rows: &[Row<'_>]) -> String {
+    let mut text = format!("{:>14} {:>18}  expression\n", "packets", "bytes");
+    for row in rows {
+        let _ = writeln!(text, "{:>14} {:>18}  {}", figures::count(row.packets), figures::count(row.bytes), row.expression);
+    }
+    text
+}

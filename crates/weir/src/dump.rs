@@ -1,0 +1,93 @@
+//! The packets that match, into a file: `-w`, from a thread of its own.
+
+use crate::cli;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use jiff::tz::TimeZone;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_capture::{InterfaceInfo, PacketWriter, Rotate, Target, WriteError, WriteOptions, Written};
+use weir_wire::{Chunk, Time};
+
+/// Chunks that wait to be written: together a few megabytes.
+const QUEUE: usize = 64;
+/// How often the writer looks at the clock when no packet comes.
+const TICK: Duration = Duration::from_millis(500);
+
+/// A packet file being written.
+pub struct Dump {
+    to: Sender<Chunk>,
+    thread: JoinHandle<(Written, Option<WriteError>)>,
+}
+
+impl Dump {
+    /// Begins the file. `live` sheds packets where a pipe's reader is too slow; a run over files waits.
+    pub fn start(
+        name: &str,
+        options: &cli::Run,
+        zone: TimeZone,
+        interfaces: &[InterfaceInfo],
+        live: bool,
+    ) -> Result<Dump, WriteError> {
+        let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
+        let write = WriteOptions {
+            snaplen: options.snaplen,
+            unbuffered: options.unbuffered,
+            shed: live,
+            rotate: Rotate {
+                seconds: options.rotate_seconds,
+                bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+                files: options.rotate_files,
+                zone,
+            },
+            application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ..WriteOptions::default()
+        };
+        let writer = PacketWriter::create(target, write, interfaces, now())?;
+        let (to, from) = crossbeam_channel::bounded(QUEUE);
+        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from)) })
+    }
+
+    /// Where packets go.
+    pub fn sender(&self) -> Sender<Chunk> {
+        self.to.clone()
+    }
+
+    /// Writes the rest. What was written, and the first thing that went wrong.
+    pub fn finish(self) -> (Written, Option<WriteError>) {
+        drop(self.to);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64)
+}
+
+fn write_all(mut writer: PacketWriter, from: &Receiver<Chunk>) -> (Written, Option<WriteError>) {
+    let mut first = None;
+    let mut note = |result: Result<(), WriteError>| {
+        if let Err(error) = result
+            && first.is_none()
+        {
+            eprintln!("weir: {error}");
+            first = Some(error);
+        }
+    };
+    let mut next_tick = now().0 + TICK.as_nanos() as u64;
+    loop {
+        match from.recv_timeout(TICK) {
+            Ok(chunk) => chunk.batch().packets().for_each(|packet| note(writer.write(&packet))),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let now = now();
+        if now.0 >= next_tick {
+            note(writer.tick(now));
+            next_tick = now.0 + TICK.as_nanos() as u64;
+        }
+    }
+    let (written, closed) = writer.close();
+    note(closed);
+    (written, first)
+}

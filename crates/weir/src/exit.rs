@@ -1,0 +1,51 @@
+//! How a run ended, as the shell sees it.
+
+use std::process::ExitCode;
+
+/// The exit codes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// All good.
+    Good = 0,
+    /// More packets were lost than the user accepts.
+    Loss = 5,
+    /// Input truncated or corrupt: the results are partial.
+    Partial = 3,
+    /// An output failed.
+    Output = 4,
+    /// Input could not be read.
+    Unreadable = 2,
+    /// Usage or configuration.
+    Usage = 1,
+    /// Interrupted, after everything received was reported.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The more serious of the two.
+    #[must_use]
+    pub fn or(self, other: Exit) -> Exit {
+        let rank = |exit: Exit| match exit {
+            Exit::Good => 0,
+            Exit::Interrupted => 1,
+            Exit::Loss => 2,
+            Exit::Partial => 3,
+            Exit::Unreadable => 4,
+            Exit::Output => 5,
+            Exit::Usage => 6,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Says what is wrong, and gives the exit code back.
+pub fn complain(exit: Exit, what: impl std::fmt::Display) -> Exit {
+    eprintln!("weir: {what}");
+    exit
+}

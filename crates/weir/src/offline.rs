@@ -1,0 +1,334 @@
+//! Capture files through the workers.
+//!
+//! There is no thread that only reads: the worker that has nothing to do reads the next parcel, decodes it and
+//! sorts its packets by their owner, so that two workers are twice as fast as one even where reading is half of
+//! the work. Each worker takes its packets of every parcel, in the order of the parcels.
+
+use crate::collector::{Courier, Message};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use weir_capture::{Files, ReadError};
+use weir_engine::{IntervalClock, Worker};
+use weir_wire::{Batch, Chunk, Layers, Slot, Time, decode, steer_hash};
+
+/// Where the packets come from, and when to stop early.
+pub struct Input<'a> {
+    /// The files.
+    pub files: Files,
+    /// The length of an interval in nanoseconds.
+    pub interval: u64,
+    /// Stop after so many packets that match; only with one worker.
+    pub limit: Option<u64>,
+    /// Set from outside to end the run early.
+    pub stop: &'a AtomicBool,
+}
+
+/// How a run over files ended.
+pub struct Outcome {
+    /// The files, for what they have to say about themselves.
+    pub files: Files,
+    /// What went wrong while reading, at most one for each input; what came before was analysed.
+    pub errors: Vec<ReadError>,
+    /// Leaps in the packets' time.
+    pub jumps: u64,
+}
+
+/// Reads everything and returns when every worker has handed over its last snapshot. `watch` is called with
+/// the files now and then, by whichever worker reads.
+pub fn run(
+    input: Input<'_>,
+    workers: Vec<Worker>,
+    couriers: Vec<Courier>,
+    watch: &(dyn Fn(&Files) + Sync),
+) -> Outcome {
+    let line = Line::new(input, workers.len(), watch);
+    std::thread::scope(|scope| {
+        for (index, (worker, courier)) in workers.into_iter().zip(couriers).enumerate() {
+            let line = &line;
+            scope.spawn(move || line.work(index, worker, courier));
+        }
+    });
+    let reading = line.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Outcome { files: reading.files, errors: reading.errors, jumps: reading.clock.jumps() }
+}
+
+/// Parcels that may be under way at once, for each worker: enough that one that waits for another has
+/// something to do, few enough that they stay in the cache that the cores share.
+const PARCELS_PER_WORKER: usize = 3;
+
+/// A stretch of the input, decoded and sorted by owner.
+#[derive(Default)]
+struct Parcel {
+    chunk: Chunk,
+    /// The packets of `chunk`, by segment and then by owner.
+    slots: Vec<Slot>,
+    /// Those of `slots`.
+    layers: Vec<Layers>,
+    segments: Vec<Segment>,
+}
+
+/// Packets of one interval.
+struct Segment {
+    /// The end of the interval before, where it is over with the first packet of this segment.
+    tick: Option<Time>,
+    /// Each worker's part of [`Parcel::slots`].
+    shares: Vec<Range<usize>>,
+}
+
+struct Line<'a> {
+    workers: usize,
+    reading: Mutex<Reading>,
+    board: Mutex<Board>,
+    changed: Condvar,
+    limit: Option<u64>,
+    stop: &'a AtomicBool,
+    watch: &'a (dyn Fn(&Files) + Sync),
+}
+
+struct Reading {
+    files: Files,
+    clock: IntervalClock,
+    next: u64,
+    ended: bool,
+    errors: Vec<ReadError>,
+}
+
+/// Parcels under way. The oldest has number `first`.
+#[derive(Default)]
+struct Board {
+    first: u64,
+    posted: VecDeque<Option<Arc<Parcel>>>,
+    /// How many workers have not taken the parcel.
+    untaken: VecDeque<usize>,
+    /// Parcels that were asked for, whether they are posted or not.
+    issued: u64,
+    /// No parcel will be asked for any more.
+    closed: bool,
+    /// Memory to use again.
+    spare: Vec<Parcel>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A worker that panicked has lost its packets, which is reported; what it shared is still whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Line<'a> {
+    fn new(input: Input<'a>, workers: usize, watch: &'a (dyn Fn(&Files) + Sync)) -> Self {
+        let reading = Reading {
+            files: input.files,
+            clock: IntervalClock::new(input.interval),
+            next: 0,
+            ended: false,
+            errors: Vec::new(),
+        };
+        Self {
+            workers,
+            reading: Mutex::new(reading),
+            board: Mutex::new(Board::default()),
+            changed: Condvar::new(),
+            limit: input.limit,
+            stop: input.stop,
+            watch,
+        }
+    }
+
+    /// What a worker does from beginning to end.
+    fn work(&self, index: usize, mut worker: Worker, mut courier: Courier) {
+        let mut next = 0;
+        let mut left = self.limit;
+        while let Some(parcel) = self.parcel(next) {
+            for segment in &parcel.segments {
+                if let Some(now) = segment.tick {
+                    let snapshot = worker.tick(now, &mut courier);
+                    courier.send_snapshot(snapshot);
+                }
+                let Some(share) = segment.shares.get(index).cloned() else { continue };
+                let (Some(slots), Some(layers)) = (parcel.slots.get(share.clone()), parcel.layers.get(share))
+                else {
+                    continue;
+                };
+                let batch = Batch { bytes: &parcel.chunk.bytes, slots };
+                match &mut left {
+                    None => worker.decoded(batch, layers, &mut courier),
+                    Some(left) => self.limited(&mut worker, batch, layers, &mut courier, left),
+                }
+            }
+            self.taken(next, parcel);
+            next += 1;
+        }
+        let snapshot = worker.finish(&mut courier);
+        courier.send_snapshot(snapshot);
+        courier.send(Message::Done);
+    }
+
+    /// One packet at a time, until so many have matched.
+    fn limited(
+        &self,
+        worker: &mut Worker,
+        batch: Batch<'_>,
+        layers: &[Layers],
+        courier: &mut Courier,
+        left: &mut u64,
+    ) {
+        for (slot, layers) in batch.slots.iter().zip(layers) {
+            if *left == 0 {
+                self.stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            let kept = courier.kept_packets();
+            let one = Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) };
+            worker.decoded(one, std::slice::from_ref(layers), courier);
+            *left -= courier.kept_packets() - kept;
+        }
+    }
+
+    /// The parcel of that number, made here when nobody else makes it; `None` after the last one.
+    fn parcel(&self, number: u64) -> Option<Arc<Parcel>> {
+        let mut board = lock(&self.board);
+        loop {
+            let at = (number - board.first) as usize;
+            if let Some(Some(parcel)) = board.posted.get(at) {
+                return Some(Arc::clone(parcel));
+            }
+            if board.closed && number >= board.issued {
+                return None;
+            }
+            let room = self.workers * PARCELS_PER_WORKER;
+            if !board.closed && ((board.issued - board.first) as usize) < room {
+                let spare = board.spare.pop().unwrap_or_default();
+                drop(board);
+                self.make(spare);
+                board = lock(&self.board);
+                continue;
+            }
+            board = self.changed.wait(board).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Reads, decodes and posts the next parcel.
+    fn make(&self, mut parcel: Parcel) {
+        let mut cuts = Vec::new();
+        let mut reading = lock(&self.reading);
+        if !reading.read(&mut parcel.chunk, &mut cuts, self.stop) {
+            drop(reading);
+            let mut board = lock(&self.board);
+            board.closed = true;
+            board.spare.push(parcel);
+            drop(board);
+            self.changed.notify_all();
+            return;
+        }
+        (self.watch)(&reading.files);
+        let number = reading.next;
+        reading.next += 1;
+        // Asked for before the reader is free again, so that numbers are issued in order.
+        let mut board = lock(&self.board);
+        board.issued = number + 1;
+        board.posted.push_back(None);
+        board.untaken.push_back(self.workers);
+        drop(board);
+        drop(reading);
+
+        sort(&mut parcel, &cuts, self.workers);
+
+        let mut board = lock(&self.board);
+        let at = (number - board.first) as usize;
+        if let Some(place) = board.posted.get_mut(at) {
+            *place = Some(Arc::new(parcel));
+        }
+        drop(board);
+        self.changed.notify_all();
+    }
+
+    /// Gives a parcel back; the last worker to do so frees its place.
+    fn taken(&self, number: u64, parcel: Arc<Parcel>) {
+        drop(parcel);
+        let mut board = lock(&self.board);
+        let at = (number - board.first) as usize;
+        if let Some(untaken) = board.untaken.get_mut(at) {
+            *untaken -= 1;
+        }
+        while board.untaken.front() == Some(&0) {
+            board.untaken.pop_front();
+            board.first += 1;
+            if let Some(parcel) = board.posted.pop_front().flatten().and_then(Arc::into_inner) {
+                board.spare.push(parcel);
+            }
+        }
+        drop(board);
+        self.changed.notify_all();
+    }
+}
+
+impl Reading {
+    /// Fills `chunk`, and notes before which packets an interval ends. False at the end of the input.
+    fn read(&mut self, chunk: &mut Chunk, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
+        loop {
+            if self.ended || stop.load(Ordering::Relaxed) {
+                self.ended = true;
+                return false;
+            }
+            match self.files.fill(chunk) {
+                Ok(true) => break,
+                Ok(false) => self.ended = true,
+                // One bad input does not stop the others.
+                Err(error) => self.errors.push(error),
+            }
+        }
+        for (at, slot) in chunk.slots.iter().enumerate() {
+            if let Some(end) = self.clock.see(slot.time) {
+                cuts.push((at, end));
+            }
+        }
+        true
+    }
+}
+
+/// Decodes a parcel's packets and sorts them by owner within each interval.
+fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
+    let Parcel { chunk, slots, layers, segments } = parcel;
+    slots.clear();
+    layers.clear();
+    segments.clear();
+    if workers == 1 {
+        std::mem::swap(slots, &mut chunk.slots);
+        let batch = Batch { bytes: &chunk.bytes, slots };
+        layers.extend(batch.packets().map(|packet| decode(&packet)));
+        let bounds = cuts.iter().map(|(at, _)| *at).chain([slots.len()]);
+        let mut from = 0;
+        for (to, tick) in bounds.zip(std::iter::once(None).chain(cuts.iter().map(|(_, end)| Some(*end)))) {
+            segments.push(Segment { tick, shares: vec![from..to] });
+            from = to;
+        }
+        return;
+    }
+    let batch = chunk.batch();
+    let mut owners = Vec::with_capacity(batch.len());
+    let mut decoded = Vec::with_capacity(batch.len());
+    for packet in batch.packets() {
+        let found = decode(&packet);
+
+        owners.push(steer_hash(&packet, &found) as usize % workers);
+        decoded.push(found);
+    }
+    let mut from = 0;
+    let mut tick = None;
+    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(batch.len(), None)]) {
+        let mut shares = Vec::with_capacity(workers);
+        for worker in 0..workers {
+            let start = slots.len();
+            for at in (from..to).filter(|at| owners.get(*at) == Some(&worker)) {
+                if let (Some(slot), Some(found)) = (chunk.slots.get(at), decoded.get(at)) {
+                    slots.push(*slot);
+                    layers.push(*found);
+                }
+            }
+            shares.push(start..slots.len());
+        }
+        segments.push(Segment { tick, shares });
+        (from, tick) = (to, next_tick);
+    }
+}

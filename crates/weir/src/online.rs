@@ -1,0 +1,119 @@
+//! A live link through the workers: one ring, one thread, one flow table each.
+
+use crate::collector::{Courier, Message};
+use crate::orders::Mailbox;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_capture::{CaptureStats, LiveError, Rings};
+use weir_engine::Worker;
+use weir_wire::{Batch, Time};
+
+/// Workers hand over what they found this often; a report is made of several.
+pub const PULSE: Duration = Duration::from_secs(1);
+/// The longest that a worker waits for packets before it looks whether it is to stop.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// The clock of a live run: the time of day at its start, and monotonic from there, so that a clock that is
+/// set while Weir runs neither repeats nor skips an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveClock {
+    started: Instant,
+    time: u64,
+}
+
+impl LiveClock {
+    /// Starts the clock.
+    pub fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started: Instant::now(), time: since.as_nanos() as u64 }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        Time(self.time + self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// The first pulse after the start: pulses are at whole seconds.
+    fn first_pulse(&self) -> u64 {
+        let pulse = PULSE.as_nanos() as u64;
+        (self.time / pulse + 1) * pulse
+    }
+}
+
+/// One worker from beginning to end: until `stop` is set, then until its rings are empty.
+pub fn work(
+    mut rings: Rings,
+    mut worker: Worker,
+    mut courier: Courier,
+    clock: LiveClock,
+    stop: &AtomicBool,
+    mailbox: &Mailbox,
+    mut limit: Option<u64>,
+) -> Result<(), LiveError> {
+    let mut next_pulse = clock.first_pulse();
+    let mut before = CaptureStats::default();
+    let mut stopped = false;
+    let mut orders_seen = 0;
+    loop {
+        if !stopped && stop.load(Ordering::Relaxed) {
+            rings.stop()?;
+            stopped = true;
+        }
+        let until_pulse = Duration::from_nanos(next_pulse.saturating_sub(clock.now().0));
+        let batch = rings.next_batch(WAIT.min(until_pulse))?;
+        let empty = batch.is_empty();
+        match &mut limit {
+            None => worker.batch(batch, &mut courier),
+            Some(0) => {}
+            Some(left) => {
+                if limited(&mut worker, batch, &mut courier, left) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        for event in rings.take_events() {
+            courier.send(Message::Link(event));
+        }
+        if stopped && empty && rings.drained() || limit == Some(0) {
+            break;
+        }
+        while clock.now().0 >= next_pulse {
+            let mut snapshot = worker.tick(Time(next_pulse), &mut courier);
+            count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
+            courier.send_snapshot(snapshot);
+            if let Some(orders) = mailbox.at(Time(next_pulse), &mut orders_seen) {
+                worker.change_plan(orders.plan);
+                courier.write_packets_to(orders.packets);
+            }
+            next_pulse += PULSE.as_nanos() as u64;
+        }
+    }
+    let mut snapshot = worker.finish(&mut courier);
+    count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
+    if limit == Some(0) {
+        // The user wanted no more: what the kernel had besides is neither caught nor lost.
+        snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
+    }
+    courier.send_snapshot(snapshot);
+    courier.send(Message::Done);
+    Ok(())
+}
+
+/// One packet at a time; whether so many have matched.
+fn limited(worker: &mut Worker, batch: Batch<'_>, courier: &mut Courier, left: &mut u64) -> bool {
+    for slot in batch.slots {
+        if *left == 0 {
+            break;
+        }
+        let kept = courier.kept_packets();
+        worker.batch(Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) }, courier);
+        *left -= courier.kept_packets() - kept;
+    }
+    *left == 0
+}
+
+fn count_capture(to: &mut weir_api::CaptureCount, before: &mut CaptureStats, now: CaptureStats) {
+    to.offered += now.received - before.received;
+    to.dropped += now.dropped - before.dropped;
+    *before = now;
+}

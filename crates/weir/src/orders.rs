@@ -1,0 +1,63 @@
+//! What a live run is told while it runs: a new plan, or where packets are to be written.
+
+use crossbeam_channel::Sender;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use weir_engine::Plan;
+use weir_wire::{Chunk, Time};
+
+use crate::online::PULSE;
+use std::sync::Arc;
+
+/// What all workers do from a certain pulse on.
+#[derive(Clone)]
+pub struct Orders {
+    /// The pulse from which on they hold: the same for every worker, so that no interval is cut differently.
+    from: Time,
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// Where packets that match go.
+    pub packets: Option<Sender<Chunk>>,
+}
+
+/// The latest orders. Workers look at a number once a second, and at the orders only when it has changed.
+pub struct Mailbox {
+    number: AtomicU64,
+    latest: Mutex<Orders>,
+}
+
+impl Mailbox {
+    /// A mailbox with the orders that hold from the beginning.
+    pub fn new(plan: Arc<Plan>, packets: Option<Sender<Chunk>>) -> Mailbox {
+        let latest = Orders { from: Time(0), plan, packets };
+        Mailbox { number: AtomicU64::new(0), latest: Mutex::new(latest) }
+    }
+
+    /// Changes the orders from the pulse after next on, which no worker can have passed yet.
+    pub fn change(&self, now: Time, change: impl FnOnce(&mut Orders)) {
+        let pulse = PULSE.as_nanos() as u64;
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut latest);
+        latest.from = Time((now.0 / pulse + 2) * pulse);
+        self.number.fetch_add(1, Ordering::Release);
+    }
+
+    /// Forgets where packets go: nobody takes orders any more.
+    pub fn close(&self) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).packets = None;
+    }
+
+    /// The orders that are new at a pulse; `seen` is the number of those that the worker has.
+    pub fn at(&self, pulse: Time, seen: &mut u64) -> Option<Orders> {
+        let number = self.number.load(Ordering::Acquire);
+        if number == *seen {
+            return None;
+        }
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.from > pulse {
+            return None;
+        }
+        *seen = number;
+        Some(latest.clone())
+    }
+}

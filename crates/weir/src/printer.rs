@@ -1,0 +1,73 @@
+//! Standard output behind a bounded queue: a reader that stops reading costs lines, which are counted, and
+//! never a packet.
+
+use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TrySendError};
+use std::io::{self, Write};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Lines that the queue holds.
+const QUEUE: usize = 256;
+/// How long the last words wait for a reader.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Prints from a thread of its own.
+pub struct Printer {
+    to: Sender<String>,
+    thread: JoinHandle<io::Result<()>>,
+    shed: u64,
+}
+
+impl Printer {
+    /// Starts the thread; with `flush`, each text is flushed.
+    pub fn start(flush: bool) -> Printer {
+        let (to, from) = crossbeam_channel::bounded(QUEUE);
+        Printer { to, thread: std::thread::spawn(move || print(&from, flush)), shed: 0 }
+    }
+
+    /// Prints a text if there is room for it in the queue.
+    pub fn offer(&mut self, text: String) {
+        if let Err(TrySendError::Full(_)) = self.to.try_send(text) {
+            self.shed += 1;
+        }
+    }
+
+    /// Prints a text that must not be shed easily: waits a few seconds for room.
+    pub fn insist(&mut self, text: String) {
+        if let Err(SendTimeoutError::Timeout(_)) = self.to.send_timeout(text, PATIENCE) {
+            self.shed += 1;
+        }
+    }
+
+    /// Waits for what was accepted to be printed, a few seconds at most. How many texts were shed.
+    ///
+    /// # Errors
+    /// When standard output could not be written, except that its reader has gone.
+    pub fn finish(self) -> io::Result<u64> {
+        let Printer { to, thread, shed } = self;
+        drop(to);
+        let end = std::time::Instant::now() + PATIENCE;
+        while !thread.is_finished() {
+            if std::time::Instant::now() > end {
+                // The thread is stuck in a write that nobody reads; it ends with the process.
+                return Ok(shed + 1);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match thread.join() {
+            Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(shed),
+        }
+    }
+}
+
+fn print(from: &Receiver<String>, flush: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for text in from {
+        out.write_all(text.as_bytes())?;
+        if flush || from.is_empty() {
+            out.flush()?;
+        }
+    }
+    out.flush()
+}

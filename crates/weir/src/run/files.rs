@@ -1,0 +1,82 @@
+//! A run over capture files.
+
+use super::progress::Progress;
+use super::summary;
+use super::{Exit, Session, complain, report_read_errors};
+use crate::collector::{Courier, Load, WhenFull, queue};
+use crate::offline::{self, Input};
+use std::io::Write;
+use weir_capture::{Files, ReadOptions};
+
+/// Reads everything, then prints the summary.
+pub fn run(session: Session) -> Exit {
+    match attempt(&session) {
+        Ok(exit) => exit,
+        Err((exit, error)) => complain(exit, error),
+    }
+}
+
+fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
+    let options = &session.options;
+    let read = ReadOptions {
+        snaplen: (options.snaplen > 0).then_some(options.snaplen),
+        recover: options.recover,
+        ..ReadOptions::default()
+    };
+    let files = match Files::open(&session.request.inputs, &read) {
+        Ok(files) => files,
+        Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
+    };
+    let dump = session.dump(files.interfaces(), false)?;
+    let outputs = session.outputs()?;
+    // Packets that are written, or counted up to a limit, must be taken in their order.
+    let ordered = dump.is_some() || session.request.limit.is_some();
+    let workers = if ordered { 1 } else { session.request.workers };
+    let load = Load { rows: session.wants_rows(), packets: dump.as_ref().map(crate::dump::Dump::sender) };
+
+    let (to, from) = queue();
+    let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+    drop((to, load));
+    let mut collector = session.collector(outputs, workers);
+    let pool = session.workers(workers);
+    let progress = Progress::new(!options.quiet);
+    let input = Input {
+        files,
+        interval: session.request.interval,
+        limit: session.request.limit,
+        stop: &session.stop,
+    };
+    let outcome = std::thread::scope(|scope| {
+        let pass = scope.spawn(|| offline::run(input, pool, couriers, &|files| progress.watch(files)));
+        collector.run(&from);
+        pass.join()
+    });
+    progress.finish();
+    let (mut total, failures) = collector.finish();
+    let written = dump.map(crate::dump::Dump::finish);
+    let Ok(outcome) = outcome else {
+        return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
+    };
+    total.ledger.time_jumps += outcome.jumps;
+    total.ledger.capture.offered = total.ledger.caught;
+
+    let mut exit = report_read_errors(&outcome.errors);
+    if let Some((_, Some(_))) = written {
+        exit = exit.or(Exit::Output);
+    }
+    let text = summary::of_files(session, &outcome.files, &total, written.map(|(written, _)| written));
+    exit = exit.or(print(session, &text));
+    Ok(session.conclude(exit, &total, failures.len()))
+}
+
+/// Prints to standard output, unless packets go there.
+fn print(session: &Session, text: &str) -> Exit {
+    if session.options.write.as_deref() == Some("-") {
+        return Exit::Good;
+    }
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Good,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Good,
+        Err(error) => complain(Exit::Output, format!("standard output: {error}")),
+    }
+}

@@ -1,0 +1,160 @@
+//! A run over live links.
+
+use super::lines::Lines;
+use super::screen::FullScreen;
+use super::summary;
+use super::{Exit, Session, complain};
+use crate::collector::{Collector, Courier, Load, Message, WhenFull, queue};
+use crate::dump::Dump;
+use crate::live::Screen;
+use crate::online::{self, LiveClock};
+use crate::orders::Mailbox;
+use crate::printer::Printer;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter};
+use weir_wire::LinkType;
+
+/// How long the main thread waits for a message before it looks at its other duties.
+const WAIT: Duration = Duration::from_millis(50);
+/// The part of the memory, as a divisor, that the rings take.
+const RING_SHARE: usize = 4;
+
+/// Listens until it is stopped, then drains the rings and prints the summary.
+pub fn run(session: Session) -> Exit {
+    match attempt(&session) {
+        Ok(exit) => exit,
+        Err((exit, error)) => complain(exit, error),
+    }
+}
+
+fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
+    let workers = if session.request.limit.is_some() { 1 } else { session.request.workers };
+    let full_screen = wants_screen(session);
+    let rings = open(session, workers, full_screen).map_err(|error| (Exit::Unreadable, error.to_string()))?;
+    let interfaces = describe(session, rings.first());
+    let dump = session.dump(&interfaces, true)?;
+    let outputs = session.outputs()?;
+    let load = Load { rows: session.wants_rows(), packets: dump.as_ref().map(Dump::sender) };
+    let (to, from) = queue();
+    let mut collector = session.collector(outputs, workers);
+    let clock = LiveClock::start();
+    let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
+    let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
+    for (rings, worker) in rings.into_iter().zip(session.workers(workers)) {
+        let courier = Courier::new(to.clone(), WhenFull::Shed, load.clone());
+        let (stop, mailbox, limit) = (Arc::clone(&session.stop), Arc::clone(&mailbox), session.request.limit);
+        threads.push(std::thread::spawn(move || {
+            online::work(rings, worker, courier, clock, &stop, &mailbox, limit)
+        }));
+    }
+    drop((to, load));
+
+    let mut exit = Exit::Good;
+    if full_screen {
+        let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
+        let mut view = FullScreen::new(session, screen, &mailbox, clock, interfaces);
+        exit = exit.or(view.watch(&mut collector, &from));
+    } else {
+        let mut lines = Lines::new(session);
+        watch(&mut collector, &from, &mut lines);
+        exit = exit.or(lines.finish());
+    }
+    // The orders hold the last sender of the packet file, which ends when nobody can send to it.
+    mailbox.close();
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => exit = exit.or(complain(Exit::Unreadable, error)),
+            Err(_) => exit = exit.or(complain(Exit::Partial, "a worker failed: the results are partial")),
+        }
+    }
+    let (total, failures) = collector.finish();
+    let written = dump.map(Dump::finish);
+    if let Some((_, Some(_))) = written {
+        exit = exit.or(Exit::Output);
+    }
+    let text = summary::of_links(session, &total, written.map(|(written, _)| written));
+    exit = exit.or(print_last(session, text));
+    Ok(session.conclude(exit, &total, failures.len()))
+}
+
+/// The full screen is for people: not where the output goes elsewhere or is meant for programs.
+fn wants_screen(session: &Session) -> bool {
+    let options = &session.options;
+    let plain = options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
+    !plain && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
+/// The summary; a reader that does not read it is not waited for.
+fn print_last(session: &Session, text: String) -> Exit {
+    if session.options.write.as_deref() == Some("-") {
+        return Exit::Good;
+    }
+    let mut printer = Printer::start(true);
+    printer.insist(text);
+    Lines::end(printer)
+}
+
+fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings>, LiveError> {
+    let options = RingOptions {
+        interfaces: session.request.interfaces.clone(),
+        promiscuous: !session.options.no_promiscuous,
+        snaplen: session.options.snaplen,
+        ring_bytes: session.request.memory / RING_SHARE / workers / session.request.interfaces.len().max(1),
+        // An expression that may be changed on the screen must not be decided before we see the packet.
+        filters: if changeable { Vec::new() } else { kernel_filters(session) },
+        ..RingOptions::default()
+    };
+    Rings::open(&options, workers)
+}
+
+/// The run's expression for the kernel, where the kernel can decide it as we would. The workers look again all
+/// the same: a filter that is attached to a running socket lets a few packets through before.
+fn kernel_filters(session: &Session) -> Vec<(LinkType, Vec<SockFilter>)> {
+    let Some(filter) = session.plan.scope() else { return Vec::new() };
+    [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]
+        .into_iter()
+        .filter_map(|link| {
+            let program = filter.to_cbpf(link)?;
+            let native = program.iter().map(|i| SockFilter { code: i.code, jt: i.jt, jf: i.jf, k: i.k });
+            Some((link, native.collect()))
+        })
+        .collect()
+}
+
+fn describe(session: &Session, rings: Option<&Rings>) -> Vec<InterfaceInfo> {
+    let links = rings.map(Rings::links).unwrap_or_default();
+    let names = session.request.interfaces.iter();
+    names
+        .zip(links)
+        .map(|(name, link)| InterfaceInfo {
+            name: Some(name.clone()),
+            link,
+            ticks_per_second: 1_000_000_000,
+            ..InterfaceInfo::default()
+        })
+        .collect()
+}
+
+/// Takes messages until every worker is done.
+fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines) {
+    while !collector.is_done() {
+        let message = match from.recv_timeout(WAIT) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if let Message::Link(event) = &message {
+            lines.link(event);
+        }
+        if let Some(pulse) = collector.take(message) {
+            lines.pulse(&pulse);
+            collector.flush();
+        }
+    }
+}
+

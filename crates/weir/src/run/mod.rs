@@ -1,0 +1,191 @@
+//! A run from request to summary.
+
+mod files;
+mod lines;
+mod live;
+mod progress;
+mod request;
+mod screen;
+mod summary;
+
+pub use request::{inputs, worker_count};
+
+use crate::cli;
+use crate::collector::Collector;
+use crate::dump::Dump;
+use crate::exit::{Exit, complain};
+use crate::interfaces;
+use crate::online::LiveClock;
+use request::Request;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_api::Snapshot;
+use weir_capture::{InterfaceInfo, ReadError, Severity};
+use weir_engine::{FlowConfig, Plan, PlanError, Settings, Worker};
+use weir_filter::Options;
+use weir_output::zone::Zone;
+use weir_output::{Output, OutputContext, OutputSpec};
+
+/// Does what the command line asks for.
+pub fn run(options: cli::Run) -> Exit {
+    if options.list_interfaces {
+        return interfaces::list();
+    }
+    let request = match Request::new(&options) {
+        Ok(request) => request,
+        Err((exit, error)) => return complain(exit, error),
+    };
+    if request.inputs.is_empty() && request.interfaces.is_empty() {
+        return interfaces::welcome();
+    }
+    let session = match Session::new(options, request) {
+        Ok(session) => session,
+        Err((exit, error)) => return complain(exit, error),
+    };
+    if session.request.inputs.is_empty() { live::run(session) } else { files::run(session) }
+}
+
+/// The plan of a run for an expression, which the screen may change.
+fn compile(options: &cli::Run, request: &Request, expression: &str) -> Result<Plan, PlanError> {
+    let settings = Settings {
+        filter: filter_options(options.strict_bpf, options.inner, options.snaplen),
+        checksum: request.checksum,
+        seed: seed(),
+    };
+    Plan::new(expression, request.plan(), settings)
+}
+
+/// What both kinds of run need.
+struct Session {
+    options: cli::Run,
+    request: Request,
+    plan: Arc<Plan>,
+    zone: Zone,
+    /// Set by a signal, by `-c` and by the screen.
+    stop: Arc<AtomicBool>,
+    /// Set by a signal alone.
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Session {
+    fn new(options: cli::Run, request: Request) -> Result<Session, (Exit, String)> {
+        let zone = match &options.tz {
+            Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
+            None => Zone::utc(),
+        };
+        let plan =
+            compile(&options, &request, &request.expression).map_err(|error| (Exit::Usage, error.to_string()))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The second signal ends the program at once: the user does not want to wait for the drain.
+            let hooks = [
+                signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted)),
+                signal_hook::flag::register(signal, Arc::clone(&interrupted)),
+                signal_hook::flag::register(signal, Arc::clone(&stop)),
+            ];
+            if let Some(Err(error)) = hooks.into_iter().find(Result::is_err) {
+                return Err((Exit::Usage, format!("cannot handle signals: {error}")));
+            }
+        }
+        Ok(Session { options, request, plan: Arc::new(plan), zone, stop, interrupted })
+    }
+
+    /// Opens the logs.
+    fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
+        let Some((directory, kinds)) = &self.request.logs else { return Ok(Vec::new()) };
+        let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
+        std::fs::create_dir_all(directory).map_err(failed)?;
+        let context = OutputContext {
+            directory: directory.clone(),
+            zone: self.zone.clone(),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            start: LiveClock::start().now().0,
+            ..OutputContext::default()
+        };
+        let mut outputs = Vec::new();
+        for kind in kinds {
+            let spec = OutputSpec::find(kind).map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
+            outputs.push((spec.open)(&context).map_err(failed)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Whether any of the logs has a row for each flow.
+    fn wants_rows(&self) -> bool {
+        let kinds = self.request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
+        kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok()).any(|spec| spec.flows)
+    }
+
+    /// Begins the packet file, where one is asked for.
+    fn dump(&self, interfaces: &[InterfaceInfo], live: bool) -> Result<Option<Dump>, (Exit, String)> {
+        let Some(name) = &self.options.write else { return Ok(None) };
+        Dump::start(name, &self.options, self.zone.time_zone(), interfaces, live)
+            .map(Some)
+            .map_err(|error| (Exit::Output, error.to_string()))
+    }
+
+    fn workers(&self, count: usize) -> Vec<Worker> {
+        let flows = flow_config(self.request.memory, count);
+        (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect()
+    }
+
+    fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
+        Collector::new(outputs, workers, self.request.interval, self.request.memory / ROWS_SHARE)
+    }
+
+    /// The exit code that follows from what was found; `exit` is what is known already.
+    fn conclude(&self, exit: Exit, total: &Snapshot, failures: usize) -> Exit {
+        let mut exit = exit;
+        if failures > 0 {
+            exit = exit.or(Exit::Output);
+        }
+        if self.options.max_loss.is_some_and(|most| total.ledger.loss_percent() > most) {
+            let text = format!("{:.3}% of the packets were lost", total.ledger.loss_percent());
+            exit = exit.or(complain(Exit::Loss, text));
+        }
+        if self.interrupted.load(Ordering::Relaxed) {
+            exit = exit.or(Exit::Interrupted);
+        }
+        if let Some(imbalance) = total.ledger.imbalance() {
+            eprintln!("weir: the ledger does not add up: {imbalance}; please report this");
+        }
+        exit
+    }
+}
+
+/// The part of the memory, as a divisor, that rows may take which wait for their interval to end.
+const ROWS_SHARE: usize = 8;
+
+/// What a worker's flow table may take. A quarter of the budget is left to rows, lists and what is under way.
+pub fn flow_config(memory: usize, workers: usize) -> FlowConfig {
+    FlowConfig { memory: memory / 4 * 3 / workers.max(1), seed: [seed(), seed()], ..FlowConfig::default() }
+}
+
+/// How expressions are read.
+pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
+    let mut options = Options { strict_bpf, inner, ..Options::default() };
+    if snaplen > 0 {
+        options.snaplen = snaplen;
+    }
+    options
+}
+
+/// A number that nobody outside can guess, to key hashes with.
+pub fn seed() -> u64 {
+    RandomState::new().hash_one(0_u8)
+}
+
+/// Says what was wrong with inputs; the exit code of the worst.
+pub fn report_read_errors(errors: &[ReadError]) -> Exit {
+    errors.iter().fold(Exit::Good, |exit, error| {
+        let code = match error.severity() {
+            Severity::Partial => Exit::Partial,
+            Severity::Unreadable => Exit::Unreadable,
+        };
+        exit.or(complain(code, error))
+    })
+}

@@ -1,0 +1,58 @@
+//! The progress bar of a run over files: rate and remaining time, on a terminal, when it takes longer than two
+//! seconds.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_capture::Files;
+
+/// Runs that are over by then show no bar.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Shown from the workers as they read.
+pub struct Progress {
+    started: Instant,
+    /// Whether anybody would see it.
+    visible: bool,
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Progress {
+    /// A bar that will be shown if `wanted` and standard error is a terminal.
+    pub fn new(wanted: bool) -> Progress {
+        let visible = wanted && std::io::stderr().is_terminal();
+        Progress { started: Instant::now(), visible, bar: Mutex::new(None) }
+    }
+
+    /// Takes note of how far reading has come.
+    pub fn watch(&self, files: &Files) {
+        if !self.visible || self.started.elapsed() < PATIENCE {
+            return;
+        }
+        let progress = files.progress();
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.get_or_insert_with(|| begin(progress.total)).set_position(progress.bytes);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn begin(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(total) => {
+            (ProgressBar::new(total), "{bar:30} {percent}% of {total_bytes}  {bytes_per_sec}  {eta} left")
+        }
+        // The length of a pipe is not known: there is no end to count towards.
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}"),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

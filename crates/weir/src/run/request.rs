@@ -1,0 +1,151 @@
+//! What the command line and the configuration together ask for.
+
+use crate::cli::{self, Checksum};
+use crate::config::{self, Config};
+use crate::exit::Exit;
+use crate::subscriptions;
+use std::path::{Path, PathBuf};
+use weir_api::SubscriptionSpec;
+use weir_capture::Input;
+use weir_engine::ChecksumMode;
+
+/// A run, as it was asked for: the command line wins over the configuration.
+pub struct Request {
+    /// Capture files; empty for a live run.
+    pub inputs: Vec<Input>,
+    /// Interfaces; empty for files.
+    pub interfaces: Vec<String>,
+    /// The expression of the whole run, empty for every packet.
+    pub expression: String,
+    /// What is asked, besides what the summary needs.
+    pub subscriptions: Vec<SubscriptionSpec>,
+    /// Where logs go, and which.
+    pub logs: Option<(PathBuf, Vec<String>)>,
+    /// The length of a report in nanoseconds.
+    pub interval: u64,
+    /// All memory that grows with traffic, in octets.
+    pub memory: usize,
+    /// Worker threads.
+    pub workers: usize,
+    /// Stop after so many packets that match.
+    pub limit: Option<u64>,
+    /// What is done about checksums.
+    pub checksum: ChecksumMode,
+}
+
+impl Request {
+    /// Puts the command line and the configuration together; the error is for the user.
+    pub fn new(options: &cli::Run) -> Result<Request, (Exit, String)> {
+        let usage = |error| (Exit::Usage, error);
+        let (limit, config_path) = count_or_config(options).map_err(usage)?;
+        let config = match &config_path {
+            Some(path) => load(path).map_err(usage)?,
+            None => Config::default(),
+        };
+        let (files, mut expression) = words(&options.words, &options.after_dashes);
+        if let Some(path) = &options.expression_file {
+            if !expression.is_empty() {
+                let text = format!("the expression is given twice: in `-F {}` and as `{expression}`", path.display());
+                return Err(usage(text));
+            }
+            expression = read_expression(path).map_err(usage)?;
+        }
+        if expression.is_empty() {
+            expression.clone_from(&config.expression.value);
+        }
+        let inputs = inputs(options.read.iter().chain(&files));
+        if let (true, true, [first, ..]) = (inputs.is_empty(), options.interface.is_empty(), options.words.as_slice()) {
+            let text = format!("{first}: no such file, and no interface (-i) to listen to");
+            return Err((Exit::Unreadable, text));
+        }
+        let mut interfaces = options.interface.clone();
+        if !inputs.is_empty() && !interfaces.is_empty() {
+            return Err(usage("files and interfaces cannot be read in one run".to_owned()));
+        }
+        if inputs.is_empty() && interfaces.is_empty() {
+            interfaces.clone_from(&config.interfaces.value);
+        }
+        let interval = options.interval.unwrap_or(config.interval.value.as_nanos() as u64);
+        let memory = options.memory.unwrap_or(config.memory.value as usize);
+        let workers = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
+        Ok(Request {
+            inputs,
+            interfaces,
+            expression,
+            subscriptions: config.plan(),
+            logs: logs(options, &config),
+            interval,
+            memory,
+            workers: worker_count(workers),
+            limit,
+            checksum: match options.checksum {
+                Checksum::Auto => ChecksumMode::Auto,
+                Checksum::On => ChecksumMode::On,
+                Checksum::Off => ChecksumMode::Off,
+            },
+        })
+    }
+
+    /// Everything that the run subscribes to: what the summary is made of, then what was asked for.
+    pub fn plan(&self) -> Vec<SubscriptionSpec> {
+        let mut specs = subscriptions::built_in();
+        specs.extend(self.subscriptions.iter().cloned());
+        specs
+    }
+}
+
+/// `-c` is tcpdump's where it is a number, else it names a configuration.
+fn count_or_config(options: &cli::Run) -> Result<(Option<u64>, Option<PathBuf>), String> {
+    let Some(text) = &options.count_or_config else { return Ok((None, options.config.clone())) };
+    match text.parse::<u64>() {
+        Ok(0) => Err("-c 0: at least one packet is wanted".to_owned()),
+        Ok(count) => Ok((Some(count), options.config.clone())),
+        Err(_) if options.config.is_some() => {
+            Err(format!("two configurations: `-c {text}` and --config"))
+        }
+        Err(_) if Path::new(text).exists() => Ok((None, Some(PathBuf::from(text)))),
+        Err(_) => Err(format!("-c {text}: neither a number of packets nor a configuration file that exists")),
+    }
+}
+
+fn load(path: &Path) -> Result<Config, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    config::load(path, &text).map_err(|errors| errors.to_string())
+}
+
+/// Leading words that exist as files are inputs; the rest is the expression, with what stands after `--`.
+fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String) {
+    let is_file = |word: &&String| word.as_str() == "-" || Path::new(word).exists();
+    let files: Vec<PathBuf> = words.iter().take_while(is_file).map(PathBuf::from).collect();
+    let rest = words.iter().skip(files.len()).chain(after_dashes);
+    (files, rest.map(String::as_str).collect::<Vec<_>>().join(" "))
+}
+
+/// The expression of a file: its lines, without those that begin with `#`.
+fn read_expression(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    Ok(lines.join(" ").trim().to_owned())
+}
+
+/// Paths as inputs, `-` for standard input.
+pub fn inputs<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Input> {
+    let input = |path: &PathBuf| if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path.clone()) };
+    paths.into_iter().map(input).collect()
+}
+
+/// 0 stands for as many as there are cores.
+pub fn worker_count(asked: usize) -> usize {
+    match asked {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    }
+    .min(256)
+}
+
+fn logs(options: &cli::Run, config: &Config) -> Option<(PathBuf, Vec<String>)> {
+    let dir = options.output.clone().or_else(|| config.output.dir.value.clone())?;
+    let kinds = if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };
+    let kinds = if kinds.is_empty() { vec!["zeek".to_owned(), "eve".to_owned()] } else { kinds };
+    Some((dir, kinds))
+}

@@ -1,0 +1,188 @@
+//! A live run on a terminal: keys in, the full screen out.
+
+use super::lines::notice;
+use super::{Exit, Session, compile, complain};
+use crate::collector::{Collector, Message};
+use crate::dump::Dump;
+use crate::live::{Action, History, LiveView, Screen};
+use crate::online::LiveClock;
+use crate::orders::Mailbox;
+use crossbeam_channel::Receiver;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_api::Snapshot;
+use weir_capture::InterfaceInfo;
+
+/// How long a key is waited for before messages are looked at again.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// The screen is drawn this often when nothing happens.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// The screen and all that it shows.
+pub struct FullScreen<'s> {
+    session: &'s Session,
+    screen: Screen,
+    mailbox: &'s Mailbox,
+    clock: LiveClock,
+    interfaces: Vec<InterfaceInfo>,
+    started: u64,
+    expression: String,
+    last: Snapshot,
+    /// Everything since the expression was changed.
+    total: Snapshot,
+    history: History,
+    notice: Option<String>,
+    /// The file that the `w` key began.
+    writing: Option<(String, Dump)>,
+}
+
+impl<'s> FullScreen<'s> {
+    /// Takes the terminal.
+    pub fn new(
+        session: &'s Session,
+        screen: Screen,
+        mailbox: &'s Mailbox,
+        clock: LiveClock,
+        interfaces: Vec<InterfaceInfo>,
+    ) -> Self {
+        Self {
+            session,
+            screen,
+            mailbox,
+            clock,
+            interfaces,
+            started: clock.now().0,
+            expression: session.request.expression.clone(),
+            last: Snapshot::default(),
+            total: Snapshot::default(),
+            history: History::default(),
+            notice: None,
+            writing: None,
+        }
+    }
+
+    /// Shows the run until every worker is done.
+    pub fn watch(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> Exit {
+        let mut terminal = Ok(());
+        let mut drawn: Option<Instant> = None;
+        while !collector.is_done() {
+            let mut changed = self.take(collector, from);
+            // Without its terminal the run cannot be steered: it ends as if it had been told to.
+            if terminal.is_ok() {
+                match self.screen.poll(PATIENCE) {
+                    Ok(action) => changed |= action.is_some_and(|action| self.act(action)),
+                    Err(error) => terminal = Err(error),
+                }
+            } else {
+                self.session.stop.store(true, Ordering::Relaxed);
+                std::thread::sleep(PATIENCE);
+            }
+            if terminal.is_ok() && (changed || drawn.is_none_or(|at| at.elapsed() >= REDRAW)) {
+                terminal = self.draw();
+                drawn = Some(Instant::now());
+            }
+        }
+        let exit = self.end_writing();
+        match terminal {
+            Ok(()) => exit,
+            Err(error) => exit.or(complain(Exit::Output, format!("the terminal: {error}"))),
+        }
+    }
+
+    /// Takes the messages that are there; whether there is something new to be seen.
+    fn take(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> bool {
+        let mut changed = false;
+        for message in from.try_iter() {
+            if let Message::Link(event) = &message {
+                self.notice = Some(notice(event, &self.session.zone));
+                changed = true;
+            }
+            if let Some(pulse) = collector.take(message) {
+                self.history.push(&pulse);
+                self.total.merge(&pulse);
+                self.last = pulse;
+                collector.flush();
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let view = LiveView {
+            interfaces: &self.session.request.interfaces,
+            expression: &self.expression,
+            started: self.started,
+            now: self.clock.now().0,
+            last: &self.last,
+            total: &self.total,
+            history: &self.history,
+            ring_fill: None,
+            writing: self.writing.as_ref().map(|(name, _)| name.as_str()),
+            names: !self.session.options.numeric,
+            notice: self.notice.as_deref(),
+        };
+        self.screen.show(&view)
+    }
+
+    /// Does what a key asks for; whether there is something new to be seen.
+    fn act(&mut self, action: Action) -> bool {
+        match action {
+            Action::Quit => self.session.stop.store(true, Ordering::Relaxed),
+            Action::Write if self.writing.is_some() => {
+                self.end_writing();
+            }
+            Action::Write => self.begin_writing(),
+            Action::Filter(expression) => self.change_expression(expression),
+            Action::Redraw => {}
+        }
+        true
+    }
+
+    fn change_expression(&mut self, expression: String) {
+        match compile(&self.session.options, &self.session.request, &expression) {
+            Ok(plan) => {
+                self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
+                self.expression = expression;
+                self.total = Snapshot::default();
+            }
+            Err(error) => self.notice = Some(error.to_string()),
+        }
+    }
+
+    /// Begins to write what is seen into a file named after the time.
+    fn begin_writing(&mut self) {
+        let now = self.clock.now().0;
+        let stamp: String =
+            self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
+        let name = format!("weir-{stamp}.pcapng");
+        let zone = self.session.zone.time_zone();
+        match Dump::start(&name, &self.session.options, zone, &self.interfaces, true) {
+            Ok(dump) => {
+                let sender = dump.sender();
+                self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(sender));
+                self.notice = None;
+                self.writing = Some((name, dump));
+            }
+            Err(error) => self.notice = Some(error.to_string()),
+        }
+    }
+
+    /// Ends the file that the `w` key began. It ends in the background: workers hold senders to it until they
+    /// have read their orders.
+    fn end_writing(&mut self) -> Exit {
+        let Some((name, dump)) = self.writing.take() else { return Exit::Good };
+        self.mailbox.change(self.clock.now(), |orders| orders.packets = None);
+        self.notice = Some(format!("{name} is written"));
+        let ending = std::thread::spawn(move || dump.finish());
+        if !self.session.stop.load(Ordering::Relaxed) {
+            return Exit::Good;
+        }
+        match ending.join() {
+            Ok((_, None)) => Exit::Good,
+            _ => Exit::Output,
+        }
+    }
+}

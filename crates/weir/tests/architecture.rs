@@ -1,0 +1,75 @@
+//! ARCHITECTURE.md's crate table is compared with `cargo metadata`, and the rooms for `unsafe` with the sources.
+
+#![allow(clippy::expect_used)]
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Crate to the crates of the workspace that it imports, by `cargo metadata`.
+fn imports() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    packages
+        .iter()
+        .filter(|package| package["targets"][0]["kind"][0] != "test")
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let ours = dependencies.iter().filter(|d| d["kind"].is_null()).map(|d| text(&d["name"]));
+            (text(&package["name"]), ours.filter(|name| name.starts_with("weir-")).collect())
+        })
+        .collect()
+}
+
+/// The rows of the table: crate, and what it may import.
+fn table() -> BTreeMap<String, Option<BTreeSet<String>>> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let rows = text.lines().filter(|line| line.starts_with("| `weir"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let imports = match cells[3] {
+            "–" => Some(BTreeSet::new()),
+            "all" => None,
+            names => Some(names.split(", ").map(|name| format!("weir-{name}")).collect()),
+        };
+        (cells[1].trim_matches('`').to_owned(), imports)
+    })
+    .collect()
+}
+
+#[test]
+fn the_crate_table_is_true() {
+    let (imports, table) = (imports(), table());
+    assert_eq!(
+        imports.keys().collect::<Vec<_>>(),
+        table.keys().collect::<Vec<_>>(),
+        "the crates of the workspace and those of the table"
+    );
+    for (name, allowed) in table {
+        if let Some(allowed) = allowed {
+            let extra: Vec<_> = imports[&name].difference(&allowed).collect();
+            assert!(extra.is_empty(), "{name} imports {extra:?}, which the table does not allow");
+        }
+    }
+}
+
+#[test]
+fn only_capture_is_a_room_for_unsafe() {
+    for name in imports().keys() {
+        let folder = root().join("crates").join(name.trim_start_matches("weir-")).join("src");
+        let entry = ["lib.rs", "main.rs"].iter().map(|file| folder.join(file)).find(|path| path.exists());
+        let text = std::fs::read_to_string(entry.expect("a crate has a root")).expect("it can be read");
+        assert_eq!(text.contains("#![forbid(unsafe_code)]"), name != "weir-capture", "{name}");
+    }
+}
