@@ -1,0 +1,215 @@
+//! Snapshots and flows made by hand, for tests.
+
+use std::net::IpAddr;
+use weir_api::{
+    Answer, Class, Count, FlowCount, Histogram, Interval, Key, KeyKind, Ledger, Reading, Series, Snapshot,
+    Top, TopRow, Unit,
+};
+use weir_flow::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary};
+use weir_wire::{FlowKey, Time, Tunnel, mapped};
+
+pub const START: u64 = 1_795_225_568_985_000_000;
+
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+pub fn count(packets: u64, bytes: u64) -> Count {
+    Count { packets, bytes }
+}
+
+pub fn top(key: KeyKind, rows: Vec<TopRow>) -> Reading {
+    let inserts = rows.len() as u64;
+    Reading::Top(Top {
+        key,
+        show: 10,
+        unit: Unit::Bytes,
+        capacity: 8192,
+        rows,
+        inserts,
+        shed: Count::default(),
+    })
+}
+
+pub fn row(key: Key, packets: u64, bytes: u64, flows: u64) -> TopRow {
+    TopRow { key, count: count(packets, bytes), flows, error: 0 }
+}
+
+pub fn answer(subscription: &str, chart: Option<&str>, function: &str, reading: Reading) -> Answer {
+    Answer {
+        subscription: subscription.to_owned(),
+        chart: chart.map(str::to_owned),
+        function: function.to_owned(),
+        reading,
+    }
+}
+
+pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
+    let classes = parts
+        .iter()
+        .map(|(label, p, b)| Class { label: (*label).to_owned(), count: count(*p, *b) })
+        .collect();
+    Reading::Classes { unit, classes }
+}
+
+/// What a scan and six downloads look like.
+pub fn snapshot() -> Snapshot {
+    let mut series = Series::new(1_000_000);
+    let shape = [400, 2300, 2300, 1500, 2100, 2300, 2300, 400, 400, 900, 3200];
+    for at in 0..548 {
+        let packets = if at < 358 { 2 } else { 1 };
+        series.add(START + at * 1_000_000, &count(packets, shape[at as usize * 11 / 548] * 2 / 5));
+    }
+    let talker =
+        |port, client| Key::Talker { server: ip("10.99.0.2"), port, client: ip(client), protocol: 6 };
+    let service = |port| Key::Port { protocol: 6, port };
+    let all = series.cells.iter().fold(Count::default(), |mut sum, cell| {
+        sum.add(cell);
+        sum
+    });
+    let mut histogram = Histogram::new("size", vec![0, 64, 128]);
+    histogram.add(60);
+    histogram.add(1500);
+    Snapshot {
+        interval: Interval { start: START, end: START + 547_000_000 },
+        ledger: Ledger {
+            caught: all.packets,
+            bytes: all.bytes,
+            captured_bytes: all.bytes,
+            analysed: all.packets,
+            flowed: all.packets,
+            capture: weir_api::CaptureCount { offered: all.packets, ..Default::default() },
+            ..Ledger::default()
+        },
+        flows: FlowCount { created: 405, ended: 405, evicted: 0 },
+        offloaders: vec![ip("10.99.0.2")],
+        answers: vec![
+            answer(
+                "talkers",
+                None,
+                "top",
+                top(
+                    KeyKind::Talker,
+                    vec![
+                        row(talker(80, "10.99.0.1"), 106, 1200, 2),
+                        row(talker(443, "10.99.0.77"), 90, 98_000, 1),
+                        row(talker(8000, "10.99.0.1"), 500, 261_000, 6),
+                    ],
+                ),
+            ),
+            answer(
+                "services",
+                None,
+                "top",
+                top(
+                    KeyKind::Service,
+                    vec![
+                        row(service(80), 106, 1200, 2),
+                        row(service(443), 90, 98_000, 1),
+                        row(service(8000), 500, 261_000, 6),
+                    ],
+                ),
+            ),
+            answer(
+                "sources",
+                None,
+                "top",
+                top(KeyKind::Source, vec![row(Key::Address(ip("10.99.0.2")), all.packets, all.bytes, 405)]),
+            ),
+            answer(
+                "protocols",
+                None,
+                "top",
+                top(KeyKind::Protocol, vec![row(Key::Protocol(6), all.packets, all.bytes, 405)]),
+            ),
+            answer("rate", None, "rate", Reading::Series(series)),
+            answer(
+                "size",
+                None,
+                "size",
+                classes(
+                    Unit::Packets,
+                    &[("tiny", 1, 60), ("small", 2, 400), ("med", 0, 0), ("big", 9, 9000)],
+                ),
+            ),
+            answer("sizes", None, "distribution", Reading::Histogram(histogram)),
+            answer("all", None, "packets", Reading::Count(all)),
+        ],
+    }
+}
+
+/// A flow of 10.0.0.5:40000 to 192.0.2.1:443 that ended well.
+pub fn flow() -> FlowRecord {
+    FlowRecord {
+        key: FlowKey {
+            addr: [mapped([10, 0, 0, 5]), mapped([192, 0, 2, 1])],
+            port: [40_000, 443],
+            vlan: 0,
+            proto: 6,
+        },
+        initiator_is_lower: true,
+        id: 0x0123_4567_89ab_cdef,
+        first: Time(START),
+        last: Time(START + 211_484_000),
+        forward: Side {
+            packets: 7,
+            frame_bytes: 610,
+            ip_bytes: 512,
+            payload_bytes: 136,
+            tcp_flags: 0x1b,
+            ttl: 64,
+            ..Side::default()
+        },
+        reverse: Side {
+            packets: 7,
+            frame_bytes: 5477,
+            ip_bytes: 5379,
+            payload_bytes: 5007,
+            tcp_flags: 0x1b,
+            ttl: 57,
+            ..Side::default()
+        },
+        tcp: Some(TcpSummary { stream_bytes: [136, 5007], ..TcpSummary::default() }),
+        state: ConnState::SF,
+        history: History::default(),
+        end: EndReason::Fin,
+        vlan: [0, 0],
+        tunnel: Tunnel::None,
+        parent: 0,
+        carrier: false,
+        interface: 0,
+    }
+}
+
+/// A ping over IPv6 without an answer, in a VLAN, through a tunnel.
+pub fn ping() -> FlowRecord {
+    let address = |last| {
+        let mut octets = [0; 16];
+        octets[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
+        octets[15] = last;
+        octets
+    };
+    FlowRecord {
+        key: FlowKey { addr: [address(1), address(2)], port: [129, 128], vlan: 0, proto: 58 },
+        initiator_is_lower: false,
+        id: 7,
+        first: Time(START),
+        last: Time(START),
+        forward: Side {
+            packets: 1,
+            frame_bytes: 118,
+            ip_bytes: 104,
+            payload_bytes: 56,
+            ttl: 64,
+            ..Side::default()
+        },
+        reverse: Side::default(),
+        tcp: None,
+        state: ConnState::Oth,
+        end: EndReason::Idle,
+        vlan: [12, 34],
+        tunnel: Tunnel::Vxlan,
+        parent: 61,
+        ..flow()
+    }
+}

@@ -1,0 +1,70 @@
+//! Facts to lines.
+
+use super::sections::{self, Section};
+use super::{Facts, Style};
+use crate::figures::{fit, left};
+
+/// Most lines of a summary.
+pub const MAX_LINES: usize = 20;
+/// The narrowest that a summary can be.
+pub const MIN_WIDTH: usize = 60;
+/// Columns before the text of a line.
+const LABEL: usize = 10;
+/// Most talkers shown, and the fewest for which commands to try next give way.
+const TALKERS: usize = 5;
+const FEWEST_TALKERS: usize = 3;
+
+/// How much a line matters, which colour repeats.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Tone {
+    /// As it should be.
+    #[default]
+    Plain,
+    /// To be looked at.
+    Warning,
+    /// Something is missing.
+    Bad,
+}
+
+/// The summary: at most [`MAX_LINES`] lines, none longer than the style's width, each with its line break.
+pub fn render(facts: &Facts, style: &Style) -> String {
+    let width = style.width.max(MIN_WIDTH);
+    let room = width - LABEL;
+    let head = sections::inputs(facts, style, width);
+    let before = [sections::traffic(facts, room)];
+    let after = [
+        sections::ports(facts, style, room),
+        sections::flows(facts, room),
+        sections::errors(facts, room),
+        sections::notes(facts),
+        sections::loss(facts),
+    ];
+    let fixed: usize =
+        head.len() + before.iter().chain(&after).map(|section| section.lines.len()).sum::<usize>();
+    let left_over = MAX_LINES.saturating_sub(fixed);
+    let wanted = sections::talker_count(facts).min(TALKERS);
+    let next = if style.next { sections::next(facts, room) } else { Section::default() };
+    let next =
+        if left_over < wanted.min(FEWEST_TALKERS) + next.lines.len() { Section::default() } else { next };
+    let talkers = sections::talkers(facts, style, room, wanted.min(left_over - next.lines.len()));
+
+    let mut lines: Vec<String> =
+        head.into_iter().map(|(text, tone)| painted(&fit(&text, width), tone, style)).collect();
+    for section in before.iter().chain([&talkers]).chain(&after).chain([&next]) {
+        for (at, (text, tone)) in section.lines.iter().enumerate() {
+            let label = left(if at == 0 { section.label } else { "" }, LABEL);
+            let label = if style.colour && at == 0 { format!("\u{1b}[1;36m{label}\u{1b}[0m") } else { label };
+            lines.push(format!("{label}{}", painted(&fit(text, room), *tone, style)));
+        }
+    }
+    lines.truncate(MAX_LINES);
+    lines.iter().fold(String::new(), |all, line| all + line.trim_end() + "\n")
+}
+
+fn painted(text: &str, tone: Tone, style: &Style) -> String {
+    match (style.colour, tone) {
+        (false, _) | (_, Tone::Plain) => text.to_owned(),
+        (true, Tone::Warning) => format!("\u{1b}[33m{text}\u{1b}[0m"),
+        (true, Tone::Bad) => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
+    }
+}

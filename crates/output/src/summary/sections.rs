@@ -1,0 +1,529 @@
+//! The parts of a summary, each some lines with a label before the first.
+
+use super::label::talk;
+use super::render::Tone;
+use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, series, top_by};
+use crate::figures::{
+    bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
+    right, sparkline, squeeze, width,
+};
+use crate::ports;
+use std::net::IpAddr;
+use weir_api::{Count, Key, KeyKind, Series, Top, TopRow};
+
+/// Lines under a label.
+#[derive(Default)]
+pub(super) struct Section {
+    pub label: &'static str,
+    pub lines: Vec<(String, Tone)>,
+}
+
+impl Section {
+    fn new(label: &'static str) -> Self {
+        Self { label, lines: Vec::new() }
+    }
+
+    fn say(&mut self, text: String, tone: Tone) {
+        self.lines.push((text, tone));
+    }
+}
+
+/// Most cells of the strip.
+const CELLS: usize = 24;
+/// Most inputs whose problems are told one by one.
+const PROBLEMS: usize = 2;
+
+/// Where the packets came from: the lines without a label at the top.
+pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
+    let interval = facts.total.interval;
+    let took = duration(interval.end.saturating_sub(interval.start));
+    let packets: u64 = facts.inputs.iter().map(|input| input.packets).sum();
+    let octets: u64 = facts.inputs.iter().map(|input| input.bytes).sum();
+    let links = distinct(facts.inputs.iter().flat_map(|input| input.links.iter().cloned()));
+    let formats = distinct(facts.inputs.iter().map(|input| input.format.clone()));
+    let what = [formats.join(" + "), links.join(" + "), counted(packets, "packet"), bytes(octets), took]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let name = match facts.inputs.as_slice() {
+        [] => "no input".to_owned(),
+        [one] => one.name.clone(),
+        several => format!("{} inputs", several.len()),
+    };
+    let mut lines = Vec::new();
+    // A long name has a line of its own, from its end: that is what tells files apart.
+    let name = printable(&name);
+    if width(&name) + 2 + width(&what) <= room {
+        lines.push((format!("{name}  {what}"), Tone::Plain));
+    } else {
+        lines.push((ending(&name, room), Tone::Plain));
+        lines.push((indented(&what), Tone::Plain));
+    }
+    if packets > 0 {
+        lines.push((indented(&times(interval.start, interval.end, style)), Tone::Plain));
+    }
+    lines.extend(condition(facts).map(|(text, tone)| (indented(&text), tone)));
+    if let Some(expression) = &facts.expression {
+        let ledger = &facts.total.ledger;
+        let matched = format!("{} of {} match: ", count(ledger.analysed), counted(ledger.caught, "packet"));
+        lines.push((indented(&format!("{matched}{}", printable(expression))), Tone::Plain));
+    }
+    lines
+}
+
+fn indented(text: &str) -> String {
+    format!("          {text}")
+}
+
+/// The end of a printable text in at most `room` columns.
+fn ending(text: &str, room: usize) -> String {
+    let mut start = 0;
+    while let Some(rest) = text.get(start..) {
+        if width(rest) < room + usize::from(start == 0) {
+            return if start == 0 { rest.to_owned() } else { format!("…{rest}") };
+        }
+        start += rest.chars().next().map_or(1, char::len_utf8);
+    }
+    String::new()
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names.filter(|name| !name.is_empty()) {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    // More kinds than these tell less than their number.
+    if found.len() > 3 {
+        let more = found.len() - 2;
+        found.truncate(2);
+        found.push(format!("{more} more"));
+    }
+    found
+}
+
+/// `2026-11-21 01:46:08.985 -> 01:46:09.532 UTC`, with the date repeated where it is another.
+fn times(start: u64, end: u64, style: &Style) -> String {
+    let zone = &style.zone;
+    let to = if zone.date(start) == zone.date(end) { zone.clock_millis(end) } else { zone.date_time(end) };
+    let (from_label, label) = (zone.label(start), zone.label(end));
+    let from = zone.date_time(start);
+    if from_label == label {
+        format!("{from} -> {to} {label}")
+    } else {
+        format!("{from} {from_label} -> {to} {label}")
+    }
+}
+
+/// Whether the inputs were whole and in order.
+fn condition(facts: &Facts) -> impl Iterator<Item = (String, Tone)> {
+    let mut lines = Vec::new();
+    let several = facts.inputs.len() > 1;
+    let troubled: Vec<&InputFacts> = facts.inputs.iter().filter(|input| input.problem.is_some()).collect();
+    for input in troubled.iter().take(PROBLEMS) {
+        let problem = input.problem.as_deref().unwrap_or_default();
+        let text = if several {
+            format!("{}: {problem}", ending(&printable(&input.name), 24))
+        } else {
+            problem.to_owned()
+        };
+        lines.push((text, Tone::Bad));
+    }
+    if troubled.len() > PROBLEMS {
+        lines.push((
+            format!("and {} more that were not read to their end", troubled.len() - PROBLEMS),
+            Tone::Bad,
+        ));
+    }
+    let mut words = Vec::new();
+    if facts.interrupted {
+        words.push("interrupted".to_owned());
+    } else if troubled.is_empty() && facts.inputs.iter().any(|input| !input.live) {
+        words.push("complete".to_owned());
+    }
+    let order: Vec<bool> = facts.inputs.iter().filter_map(|input| input.in_order).collect();
+    if order.contains(&false) {
+        words.push("not in time order".to_owned());
+    } else if !order.is_empty() {
+        words.push("in time order".to_owned());
+    }
+    if facts.total.ledger.time_jumps > 0 {
+        words.push(format!("time leaps {}", times_over(facts.total.ledger.time_jumps)));
+    }
+    if !words.is_empty() {
+        lines.push((words.join("  "), Tone::Plain));
+    }
+    lines.into_iter()
+}
+
+fn times_over(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) }
+}
+
+/// How much there was, when, and of what.
+pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("TRAFFIC");
+    let all = analysed(&facts.total);
+    if all.packets == 0 {
+        section.say("none".to_owned(), Tone::Plain);
+        return section;
+    }
+    let interval = facts.total.interval;
+    let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
+    let rates = if seconds > 0.0 {
+        format!(
+            "{} avg   {}",
+            bit_rate(all.bytes as f64 * 8.0 / seconds),
+            packet_rate(all.packets as f64 / seconds)
+        )
+    } else {
+        format!("{}, {} at one moment", counted(all.packets, "packet"), bytes(all.bytes))
+    };
+    let strip = series(&facts.total).and_then(|series| strip(series, room.saturating_sub(width(&rates) + 3)));
+    section.say(strip.map_or_else(|| rates.clone(), |strip| format!("{rates}   {strip}")), Tone::Plain);
+    let shares = shares(facts, &all);
+    if !shares.is_empty() {
+        section.say(shares.join("  "), Tone::Plain);
+    }
+    section
+}
+
+/// The octets by time and what a cell stands for, where there is room and more than one moment.
+fn strip(series: &Series, room: usize) -> Option<String> {
+    let values: Vec<u64> = series.cells.iter().map(|cell| cell.bytes).collect();
+    let first = values.iter().position(|&value| value > 0)?;
+    let last = values.iter().rposition(|&value| value > 0)?;
+    let values = values.get(first..=last).filter(|values| values.len() > 1)?;
+    let note = |each: usize| format!("  (a cell {})", duration(series.step.saturating_mul(each as u64)));
+    let cells = room.checked_sub(note(usize::MAX / 2).len().min(20))?.min(CELLS);
+    if cells < 4 {
+        return None;
+    }
+    let (values, each) = squeeze(values, cells);
+    Some(format!("{}{}", sparkline(&values), note(each)))
+}
+
+/// Shares of the octets by network and transport protocol; only such as are known exactly.
+fn shares(facts: &Facts, all: &Count) -> Vec<String> {
+    let mut shares = Vec::new();
+    if let Some(top) = top_by(&facts.total, KeyKind::Source).filter(|top| top.is_exact()) {
+        let sum = |v4: bool| {
+            top.rows
+                .iter()
+                .filter(
+                    |row| matches!(row.key, Key::Address(address) if matches!(address, IpAddr::V4(_)) == v4),
+                )
+                .fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes))
+        };
+        for (name, octets) in [("IPv4", sum(true)), ("IPv6", sum(false))] {
+            if octets > 0 {
+                shares.push(format!("{name} {}", percent(octets, all.bytes)));
+            }
+        }
+    }
+    if let Some(top) = top_by(&facts.total, KeyKind::Protocol).filter(|top| top.is_exact()) {
+        let mut rows = top.rows.clone();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count.bytes));
+        let in_all = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes));
+        for row in rows.iter().take(4) {
+            if let Key::Protocol(protocol) = row.key {
+                shares.push(format!("{} {}", protocol_name(protocol), percent(row.count.bytes, all.bytes)));
+            }
+        }
+        if in_all < all.bytes {
+            shares.push(format!("not IP {}", percent(all.bytes - in_all, all.bytes)));
+        }
+    }
+    shares
+}
+
+fn protocol_name(protocol: u8) -> String {
+    match protocol {
+        58 => "ICMPv6".to_owned(),
+        _ => ports::known_protocol(protocol)
+            .map_or_else(|| format!("protocol {protocol}"), str::to_ascii_uppercase),
+    }
+}
+
+/// How many talkers there are to show.
+pub(super) fn talker_count(facts: &Facts) -> usize {
+    top_by(&facts.total, KeyKind::Talker).map_or(0, |top| top.rows.len().min(top.show))
+}
+
+/// Who spoke most with whom.
+pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) -> Section {
+    let mut section = Section::new("TALKERS");
+    let Some(top) = top_by(&facts.total, KeyKind::Talker) else { return section };
+    let rows: Vec<TopRow> = top.ranked().into_iter().take(most).collect();
+    let greatest = rows.first().map_or(0, |row| row.count.in_unit(top.unit));
+    let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row, top, style.names)).collect();
+    let widest = |column: usize| {
+        cells.iter().filter_map(|row| row.get(column)).map(|text| width(text)).max().unwrap_or(0)
+    };
+    let widths: [usize; 4] = std::array::from_fn(widest);
+    let gaps = 2 * widths.iter().filter(|width| **width > 0).count();
+    // What is left is shared by the two addresses and, if it is more than they need, the bar.
+    let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + 4);
+    let ends: Vec<(String, String)> = rows.iter().map(|row| key_short(&row.key, left_over / 2)).collect();
+    let server = ends.iter().map(|(server, _)| width(server)).max().unwrap_or(0);
+    let client = ends.iter().map(|(_, client)| width(client)).max().unwrap_or(0);
+    let columns = left_over.saturating_sub(server + client + 2).min(12);
+    for ((row, cells), (from, to)) in rows.iter().zip(&cells).zip(&ends) {
+        let [service, flows, volume, error] = cells;
+        let mut text = format!("{} <-> {}", left(from, server), left(to, client));
+        text.push_str(&format!("  {}", left(service, widths[0])));
+        text.push_str(&format!("  {}", right(flows, widths[1])));
+        text.push_str(&format!("  {}", right(volume, widths[2])));
+        if widths[3] > 0 {
+            text.push_str(&format!("  {}", left(error, widths[3])));
+        }
+        if columns >= 4 {
+            text.push_str(&format!("  {}", bar(row.count.in_unit(top.unit), greatest, columns)));
+        }
+        section.say(text.trim_end().to_owned(), Tone::Plain);
+    }
+    section
+}
+
+/// Service, flows, volume and error of a talker.
+fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
+    let service = match row.key {
+        Key::Talker { port, protocol, .. } => talk(protocol, port, names),
+        _ => String::new(),
+    };
+    let value = row.count.in_unit(top.unit);
+    [
+        service,
+        counted(row.flows, "flow"),
+        bytes(row.count.bytes),
+        error_share(row.error, value).unwrap_or_default(),
+    ]
+}
+
+/// Which ports of servers were used. What was spoken there nobody has looked at.
+pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
+    let mut section = Section::new("PORTS");
+    let Some(top) = top_by(&facts.total, KeyKind::Service) else { return section };
+    let all = analysed(&facts.total).in_unit(top.unit);
+    let mut line = String::new();
+    for row in top.ranked() {
+        let value = row.count.in_unit(top.unit);
+        let error = error_share(row.error, value).map(|error| format!(" {error}")).unwrap_or_default();
+        let entry = format!("{} {}{error}", key(&row.key, style.names), percent(value, all));
+        if line.is_empty() {
+            line = entry;
+        } else if width(&line) + 3 + width(&entry) <= room {
+            line = format!("{line}   {entry}");
+        } else {
+            break;
+        }
+    }
+    if !line.is_empty() {
+        section.say(line, Tone::Plain);
+    }
+    section
+}
+
+/// How many flows, how they ended.
+pub(super) fn flows(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("FLOWS");
+    let (flows, ledger) = (&facts.total.flows, &facts.total.ledger);
+    if flows.created == 0 && ledger.unflowed == 0 {
+        return section;
+    }
+    let mut text = counted(flows.created, "flow");
+    let mut states = String::new();
+    for (state, n) in &facts.states {
+        let entry = format!("{}{state} {}", if states.is_empty() { ": " } else { "  " }, count(*n));
+        if width(&text) + width(&states) + width(&entry) <= room {
+            states.push_str(&entry);
+        }
+    }
+    text.push_str(&states);
+    let mut more = Vec::new();
+    if ledger.unflowed > 0 {
+        more.push(format!(
+            "{} in none (not IP, or cut off before the addresses)",
+            counted(ledger.unflowed, "packet")
+        ));
+    }
+    let evicted = format!("{} ended early: the table was full", counted(flows.evicted, "flow"));
+    let rest = more.join("");
+    if rest.is_empty() || width(&text) + 3 + width(&rest) <= room {
+        let gap = if rest.is_empty() { "" } else { "   " };
+        section.say(format!("{text}{gap}{rest}"), Tone::Plain);
+    } else {
+        section.say(text, Tone::Plain);
+        section.say(rest, Tone::Plain);
+    }
+    if flows.evicted > 0 {
+        section.say(evicted, Tone::Warning);
+    }
+    section
+}
+
+/// Packets that were not whole or not right.
+pub(super) fn errors(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("ERRORS");
+    let ledger = &facts.total.ledger;
+    let total = ledger.errors.total();
+    if total > 0 {
+        let mut kinds: Vec<(&str, &str, u64)> = ledger.errors.named().collect();
+        kinds.sort_by_key(|(.., n)| std::cmp::Reverse(*n));
+        let mut text = format!("{} decoded in part:", counted(total, "packet"));
+        for (at, (layer, kind, n)) in kinds.iter().enumerate() {
+            let entry = format!("{} {layer} {kind} {}", if at == 0 { "" } else { "," }, count(*n));
+            if width(&text) + width(&entry) + 8 > room {
+                text.push_str(", ...");
+                break;
+            }
+            text.push_str(&entry);
+        }
+        section.say(text, Tone::Warning);
+    }
+    if ledger.checksums_bad > 0 {
+        let text = format!(
+            "{} of {} looked at wrong",
+            counted(ledger.checksums_bad, "checksum"),
+            count(ledger.checksums_verified)
+        );
+        section.say(text, Tone::Warning);
+    }
+    section
+}
+
+/// What else is to be known.
+pub(super) fn notes(facts: &Facts) -> Section {
+    let mut section = Section::new("NOTE");
+    if let [first, rest @ ..] = facts.total.offloaders.as_slice() {
+        let more = if rest.is_empty() { "" } else { " and others" };
+        section.say(format!("checksum offload seen (sender {first}{more}): checks relaxed"), Tone::Plain);
+    }
+    for note in facts.notes.iter().take(2 - section.lines.len()) {
+        section.say(note.clone(), Tone::Plain);
+    }
+    section
+}
+
+/// What became of each packet. Nothing is rounded away here.
+pub(super) fn loss(facts: &Facts) -> Section {
+    let mut section = Section::new("LOSS");
+    let ledger = &facts.total.ledger;
+    let capture = &ledger.capture;
+    let lost = capture.dropped + capture.interface_dropped;
+    let before: u64 = facts.inputs.iter().filter_map(|input| input.lost_before).sum();
+    let cut = facts.inputs.iter().any(|input| input.problem.is_some());
+    let balance = balance(facts);
+    match (lost, cut) {
+        (0, false) => {
+            section.say(format!("none{}   {balance}", if before > 0 { " here" } else { "" }), Tone::Plain)
+        }
+        (0, true) => section.say(format!("unknown past the fault   {balance}"), Tone::Bad),
+        (lost, _) => {
+            let shares: Vec<String> = [("kernel", capture.dropped), ("interface", capture.interface_dropped)]
+                .iter()
+                .filter(|(_, n)| *n > 0)
+                .map(|(by, n)| format!("{by} dropped {}", count(*n)))
+                .collect();
+            let text = format!(
+                "{} of packets ({}): {}",
+                loss_percent(ledger.loss_percent()),
+                count(lost),
+                shares.join(", ")
+            );
+            section.say(text, Tone::Bad);
+            section.say(balance, Tone::Plain);
+        }
+    }
+    if before > 0 {
+        section.say(
+            format!("{} lost when the file was made, as it says itself", counted(before, "packet")),
+            Tone::Warning,
+        );
+    }
+    let mut unwritten = Vec::new();
+    if ledger.rows_shed > 0 {
+        unwritten.push(counted(ledger.rows_shed, "flow row"));
+    }
+    if ledger.packets_unwritten > 0 {
+        unwritten.push(counted(ledger.packets_unwritten, "packet"));
+    }
+    if !unwritten.is_empty() {
+        section
+            .say(format!("not written, because the disk was too slow: {}", unwritten.join(", ")), Tone::Bad);
+    }
+    for failure in facts.failures.iter().take(1) {
+        section.say(failure.clone(), Tone::Bad);
+    }
+    if let Some(imbalance) = ledger.imbalance() {
+        section.say(format!("the sums do not hold: {imbalance}"), Tone::Bad);
+    }
+    section
+}
+
+/// `read 906 = decoded 906 = analysed 906`, or where they differ by how much.
+fn balance(facts: &Facts) -> String {
+    let ledger = &facts.total.ledger;
+    let (verb, caught) =
+        (if facts.inputs.iter().any(|input| input.live) { "caught" } else { "read" }, ledger.caught);
+    if ledger.filtered > 0 {
+        return format!(
+            "{verb} {} = not matching {} + analysed {}",
+            count(caught),
+            count(ledger.filtered),
+            count(ledger.analysed)
+        );
+    }
+    match ledger.errors.total() {
+        0 => format!(
+            "{verb} {} = decoded {} = analysed {}",
+            count(caught),
+            count(caught),
+            count(ledger.analysed)
+        ),
+        errors => format!(
+            "{verb} {} = decoded {} + in part {} = analysed {}",
+            count(caught),
+            count(caught.saturating_sub(errors)),
+            count(errors),
+            count(ledger.analysed)
+        ),
+    }
+}
+
+/// Commands that may come next, made from what was found.
+pub(super) fn next(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("Next");
+    let [input] = facts.inputs.as_slice() else { return section };
+    if input.live || facts.total.ledger.caught == 0 {
+        return section;
+    }
+    let Some(name) = quoted(&input.name) else { return section };
+    let mut commands = vec![(format!("weir {name} -o out --log zeek,eve"), "  flow logs")];
+    let heaviest =
+        top_by(&facts.total, KeyKind::Talker).and_then(|top| top.ranked().first().map(|row| row.key));
+    if let Some(Key::Talker { client, port, protocol, .. }) = heaviest {
+        let port = if ports::has_ports(protocol) { format!(" and port {port}") } else { String::new() };
+        commands.push((format!("weir {name} 'host {client}{port}' -w part.pcapng"), ""));
+    }
+    for (command, what) in commands {
+        if width(&command) + what.len() <= room {
+            section.say(format!("{command}{what}"), Tone::Plain);
+        } else if width(&command) <= room {
+            section.say(command, Tone::Plain);
+        }
+    }
+    section
+}
+
+/// A name as a shell takes it; `None` where it would have to be escaped to be shown.
+fn quoted(name: &str) -> Option<String> {
+    if name.is_empty() || printable(name) != name {
+        return None;
+    }
+    let plain =
+        name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c)) && !name.starts_with('-');
+    Some(if plain { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) })
+}

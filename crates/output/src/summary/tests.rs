@@ -1,0 +1,235 @@
+use super::*;
+use crate::figures::width;
+use crate::sample;
+use weir_api::{CaptureCount, DecodeErrors, TopRow};
+
+fn facts() -> Facts {
+    let total = sample::snapshot();
+    Facts {
+        inputs: vec![InputFacts {
+            name: "web.pcap".to_owned(),
+            format: "pcap".to_owned(),
+            links: vec!["Ethernet".to_owned()],
+            packets: total.ledger.caught,
+            bytes: total.ledger.bytes,
+            in_order: Some(true),
+            ..InputFacts::default()
+        }],
+        states: vec![("REJ".to_owned(), 399), ("SF".to_owned(), 6)],
+        total,
+        ..Facts::default()
+    }
+}
+
+#[test]
+fn the_summary_of_a_capture() {
+    let text = render(&facts(), &Style::default());
+    let expected = "\
+web.pcap  pcap, Ethernet, 906 packets, 359.8 kB, 0.547 s
+          2026-11-21 01:46:08.985 -> 01:46:09.532 UTC
+          complete  in time order
+TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▂▆▆▆▅▄▅▆▆▆▆▄▁▁▁▃▄█▅  (a cell 28 ms)
+          IPv4 100%  TCP 100%
+TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp    6 flows  261.0 kB  ████████████
+          10.99.0.2:443  <-> 10.99.0.77  https   1 flow   98.0 kB  ████▌
+          10.99.0.2:80   <-> 10.99.0.1   http   2 flows    1.2 kB  ▏
+PORTS     tcp/8000 73%   tcp/443 https 27%   tcp/80 http <1%
+FLOWS     405 flows: REJ 399  SF 6
+NOTE      checksum offload seen (sender 10.99.0.2): checks relaxed
+LOSS      none   read 906 = decoded 906 = analysed 906
+Next      weir web.pcap -o out --log zeek,eve  flow logs
+          weir web.pcap 'host 10.99.0.1 and port 8000' -w part.pcapng
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn one_line_an_interval() {
+    let mut snapshot = sample::snapshot();
+    let text = line(&snapshot, &Zone::utc(), true);
+    assert_eq!(
+        text,
+        "01:46:09 UTC  1,656 pkt/s  5.26 Mb/s  +405 flows  top 10.99.0.2:8000 <-> 10.99.0.1 tcp 73%  loss 0"
+    );
+    snapshot.ledger.capture.dropped = 94;
+    assert!(line(&snapshot, &Zone::utc(), true).ends_with("  LOSS 94 (9.40%)"));
+    snapshot.interval.end = snapshot.interval.start;
+    assert!(line(&snapshot, &Zone::utc(), true).contains("0 pkt/s  0 b/s"));
+}
+
+/// Everything that can be said at once, each as long as it can be.
+fn hostile() -> Facts {
+    let mut facts = facts();
+    let nasty = "\u{1b}]0;owned\u{7}\u{202e}日本語\n\t".repeat(40);
+    facts.inputs = (0..30)
+        .map(|n| InputFacts {
+            name: format!("{nasty}{n}"),
+            format: format!("{nasty}{n}"),
+            links: vec![format!("{nasty}{n}"), "x".repeat(500)],
+            packets: u64::MAX / 64,
+            bytes: u64::MAX / 64,
+            problem: Some(nasty.clone()),
+            in_order: Some(false),
+            lost_before: Some(u64::MAX / 64),
+            live: n == 3,
+        })
+        .collect();
+    facts.expression = Some(nasty.clone());
+    facts.states = (0..40).map(|n| (format!("{nasty}{n}"), u64::MAX)).collect();
+    facts.notes = vec![nasty.clone(); 9];
+    facts.failures = vec![nasty; 9];
+    let total = &mut facts.total;
+    total.offloaders = (0..4).map(|_| sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff")).collect();
+    total.interval.end = u64::MAX;
+    total.ledger.errors = DecodeErrors([[u64::MAX / 32; 4]; 4]);
+    total.ledger.capture =
+        CaptureCount { offered: 1, dropped: u64::MAX / 4, interface_dropped: u64::MAX / 4 };
+    total.ledger.filtered = 77;
+    total.ledger.unflowed = u64::MAX / 4;
+    total.ledger.checksums_bad = u64::MAX;
+    total.ledger.checksums_verified = u64::MAX;
+    total.ledger.time_jumps = u64::MAX;
+    total.ledger.rows_shed = u64::MAX;
+    total.ledger.packets_unwritten = u64::MAX;
+    total.flows.evicted = u64::MAX;
+    total.flows.created = u64::MAX;
+    for answer in &mut total.answers {
+        let Reading::Top(top) = &mut answer.reading else { continue };
+        let key = match top.key {
+            KeyKind::Talker => |n: u16| Key::Talker {
+                server: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+                port: 65_000 + n,
+                client: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+                protocol: 17,
+            },
+            KeyKind::Service => |n: u16| Key::Port { protocol: 17, port: 138 + n },
+            _ => continue,
+        };
+        top.rows = (0..50)
+            .map(|n| TopRow {
+                key: key(n),
+                count: sample::count(u64::MAX / 64, u64::MAX / 64),
+                flows: u64::MAX,
+                error: u64::MAX / 128,
+            })
+            .collect();
+    }
+    facts
+}
+
+#[test]
+fn no_facts_make_it_longer_or_wider_or_dangerous() {
+    let variants = [
+        hostile(),
+        Facts { inputs: hostile().inputs.into_iter().take(1).collect(), ..hostile() },
+        facts(),
+        Facts::default(),
+        Facts { interrupted: true, ..hostile() },
+    ];
+    for facts in &variants {
+        for columns in [0, 40, 60, 79, 80, 120, 500] {
+            let style = Style { width: columns, ..Style::default() };
+            let text = render(facts, &style);
+            assert!(text.lines().count() <= MAX_LINES, "{columns}:\n{text}");
+            assert!(!text.is_empty() && text.ends_with('\n'));
+            for line in text.lines() {
+                assert!(width(line) <= columns.max(MIN_WIDTH), "{columns}: {} {line:?}", width(line));
+                assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
+            }
+        }
+        assert!(!line(&facts.total, &Zone::utc(), true).contains(char::is_control));
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    for facts in [facts(), hostile()] {
+        let plain = render(&facts, &Style::default());
+        let coloured = render(&facts, &Style { colour: true, ..Style::default() });
+        assert!(coloured.contains("\u{1b}[1;36mTRAFFIC"));
+        let mut stripped = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once("\u{1b}[") {
+            stripped.push_str(before);
+            rest = after.split_once('m').unwrap().1;
+        }
+        stripped.push_str(rest);
+        let trimmed = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        assert_eq!(trimmed(&stripped), trimmed(&plain));
+    }
+}
+
+#[test]
+fn loss_is_never_called_none_when_there_is_some() {
+    let mut lossy = facts();
+    lossy.total.ledger.capture.dropped = 94;
+    lossy.total.ledger.capture.offered += 94;
+    let text = render(&lossy, &Style::default());
+    assert!(text.contains("LOSS      9.40% of packets (94): kernel dropped 94\n"), "{text}");
+    assert!(text.contains("read 906 = decoded 906 = analysed 906"), "{text}");
+
+    let mut cut = facts();
+    cut.inputs[0].problem = Some("cut off at octet 4711, after 906 packets".to_owned());
+    let text = render(&cut, &Style::default());
+    assert!(text.contains("          cut off at octet 4711, after 906 packets\n"), "{text}");
+    assert!(text.contains("LOSS      unknown past the fault") && !text.contains("complete"), "{text}");
+
+    let mut before = facts();
+    before.inputs[0].lost_before = Some(12);
+    let text = render(&before, &Style::default());
+    assert!(
+        text.contains("LOSS      none here") && text.contains("12 packets lost when the file was made"),
+        "{text}"
+    );
+
+    let mut unbalanced = facts();
+    unbalanced.total.ledger.flowed -= 1;
+    let text = render(&unbalanced, &Style::default());
+    assert!(text.contains("the sums do not hold: analysed 906 is not in flows + in no flow 905"), "{text}");
+
+    let mut filtered = facts();
+    filtered.expression = Some("tcp port 80".to_owned());
+    filtered.total.ledger.caught += 94;
+    filtered.total.ledger.filtered = 94;
+    let text = render(&filtered, &Style::default());
+    assert!(text.contains("906 of 1,000 packets match: tcp port 80"), "{text}");
+    assert!(text.contains("read 1,000 = not matching 94 + analysed 906"), "{text}");
+}
+
+#[test]
+fn what_is_not_exact_says_so() {
+    let mut facts = facts();
+    for answer in &mut facts.total.answers {
+        if let Reading::Top(top) = &mut answer.reading {
+            top.rows.iter_mut().for_each(|row| row.error = row.count.bytes / 20);
+        }
+    }
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("261.0 kB  ±5%"), "{text}");
+    assert!(text.contains("tcp/8000 73% ±5%"), "{text}");
+    assert!(!text.contains("IPv4"), "shares that are not known exactly are not told:\n{text}");
+    assert!(line(&facts.total, &Zone::utc(), true).contains("73% ±5%"));
+}
+
+#[test]
+fn an_empty_capture_is_no_wall_of_zeros() {
+    let facts = Facts {
+        inputs: vec![InputFacts {
+            name: "empty.pcap".into(),
+            format: "pcap".into(),
+            ..InputFacts::default()
+        }],
+        ..Facts::default()
+    };
+    let text = render(&facts, &Style::default());
+    assert_eq!(
+        text,
+        "empty.pcap  pcap, 0 packets, 0 B, 0 ns\n          complete\nTRAFFIC   none\nLOSS      none   read 0 = decoded 0 = analysed 0\n"
+    );
+}
+
+#[test]
+fn numeric_means_no_names() {
+    let text = render(&facts(), &Style { names: false, ..Style::default() });
+    assert!(!text.contains("https") && text.contains("tcp/443 27%"), "{text}");
+}

@@ -1,0 +1,330 @@
+//! Zeek's conn.log, as text separated by tabs and as JSON.
+//!
+//! Columns, types and the form of values are those of Zeek 8 (scripts/base/protocols/conn, the ASCII writer),
+//! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
+
+use crate::file::LineFile;
+use crate::row::{Ends, uid};
+use crate::{Output, OutputContext, OutputSpec, zone};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use weir_api::Snapshot;
+use weir_flow::FlowRecord;
+use weir_wire::Direction;
+
+pub(crate) static ZEEK: OutputSpec = OutputSpec {
+    name: "zeek",
+    help: "Zeek's conn.log.",
+    files: &["conn.log"],
+    flows: true,
+    open: |context| Ok(Box::new(Tsv::open(context)?)),
+};
+
+pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
+    name: "zeek-json",
+    help: "The same as JSON, one object a line.",
+    files: &["conn.json"],
+    flows: true,
+    open: |context| {
+        Ok(Box::new(Json { file: LineFile::open(&context.directory, "conn.json", context.existing)? }))
+    },
+};
+
+/// A value of a column.
+enum Value {
+    Unset,
+    Time(u64),
+    Interval(u64),
+    Count(u64),
+    Bool(bool),
+    Address(IpAddr),
+    /// Text that Weir makes: nothing in it needs escaping.
+    Word(&'static str),
+    Text(String),
+    /// A set with one member.
+    Only(String),
+}
+
+/// A column of conn.log.
+struct Column {
+    name: &'static str,
+    kind: &'static str,
+    value: fn(&FlowRecord, &Ends) -> Value,
+}
+
+/// Zeek gives no size, as no duration, of a connection that took no time.
+fn stream_bytes(flow: &FlowRecord, direction: Direction) -> Value {
+    if flow.duration() > 0 { Value::Count(flow.zeek_bytes(direction)) } else { Value::Unset }
+}
+
+static COLUMNS: &[Column] = &[
+    Column { name: "ts", kind: "time", value: |f, _| Value::Time(f.first.0) },
+    Column { name: "uid", kind: "string", value: |f, _| Value::Text(uid(f.id)) },
+    Column { name: "id.orig_h", kind: "addr", value: |_, e| Value::Address(e.source) },
+    Column { name: "id.orig_p", kind: "port", value: |_, e| Value::Count(e.source_port.into()) },
+    Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.destination) },
+    Column { name: "id.resp_p", kind: "port", value: |_, e| Value::Count(e.destination_port.into()) },
+    Column { name: "proto", kind: "enum", value: |f, _| Value::Word(transport(f.key.proto)) },
+    // No parser has looked at the payload.
+    Column { name: "service", kind: "string", value: |_, _| Value::Unset },
+    Column {
+        name: "duration",
+        kind: "interval",
+        value: |f, _| match f.duration() {
+            0 => Value::Unset,
+            time => Value::Interval(time),
+        },
+    },
+    Column { name: "orig_bytes", kind: "count", value: |f, _| stream_bytes(f, Direction::Forward) },
+    Column { name: "resp_bytes", kind: "count", value: |f, _| stream_bytes(f, Direction::Reverse) },
+    Column { name: "conn_state", kind: "string", value: |f, _| Value::Word(f.state.name()) },
+    Column { name: "local_orig", kind: "bool", value: |_, e| Value::Bool(is_private(e.source)) },
+    Column { name: "local_resp", kind: "bool", value: |_, e| Value::Bool(is_private(e.destination)) },
+    Column {
+        name: "missed_bytes",
+        kind: "count",
+        value: |f, _| Value::Count(f.tcp.map_or(0, |tcp| tcp.missed_bytes.iter().sum())),
+    },
+    Column {
+        name: "history",
+        kind: "string",
+        value: |f, _| match f.history.as_str() {
+            "" => Value::Unset,
+            letters => Value::Text(letters.to_owned()),
+        },
+    },
+    Column { name: "orig_pkts", kind: "count", value: |f, _| Value::Count(f.forward.packets) },
+    Column { name: "orig_ip_bytes", kind: "count", value: |f, _| Value::Count(f.forward.ip_bytes) },
+    Column { name: "resp_pkts", kind: "count", value: |f, _| Value::Count(f.reverse.packets) },
+    Column { name: "resp_ip_bytes", kind: "count", value: |f, _| Value::Count(f.reverse.ip_bytes) },
+    Column {
+        name: "tunnel_parents",
+        kind: "set[string]",
+        value: |f, _| match f.parent {
+            0 => Value::Unset,
+            id => Value::Only(uid(id)),
+        },
+    },
+    Column { name: "ip_proto", kind: "count", value: |f, _| Value::Count(f.key.proto.into()) },
+    // Those of policy/protocols/conn/vlan-logging, with its types.
+    Column { name: "vlan", kind: "int", value: |f, _| vlan(f.vlan[0]) },
+    Column { name: "inner_vlan", kind: "int", value: |f, _| vlan(f.vlan[1]) },
+    // That of policy/protocols/conn/community-id-logging.
+    Column { name: "community_id", kind: "string", value: |f, _| Value::Text(f.community_id(0).to_string()) },
+];
+
+fn vlan(id: u16) -> Value {
+    if id == 0 { Value::Unset } else { Value::Count(id.into()) }
+}
+
+/// Zeek's names of transports: all but three are one.
+fn transport(protocol: u8) -> &'static str {
+    match protocol {
+        6 => "tcp",
+        17 => "udp",
+        1 | 58 => "icmp",
+        _ => "unknown_transport",
+    }
+}
+
+/// Whether an address is of the site by Zeek's default: it is in a block that IANA does not route globally.
+fn is_private(address: IpAddr) -> bool {
+    let (address, nets) = match address {
+        IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, PRIVATE_V4),
+        // 6to4 (RFC 3056): what counts is the IPv4 address in it.
+        IpAddr::V6(v6) => match v6.segments() {
+            [0x2002, high, low, ..] => (u128::from(high) << 112 | u128::from(low) << 96, PRIVATE_V4),
+            _ => (u128::from(v6), PRIVATE_V6),
+        },
+    };
+    nets.iter().any(|(net, prefix)| (net ^ address) >> (128 - prefix) == 0)
+}
+
+/// Networks of the IANA special-purpose registries, on the left of 128 bits, with their prefix lengths.
+const PRIVATE_V4: &[(u128, u32)] = &[
+    (v4(0, 0, 0), 8),
+    (v4(10, 0, 0), 8),
+    (v4(100, 64, 0), 10),
+    (v4(127, 0, 0), 8),
+    (v4(169, 254, 0), 16),
+    (v4(172, 16, 0), 12),
+    (v4(192, 0, 0), 24),
+    (v4(192, 0, 2), 24),
+    (v4(192, 168, 0), 16),
+    (v4(198, 18, 0), 15),
+    (v4(198, 51, 100), 24),
+    (v4(203, 0, 113), 24),
+    // Multicast that stays on the link (RFC 5771) or in the organisation (RFC 2365).
+    (v4(224, 0, 0), 24),
+    (v4(239, 0, 0), 8),
+    (v4(240, 0, 0), 4),
+];
+
+const PRIVATE_V6: &[(u128, u32)] = &[
+    (0, 128),
+    (1, 128),
+    (v6(0x64, 0xff9b, 1), 48),
+    (v6(0x100, 0, 0), 64),
+    (v6(0x2001, 0, 0), 23),
+    (v6(0x2001, 0xdb8, 0), 32),
+    (v6(0xfc00, 0, 0), 7),
+    (v6(0xfe80, 0, 0), 10),
+];
+
+const fn v4(a: u8, b: u8, c: u8) -> u128 {
+    u32::from_be_bytes([a, b, c, 0]) as u128 * (1 << 96)
+}
+
+const fn v6(a: u16, b: u16, c: u16) -> u128 {
+    (a as u128) << 112 | (b as u128) << 96 | (c as u128) << 80
+}
+
+/// conn.log.
+struct Tsv {
+    file: LineFile,
+    /// For the times of opening and closing.
+    zone: zone::Zone,
+    latest: u64,
+}
+
+impl Tsv {
+    fn open(context: &OutputContext) -> io::Result<Self> {
+        let mut file = LineFile::open(&context.directory, "conn.log", context.existing)?;
+        // Readers of Zeek's logs take a header wherever it stands.
+        for line in header("conn", &context.zone.dashed(context.start)) {
+            file.line(|out| out.extend_from_slice(line.as_bytes()));
+        }
+        Ok(Self { file, zone: context.zone.clone(), latest: context.start })
+    }
+}
+
+fn header(path: &str, opened: &str) -> [String; 8] {
+    let join = |part: fn(&Column) -> &'static str| COLUMNS.iter().map(part).collect::<Vec<_>>().join("\t");
+    [
+        "#separator \\x09".to_owned(),
+        "#set_separator\t,".to_owned(),
+        "#empty_field\t(empty)".to_owned(),
+        "#unset_field\t-".to_owned(),
+        format!("#path\t{path}"),
+        format!("#open\t{opened}"),
+        format!("#fields\t{}", join(|column| column.name)),
+        format!("#types\t{}", join(|column| column.kind)),
+    ]
+}
+
+impl Output for Tsv {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.latest = self.latest.max(snapshot.interval.end);
+        self.file.flush()
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        let ends = Ends::of(flow);
+        self.file.line(|out| {
+            for (at, column) in COLUMNS.iter().enumerate() {
+                if at > 0 {
+                    out.push(b'\t');
+                }
+                write_tsv(out, &(column.value)(flow, &ends));
+            }
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let closed = self.zone.dashed(self.latest);
+        self.file.line(|out| out.extend_from_slice(format!("#close\t{closed}").as_bytes()));
+        self.file.finish()
+    }
+}
+
+fn write_tsv(out: &mut Vec<u8>, value: &Value) {
+    // Writing into memory does not fail.
+    let _ = match value {
+        Value::Unset => out.write_all(b"-"),
+        Value::Time(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
+        Value::Interval(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
+        Value::Count(count) => write!(out, "{count}"),
+        Value::Bool(yes) => out.write_all(if *yes { b"T" } else { b"F" }),
+        Value::Address(address) => write!(out, "{address}"),
+        Value::Word(word) => out.write_all(word.as_bytes()),
+        Value::Text(text) => out.write_all(escaped(text, false).as_bytes()),
+        Value::Only(text) => out.write_all(escaped(text, true).as_bytes()),
+    };
+}
+
+/// Text as Zeek's ASCII writer escapes it: what is not printable, the separators and the backslash become
+/// `\x09`, and so does the first character of a text that would be read as unset or empty.
+fn escaped(text: &str, in_set: bool) -> String {
+    if text.is_empty() {
+        return "(empty)".to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let ambiguous = text == "-" || text == "(empty)";
+    for (at, c) in text.char_indices() {
+        let plain = !(c.is_control() || c == '\\' || in_set && c == ',' || at == 0 && ambiguous);
+        if plain {
+            out.push(c);
+        } else {
+            for octet in c.encode_utf8(&mut [0; 4]).bytes() {
+                out.push_str(&format!("\\x{octet:02x}"));
+            }
+        }
+    }
+    out
+}
+
+/// conn.json.
+struct Json {
+    file: LineFile,
+}
+
+impl Output for Json {
+    fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
+        self.file.flush()
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        let ends = Ends::of(flow);
+        self.file.line(|out| {
+            let mut before = b'{';
+            for column in COLUMNS {
+                let value = (column.value)(flow, &ends);
+                if !matches!(value, Value::Unset) {
+                    out.push(before);
+                    before = b',';
+                    let _ = write!(out, "\"{}\":", column.name);
+                    write_json(out, &value);
+                }
+            }
+            out.push(b'}');
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.file.finish()
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    // Writing into memory does not fail.
+    let _ = match value {
+        Value::Unset => out.write_all(b"null"),
+        Value::Time(time) | Value::Interval(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
+        Value::Count(count) => write!(out, "{count}"),
+        Value::Bool(yes) => write!(out, "{yes}"),
+        Value::Address(address) => write!(out, "\"{address}\""),
+        Value::Word(word) => write!(out, "\"{word}\""),
+        Value::Text(text) => serde_json::to_writer(out, text).map_err(io::Error::from),
+        Value::Only(text) => serde_json::to_writer(out, &[text]).map_err(io::Error::from),
+    };
+}
