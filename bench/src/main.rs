@@ -1,0 +1,104 @@
+//! Makes traffic to measure with: floods of small packets, and a realistic mix from a profile of a provider's link.
+//!
+//! What is written depends on the arguments only, so that two machines measure the same packets. The facts of the
+//! capture (packets, octets, flows) go to standard output as one JSON object: they are known by construction, and
+//! what a program counts can be held against them.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+mod flood;
+mod mix;
+mod pcap;
+mod profile;
+mod random;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Makes captures to measure with.
+#[derive(Parser)]
+#[command(name = "generate")]
+struct Arguments {
+    #[command(subcommand)]
+    traffic: Traffic,
+}
+
+#[derive(Subcommand)]
+enum Traffic {
+    /// Small packets, UDP and TCP SYN in turn.
+    Flood {
+        /// The capture to write.
+        out: PathBuf,
+        /// How many packets.
+        #[arg(long, default_value_t = 5_000_000)]
+        packets: u64,
+        /// Whose addresses.
+        #[arg(long, value_enum, default_value_t = flood::Addresses::Random)]
+        mode: flood::Addresses,
+        /// Octets of a frame, without the frame check sequence.
+        #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(60..=9000))]
+        len: u16,
+        /// Packets per second of capture time.
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+        rate: u64,
+        /// What the random addresses follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Sessions of a TRex profile, each with addresses and a port of its own.
+    Mix {
+        /// The capture to write.
+        out: PathBuf,
+        /// Seconds of capture time.
+        #[arg(long, default_value_t = 8.0)]
+        seconds: f64,
+        /// How many times the profile's sessions per second.
+        #[arg(long, default_value_t = 1.0)]
+        multiplier: f64,
+        /// What the times of sessions follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The profile; its templates are found relative to its folder.
+        #[arg(long, default_value = "../shared/data/trex/sfr_profile.yaml")]
+        profile: PathBuf,
+    },
+}
+
+/// What was written.
+#[derive(Default)]
+struct Facts {
+    packets: u64,
+    /// Octets of frames.
+    bytes: u64,
+    /// Sessions of the mix; what a flow table makes of a flood depends on the table.
+    sessions: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let facts = match Arguments::parse().traffic {
+        Traffic::Flood { out, packets, mode, len, rate, seed } => {
+            flood::write(&out, &flood::Flood { packets, addresses: mode, len, rate, seed })
+        }
+        Traffic::Mix { out, seconds, multiplier, seed, profile } => {
+            mix::write(&out, &mix::Mix { seconds, multiplier, seed, profile })
+        }
+    };
+    match facts {
+        Ok(facts) => {
+            let Facts { packets, bytes, sessions } = facts;
+            let sessions = sessions.map(|n| format!(", \"sessions\": {n}")).unwrap_or_default();
+            println!("{{\"packets\": {packets}, \"bytes\": {bytes}{sessions}}}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("generate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -1,0 +1,244 @@
+//! A realistic mix: sessions of a profile, begun at random at the profile's rates, each with addresses and a client
+//! port of its own, all merged in time order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+
+use weir_capture::{Files, Input, ReadOptions};
+use weir_wire::build::packet;
+use weir_wire::{Chunk, LinkType, Network, checksum, decode};
+
+use crate::flood::replace;
+use crate::pcap::Writer;
+use crate::profile::Profile;
+use crate::random::Random;
+use crate::{Facts, Result};
+
+/// What to make.
+pub struct Mix {
+    pub seconds: f64,
+    pub multiplier: f64,
+    pub seed: u64,
+    pub profile: PathBuf,
+}
+
+/// What happens next, by time in microseconds; the number keeps the order of what happens at the same time.
+type Event = Reverse<(u64, u64, Next)>;
+
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+enum Next {
+    /// A session of that template begins.
+    Session(usize),
+    /// A packet of a session is due.
+    Packet(usize),
+}
+
+/// Writes a mix. Sessions that are under way at the end are cut there, as in a capture that stops.
+pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
+    let text =
+        std::fs::read_to_string(&mix.profile).map_err(|e| format!("{}: {e}", mix.profile.display()))?;
+    let profile: Profile = text.parse().map_err(|e| format!("{}: {e}", mix.profile.display()))?;
+    let folder = mix.profile.parent().unwrap_or(Path::new("."));
+    let templates = profile.templates.iter().map(|template| load(&folder.join(&template.name)));
+    let templates: Vec<Vec<Frame>> = templates.collect::<Result<_>>()?;
+    let mut random = Random(mix.seed);
+    let mut gap = |template: usize| {
+        let rate = profile.templates[template].rate * mix.multiplier;
+        (random.gap(rate) * 1e6) as u64
+    };
+    let end = (mix.seconds * 1e6) as u64;
+    let mut out = Writer::create(path)?;
+    let mut sessions: Vec<Session> = Vec::new();
+    let mut events: BinaryHeap<Event> = BinaryHeap::new();
+    let mut number = 0;
+    let mut at = |events: &mut BinaryHeap<Event>, time: u64, next: Next| {
+        number += 1;
+        if time < end {
+            events.push(Reverse((time, number, next)));
+        }
+    };
+    for template in 0..templates.len() {
+        at(&mut events, gap(template), Next::Session(template));
+    }
+    let mut frame = Vec::new();
+    while let Some(Reverse((now, _, next))) = events.pop() {
+        match next {
+            Next::Session(template) => {
+                at(&mut events, now + gap(template), next);
+                at(&mut events, now, Next::Packet(sessions.len()));
+                sessions.push(Session::new(sessions.len() as u32, template, now, &profile));
+            }
+            Next::Packet(index) => {
+                let session = &mut sessions[index];
+                let template = &templates[session.template];
+                template[session.sent].address(session, &mut frame);
+                out.write(now, &frame)?;
+                session.sent += 1;
+                if let Some(following) = template.get(session.sent) {
+                    at(&mut events, session.start + following.after, Next::Packet(index));
+                }
+            }
+        }
+    }
+    let facts = out.finish()?;
+    Ok(Facts { sessions: Some(sessions.len() as u64), ..facts })
+}
+
+/// A session under way.
+struct Session {
+    template: usize,
+    /// Packets written.
+    sent: usize,
+    /// Microseconds.
+    start: u64,
+    client: [u8; 4],
+    server: [u8; 4],
+    port: u16,
+}
+
+impl Session {
+    /// Clients in turn, servers in turn, and another port each time that the clients are through.
+    fn new(number: u32, template: usize, start: u64, profile: &Profile) -> Self {
+        let count = |range: &std::ops::RangeInclusive<u32>| range.end() - range.start() + 1;
+        let client = profile.clients.start() + number % count(&profile.clients);
+        let server = profile.servers.start() + number % count(&profile.servers);
+        let port = 1024 + number / count(&profile.clients) * 8 % 60_000;
+        Self {
+            template,
+            sent: 0,
+            start,
+            client: client.to_be_bytes(),
+            server: server.to_be_bytes(),
+            port: port as u16,
+        }
+    }
+}
+
+/// A packet of a template.
+struct Frame {
+    octets: Vec<u8>,
+    /// Microseconds after the template's first packet.
+    after: u64,
+    from_client: bool,
+    /// Where the network header is.
+    network: usize,
+    /// Where the client's port is, and how manieth of the template's client ports it is.
+    client_port: Option<(usize, u16)>,
+    /// Where the transport checksum is, if there is one.
+    checksum: Option<usize>,
+}
+
+impl Frame {
+    /// The packet with the session's addresses and port.
+    fn address(&self, session: &Session, frame: &mut Vec<u8>) {
+        frame.clear();
+        frame.extend_from_slice(&self.octets);
+        let (source, destination) = if self.from_client {
+            (session.client, session.server)
+        } else {
+            (session.server, session.client)
+        };
+        let mut addresses = [0; 8];
+        addresses[..4].copy_from_slice(&source);
+        addresses[4..].copy_from_slice(&destination);
+        let both = [self.network + 10, self.checksum.unwrap_or_default()];
+        let covering = if self.checksum.is_some() { &both[..] } else { &both[..1] };
+        replace(frame, self.network + 12, &addresses, covering);
+        if let Some((place, nth)) = self.client_port {
+            replace(frame, place, &(session.port + nth).to_be_bytes(), &covering[1..]);
+        }
+    }
+}
+
+/// The IPv4 packets of a template, with valid checksums. Who sends first is the client.
+fn load(path: &Path) -> Result<Vec<Frame>> {
+    let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())?;
+    let mut frames = Vec::new();
+    let mut first = None;
+    let mut client_ports: Vec<u16> = Vec::new();
+    let mut chunk = Chunk::default();
+    while files.fill(&mut chunk)? {
+        for seen in chunk.batch().packets() {
+            let mut octets = seen.data.to_vec();
+            let layers = decode(&packet(&octets, LinkType::ETHERNET));
+            if seen.link != LinkType::ETHERNET
+                || layers.network_kind != Network::Ipv4
+                || layers.error.is_some()
+            {
+                continue;
+            }
+            checksum::fill(&mut octets, &layers);
+            let network = layers.network as usize;
+            let source = octets[network + 12..network + 16].to_vec();
+            let (start, client) = first.get_or_insert_with(|| (seen.time, source.clone()));
+            let from_client = source == *client;
+            let transport = layers.transport as usize;
+            let place = match layers.ip_proto {
+                6 => Some(transport + 16),
+                17 => Some(transport + 6),
+                _ => None,
+            }
+            .filter(|_| layers.has_transport());
+            let client_port = place.map(|_| {
+                let port = layers.ports[usize::from(!from_client)];
+                let known = client_ports.iter().position(|known| *known == port);
+                let nth = known.unwrap_or_else(|| {
+                    client_ports.push(port);
+                    client_ports.len() - 1
+                });
+                (transport + usize::from(!from_client) * 2, nth as u16)
+            });
+            frames.push(Frame {
+                after: seen.time.since(*start) / 1000,
+                from_client,
+                network,
+                client_port,
+                checksum: place.filter(|at| octets[*at..at + 2] != [0, 0]),
+                octets,
+            });
+        }
+    }
+    if frames.is_empty() || client_ports.len() > 8 {
+        return Err(format!("{}: no IPv4 packets, or more than 8 ports of the client", path.display()).into());
+    }
+    frames.sort_by_key(|frame| frame.after);
+    Ok(frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use weir_wire::{Checksum, FlowKey, verify};
+
+    /// Of a mix of the real profile: packets in time order, checksums valid, at least one flow for each session.
+    #[test]
+    fn a_mix_is_ordered_and_valid() {
+        let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/trex/sfr_profile.yaml");
+        if !profile.exists() {
+            println!("skipped: ../shared/data is absent");
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("weir-mix-{}.pcap", std::process::id()));
+        let facts = write(&path, &Mix { seconds: 0.2, multiplier: 1.0, seed: 3, profile }).unwrap();
+        let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
+        let (mut chunk, mut packets, mut flows, mut last) = (Chunk::default(), 0, BTreeSet::new(), 0);
+        while files.fill(&mut chunk).unwrap() {
+            for packet in chunk.batch().packets() {
+                let layers = decode(&packet);
+                let sums = verify(&packet, &layers);
+                assert!(sums.network != Checksum::Bad && sums.transport != Checksum::Bad, "packet {packets}");
+                assert!(packet.time.0 >= last, "packet {packets}");
+                last = packet.time.0;
+                packets += 1;
+                let (key, _) = FlowKey::of(&packet, &layers).unwrap();
+                flows.insert(format!("{key:?}"));
+            }
+        }
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(packets, facts.packets);
+        assert!(flows.len() as u64 >= facts.sessions.unwrap(), "{} flows", flows.len());
+        println!("{packets} packets, {} flows, {:?} sessions", flows.len(), facts.sessions);
+    }
+}
