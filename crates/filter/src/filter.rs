@@ -37,7 +37,7 @@ const KERNEL_LIMIT: usize = 4096;
 
 /// Finds what names stand for. This crate opens no sockets and reads no files: without a resolver only numbers,
 /// and the names of well-known protocols and ports, are understood.
-pub trait Resolve {
+pub trait Resolve: Sync {
     /// Addresses of a host; empty where it is unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 

@@ -266,7 +266,7 @@ impl Generator {
     }
 
     pub(super) fn llc(&mut self, kind: LlcType) -> Gen<BlockId> {
-        const SUPERVISORY_MASK: u32 = 0x0d;
+        const SUPERVISORY_MASK: u32 = 0x0f;
         const UNNUMBERED_MASK: u32 = 0xef;
         let b0 = self.llc_any()?;
         let b1 = match kind {

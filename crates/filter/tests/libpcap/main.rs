@@ -1,0 +1,11 @@
+//! The verdict is libpcap's: its own conformance cases, and random expressions on real and on broken packets, with
+//! the installed libpcap as the oracle.
+//!
+//! Seeds are printed. `WEIR_SEED` sets the seed and `WEIR_DIFF_PAIRS` the number of packet-expression pairs.
+
+// libpcap is C: its functions can only be called so. Each call says why it is sound.
+#![allow(unsafe_code)]
+
+mod differential;
+mod ffi;
+mod grammar;
