@@ -1,7 +1,36 @@
-//! The flow table, its timers and states, and IP fragments.
+//! Packets to flows: a flow table of fixed memory, with timers, TCP state and IP fragments.
+//!
+//! A [`FlowTable`] takes decoded packets and gives two things to a [`FlowSink`]: at each roll-up, what every
+//! flow had since the last one ([`Tally`]), and at the end of each flow a [`FlowRecord`]. Time is that of the
+//! packets; nothing here reads a clock.
+//!
+//! What a flow is, when it ends and what its state and history are called follows Zeek's conn.log, so that the
+//! two can be compared row by row. Where they differ, and why, is in `docs/zeek-differences.md`.
+//!
+//! Results do not depend on how the packets are spread over tables, as long as both directions of an address
+//! pair go to the same one ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and
+//! all tables tick at the same times.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod community;
+mod config;
+mod fragments;
+mod hash;
+mod history;
+mod holes;
+mod index;
 mod record;
+mod row;
+mod servers;
+mod sighting;
+mod table;
+mod tcp;
 
-pub use record::{ConnState, EndReason, FlowRecord, FlowSink, History, Side, Tally};
+pub use community::{CommunityId, community_id};
+pub use config::FlowConfig;
+pub use history::History;
+pub use record::{ConnState, EndReason, FlowRecord, FlowSink, FlowStats, Side, Tally, TcpSummary};
+pub use servers::is_likely_server;
+pub use table::FlowTable;

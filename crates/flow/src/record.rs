@@ -1,38 +1,46 @@
-//! What a flow was, and what it had since it was last asked.
+//! What a flow table gives.
 
-use weir_wire::{FlowKey, Time, Tunnel};
+use crate::{CommunityId, History, community_id};
+use weir_wire::{Direction, FlowKey, Time, Tunnel};
 
-/// A flow that has ended, or a part of one that the active timeout cut. Forward is the initiator's direction
-/// (Zeek's originator).
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A flow that has ended, or the part of it that the active timeout cut off.
+///
+/// Forward is the initiator's direction (RFC 5103): of the first packet, but where that is a SYN-ACK or no SYN,
+/// or UDP, and comes from a port that servers use while it goes to one that they do not, the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// Its identity.
+    /// The flow's identity, the same for both directions.
     pub key: FlowKey,
-    /// Whether the initiator is the lower endpoint of the key.
+    /// Whether the initiator is the lower endpoint of `key`: `addr[0]`, `port[0]`.
     pub initiator_is_lower: bool,
-    /// The same in every run over the same packets, whatever the number of workers: the uid of the logs.
+    /// A number for the flow, the same in every run and for every number of tables: a hash of the key and the
+    /// time of the first packet. The parts of a flow that the active timeout cuts share it. Never 0.
     pub id: u64,
-    /// The flow over UDP that carries it, if one does.
-    pub parent: Option<u64>,
-    /// The tunnel that carries it.
-    pub tunnel: Tunnel,
-    /// First packet.
+    /// Time of the first packet.
     pub first: Time,
-    /// Last packet.
+    /// Time of the last packet; as in Zeek, packets after both sides of a TCP flow closed do not count for it.
     pub last: Time,
     /// What the initiator sent.
     pub forward: Side,
     /// What the responder sent.
     pub reverse: Side,
-    /// Zeek's conn_state.
+    /// What only TCP has.
+    pub tcp: Option<TcpSummary>,
+    /// How far the flow came, in Zeek's words.
     pub state: ConnState,
-    /// Zeek's history.
+    /// What happened in it, in Zeek's letters.
     pub history: History,
     /// Why it ended.
     pub end: EndReason,
-    /// Outer and inner VLAN identifier of its first packet, 0 where absent.
+    /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
-    /// Interface of its first packet.
+    /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
+    pub tunnel: Tunnel,
+    /// [`FlowRecord::id`] of the UDP flow that carried the first packet; 0 if none.
+    pub parent: u64,
+    /// Whether this flow carried others: its packets are also counted in those.
+    pub carrier: bool,
+    /// Interface of the first packet.
     pub interface: u32,
 }
 
@@ -51,89 +59,96 @@ impl FlowRecord {
         let ([low, high], [low_port, high_port]) = (self.key.addr, self.key.port);
         if lower { (low, low_port) } else { (high, high_port) }
     }
+
+    /// Nanoseconds from the first packet to the last.
+    pub fn duration(&self) -> u64 {
+        self.last.since(self.first)
+    }
+
+    /// What one direction sent.
+    pub fn side(&self, direction: Direction) -> &Side {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Reverse => &self.reverse,
+        }
+    }
+
+    /// The octets that Zeek's conn.log has as `orig_bytes` or `resp_bytes`: of TCP by the sequence numbers, of UDP
+    /// and ICMP what was seen, of others 0.
+    pub fn zeek_bytes(&self, direction: Direction) -> u64 {
+        match (self.key.proto, &self.tcp) {
+            (_, Some(tcp)) => tcp.stream_bytes[direction as usize & 1],
+            (1 | 17 | 58, None) => self.side(direction).payload_bytes,
+            _ => 0,
+        }
+    }
+
+    /// Community ID, version 1, for a seed of the site (0 by default).
+    pub fn community_id(&self, seed: u16) -> CommunityId {
+        community_id(&self.key, seed)
+    }
 }
 
-/// What one side of a flow sent. Three byte columns, apart: frame, IP, payload.
+/// One direction of a flow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Side {
-    /// Packets.
+    /// Packets; fragments of IP packets count each.
     pub packets: u64,
-    /// Octets of frames on the wire.
+    /// Octets of the frames on the wire, link-layer headers included. Inside a tunnel: of the whole frame.
     pub frame_bytes: u64,
-    /// Octets of IP packets, headers included.
+    /// Octets of the IP packets, headers included.
     pub ip_bytes: u64,
-    /// Octets above the transport header, retransmissions included.
+    /// Octets of the transport payload, as often as they were sent.
     pub payload_bytes: u64,
-    /// Octets that the sequence numbers of TCP span, as Zeek counts `orig_bytes`; for the rest the payload.
-    pub stream_bytes: u64,
-    /// All TCP flags seen, by or.
+    /// Every TCP flag that was set in some packet.
     pub tcp_flags: u8,
-    /// Time to live of the first packet.
+    /// Time to live or hop limit of the first packet of the direction.
     pub ttl: u8,
+    /// Ethernet source address of the first packet; zero where there is none.
+    pub mac: [u8; 6],
+    /// Packets with a wrong checksum, which are in no other count; see [`crate::FlowConfig::checksums`].
+    pub bad_checksums: u16,
 }
 
-/// What one direction of a flow had since the last roll-up: what top lists are fed from. Each packet is in one
-/// tally only: that of its innermost flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Tally<'a> {
-    /// The flow.
-    pub key: &'a FlowKey,
-    /// Whether the sender of this direction is the lower endpoint.
-    pub source_is_lower: bool,
-    /// Whether the initiator of the flow is the lower endpoint.
-    pub initiator_is_lower: bool,
-    /// Whether the flow began since the last roll-up; true in one of its tallies only.
-    pub begins: bool,
-    /// Outer VLAN identifier, 0 when there is none.
-    pub vlan: u16,
-    /// Packets.
-    pub packets: u64,
-    /// Octets of frames on the wire.
-    pub bytes: u64,
+/// What a TCP flow has besides. Arrays are in the order of [`Direction`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TcpSummary {
+    /// Octets of the stream by the sequence numbers, as Zeek counts them: what was sent once, captured or not.
+    pub stream_bytes: [u64; 2],
+    /// Octets that were acknowledged and not seen.
+    pub missed_bytes: [u64; 2],
+    /// Packets with payload that was sent before; at most 65,535.
+    pub retransmitted: [u16; 2],
 }
 
-/// Takes what a flow table gives.
-pub trait FlowSink {
-    /// Takes a flow that has ended.
-    fn end(&mut self, record: &FlowRecord);
-    /// Takes what one direction of one flow had since the last roll-up.
-    fn tally(&mut self, tally: &Tally<'_>);
-}
-
-/// Why a flow ended.
+/// How far a flow came: Zeek's `conn_state`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum EndReason {
-    /// Nothing came for the idle timeout.
-    #[default]
-    Idle,
-    /// It was as old as the active timeout: a later record goes on with it.
-    Active,
-    /// Both sides had closed it.
-    Fin,
-    /// A side had reset it.
-    Rst,
-    /// The table was full, and it was the least recently used.
-    Evicted,
-    /// The run ended.
-    Shutdown,
-}
-
-/// Zeek's conn_state (base/protocols/conn).
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[allow(missing_docs)]
 pub enum ConnState {
+    /// An attempt without a reply.
     S0,
+    /// Established, not closed.
     S1,
-    SF,
-    Rej,
+    /// Established, the initiator has tried to close, no reply to that.
     S2,
+    /// Established, the responder has tried to close, no reply to that.
     S3,
-    Rsto,
-    Rstr,
-    Rstos0,
-    Rstrh,
-    Sh,
-    Shr,
+    /// Established and closed.
+    SF,
+    /// The attempt was rejected.
+    Rej,
+    /// Established, the initiator aborted.
+    RstO,
+    /// The responder aborted.
+    RstR,
+    /// The initiator sent a SYN and then a RST; no SYN-ACK was seen.
+    RstOS0,
+    /// The responder sent a SYN-ACK and then a RST; no SYN was seen.
+    RstRH,
+    /// The initiator sent a SYN and then a FIN; no SYN-ACK was seen.
+    SH,
+    /// The responder sent a SYN-ACK and then a FIN, no SYN was seen; or a datagram, and none came the other way.
+    ShR,
+    /// Anything else: it was under way when it was first seen, or the protocol has no states.
     #[default]
     Oth,
 }
@@ -142,42 +157,119 @@ impl ConnState {
     /// Zeek's name.
     pub fn name(self) -> &'static str {
         match self {
-            ConnState::S0 => "S0",
-            ConnState::S1 => "S1",
-            ConnState::SF => "SF",
-            ConnState::Rej => "REJ",
-            ConnState::S2 => "S2",
-            ConnState::S3 => "S3",
-            ConnState::Rsto => "RSTO",
-            ConnState::Rstr => "RSTR",
-            ConnState::Rstos0 => "RSTOS0",
-            ConnState::Rstrh => "RSTRH",
-            ConnState::Sh => "SH",
-            ConnState::Shr => "SHR",
-            ConnState::Oth => "OTH",
+            Self::S0 => "S0",
+            Self::S1 => "S1",
+            Self::S2 => "S2",
+            Self::S3 => "S3",
+            Self::SF => "SF",
+            Self::Rej => "REJ",
+            Self::RstO => "RSTO",
+            Self::RstR => "RSTR",
+            Self::RstOS0 => "RSTOS0",
+            Self::RstRH => "RSTRH",
+            Self::SH => "SH",
+            Self::ShR => "SHR",
+            Self::Oth => "OTH",
         }
     }
 }
 
-/// Zeek's history: one letter for each kind of event, capital for the initiator. Bounded.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct History {
-    len: u8,
-    letters: [u8; 31],
+/// Why a flow was recorded.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum EndReason {
+    /// It had no packet for as long as its timeout.
+    Idle,
+    /// It goes on; the active timeout cut it.
+    Active,
+    /// Both sides closed it, or one that is the only one seen.
+    Fin,
+    /// One side reset it.
+    Rst,
+    /// A SYN with other sequence numbers began another one between the same ports.
+    Reused,
+    /// The table was full and this was the least recently used.
+    Evicted,
+    /// The run ended.
+    Shutdown,
 }
 
-impl History {
-    /// Adds a letter; beyond 31 nothing is added.
-    pub fn push(&mut self, letter: u8) {
-        if let Some(place) = self.letters.get_mut(usize::from(self.len)) {
-            *place = letter;
-            self.len += 1;
+impl EndReason {
+    /// Every reason, in the order of [`FlowStats::by_reason`].
+    pub const ALL: [Self; 7] =
+        [Self::Idle, Self::Active, Self::Fin, Self::Rst, Self::Reused, Self::Evicted, Self::Shutdown];
+
+    /// One lower-case word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+            Self::Fin => "fin",
+            Self::Rst => "rst",
+            Self::Reused => "reused",
+            Self::Evicted => "evicted",
+            Self::Shutdown => "shutdown",
         }
     }
+}
 
-    /// The letters.
-    pub fn as_str(&self) -> &str {
-        let letters = self.letters.get(..usize::from(self.len)).unwrap_or_default();
-        std::str::from_utf8(letters).unwrap_or_default()
-    }
+/// What one direction of one flow had since the last roll-up: what counters and top lists are fed from, in place
+/// of each packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally<'a> {
+    /// The flow.
+    pub key: &'a FlowKey,
+    /// Whether the sender is the lower endpoint of `key`.
+    pub source_is_lower: bool,
+    /// Whether the flow's initiator is the lower endpoint of `key`.
+    pub initiator_is_lower: bool,
+    /// Outer VLAN identifier of the flow's first packet; 0 when absent.
+    pub vlan: u16,
+    /// Packets.
+    pub packets: u64,
+    /// Octets of the frames on the wire.
+    pub bytes: u64,
+    /// Whether it is the first of its flow: set once per flow, in one direction.
+    pub begins: bool,
+    /// Whether the flow carries others (a tunnel over UDP): then the same packets come in tallies of those too.
+    pub carrier: bool,
+}
+
+/// Where the results of a table go.
+pub trait FlowSink {
+    /// Takes a flow that has ended. Its last tallies were given before.
+    fn end(&mut self, record: &FlowRecord);
+    /// Takes what a direction had since the last roll-up; called only where it had something.
+    fn tally(&mut self, tally: &Tally<'_>);
+}
+
+/// Counts of a table since it was made. `created = ended + active`, always.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FlowStats {
+    /// Packets that were counted to a flow, those with a wrong checksum among them. One that counts to the flow of
+    /// a tunnel and to one inside counts once.
+    pub packets: u64,
+    /// Flows in the table.
+    pub active: u64,
+    /// Flows begun.
+    pub created: u64,
+    /// Flows ended, for any reason but [`EndReason::Active`].
+    pub ended: u64,
+    /// Of these, because the table was full.
+    pub evicted: u64,
+    /// Records given, by reason, in the order of [`EndReason::ALL`].
+    pub by_reason: [u64; 7],
+    /// Later fragments of IP packets that were counted to the flow of their first.
+    pub fragments_joined: u64,
+    /// Later fragments whose first did not come in time: counted to a flow without ports.
+    pub fragments_unmatched: u64,
+    /// Of these, because the table of fragments was full.
+    pub fragments_shed: u64,
+    /// Flows split, and ticks put off, because the time jumped; see [`crate::FlowConfig::jump`].
+    pub time_jumps: u64,
+    /// TCP streams whose gaps were no longer followed because too many had holes at once.
+    pub holes_shed: u64,
+    /// Octets that the table takes when it is full.
+    pub memory: u64,
+    /// Flows that it holds when it is full.
+    pub capacity: u64,
 }

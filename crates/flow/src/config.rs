@@ -1,0 +1,67 @@
+//! How a flow table is made.
+
+/// Nanoseconds per second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Sizes and timeouts of a [`crate::FlowTable`]. All times are nanoseconds of packet time.
+///
+/// The defaults are those of Zeek, whose names stand beside them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FlowConfig {
+    /// Octets that the table may take, all told; it takes them as flows come and never more. Below about
+    /// 64 KiB it is as if it were that.
+    pub memory: usize,
+    /// A TCP flow that was established ends after so long without a packet (tcp_inactivity_timeout).
+    pub idle_tcp: u64,
+    /// The same where the responder's port is one of FTP, SSH, Telnet or rlogin, which may be silent for long.
+    pub idle_interactive: u64,
+    /// A TCP flow of which nothing but a handshake was seen (Zeek gives it udp_inactivity_timeout).
+    pub idle_handshake: u64,
+    /// A UDP flow (udp_inactivity_timeout).
+    pub idle_udp: u64,
+    /// An ICMP flow (icmp_inactivity_timeout).
+    pub idle_icmp: u64,
+    /// A flow of any other protocol (unknown_ip_inactivity_timeout).
+    pub idle_other: u64,
+    /// A SYN that nothing answers is a flow of its own after so long since its first packet (tcp_attempt_delay).
+    pub attempt: u64,
+    /// A TCP flow that both sides closed, or one reset, ends so long after (tcp_close_delay).
+    pub close: u64,
+    /// A flow that goes on is recorded once in so long, and goes on with empty counters; `u64::MAX` for never,
+    /// so that a record is the whole flow.
+    pub active: u64,
+    /// How long the fragments of an IP packet wait for the first of them.
+    pub fragment: u64,
+    /// A tick that is further than this after the one before is believed only when the next one confirms it, so
+    /// that a single wrong time does not end every flow.
+    pub jump: u64,
+    /// Key of the table's hash. It changes no result; choose it at random where the traffic may be hostile.
+    pub seed: [u64; 2],
+    /// Whether flows with different outer VLAN identifiers are different flows.
+    pub vlan: bool,
+    /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum count for nothing but a `C` in the history,
+    /// as hosts drop them.
+    pub checksums: bool,
+}
+
+impl Default for FlowConfig {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            idle_tcp: 300 * SECOND,
+            idle_interactive: 3600 * SECOND,
+            idle_handshake: 60 * SECOND,
+            idle_udp: 60 * SECOND,
+            idle_icmp: 60 * SECOND,
+            idle_other: 60 * SECOND,
+            attempt: 5 * SECOND,
+            close: 5 * SECOND,
+            active: u64::MAX,
+            fragment: 30 * SECOND,
+            jump: 7200 * SECOND,
+            seed: [0x6a09_e667_f3bc_c908, 0xbb67_ae85_84ca_a73b],
+            vlan: false,
+            checksums: false,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What happened in a flow, one letter each.
+
+use std::fmt;
+
+/// Letters that a history holds; real ones have 4 to 12.
+const CAPACITY: usize = 26;
+
+/// What happened in a flow, in order, as Zeek writes it: upper case for the initiator, lower for the responder.
+///
+/// | letter | what |
+/// |---|---|
+/// | `s` | SYN without ACK |
+/// | `h` | SYN with ACK |
+/// | `a` | ACK without payload |
+/// | `d` | packet with payload |
+/// | `f` | FIN |
+/// | `r` | RST |
+/// | `c` | packet with a wrong checksum |
+/// | `g` | payload that was acknowledged and not seen |
+/// | `t` | retransmitted payload |
+/// | `w` | closed window |
+/// | `i` | FIN and RST in one packet |
+/// | `q` | SYN with FIN or RST |
+/// | `^` | the first packet seen was taken for the responder's |
+///
+/// Each stands once per side; `c g t w` again at the tenth, hundredth ... time, and `s h f r` again when they come
+/// with another sequence number. What comes after the 26th letter is not kept.
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+pub struct History {
+    letters: [u8; CAPACITY],
+    len: u8,
+}
+
+impl History {
+    /// The letters.
+    pub fn as_str(&self) -> &str {
+        let letters = self.letters.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(letters).unwrap_or_default()
+    }
+
+    /// Whether nothing happened that has a letter, as in flows of ICMP.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a letter: upper case where `initiator` did it.
+    pub(crate) fn push(&mut self, letter: u8, initiator: bool) {
+        if let Some(place) = self.letters.get_mut(usize::from(self.len)) {
+            *place = if initiator { letter } else { letter.to_ascii_lowercase() };
+            self.len += 1;
+        }
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_kept_up_to_the_capacity() {
+        let mut history = History::default();
+        assert!(history.is_empty());
+        for _ in 0..40 {
+            history.push(b'D', false);
+        }
+        history.push(b'F', true);
+        assert_eq!(history.to_string(), "d".repeat(CAPACITY));
+    }
+}

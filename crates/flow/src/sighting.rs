@@ -1,0 +1,158 @@
+//! What one packet says of one flow: the only module here that reads packet bytes.
+
+#![deny(clippy::indexing_slicing)]
+
+use crate::hash::KeyHash;
+use crate::tcp::Segment;
+use weir_wire::{
+    Checksum, FlowKey, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate, verify,
+};
+
+/// What one packet says of one flow; a packet that a tunnel over UDP carries is sighted in two.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sighting {
+    pub hash: u64,
+    pub key: FlowKey,
+    pub time: Time,
+    /// Time of the first of the fragments that are counted here, else `time`.
+    pub earliest: Time,
+    /// 0: the lower endpoint sent it.
+    pub sender: u8,
+    pub ttl: u8,
+    pub tunnel: Tunnel,
+    /// What it carries is the next sighting.
+    pub carrier: bool,
+    pub bad_checksum: bool,
+    /// The TCP header, where there is one.
+    pub segment: Option<Segment>,
+    pub packets: u32,
+    pub frame_bytes: u64,
+    pub ip_bytes: u64,
+    pub payload_bytes: u64,
+    pub interface: u32,
+    pub vlan: [u16; 2],
+    pub mac: [u8; 6],
+}
+
+/// How packets are looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Looker {
+    pub hash: KeyHash,
+    pub vlan: bool,
+    pub checksums: bool,
+}
+
+impl Looker {
+    /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
+    /// what is not IP. Every one but the last is a carrier.
+    #[inline]
+    pub fn look(&self, packet: &Packet<'_>, layers: &Layers, mut see: impl FnMut(Sighting, &Layers)) {
+        if layers.tunnel == Tunnel::None {
+            if let Some(sighting) = self.level(packet, layers, layers, Tunnel::None) {
+                see(sighting, layers);
+            }
+            return;
+        }
+        self.look_inside(packet, layers, &mut see);
+    }
+
+    #[cold]
+    fn look_inside(&self, packet: &Packet<'_>, outer: &Layers, see: &mut impl FnMut(Sighting, &Layers)) {
+        let mut level = *outer;
+        let mut tunnel = Tunnel::None;
+        for _ in 0..=MAX_TUNNELS {
+            let Some(mut sighting) = self.level(packet, &level, outer, tunnel) else { return };
+            let inner = decapsulate(packet, &level).filter(|inner| self.is_flow(packet, inner));
+            let Some(inner) = inner.filter(|_| !sighting.bad_checksum) else {
+                see(sighting, &level);
+                return;
+            };
+            if over_udp(level.tunnel) {
+                sighting.carrier = true;
+                see(sighting, &level);
+            }
+            tunnel = level.tunnel;
+            level = inner;
+        }
+    }
+
+    fn is_flow(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) && FlowKey::of(packet, layers).is_some()
+    }
+
+    #[inline]
+    fn level(
+        &self,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        outer: &Layers,
+        tunnel: Tunnel,
+    ) -> Option<Sighting> {
+        let (mut key, is_lower) = FlowKey::of(packet, layers)?;
+        let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
+        if self.vlan {
+            key.vlan = vlan[0];
+        }
+        let mut bad_checksum = false;
+        if self.checksums {
+            let sums = verify(packet, layers);
+            if sums.network == Checksum::Bad {
+                return None;
+            }
+            bad_checksum = sums.transport == Checksum::Bad && matches!(key.proto, 1 | 6 | 17 | 58);
+        }
+        let segment = if key.proto == 6 { segment(packet, layers) } else { None };
+        Some(Sighting {
+            hash: self.hash.of(&key),
+            key,
+            time: packet.time,
+            earliest: packet.time,
+            sender: u8::from(!is_lower),
+            ttl: layers.ttl,
+            tunnel,
+            carrier: false,
+            bad_checksum,
+            segment,
+            packets: 1,
+            frame_bytes: u64::from(packet.wire_len),
+            ip_bytes: u64::from(layers.network_len),
+            payload_bytes: u64::from(layers.payload_len),
+            interface: packet.interface,
+            vlan,
+            mac: mac(packet),
+        })
+    }
+}
+
+/// Whether the tunnel is one over UDP, whose own packets are a flow.
+fn over_udp(tunnel: Tunnel) -> bool {
+    matches!(
+        tunnel,
+        Tunnel::Vxlan | Tunnel::Geneve | Tunnel::GtpU | Tunnel::L2tp | Tunnel::Teredo | Tunnel::Ayiya
+    )
+}
+
+/// Ethernet source address.
+#[inline]
+fn mac(packet: &Packet<'_>) -> [u8; 6] {
+    let address = || packet.data.get(6..)?.first_chunk::<6>().copied();
+    if packet.link == LinkType::ETHERNET { address().unwrap_or_default() } else { [0; 6] }
+}
+
+#[inline]
+fn segment(packet: &Packet<'_>, layers: &Layers) -> Option<Segment> {
+    if !layers.has_transport() {
+        return None;
+    }
+    let header = packet.data.get(layers.transport as usize..)?.first_chunk::<16>()?;
+    let &[_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, _, _, w0, w1] = header;
+    let end = layers.payload as usize + layers.payload_len as usize;
+    Some(Segment {
+        seq: u32::from_be_bytes([s0, s1, s2, s3]),
+        ack: u32::from_be_bytes([a0, a1, a2, a3]),
+        len: layers.payload_len,
+        window: u16::from_be_bytes([w0, w1]),
+        flags: layers.tcp_flags,
+        captured: end <= packet.data.len(),
+    })
+}

@@ -1,0 +1,513 @@
+//! The flow table.
+
+use crate::config::FlowConfig;
+use crate::fragments::{Counted, Fragments};
+use crate::hash::KeyHash;
+use crate::holes::Pool;
+use crate::index::Index;
+use crate::row::{Row, mark};
+use crate::servers::is_likely_server;
+use crate::sighting::{Looker, Sighting};
+use crate::tcp::{self, Repeated};
+use crate::{EndReason, FlowSink, FlowStats, Tally};
+use weir_wire::build::flags::{ACK, SYN};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time};
+
+/// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
+/// enough that what is known of them stays in the second-level cache.
+const TOGETHER: usize = 256;
+
+/// The least number of flows that a table holds.
+const MIN_ROWS: usize = 64;
+
+/// A table of flows: fixed memory, one owner, no clock.
+///
+/// When the table is full, a new flow takes the place of one that was not used since the hand that goes round the
+/// rows last passed it, as a page cache does it: almost the least recently used, for one sequential read. A flow
+/// of one packet counts as not used, so that a flood pushes out itself before it pushes out what lives.
+pub struct FlowTable {
+    config: FlowConfig,
+    look: Looker,
+    index: Index,
+    rows: Vec<Row>,
+    capacity: usize,
+    /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
+    free: u64,
+    /// Where the search for a flow to evict goes on.
+    hand: usize,
+    pool: Pool,
+    fragments: Fragments,
+    sightings: Vec<Sighting>,
+    stats: FlowStats,
+    /// The last tick that was believed, and one that was put off.
+    ticked: Time,
+    put_off: Time,
+    /// Keeps the reads that only bring lines into the cache.
+    touched: u64,
+}
+
+impl FlowTable {
+    /// A table with no flow in it. It reserves the memory that `config` allows; the system gives it as flows come.
+    pub fn new(config: &FlowConfig) -> Self {
+        let hash = KeyHash::new(config.seed);
+        let memory = config.memory.max(64 << 10);
+        let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
+        let fixed = sets * Fragments::BYTES_PER_SET + 2 * TOGETHER * size_of::<Sighting>();
+        let each = size_of::<Row>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
+        let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, u32::MAX as usize - 1);
+        let stats = FlowStats {
+            memory: (fixed + capacity * each) as u64,
+            capacity: capacity as u64,
+            ..FlowStats::default()
+        };
+        Self {
+            look: Looker { hash: hash.clone(), vlan: config.vlan, checksums: config.checksums },
+            index: Index::new(capacity),
+            rows: Vec::with_capacity(capacity),
+            capacity,
+            free: 0,
+            hand: 0,
+            pool: Pool::new(capacity / 8),
+            fragments: Fragments::new(sets, hash, config.fragment),
+            sightings: Vec::with_capacity(2 * TOGETHER),
+            stats,
+            ticked: Time(0),
+            put_off: Time(0),
+            touched: 0,
+            config: config.clone(),
+        }
+    }
+
+    /// Counts packets, in order; `layers` are those of the batch, in order.
+    pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
+        for (slots, layers) in batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)) {
+            for (slot, layers) in slots.iter().zip(layers) {
+                self.look(&batch.packet(slot), layers);
+            }
+            self.count(sink);
+        }
+    }
+
+    /// Counts one packet: the same as a batch of one.
+    pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        self.look(packet, layers);
+        self.count(sink);
+    }
+
+    /// Whether packets with a wrong checksum are left out from now on; see [`FlowConfig::checksums`].
+    pub fn set_checksums(&mut self, verify: bool) {
+        self.look.checksums = verify;
+    }
+
+    /// Ends what is idle at `now`, the end of an interval. All tables of a run are to tick at the same times.
+    ///
+    /// Ticks go forward; one that is further ahead than [`FlowConfig::jump`] takes effect only when the next
+    /// one is there too.
+    pub fn tick(&mut self, now: Time, sink: &mut impl FlowSink) {
+        if now.since(self.ticked) > self.config.jump && self.ticked != Time(0) {
+            let confirmed = self.put_off != Time(0) && now >= self.put_off;
+            if !confirmed {
+                self.put_off = now;
+                self.stats.time_jumps += 1;
+                return;
+            }
+        }
+        self.put_off = Time(0);
+        self.ticked = now;
+        self.expire_fragments(now, sink);
+        for row in 0..self.rows.len() as u32 {
+            let Some(flow) = self.rows.get(row as usize).filter(|flow| !flow.is_free()) else { continue };
+            if flow.deadline <= now {
+                let reason = Self::reason(flow, EndReason::Idle);
+                self.end(row, reason, sink);
+            } else if now.since(flow.first) >= self.config.active && flow.counts.iter().any(|c| c.packets > 0)
+            {
+                self.cut(row, now, sink);
+            }
+        }
+    }
+
+    /// Gives what every flow had since the last time.
+    pub fn roll_up(&mut self, sink: &mut impl FlowSink) {
+        for row in self.rows.iter_mut().filter(|row| !row.is_free() && row.has(mark::DIRTY)) {
+            row.unmark(mark::DIRTY);
+            tally(row, sink, |row, side| row.take_tally(side));
+        }
+    }
+
+    /// Ends every flow: the end of the run.
+    pub fn drain(&mut self, sink: &mut impl FlowSink) {
+        self.expire_fragments(Time(u64::MAX), sink);
+        for row in 0..self.rows.len() as u32 {
+            let Some(flow) = self.rows.get(row as usize).filter(|flow| !flow.is_free()) else { continue };
+            let reason = Self::reason(flow, EndReason::Shutdown);
+            self.end(row, reason, sink);
+        }
+    }
+
+    /// Counts since the table was made.
+    pub fn stats(&self) -> FlowStats {
+        FlowStats {
+            active: self.stats.created - self.stats.ended,
+            fragments_joined: self.fragments.joined,
+            fragments_unmatched: self.fragments.unmatched,
+            fragments_shed: self.fragments.shed,
+            holes_shed: self.pool.shed,
+            ..self.stats
+        }
+    }
+
+    /// Notes what a packet says.
+    #[inline]
+    fn look(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        let Self { look, sightings, fragments, stats, .. } = self;
+        let mut is_counted = false;
+        look.look(packet, layers, |sighting, layers| {
+            is_counted = true;
+            if layers.fragment == Fragment::Whole {
+                sightings.push(sighting);
+            } else {
+                fragment(fragments, sightings, sighting, packet, layers);
+            }
+        });
+        stats.packets += u64::from(is_counted);
+    }
+
+    /// Counts what was noted.
+    fn count(&mut self, sink: &mut impl FlowSink) {
+        let sightings = std::mem::take(&mut self.sightings);
+        if sightings.len() > 1 {
+            self.touch(&sightings);
+        }
+        let mut carrier = None;
+        for sighting in &sightings {
+            let row = self.sight(sighting, carrier, sink);
+            carrier = row.filter(|_| sighting.carrier);
+        }
+        self.sightings = sightings;
+        self.sightings.clear();
+    }
+
+    /// Reads one word of every line that is about to be used: independent reads, of which the processor has many
+    /// on their way at a time.
+    fn touch(&mut self, sightings: &[Sighting]) {
+        let mut sum = 0_u64;
+        for sighting in sightings {
+            sum = sum.wrapping_add(self.index.touch(sighting.hash));
+        }
+        let mut missing = 0;
+        for sighting in sightings {
+            let row = self.index.likely(sighting.hash).and_then(|row| self.rows.get(row as usize));
+            match row {
+                Some(row) => sum = sum.wrapping_add(row.touch()),
+                None => missing += 1,
+            }
+        }
+        if self.rows.len() == self.capacity && self.free == 0 {
+            for row in self.rows.iter().cycle().skip(self.hand).take(missing) {
+                sum = sum.wrapping_add(row.touch());
+            }
+        }
+        self.touched = self.touched.wrapping_add(sum);
+    }
+
+    /// Counts one sighting; the row of its flow.
+    fn sight(&mut self, s: &Sighting, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
+        let mut row = self.index.find(s.hash, &s.key, &self.rows);
+        if let Some(at) = row
+            && let Some(reason) = self.splits(at, s)
+        {
+            if reason == EndReason::Active {
+                self.cut(at, s.time, sink);
+            } else {
+                self.end(at, reason, sink);
+                row = None;
+            }
+        }
+        let at = match row {
+            Some(at) => at,
+            None => self.begin(s, carrier, sink)?,
+        };
+        self.update(at, s)
+    }
+
+    /// Why a packet does not belong to the flow that the row has, if so.
+    #[inline]
+    fn splits(&mut self, at: u32, s: &Sighting) -> Option<EndReason> {
+        let row = self.rows.get(at as usize)?;
+        if s.time >= row.deadline {
+            return Some(Self::reason(row, EndReason::Idle));
+        }
+        if s.time < row.last && row.last.since(s.time) >= self.idle(row) {
+            self.stats.time_jumps += 1;
+            return Some(Self::reason(row, EndReason::Idle));
+        }
+        if let Some(segment) = s.segment.as_ref().filter(|segment| segment.flags & SYN != 0)
+            && row.has(mark::SEGMENT)
+            && !s.bad_checksum
+            && tcp::is_reuse(row, segment)
+        {
+            return Some(if row.has(mark::CLOSING) {
+                Self::reason(row, EndReason::Fin)
+            } else {
+                EndReason::Reused
+            });
+        }
+        let cut = s.time.since(row.first) >= self.config.active && row.counts.iter().any(|c| c.packets > 0);
+        cut.then_some(EndReason::Active)
+    }
+
+    /// The reason for the end of a flow: how TCP ended it, or else `otherwise`.
+    fn reason(row: &Row, otherwise: EndReason) -> EndReason {
+        match row.has(mark::CLOSING) {
+            true if tcp::is_reset(row) => EndReason::Rst,
+            true => EndReason::Fin,
+            false => otherwise,
+        }
+    }
+
+    /// How long the flow may be without a packet.
+    #[inline]
+    fn idle(&self, row: &Row) -> u64 {
+        let config = &self.config;
+        match row.key.proto {
+            6 if tcp::is_handshake(row) => config.idle_handshake,
+            6 if matches!(row.key.port[1 - (row.initiator() & 1)], 21 | 22 | 23 | 513) => {
+                config.idle_interactive
+            }
+            6 => config.idle_tcp,
+            17 => config.idle_udp,
+            1 | 58 => config.idle_icmp,
+            _ => config.idle_other,
+        }
+    }
+
+    /// Makes a flow of a packet that belongs to none.
+    fn begin(&mut self, s: &Sighting, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
+        let parent = carrier.and_then(|row| self.rows.get(row as usize)).map_or(0, Row::id);
+        let at = self.free_row(carrier, sink)?;
+        if let Err(full) = self.index.insert(s.hash, at) {
+            let oldest =
+                full.into_iter().filter(|&row| Some(row) != carrier).min_by_key(|&row| self.last_of(row))?;
+            self.end(oldest, EndReason::Evicted, sink);
+            // The row that became free is not the one that is to be used.
+            self.index.insert(s.hash, at).ok()?;
+        }
+        let flips = flips(s);
+        let sender = usize::from(s.sender & 1);
+        let row = self.rows.get_mut(at as usize)?;
+        row.begin(s.key, s.earliest, if flips { 1 - sender } else { sender });
+        row.deadline = Time(u64::MAX);
+        let origin = &mut row.origin;
+        *origin = crate::row::Origin {
+            parent,
+            interface: s.interface,
+            vlan: s.vlan,
+            tunnel: s.tunnel,
+            ..crate::row::Origin::default()
+        };
+        if flips {
+            row.origin.history.push(b'^', true);
+        }
+        self.stats.created += 1;
+        Some(at)
+    }
+
+    fn last_of(&self, row: u32) -> Time {
+        self.rows.get(row as usize).map_or(Time(0), |row| row.last)
+    }
+
+    /// A row for a new flow, not that of `carrier`.
+    fn free_row(&mut self, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
+        if self.free == 0 && self.rows.len() < self.capacity {
+            self.rows.push(Row::default());
+            return Some(self.rows.len() as u32 - 1);
+        }
+        if self.free == 0 {
+            let victim = self.victim(carrier);
+            self.end(victim, EndReason::Evicted, sink);
+        }
+        let at = self.free.checked_sub(1)? as u32;
+        self.free = self.rows.get(at as usize)?.first.0;
+        Some(at)
+    }
+
+    /// The next flow that was not used since the hand passed it.
+    fn victim(&mut self, carrier: Option<u32>) -> u32 {
+        // After one round every mark is gone, so the second finds one.
+        for _ in 0..2 * self.rows.len() {
+            let at = self.hand;
+            self.hand = if at + 1 < self.rows.len() { at + 1 } else { 0 };
+            let Some(row) = self.rows.get_mut(at).filter(|row| !row.is_free()) else { continue };
+            if !row.has(mark::USED) && carrier != Some(at as u32) {
+                return at as u32;
+            }
+            row.unmark(mark::USED);
+        }
+        self.hand as u32
+    }
+
+    /// Counts a packet to a flow.
+    #[inline]
+    fn update(&mut self, at: u32, s: &Sighting) -> Option<u32> {
+        let side = usize::from(s.sender & 1);
+        let row = self.rows.get_mut(at as usize)?;
+        let used = row.counts[side].packets | row.counts[1 - side].packets;
+        row.mark(if used == 0 { mark::DIRTY } else { mark::DIRTY | mark::USED });
+        if s.carrier {
+            row.mark(mark::CARRIER);
+        }
+        if s.bad_checksum {
+            if matches!(s.key.proto, 6 | 17) {
+                tcp::repeat(row, side, Repeated::Checksum);
+            }
+            if row.deadline == Time(u64::MAX) {
+                row.deadline = Time(s.time.0.saturating_add(self.config.idle_udp).max(1));
+            }
+            return Some(at);
+        }
+        let counts = &mut row.counts[side];
+        if counts.packets == 0 {
+            row.origin.ttl[side] = s.ttl;
+            row.origin.mac[side] = s.mac;
+        }
+        counts.packets += u64::from(s.packets);
+        counts.frame_bytes += s.frame_bytes;
+        counts.ip_bytes += s.ip_bytes;
+        counts.payload_bytes += s.payload_bytes;
+        let time = s.time.max(row.last);
+        let mut closes = false;
+        if let Some(segment) = &s.segment {
+            row.ends[side].flags |= segment.flags;
+            if !tcp::is_closed(row) {
+                row.last = time;
+            }
+            closes = tcp::segment(row, &mut self.pool, side, segment);
+        } else {
+            row.last = time;
+            if s.key.proto == 17 {
+                tcp::saw_data(row, side);
+            }
+        }
+        if closes {
+            row.mark(mark::CLOSING);
+            row.deadline = after(row.last, self.config.close);
+        } else if !row.has(mark::CLOSING) {
+            let row = self.rows.get(at as usize)?;
+            let deadline = if s.key.proto == 6 && tcp::is_attempt(row) {
+                after(row.first, self.config.attempt)
+            } else {
+                after(row.last, self.idle(row))
+            };
+            self.rows.get_mut(at as usize)?.deadline = deadline;
+        }
+        Some(at)
+    }
+
+    /// Gives the record of a flow up to `now`; the flow goes on.
+    fn cut(&mut self, at: u32, now: Time, sink: &mut impl FlowSink) {
+        let Some(row) = self.rows.get_mut(at as usize) else { return };
+        tally(row, sink, |row, side| row.last_tally(side));
+        let missed =
+            self.pool.known(row.origin.holes).map_or([0; 2], |holes| std::mem::take(&mut holes.missed));
+        sink.end(&row.record(missed, EndReason::Active));
+        self.stats.by_reason[EndReason::Active as usize] += 1;
+        row.unmark(mark::DIRTY);
+        row.cut(now);
+    }
+
+    /// Ends a flow, and frees its row.
+    fn end(&mut self, at: u32, reason: EndReason, sink: &mut impl FlowSink) {
+        let Some(row) = self.rows.get_mut(at as usize) else { return };
+        if row.has(mark::DIRTY) {
+            tally(row, sink, |row, side| row.last_tally(side));
+        }
+        let missed = self.pool.release(row.origin.holes);
+        sink.end(&row.record(missed, reason));
+        self.index.remove(self.look.hash.of(&row.key), at);
+        row.deadline = Time(0);
+        row.first = Time(self.free);
+        self.free = u64::from(at) + 1;
+        self.stats.ended += 1;
+        self.stats.evicted += u64::from(reason == EndReason::Evicted);
+        self.stats.by_reason[reason as usize] += 1;
+    }
+
+    fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
+        let mut late = std::mem::take(&mut self.sightings);
+        self.fragments.expire(now, |sighting| late.push(sighting));
+        for sighting in &late {
+            self.sight(sighting, None, sink);
+        }
+        late.clear();
+        self.sightings = late;
+    }
+}
+
+/// `time` and so many nanoseconds; never 0, which means a free row, nor the end of time, which means a new one.
+#[inline]
+fn after(time: Time, nanoseconds: u64) -> Time {
+    Time(time.0.saturating_add(nanoseconds).clamp(1, u64::MAX - 1))
+}
+
+/// Takes a fragment to those that belong with it.
+#[cold]
+fn fragment(
+    fragments: &mut Fragments,
+    sightings: &mut Vec<Sighting>,
+    sighting: Sighting,
+    packet: &Packet<'_>,
+    layers: &Layers,
+) {
+    let Some(this) = IpFragment::of(packet, layers) else {
+        sightings.push(sighting);
+        return;
+    };
+    let is_first = layers.fragment == Fragment::First;
+    let Counted { unmatched, fragment } = fragments.see(sighting, this.id, this.proto, is_first);
+    sightings.extend(unmatched);
+    sightings.extend(fragment);
+}
+
+/// Whether the sender of a flow's first packet is its responder.
+fn flips(s: &Sighting) -> bool {
+    const BROADCAST: [u8; 16] = mapped_broadcast();
+    let (from, to) = (usize::from(s.sender & 1), 1 - usize::from(s.sender & 1));
+    let server = |end: usize| is_likely_server(s.key.proto, s.key.port[end]);
+    let flips = match &s.segment {
+        Some(segment) if segment.flags & SYN == 0 || segment.flags & ACK != 0 => {
+            let both = segment.flags & SYN == 0 && s.key.port[from] < s.key.port[to];
+            server(from) && (!server(to) || both)
+        }
+        Some(_) => false,
+        None => s.key.proto == 17 && server(from) && !server(to),
+    };
+    flips && s.key.addr[to] != BROADCAST
+}
+
+const fn mapped_broadcast() -> [u8; 16] {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
+}
+
+/// Gives what both directions of a flow had, by `count`.
+fn tally(row: &mut Row, sink: &mut impl FlowSink, count: impl Fn(&mut Row, usize) -> (u64, u64)) {
+    let initiator = row.initiator();
+    for side in [initiator & 1, 1 - (initiator & 1)] {
+        let (packets, bytes) = count(row, side);
+        if packets == 0 {
+            continue;
+        }
+        let begins = !row.has(mark::BEGUN);
+        row.mark(mark::BEGUN);
+        sink.tally(&Tally {
+            key: &row.key,
+            source_is_lower: side == 0,
+            initiator_is_lower: initiator == 0,
+            vlan: row.origin.vlan[0],
+            packets,
+            bytes,
+            begins,
+            carrier: row.has(mark::CARRIER),
+        });
+    }
+}

@@ -1,0 +1,741 @@
+//! What TCP packets say of a connection: Zeek's states of both endpoints, its history and its stream sizes.
+//!
+//! The rules are Zeek's (docs.zeek.org, `conn_state` and `history` of `base/protocols/conn/main.zeek`, and its
+//! behaviour on the traces that the conformance test compares). Sequence numbers are compared modulo 2^32; how
+//! often they wrapped is counted, so that sizes are right beyond 4 GiB.
+
+use crate::ConnState;
+use crate::holes::Pool;
+use crate::row::{Row, mark};
+use weir_wire::build::flags::{ACK, FIN, RST, SYN};
+
+/// A SYN or RST whose number is further off than this is not believed.
+const TOO_FAR: i32 = 1 << 20;
+
+/// A stream of which nothing is acknowledged, and which has so much ahead of a hole, is one whose other direction
+/// is not seen: holes say nothing then.
+const AHEAD_WITHOUT_ACK: u32 = 16_384;
+
+/// A TCP header, and how much payload came with it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Segment {
+    pub seq: u32,
+    pub ack: u32,
+    /// Octets of payload, as the headers claim.
+    pub len: u32,
+    pub window: u16,
+    pub flags: u8,
+    /// Whether all payload was captured.
+    pub captured: bool,
+}
+
+impl Segment {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Numbers that it takes of the sequence; payload of a RST is not in the stream.
+    fn space(&self) -> u32 {
+        let payload = if self.has(RST) { 0 } else { self.len };
+        payload + u32::from(self.has(SYN)) + u32::from(self.has(FIN))
+    }
+}
+
+/// How far one endpoint came.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum State {
+    #[default]
+    Inactive,
+    SynSent,
+    SynAckSent,
+    /// It sent something, but no SYN was seen.
+    Partial,
+    Established,
+    Closed,
+    Reset,
+}
+
+impl State {
+    fn is_handshake(self) -> bool {
+        matches!(self, State::Inactive | State::SynSent | State::SynAckSent)
+    }
+}
+
+/// One endpoint of a connection: half a cache line. Other protocols use `marks`, `bits`, `seen` and `flags`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct End {
+    /// Number of the SYN, or what it would have been.
+    start: u32,
+    /// The highest number sent, plus 1.
+    last: u32,
+    /// The highest number that the peer acknowledged.
+    ack: u32,
+    /// Up to here, everything was seen or given up.
+    next: u32,
+    /// Number after the FIN, where `bits` has FINISHED.
+    fin: u32,
+    /// How often `last` and `ack` wrapped.
+    last_wraps: u16,
+    ack_wraps: u16,
+    /// See [`mark`]; of the flow, so only in the first of its two.
+    pub marks: u16,
+    bits: u8,
+    /// Letters that the history has of this endpoint.
+    seen: u8,
+    /// Every TCP flag that was set.
+    pub flags: u8,
+    state: State,
+    before: State,
+}
+
+/// Bits of an endpoint.
+mod bit {
+    pub const INITIATOR: u8 = 1;
+    /// It is counted as closed.
+    pub const CLOSED: u8 = 2;
+    /// It sent a FIN.
+    pub const FINISHED: u8 = 4;
+    /// Its holes are not followed.
+    pub const BLIND: u8 = 8;
+    /// It sent something.
+    pub const SPOKE: u8 = 16;
+    /// It has holes in the pool.
+    pub const HOLES: u8 = 32;
+}
+
+/// Bits of `seen`.
+mod seen {
+    pub const SYN: u8 = 1;
+    pub const FIN: u8 = 2;
+    pub const RST: u8 = 4;
+    pub const FIN_RST: u8 = 8;
+    pub const DATA: u8 = 16;
+    pub const ACK: u8 = 32;
+    pub const MULTI: u8 = 64;
+}
+
+impl End {
+    fn is(&self, bit: u8) -> bool {
+        self.bits & bit != 0
+    }
+
+    pub fn set_initiator(&mut self) {
+        self.bits |= bit::INITIATOR;
+    }
+
+    pub fn is_initiator(&self) -> bool {
+        self.is(bit::INITIATOR)
+    }
+
+    /// Counts and letters begin anew; the connection goes on.
+    pub fn restart(&mut self) {
+        self.seen = 0;
+        self.start = self.last.wrapping_sub(1);
+        self.last_wraps = u16::from(self.last < self.start);
+        self.ack_wraps = u16::from(self.ack < self.start);
+        if (self.ack.wrapping_sub(self.start) as i32) < 0 {
+            self.ack = self.start;
+            self.ack_wraps = 0;
+        }
+    }
+
+    fn full(seq: u32, wraps: u16) -> u64 {
+        u64::from(wraps) << 32 | u64::from(seq)
+    }
+
+    /// Octets of the stream.
+    pub fn size(&self, peer: &End) -> u64 {
+        let half_open = self.before == State::SynSent && self.state == State::Reset;
+        if half_open && peer.state == State::Inactive && !self.nothing_acked() {
+            // The numbers mean nothing when a half-open connection is found and aborted.
+            return 0;
+        }
+        let end = Self::full(self.last, self.last_wraps).max(Self::full(self.ack, self.ack_wraps));
+        let space = end.saturating_sub(u64::from(self.start));
+        space.saturating_sub(1 + u64::from(self.is(bit::FINISHED)))
+    }
+
+    fn nothing_acked(&self) -> bool {
+        let ack = Self::full(self.ack, self.ack_wraps);
+        ack == u64::from(self.start) || ack == u64::from(self.start) + 1
+    }
+
+    fn start_at(&mut self, seq: u32) {
+        self.start = seq;
+        self.ack = seq;
+        self.next = seq.wrapping_add(1);
+    }
+
+    /// `seq` relative to the start, where `last` and `wraps` are how far it had come; negative before the start.
+    fn relative(&self, seq: u32, last: u32, wraps: u16) -> i64 {
+        let delta = seq.wrapping_sub(last) as i32;
+        let wraps = if delta < 0 && seq > last {
+            wraps.saturating_sub(1)
+        } else if delta > 0 && seq < last {
+            wraps.saturating_add(1)
+        } else {
+            wraps
+        };
+        if wraps == 0 {
+            i64::from(seq.wrapping_sub(self.start) as i32)
+        } else {
+            Self::full(seq, wraps) as i64 - i64::from(self.start)
+        }
+    }
+
+    fn set_last(&mut self, seq: u32) {
+        if seq < self.last {
+            self.last_wraps = self.last_wraps.saturating_add(1);
+        }
+        self.last = seq;
+    }
+
+    fn acked(&mut self, ack: u32) {
+        let delta = ack.wrapping_sub(self.ack) as i32;
+        // An acknowledgement of 0 is more likely broken than that of a large stream.
+        if delta <= 0 || (ack == 0 && delta > TOO_FAR) {
+            return;
+        }
+        if ack < self.ack {
+            self.ack_wraps = self.ack_wraps.saturating_add(1);
+        }
+        self.ack = ack;
+    }
+
+    fn enter(&mut self, state: State) {
+        if state != self.state {
+            self.before = self.state;
+            self.state = state;
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.state == State::Established || (self.state == State::Closed && self.before == State::Established)
+    }
+}
+
+/// How often something that is repeated in the history happened, per endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Letters([[u16; 4]; 2], [u32; 2]);
+
+/// What is repeated in the history with each power of ten.
+#[derive(Clone, Copy)]
+pub(crate) enum Repeated {
+    Checksum,
+    Gap,
+    Retransmission,
+    ZeroWindow,
+}
+
+impl Letters {
+    pub fn retransmitted(&self) -> [u16; 2] {
+        self.0.map(|counts| counts[Repeated::Retransmission as usize])
+    }
+
+    pub fn bad_checksums(&self) -> [u16; 2] {
+        self.0.map(|counts| counts[Repeated::Checksum as usize])
+    }
+
+    /// Number of the last RST.
+    fn last_rst(&mut self, side: usize) -> &mut u32 {
+        &mut self.1[side & 1]
+    }
+
+    /// Counts one more; whether the history gets a letter for it.
+    fn count(&mut self, what: Repeated, side: usize) -> bool {
+        let count = &mut self.0[side & 1][what as usize & 3];
+        let before = *count;
+        *count = before.saturating_add(1);
+        before != *count && matches!(*count, 1 | 10 | 100 | 1_000 | 10_000)
+    }
+}
+
+/// The state of a connection (Zeek's `conn_state`).
+pub(crate) fn state(ends: &[End; 2], initiator: usize) -> ConnState {
+    use State::{Closed, Established, Inactive, Partial, Reset, SynAckSent, SynSent};
+    let (orig, resp) = (&ends[initiator & 1], &ends[1 - (initiator & 1)]);
+    let silent = |state: State| matches!(state, Inactive | Partial);
+    match (orig.state, resp.state) {
+        (SynSent | SynAckSent, Reset) => ConnState::Rej,
+        (Reset, Reset) if orig.size(resp) == 0 && resp.size(orig) == 0 => ConnState::Rej,
+        (o, Reset) if silent(o) => ConnState::RstRH,
+        (_, Reset) => ConnState::RstR,
+        (Reset, r) if silent(r) => ConnState::RstOS0,
+        (Reset, _) => ConnState::RstO,
+        (Closed, Closed) => ConnState::SF,
+        (Closed, r) if silent(r) => ConnState::SH,
+        (Closed, _) => ConnState::S2,
+        (o, Closed) if silent(o) => ConnState::ShR,
+        (_, Closed) => ConnState::S3,
+        (SynSent, Inactive) => ConnState::S0,
+        (Established, Established) => ConnState::S1,
+        _ => ConnState::Oth,
+    }
+}
+
+/// Notes in the history that `side` did something for the first, tenth, hundredth ... time.
+pub(crate) fn repeat(row: &mut Row, side: usize, what: Repeated) {
+    let letter = match what {
+        Repeated::Checksum => b'C',
+        Repeated::Gap => b'G',
+        Repeated::Retransmission => b'T',
+        Repeated::ZeroWindow => b'W',
+    };
+    if row.rare().letters.count(what, side) {
+        let initiator = row.ends[side & 1].is_initiator();
+        row.origin.history.push(letter, initiator);
+    }
+}
+
+/// Notes in the history that `side` sent data, once.
+pub(crate) fn saw_data(row: &mut Row, side: usize) {
+    first(row, side, seen::DATA, b'D');
+}
+
+/// Notes a letter once; whether it was there already.
+#[inline]
+fn first(row: &mut Row, side: usize, bit: u8, letter: u8) -> bool {
+    let end = &mut row.ends[side & 1];
+    if end.seen & bit != 0 {
+        return true;
+    }
+    end.seen |= bit;
+    let initiator = end.is_initiator();
+    row.origin.history.push(letter, initiator);
+    false
+}
+
+/// Swaps initiator and responder.
+pub(crate) fn flip(row: &mut Row) {
+    for end in &mut row.ends {
+        end.bits ^= bit::INITIATOR;
+    }
+    row.unmark(mark::PARTIAL);
+    row.origin.history.push(b'^', true);
+}
+
+/// Whether a SYN begins another connection between the ports of this one.
+pub(crate) fn is_reuse(row: &Row, segment: &Segment) -> bool {
+    let initiator = row.initiator();
+    let (orig, resp) = (&row.ends[initiator & 1], &row.ends[1 - (initiator & 1)]);
+    let with_ack = segment.has(ACK);
+    if !segment.has(SYN) || (with_ack && orig.state != State::Inactive) {
+        return false;
+    }
+    if orig.is(bit::CLOSED) && resp.is(bit::CLOSED) {
+        return true;
+    }
+    let sender = if with_ack { resp } else { orig };
+    // A SYN that comes after its SYN-ACK belongs to it: the two were swapped on their way here.
+    let swapped = !with_ack
+        && orig.state == State::SynAckSent
+        && resp.state == State::Inactive
+        && segment.seq == resp.start;
+    segment.seq != sender.start && !swapped
+}
+
+/// Whether nothing but a handshake was seen.
+pub(crate) fn is_handshake(row: &Row) -> bool {
+    row.ends.iter().all(|end| end.state.is_handshake())
+}
+
+/// Whether it is a SYN that nothing answered.
+pub(crate) fn is_attempt(row: &Row) -> bool {
+    let initiator = row.initiator();
+    matches!(row.ends[initiator & 1].state, State::SynSent | State::SynAckSent)
+        && row.ends[1 - (initiator & 1)].state == State::Inactive
+}
+
+/// Whether one side reset it.
+pub(crate) fn is_reset(row: &Row) -> bool {
+    row.ends.iter().any(|end| end.state == State::Reset)
+}
+
+/// Whether both sides are counted as closed.
+pub(crate) fn is_closed(row: &Row) -> bool {
+    row.ends.iter().all(|end| end.is(bit::CLOSED))
+}
+
+/// Takes a segment that `me` sent. Whether it closed the connection, so that it ends soon.
+pub(crate) fn segment(row: &mut Row, pool: &mut Pool, me: usize, segment: &Segment) -> bool {
+    let (me, you) = (me & 1, 1 - (me & 1));
+    row.mark(mark::SEGMENT);
+    let is_initiator = row.ends[me].is_initiator();
+    let spoke = row.ends[me].is(bit::SPOKE);
+    if !spoke && (is_initiator || !row.has(mark::PARTIAL)) {
+        row.unmark(mark::PARTIAL);
+        if !segment.has(SYN) || (is_initiator && segment.has(ACK)) {
+            row.mark(mark::PARTIAL);
+        }
+    }
+    let past = segment.seq.wrapping_add(segment.space());
+    begin(&mut row.ends[me], segment, past);
+    let end = &row.ends[me];
+    let at = end.relative(segment.seq, end.last, end.last_wraps);
+    note(row, me, segment, at);
+    // A window that closes after a FIN of the peer, or with a RST, closes nothing.
+    if segment.window == 0
+        && !segment.has(RST)
+        && row.ends[you].state != State::Closed
+        && row.ends[me].state != State::Reset
+    {
+        repeat(row, me, Repeated::ZeroWindow);
+    }
+    if segment.has(FIN) {
+        row.ends[me].bits |= bit::FINISHED;
+        row.ends[me].fin = past;
+    }
+    let acked = if segment.has(ACK) { acknowledge(row, me, segment) } else { None };
+    if follow(&mut row.ends[me], segment, past) {
+        repeat(row, me, Repeated::Retransmission);
+    }
+    let closes = advance(row, me, segment);
+    if let Some(acked) = acked {
+        give_up(row, pool, you, acked);
+    }
+    row.ends[me].bits |= bit::SPOKE;
+    if segment.len > 0 && !segment.has(RST) && at >= 0 {
+        let seq = segment.seq.wrapping_add(u32::from(segment.has(SYN)));
+        if segment.captured {
+            arrived(row, pool, me, seq, segment.len);
+        }
+    }
+    closes && close(row, me)
+}
+
+/// Sets the numbers of an endpoint that sends for the first time, or begins again.
+fn begin(end: &mut End, segment: &Segment, past: u32) {
+    let syn = segment.has(SYN);
+    match end.state {
+        State::Inactive if syn => {
+            end.start_at(segment.seq);
+            end.last = past;
+        }
+        State::Inactive => {
+            // As if there had been a SYN, so that the numbering is the same.
+            end.start_at(segment.seq.wrapping_sub(1));
+            end.last = segment.seq;
+        }
+        State::SynSent | State::SynAckSent if syn && segment.seq != end.start => {
+            end.start_at(segment.seq);
+            end.last = past;
+        }
+        State::Established | State::Partial if syn => {
+            end.start_at(segment.seq);
+            end.last = past;
+        }
+        State::Reset if syn && end.before == State::Inactive => {
+            end.start_at(segment.seq);
+            end.last = past;
+        }
+        _ => {}
+    }
+}
+
+/// Letters of flags, data and acknowledgements. `at`: the segment's number, relative to the start.
+fn note(row: &mut Row, me: usize, segment: &Segment, at: i64) {
+    match segment.flags & (SYN | FIN | RST) {
+        0 if segment.len > 0 => {
+            first(row, me, seen::DATA, b'D');
+        }
+        0 if segment.has(ACK) => {
+            first(row, me, seen::ACK, b'A');
+        }
+        0 => {}
+        SYN => {
+            let letter = if segment.has(ACK) { b'H' } else { b'S' };
+            // The start moves with every SYN that is believed, so a repeated one is at 0.
+            if first(row, me, seen::SYN, letter) && at != 0 {
+                let initiator = row.ends[me & 1].is_initiator();
+                row.origin.history.push(letter, initiator);
+            }
+        }
+        FIN => {
+            let end = row.ends[me & 1];
+            let past = segment.seq.wrapping_add(segment.len).wrapping_add(1);
+            if first(row, me, seen::FIN, b'F') && past != end.fin {
+                row.origin.history.push(b'F', end.is_initiator());
+            }
+        }
+        RST => {
+            let known = first(row, me, seen::RST, b'R');
+            let last = row.rare().letters.last_rst(me);
+            let other = std::mem::replace(last, at as u32) != at as u32;
+            if known && other {
+                let initiator = row.ends[me & 1].is_initiator();
+                row.origin.history.push(b'R', initiator);
+            }
+        }
+        both if both & (FIN | RST) == FIN | RST => {
+            first(row, me, seen::FIN_RST, b'I');
+        }
+        _ => {
+            first(row, me, seen::MULTI, b'Q');
+        }
+    }
+}
+
+/// Takes an acknowledgement; the number up to which the peer's stream is acknowledged, for [`give_up`].
+fn acknowledge(row: &mut Row, me: usize, segment: &Segment) -> Option<u32> {
+    let peer = &mut row.ends[1 - (me & 1)];
+    if peer.state == State::Inactive {
+        peer.start_at(segment.ack.wrapping_sub(1));
+        peer.last = peer.start;
+        return Some(peer.start.wrapping_add(1));
+    }
+    let at = peer.relative(segment.ack, peer.ack, peer.ack_wraps);
+    if at < 0 {
+        return None;
+    }
+    // Acknowledgements of a RST are not to be trusted.
+    if !segment.has(RST) {
+        peer.acked(segment.ack);
+    }
+    Some(segment.ack)
+}
+
+/// Moves the highest number on; whether the payload was sent before.
+fn follow(end: &mut End, segment: &Segment, past: u32) -> bool {
+    let delta = past.wrapping_sub(end.last) as i32;
+    if segment.flags & (SYN | RST) != 0 && !(-TOO_FAR..=TOO_FAR).contains(&delta) {
+        return false;
+    }
+    // Of a stream of more than 2 GiB of which only SYN and FIN were seen, the FIN is right.
+    if segment.has(FIN) && end.last == end.start.wrapping_add(1) {
+        end.set_last(past);
+        return false;
+    }
+    if end.state == State::Reset {
+        return false;
+    }
+    if delta > 0 {
+        end.set_last(past);
+    }
+    delta <= 0 && segment.len > 0
+}
+
+/// Moves the endpoint's state on; whether it closes.
+fn advance(row: &mut Row, me: usize, segment: &Segment) -> bool {
+    let (me, you) = (me & 1, 1 - (me & 1));
+    match row.ends[me].state {
+        State::Inactive => wake(row, me, segment),
+        State::SynSent | State::SynAckSent => {
+            let end = &mut row.ends[me];
+            if segment.has(FIN) {
+                end.enter(State::Closed);
+            }
+            if segment.has(RST) {
+                end.enter(State::Reset);
+            }
+            segment.flags & (FIN | RST) != 0
+        }
+        State::Established | State::Partial => {
+            let peer = row.ends[you];
+            if segment.has(SYN)
+                && !segment.has(ACK)
+                && row.ends[me].state == State::Partial
+                && peer.state == State::Inactive
+            {
+                row.ends[me].enter(State::SynSent);
+            }
+            if segment.has(FIN) && !segment.has(RST) {
+                row.ends[me].enter(State::Closed);
+                // A FIN and then a RST of the peer was a close after all.
+                if peer.state == State::Reset && peer.before == State::Closed {
+                    row.ends[you].enter(State::Closed);
+                }
+            }
+            if segment.has(RST) {
+                row.ends[me].enter(State::Reset);
+            }
+            segment.flags & (FIN | RST) != 0
+        }
+        State::Closed => {
+            if segment.has(RST) && row.ends[you].state != State::Closed {
+                row.ends[me].enter(State::Reset);
+                return !row.ends[me].is(bit::CLOSED);
+            }
+            false
+        }
+        State::Reset => false,
+    }
+}
+
+/// The first segment of an endpoint.
+fn wake(row: &mut Row, me: usize, segment: &Segment) -> bool {
+    let (me, you) = (me & 1, 1 - (me & 1));
+    let with_ack = segment.has(ACK);
+    if segment.has(SYN) {
+        if row.ends[me].is_initiator() {
+            row.ends[me].enter(if with_ack { State::SynAckSent } else { State::SynSent });
+        } else {
+            if !with_ack && row.ends[you].state == State::SynAckSent && segment.seq == row.ends[me].start {
+                // SYN-ACK and SYN were swapped on their way here.
+                flip(row);
+                row.ends[you].enter(State::Established);
+            }
+            if row.ends[you].state == State::SynSent {
+                row.ends[you].enter(State::Established);
+            }
+            row.ends[me].enter(State::Established);
+        }
+    }
+    if segment.has(FIN) {
+        row.ends[me].enter(State::Closed);
+    }
+    if segment.has(RST) {
+        row.ends[me].enter(State::Reset);
+    }
+    if row.ends[me].state == State::Inactive {
+        let peer = row.ends[you].state;
+        if !row.ends[me].is_initiator() && segment.len == 0 && peer == State::SynSent {
+            // Some acknowledge a SYN before they answer it.
+        } else if with_ack && peer == State::Established {
+            // The SYN was missed.
+            row.ends[me].enter(State::Established);
+            row.unmark(mark::PARTIAL);
+        } else {
+            row.ends[me].enter(State::Partial);
+        }
+    }
+    segment.flags & (FIN | RST) != 0
+}
+
+/// Counts an endpoint as closed; whether that ends the connection.
+fn close(row: &mut Row, me: usize) -> bool {
+    let (me, you) = (me & 1, 1 - (me & 1));
+    if row.ends[me].is(bit::CLOSED) {
+        return false;
+    }
+    row.ends[me].bits |= bit::CLOSED;
+    row.ends[me].state == State::Reset
+        || row.ends[you].is(bit::CLOSED)
+        || row.ends[you].state == State::Inactive
+}
+
+/// Payload of `me` came.
+#[inline]
+fn arrived(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, len: u32) {
+    let end = &mut row.ends[me & 1];
+    let past = seq.wrapping_add(len);
+    if !end.is(bit::HOLES) && (seq.wrapping_sub(end.next) as i32) <= 0 {
+        if past.wrapping_sub(end.next) as i32 > 0 {
+            end.next = past;
+        }
+        return;
+    }
+    out_of_order(row, pool, me, seq, past);
+}
+
+#[cold]
+fn out_of_order(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, past: u32) {
+    let me = me & 1;
+    if row.ends[me].is(bit::BLIND) {
+        return;
+    }
+    // What was acknowledged is given up already.
+    let ack = row.ends[me].ack;
+    let seq = if (seq.wrapping_sub(ack) as i32) < 0 { ack } else { seq };
+    if past.wrapping_sub(seq) as i32 <= 0 {
+        return;
+    }
+    let mut next = row.ends[me].next;
+    let Some(holes) = pool.get(&mut row.origin.holes) else {
+        row.ends[me].bits |= bit::BLIND;
+        return;
+    };
+    let ranges = holes.side(me);
+    let mut blind = false;
+    if (seq.wrapping_sub(next) as i32) <= 0 {
+        if past.wrapping_sub(next) as i32 > 0 {
+            next = past;
+        }
+    } else if !ranges.add(next, seq, past) {
+        // More than is followed: the oldest hole is given up without being noted.
+        blind = true;
+    }
+    while let Some((start, end)) = ranges.first().filter(|(start, _)| start.wrapping_sub(next) as i32 <= 0) {
+        debug_assert!(start.wrapping_sub(next) as i32 <= 0);
+        if end.wrapping_sub(next) as i32 > 0 {
+            next = end;
+        }
+        ranges.pop();
+    }
+    let ahead = ranges.end().map_or(0, |end| end.wrapping_sub(next));
+    let more = ranges.first().is_some();
+    let end = &mut row.ends[me];
+    end.next = next;
+    end.bits = if more { end.bits | bit::HOLES } else { end.bits & !bit::HOLES };
+    if blind || (end.nothing_acked() && ahead > AHEAD_WITHOUT_ACK) {
+        end.bits |= bit::BLIND;
+        end.bits &= !bit::HOLES;
+    }
+}
+
+/// The stream of `side` is acknowledged up to `ack`: what was not seen of it was lost on its way here.
+#[inline]
+fn give_up(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
+    let end = &row.ends[side & 1];
+    let ack = match end.is(bit::FINISHED) && ack.wrapping_sub(end.fin) as i32 >= 0 {
+        true => end.fin.wrapping_sub(1),
+        false => ack,
+    };
+    if ack.wrapping_sub(end.next) as i32 > 0 {
+        lost(row, pool, side, ack);
+    }
+}
+
+#[cold]
+fn lost(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
+    let side = side & 1;
+    let end = row.ends[side];
+    // The numbers of a stream whose beginning was not seen begin with a guess.
+    if ack.wrapping_sub(end.start) <= 2 && row.has(mark::PARTIAL) {
+        return;
+    }
+    let mut next = end.next;
+    if !end.is(bit::BLIND) {
+        let mut gaps = [0_u32; 8];
+        let mut count = 0;
+        let mut gap = |len: u32| {
+            if let Some(place) = gaps.get_mut(count) {
+                *place = len;
+                count += 1;
+            }
+        };
+        if end.is(bit::HOLES)
+            && let Some(holes) = pool.known(row.origin.holes)
+        {
+            let ranges = holes.side(side);
+            while let Some((start, past)) = ranges.first().filter(|(s, _)| (s.wrapping_sub(ack) as i32) < 0) {
+                if start.wrapping_sub(next) as i32 > 0 {
+                    gap(start.wrapping_sub(next));
+                }
+                next = past;
+                ranges.pop();
+            }
+            if ranges.first().is_none() {
+                row.ends[side].bits &= !bit::HOLES;
+            }
+        }
+        if ack.wrapping_sub(next) as i32 > 0 {
+            gap(ack.wrapping_sub(next));
+            next = ack;
+        }
+        if row.ends.iter().all(End::is_clean) && count > 0 {
+            let total = gaps.iter().map(|&len| u64::from(len)).sum::<u64>();
+            for _ in 0..count {
+                repeat(row, side, Repeated::Gap);
+            }
+            if let Some(holes) = pool.get(&mut row.origin.holes) {
+                holes.missed[side] += total;
+            }
+        }
+    }
+    if ack.wrapping_sub(next) as i32 > 0 {
+        next = ack;
+    }
+    row.ends[side].next = next;
+}

@@ -1,0 +1,92 @@
+//! Runs captures through a flow table.
+
+#![allow(dead_code, clippy::print_stdout, reason = "each test uses a part, and says what it ran")]
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use weir_capture::{Files, Input, ReadOptions};
+use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
+use weir_wire::{Chunk, Layers, Packet, decode};
+
+/// Where the shared captures are, or `None`, said aloud.
+pub fn data(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: ../shared/data is absent");
+    None
+}
+
+/// Keeps everything that a table gives.
+#[derive(Default)]
+pub struct Kept {
+    pub records: Vec<FlowRecord>,
+    /// Packets and octets of all tallies of flows that carry no other.
+    pub tallied: (u64, u64),
+    /// Tallies that began a flow.
+    pub begun: u64,
+}
+
+impl FlowSink for Kept {
+    fn end(&mut self, record: &FlowRecord) {
+        self.records.push(*record);
+    }
+
+    fn tally(&mut self, tally: &Tally<'_>) {
+        assert!(tally.packets > 0);
+        self.begun += u64::from(tally.begins);
+        if !tally.carrier {
+            self.tallied.0 += tally.packets;
+            self.tallied.1 += tally.bytes;
+        }
+    }
+}
+
+/// Reads all packets of a capture; empty where it cannot be read.
+pub fn read(path: &Path) -> Chunk {
+    let mut all = Chunk::default();
+    let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
+        return all;
+    };
+    let mut chunk = Chunk::default();
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => chunk.batch().packets().for_each(|packet| all.push(&packet)),
+            Ok(false) => return all,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Runs the packets that `keep` lets through a table, to its end.
+pub fn run(
+    chunk: &Chunk,
+    config: &FlowConfig,
+    keep: impl Fn(&Packet<'_>, &Layers) -> bool,
+) -> (Kept, FlowStats) {
+    let mut table = FlowTable::new(config);
+    let mut kept = Kept::default();
+    let batch = chunk.batch();
+    let mut slots = Vec::new();
+    let mut layers = Vec::new();
+    for slot in batch.slots {
+        let packet = batch.packet(slot);
+        let decoded = decode(&packet);
+        if keep(&packet, &decoded) {
+            slots.push(*slot);
+            layers.push(decoded);
+        }
+    }
+    table.batch(weir_wire::Batch { bytes: batch.bytes, slots: &slots }, &layers, &mut kept);
+    table.drain(&mut kept);
+    let stats = table.stats();
+    assert_eq!(stats.created, stats.ended);
+    assert_eq!(stats.active, 0);
+    (kept, stats)
+}
+
+/// An address as it is written.
+pub fn address(octets: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(octets).to_canonical()
+}
