@@ -54,6 +54,9 @@ pub fn run(
     Outcome { files: reading.files, errors: reading.errors, jumps: reading.clock.jumps() }
 }
 
+/// So many packets at the beginning of a run have their checksums looked at, all of them.
+const CLOSE_LOOK: u64 = 4096;
+
 /// Parcels that may be under way at once, for each worker: enough that one that waits for another has
 /// something to do, few enough that they stay in the cache that the cores share.
 const PARCELS_PER_WORKER: usize = 3;
@@ -61,6 +64,8 @@ const PARCELS_PER_WORKER: usize = 3;
 /// A stretch of the input, decoded and sorted by owner.
 #[derive(Default)]
 struct Parcel {
+    /// Packets of the run that come before it.
+    before: u64,
     chunk: Chunk,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
@@ -91,6 +96,7 @@ struct Reading {
     files: Files,
     clock: IntervalClock,
     next: u64,
+    packets: u64,
     ended: bool,
     errors: Vec<ReadError>,
 }
@@ -121,6 +127,7 @@ impl<'a> Line<'a> {
             files: input.files,
             clock: IntervalClock::new(input.interval),
             next: 0,
+            packets: 0,
             ended: false,
             errors: Vec::new(),
         };
@@ -140,6 +147,7 @@ impl<'a> Line<'a> {
         let mut next = 0;
         let mut left = self.limit;
         while let Some(parcel) = self.parcel(next) {
+            worker.look_closely(parcel.before < CLOSE_LOOK);
             for segment in &parcel.segments {
                 if let Some(now) = segment.tick {
                     let snapshot = worker.tick(now, &mut courier);
@@ -224,6 +232,8 @@ impl<'a> Line<'a> {
         (self.watch)(&reading.files);
         let number = reading.next;
         reading.next += 1;
+        parcel.before = reading.packets;
+        reading.packets += parcel.chunk.slots.len() as u64;
         // Asked for before the reader is free again, so that numbers are issued in order.
         let mut board = lock(&self.board);
         board.issued = number + 1;
@@ -289,7 +299,7 @@ impl Reading {
 
 /// Decodes a parcel's packets and sorts them by owner within each interval.
 fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
-    let Parcel { chunk, slots, layers, segments } = parcel;
+    let Parcel { chunk, slots, layers, segments, .. } = parcel;
     slots.clear();
     layers.clear();
     segments.clear();

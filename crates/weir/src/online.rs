@@ -81,6 +81,8 @@ pub fn work(
             let mut snapshot = worker.tick(Time(next_pulse), &mut courier);
             count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
             courier.send_snapshot(snapshot);
+            // A live run looks at everything in its first second, then at a part.
+            worker.look_closely(false);
             if let Some(orders) = mailbox.at(Time(next_pulse), &mut orders_seen) {
                 worker.change_plan(orders.plan);
                 courier.write_packets_to(orders.packets);

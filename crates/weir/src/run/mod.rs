@@ -123,7 +123,7 @@ impl Session {
     /// Begins the packet file, where one is asked for.
     fn dump(&self, interfaces: &[InterfaceInfo], live: bool) -> Result<Option<Dump>, (Exit, String)> {
         let Some(name) = &self.options.write else { return Ok(None) };
-        Dump::start(name, &self.options, self.zone.time_zone(), interfaces, live)
+        Dump::start(name, &self.options, self.zone.time_zone().clone(), interfaces, live)
             .map(Some)
             .map_err(|error| (Exit::Output, error.to_string()))
     }

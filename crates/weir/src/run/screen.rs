@@ -158,7 +158,7 @@ impl<'s> FullScreen<'s> {
         let stamp: String =
             self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let zone = self.session.zone.time_zone();
+        let zone = self.session.zone.time_zone().clone();
         match Dump::start(&name, &self.session.options, zone, &self.interfaces, true) {
             Ok(dump) => {
                 let sender = dump.sender();
