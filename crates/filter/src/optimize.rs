@@ -911,7 +911,6 @@ impl<'g> Optimizer<'g> {
             self.set_succ(different, pull);
         }
         self.done = false;
-        self.find_dominators();
     }
 
     // At the end.

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 
 use weir_filter::BpfInsn;
-use weir_wire::LinkType;
+use weir_wire::{Hints, LinkType, Packet, Time};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -37,6 +37,7 @@ unsafe extern "C" {
     fn pcap_open_offline(path: *const c_char, error: *mut c_char) -> *mut c_void;
     fn pcap_close(pcap: *mut c_void);
     fn pcap_datalink(pcap: *mut c_void) -> c_int;
+    fn pcap_snapshot(pcap: *mut c_void) -> c_int;
     fn pcap_next_ex(pcap: *mut c_void, header: *mut *const Header, data: *mut *const u8) -> c_int;
     fn pcap_compile(
         pcap: *mut c_void,
@@ -77,6 +78,19 @@ pub struct Owned {
     pub wire_len: u32,
 }
 
+impl Owned {
+    pub fn view(&self, link: LinkType) -> Packet<'_> {
+        Packet {
+            time: Time(0),
+            data: &self.data,
+            wire_len: self.wire_len,
+            interface: 0,
+            link,
+            hints: Hints::default(),
+        }
+    }
+}
+
 fn text_of(pointer: *const c_char) -> String {
     // SAFETY: libpcap ends its messages with a zero octet, within the buffer.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
@@ -112,6 +126,11 @@ impl Pcap {
             12 => LinkType::RAW,
             dlt => LinkType(dlt as u16),
         }
+    }
+
+    pub fn snaplen(&self) -> u32 {
+        // SAFETY: the handle is open.
+        unsafe { pcap_snapshot(self.0) as u32 }
     }
 
     pub fn next_packet(&mut self) -> Option<Owned> {

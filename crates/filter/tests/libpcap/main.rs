@@ -6,6 +6,8 @@
 // libpcap is C: its functions can only be called so. Each call says why it is sound.
 #![allow(unsafe_code)]
 
+mod conformance;
 mod differential;
 mod ffi;
 mod grammar;
+mod packets;

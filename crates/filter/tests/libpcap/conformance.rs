@@ -1,0 +1,160 @@
+//! libpcap's own cases: filters on captures, filters that must compile, filters that must be refused.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use weir_filter::{ErrorKind, Filter, LINK_TYPES, Options};
+use weir_wire::LinkType;
+
+use crate::ffi::Pcap;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/libpcap")
+}
+
+fn cases(section: &str) -> Option<Vec<Value>> {
+    let Ok(text) = std::fs::read_to_string(folder().join("filter_tests.json")) else {
+        println!("skipped: ../shared/data is absent");
+        return None;
+    };
+    let all: Value = serde_json::from_str(&text).unwrap();
+    Some(all[section].as_array().unwrap().clone())
+}
+
+fn link(dlt: &str) -> LinkType {
+    match dlt {
+        "EN10MB" => LinkType::ETHERNET,
+        "RAW" => LinkType::RAW,
+        "NULL" => LinkType::NULL,
+        "LOOP" => LinkType::LOOP,
+        "LINUX_SLL" => LinkType::LINUX_SLL,
+        "LINUX_SLL2" => LinkType::LINUX_SLL2,
+        "PPP" => LinkType::PPP,
+        "PPP_ETHER" => LinkType::PPP_ETHER,
+        "C_HDLC" => LinkType::C_HDLC,
+        "IEEE802_11" => LinkType::IEEE802_11,
+        "IEEE802_11_RADIO" => LinkType::IEEE802_11_RADIOTAP,
+        "IPV4" => LinkType::IPV4,
+        "IPV6" => LinkType::IPV6,
+        "PPI" => LinkType(192),
+        other => panic!("unknown link type {other}"),
+    }
+}
+
+fn text<'a>(case: &'a Value, key: &str) -> &'a str {
+    case[key].as_str().unwrap_or("")
+}
+
+/// Prints what a section came to, and fails below what it has reached before.
+fn verdict(section: &str, passed: usize, required: usize, failed: &[String], outside: &[String]) {
+    for case in failed {
+        println!("  not as libpcap: {case}");
+    }
+    for case in outside {
+        println!("  outside: {case}");
+    }
+    println!("{section}: passed {passed} of {}, required {required}", passed + failed.len());
+    assert!(passed >= required, "{section}");
+}
+
+/// Cases that no one machine can pass: the master branch states a result per operating system, and these are
+/// those of others than Linux.
+const OTHER_SYSTEMS: &[&str] = &[];
+
+#[test]
+fn apply() {
+    let Some(cases) = cases("apply") else { return };
+    let (mut passed, mut failed, mut outside) = (0, Vec::new(), Vec::new());
+    for case in &cases {
+        let name = format!("{} ({} on {})", text(case, "name"), text(case, "expr"), text(case, "savefile"));
+        let mut pcap = Pcap::open(&folder().join("filter").join(text(case, "savefile"))).unwrap();
+        let link = pcap.link();
+        if !LINK_TYPES.contains(&link) && link.0 != 192 {
+            outside.push(format!("{name}: link type {}", link.0));
+            continue;
+        }
+        let options = Options { strict_bpf: true, snaplen: pcap.snaplen(), ..Options::default() };
+        let program = Filter::compile_for(text(case, "expr"), &[link], &options).and_then(|f| f.for_link(link));
+        let program = match program {
+            Ok(program) => program,
+            Err(e) => {
+                failed.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        let mut results = Vec::new();
+        while let Some(packet) = pcap.next_packet() {
+            results.push(u64::from(program.run(&packet.view(link))));
+        }
+        let expected: Vec<u64> = case["results"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect();
+        if results == expected {
+            passed += 1;
+        } else {
+            failed.push(format!("{name}: {results:?}, expected {expected:?}"));
+        }
+    }
+    verdict("apply", passed, 0, &failed, &outside);
+}
+
+#[test]
+fn accept() {
+    let Some(cases) = cases("accept") else { return };
+    let (mut passed, mut failed, mut outside) = (0, Vec::new(), Vec::new());
+    for case in &cases {
+        let link = link(text(case, "DLT"));
+        let name = text(case, "name").to_owned();
+        let netmask = case["netmask"].as_str().map(|s| u32::from(s.parse::<std::net::Ipv4Addr>().unwrap()));
+        let options = Options { strict_bpf: true, netmask, ..Options::default() };
+        let mut programs = Vec::new();
+        let mut problem = None;
+        for alias in case["aliases"].as_array().unwrap() {
+            let alias = alias.as_str().unwrap();
+            match Filter::compile_for(alias, &[link], &options) {
+                Ok(filter) => programs.push((alias, filter.classic(link))),
+                // The optimiser finds that it cannot match: as an expression it is right.
+                Err(e) if e.kind == ErrorKind::RejectsAll => programs.push((alias, None)),
+                Err(e) => problem = Some(e.to_string()),
+            }
+        }
+        if let Some(pair) = programs.windows(2).find(|p| p[0].1 != p[1].1) {
+            problem.get_or_insert(format!("`{}` is not `{}`", pair[0].0, pair[1].0));
+        }
+        match problem {
+            None => passed += 1,
+            Some(_) if OTHER_SYSTEMS.contains(&name.as_str()) => outside.push(name),
+            Some(problem) => failed.push(format!("{name}: {problem}")),
+        }
+    }
+    verdict("accept", passed, 0, &failed, &outside);
+}
+
+#[test]
+fn reject() {
+    let Some(cases) = cases("reject") else { return };
+    let (mut passed, mut failed, mut same_words) = (0, Vec::new(), 0);
+    let mut other_words = Vec::new();
+    for case in &cases {
+        let link = link(text(case, "DLT"));
+        let expression = text(case, "expr");
+        for strict_bpf in [true, false] {
+            let options = Options { strict_bpf, ..Options::default() };
+            match Filter::compile_for(expression, &[link], &options) {
+                Ok(_) => failed.push(format!("{expression} compiles for {link}")),
+                Err(e) => {
+                    passed += 1;
+                    let words = text(case, "errstr");
+                    if e.message.contains(words) {
+                        same_words += 1;
+                    } else if strict_bpf {
+                        other_words.push(format!("{link}: {expression}\n    theirs: {words}\n    ours:   {}", e.message));
+                    }
+                }
+            }
+        }
+    }
+    for words in &other_words {
+        println!("  other words: {words}");
+    }
+    println!("reject: {same_words} of {passed} in libpcap's words");
+    verdict("reject", passed, 0, &failed, &[]);
+}

@@ -1,0 +1,148 @@
+//! Packets: those of every capture, the same behind other link layers, and broken ones.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use weir_filter::LINK_TYPES;
+use weir_wire::LinkType;
+
+use crate::ffi::{Owned, Pcap};
+use crate::grammar::Random;
+
+/// Packets by link type.
+pub type Pool = BTreeMap<LinkType, Vec<Owned>>;
+
+fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            captures(&path, found);
+        } else if path.extension().is_some_and(|e| matches!(e.to_str(), Some("pcap" | "pcapng" | "cap" | "trace"))) {
+            found.push(path);
+        }
+    }
+}
+
+/// Every packet that libpcap can read of the captures, at most `most` for each link type, and made ones.
+pub fn pool(most: usize) -> Pool {
+    let mut files = Vec::new();
+    captures(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), &mut files);
+    files.sort();
+    let mut pool = Pool::new();
+    let mut total = 0;
+    for file in &files {
+        let Ok(mut pcap) = Pcap::open(file) else { continue };
+        let link = pcap.link();
+        while let Some(packet) = pcap.next_packet() {
+            total += 1;
+            pool.entry(link).or_default().push(packet);
+        }
+    }
+    println!("{} captures, {total} packets", files.len());
+    if pool.is_empty() {
+        println!("skipped: ../shared/data is absent; made packets only");
+        pool.insert(LinkType::ETHERNET, vec![Owned { data: made(), wire_len: 60 }]);
+    }
+    pool.retain(|link, _| LINK_TYPES.contains(link));
+    let frames = pool.get(&LinkType::ETHERNET).cloned().unwrap_or_default();
+    for link in LINK_TYPES {
+        let packets = pool.entry(*link).or_default();
+        // A link type that few captures have gets the packets of Ethernet ones.
+        if packets.len() < 20_000 {
+            let step = (frames.len() / 20_000).max(1);
+            packets.extend(frames.iter().step_by(step).filter_map(|f| reframe(f, *link)));
+        }
+        if packets.len() > most {
+            let step = packets.len().div_ceil(most);
+            *packets = packets.iter().step_by(step).cloned().collect();
+        }
+    }
+    pool
+}
+
+/// A TCP SYN from 10.0.0.1 to 10.0.0.2.
+fn made() -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0]);
+    frame
+}
+
+/// The network packet of an Ethernet frame behind another link layer.
+fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
+    let (header, payload) = frame.data.split_at_checked(14)?;
+    let kind = [header[12], header[13]];
+    let mut data = match link {
+        LinkType::RAW => Vec::new(),
+        LinkType::IPV4 if kind == [8, 0] => Vec::new(),
+        LinkType::IPV6 if kind == [0x86, 0xdd] => Vec::new(),
+        LinkType::NULL => vec![if kind == [8, 0] { 2 } else { 24 }, 0, 0, 0],
+        LinkType::LOOP => vec![0, 0, 0, if kind == [8, 0] { 2 } else { 30 }],
+        LinkType::LINUX_SLL => {
+            vec![0, header[0] & 4, 0, 1, 0, 6, header[6], header[7], 0, 0, 0, 0, 0, 0, kind[0], kind[1]]
+        }
+        LinkType::LINUX_SLL2 => {
+            vec![kind[0], kind[1], 0, 0, 0, 0, 0, 3, 0, 1, header[0] & 4, 6, header[6], 0, 0, 0, 0, 0, 0, 0]
+        }
+        LinkType::PPP | LinkType::PPP_HDLC => vec![0xff, 3, 0, if kind == [8, 0] { 0x21 } else { 0x57 }],
+        LinkType::C_HDLC => vec![0x0f, 0, kind[0], kind[1]],
+        LinkType::PPP_ETHER => vec![0x11, 0, 0, 1, 0, 40, 0, if kind == [8, 0] { 0x21 } else { 0x57 }],
+        LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP => {
+            let mut data = Vec::new();
+            if link == LinkType::IEEE802_11_RADIOTAP {
+                data.extend([0, 0, 9, 0, 2, 0, 0, 0, header[11] & 0x20]);
+            }
+            data.extend([if header[5] & 1 == 0 { 0x08 } else { 0x88 }, header[4] & 3, 0, 0]);
+            data.extend(&header[..12]);
+            data.extend(&header[..6]);
+            data.extend([0, 0]);
+            if header[5] & 1 == 1 {
+                data.extend([0, 0]);
+            }
+            data.extend([0xaa, 0xaa, 3, 0, 0, 0, kind[0], kind[1]]);
+            data
+        }
+        _ => return None,
+    };
+    let wire_len = frame.wire_len - 14 + data.len() as u32;
+    data.extend(payload);
+    Some(Owned { data, wire_len })
+}
+
+/// A packet of the pool, as it is or broken.
+pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
+    let mut packet = packets[r.below(packets.len())].clone();
+    let data = &mut packet.data;
+    match r.below(6) {
+        0 | 1 => {}
+        2 => {
+            // Cut, most often within the headers.
+            let most = if r.one_in(4) { data.len() } else { data.len().min(80) };
+            data.truncate(r.below(most + 1));
+        }
+        _ => {
+            for _ in 0..1 + r.below(6) {
+                let most = if r.one_in(4) { data.len() } else { data.len().min(64) };
+                if most == 0 {
+                    break;
+                }
+                let at = r.below(most);
+                data[at] = match r.below(3) {
+                    0 => data[at] ^ 1 << r.below(8),
+                    1 => r.below(256) as u8,
+                    // Values that mean something somewhere.
+                    _ => [0x45, 0x60, 6, 17, 1, 58, 44, 51, 0, 4, 0x81, 0x86, 0xdd, 8, 0x88, 0x47][r.below(16)],
+                };
+            }
+            if r.one_in(4) {
+                data.truncate(r.below(data.len() + 1));
+            }
+        }
+    }
+    if r.one_in(8) {
+        packet.wire_len = data.len() as u32 + r.below(2000) as u32;
+    }
+    packet.wire_len = packet.wire_len.max(packet.data.len() as u32);
+    packet
+}
