@@ -9,7 +9,7 @@ use weir_wire::Chunk;
 use super::describe::{Format, InputInfo, InterfaceInfo};
 use super::error::ReadError;
 use super::interfaces::Interfaces;
-use super::octets::Octets;
+use super::octets::{Compression, Octets};
 use super::pcap::{self, Pcap};
 use super::pcapng::{Comment, Findings, Pcapng};
 use super::walk::{Limits, Stop, Walk};
@@ -65,14 +65,8 @@ impl Capture {
         interfaces: &mut Interfaces,
         info: &mut InputInfo,
     ) -> Result<Capture, ReadError> {
-        let name = opening.name.to_owned();
-        let io = |offset: u64, source: io::Error| ReadError::Io {
-            input: opening.name.to_owned(),
-            offset,
-            packets: 0,
-            source: Arc::new(source),
-        };
-        let (mut octets, compression) = Octets::new(file).map_err(|error| io(0, error))?;
+        let (mut octets, compression) =
+            Octets::new(file).map_err(|error| unpack_error(opening.name, 0, 0, error))?;
         info.compression = compression;
         let mut carry = Vec::new();
         while carry.len() < pcap::HEADER {
@@ -81,60 +75,27 @@ impl Capture {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if carry.is_empty() => return Err(unpack_error(opening.name, 0, 0, error)),
+                // What is there tells more than the error, which comes again.
                 Err(_) => break,
             }
         }
-        let unpacked = compression != super::octets::Compression::None;
         if carry.is_empty() {
-            return Err(ReadError::Empty { input: name, unpacked });
+            let unpacked = compression != Compression::None;
+            return Err(ReadError::Empty { input: opening.name.to_owned(), unpacked });
         }
-        let mut base = 0;
         let walker = if carry.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
             info.format = Some(Format::Pcapng);
             Walker::Pcapng(Pcapng::default())
-        } else if let Some(magic) = pcap::Magic::of(&carry) {
-            let mut pcap = match Pcap::new(&carry) {
-                Some(Ok(pcap)) => pcap,
-                Some(Err(bad)) => {
-                    return Err(ReadError::Version {
-                        input: name,
-                        format: "pcap",
-                        offset: 4,
-                        major: bad.major,
-                        minor: bad.minor,
-                        expected: "2.0 to 2.4, or 543.0",
-                    });
-                }
-                None => {
-                    let what = format!("file header of {} bytes; expected {}", carry.len(), pcap::HEADER);
-                    return Err(ReadError::Truncated { input: name, offset: 0, packets: 0, what });
-                }
-            };
-            info.format = Some(Format::Pcap {
-                big_endian: magic.big_endian,
-                nanoseconds: magic.nanoseconds,
-                modified: magic.modified,
-            });
-            info.links.push(pcap.link);
-            carry.clear();
-            base = pcap::HEADER as u64;
-            pcap.interface = interfaces.add(InterfaceInfo {
-                input: opening.input,
-                link: pcap.link,
-                snaplen: pcap.snaplen,
-                ticks_per_second: if magic.nanoseconds { 1_000_000_000 } else { 1_000_000 },
-                ..InterfaceInfo::default()
-            });
-            Walker::Pcap(pcap)
         } else {
-            carry.truncate(8);
-            return Err(ReadError::NotACapture { input: name, found: carry });
+            let pcap = classic(&carry, opening, interfaces, info)?;
+            carry.clear();
+            Walker::Pcap(pcap)
         };
         Ok(Capture {
+            base: if carry.is_empty() { pcap::HEADER as u64 } else { 0 },
             octets,
             walker,
             carry,
-            base,
             chunk_bytes: opening.chunk_bytes,
             recover: opening.recover,
             state: State::Walking,
@@ -165,82 +126,37 @@ impl Capture {
     ) -> Result<bool, ReadError> {
         chunk.clear();
         self.comments.clear();
+        if limits.packets == 0 {
+            return Ok(false);
+        }
         chunk.bytes.append(&mut self.carry);
         let mut at = 0;
         let mut ended = false;
-        while self.state != State::Ended {
-            if self.state == State::Walking {
-                let walk = self.walk(chunk, at, limits, interfaces);
-                at = walk.at;
-                match walk.stop {
-                    Stop::More(need) => {
-                        if !chunk.slots.is_empty() {
-                            break;
-                        }
-                        if ended {
-                            let left = chunk.bytes.len() - at;
-                            self.end(left, at, need);
-                            if self.state == State::Seeking {
-                                at += 1;
-                                self.info.skipped_bytes += 1;
-                            }
-                            continue;
-                        }
+        loop {
+            let read_on = match self.state {
+                State::Walking => {
+                    let walk = self.walk(chunk, at, limits, interfaces);
+                    let (next, read_on) = self.stopped(walk, chunk, ended);
+                    at = next;
+                    if !chunk.slots.is_empty() {
+                        break;
                     }
-                    Stop::Enough => break,
-                    Stop::Skip(length) => {
-                        let have = (chunk.bytes.len() - at) as u64;
-                        if let Walker::Pcapng(pcapng) = &self.walker {
-                            pcapng.count(chunk.bytes.get(at..).unwrap_or_default(), &mut self.info);
-                        }
-                        self.state = State::Skipping(length - have, self.base + at as u64);
-                        at = chunk.bytes.len();
-                    }
-                    Stop::Version(major, minor) => {
-                        self.fail(if self.base + at as u64 == 0 {
-                            let (input, expected) = (self.info.name.clone(), "1.0 or 1.2");
-                            ReadError::Version { input, format: "pcapng", offset: 12, major, minor, expected }
-                        } else {
-                            let what = format!("section of version {major}.{minor}; expected 1.0 or 1.2");
-                            self.corrupt(chunk, at, what)
-                        });
-                    }
-                    Stop::Bad(what) => {
-                        let error = self.corrupt(chunk, at, what);
-                        self.fail(error);
-                        if self.recover {
-                            self.state = State::Seeking;
-                            at += 1;
-                            self.info.skipped_bytes += 1;
-                        }
-                    }
+                    read_on
                 }
-                if !chunk.slots.is_empty() {
-                    break;
+                State::Seeking => {
+                    at = self.seek(&chunk.bytes, at, ended);
+                    self.state == State::Seeking
                 }
+                State::Skipping(..) => true,
+                State::Ended => break,
+            };
+            if read_on {
+                // Nothing of what lies before `at` was wanted.
+                chunk.bytes.drain(..at);
+                self.base += at as u64;
+                at = 0;
+                ended = !self.more(chunk);
             }
-            if self.state == State::Seeking {
-                let (next, found) = self.seek(&chunk.bytes, at, ended);
-                self.info.skipped_bytes += (next - at) as u64;
-                at = next;
-                if found {
-                    self.info.resumed += 1;
-                    self.state = State::Walking;
-                    continue;
-                }
-                if ended {
-                    self.state = State::Ended;
-                    continue;
-                }
-            }
-            if self.state == State::Ended {
-                break;
-            }
-            // Nothing of what lies before `at` was wanted.
-            chunk.bytes.drain(..at);
-            self.base += at as u64;
-            at = 0;
-            ended = !self.more(chunk);
         }
         self.keep(chunk, at);
         if !chunk.slots.is_empty() {
@@ -254,6 +170,52 @@ impl Capture {
             }
             None => Ok(false),
         }
+    }
+
+    /// Follows what stopped a walk: where to go on, and whether more has to be read for it.
+    fn stopped(&mut self, walk: Walk, chunk: &Chunk, ended: bool) -> (usize, bool) {
+        let at = walk.at;
+        let left = chunk.bytes.len() - at;
+        match walk.stop {
+            Stop::Enough => (at, false),
+            Stop::More(_) if !chunk.slots.is_empty() || !ended => (at, true),
+            Stop::More(need) => {
+                self.end(left, at, need);
+                (self.behind(at), false)
+            }
+            Stop::Skip(length) => {
+                if let Walker::Pcapng(pcapng) = &self.walker {
+                    pcapng.count(chunk.bytes.get(at..).unwrap_or_default(), &mut self.info);
+                }
+                self.state = State::Skipping(length - left as u64, self.base + at as u64);
+                (chunk.bytes.len(), true)
+            }
+            Stop::Version(major, minor) => {
+                self.fail(if self.base + at as u64 == 0 {
+                    let (input, expected) = (self.info.name.clone(), "1.0 or 1.2");
+                    ReadError::Version { input, format: "pcapng", offset: 12, major, minor, expected }
+                } else {
+                    let what = format!("section of version {major}.{minor}; expected 1.0 or 1.2");
+                    self.corrupt(chunk, at, what)
+                });
+                (at, false)
+            }
+            Stop::Bad(what) => {
+                let error = self.corrupt(chunk, at, what);
+                self.fail(error);
+                if self.recover {
+                    self.state = State::Seeking;
+                }
+                (self.behind(at), false)
+            }
+        }
+    }
+
+    /// Where to look for the next record when the one at `at` is bad.
+    fn behind(&mut self, at: usize) -> usize {
+        let step = usize::from(self.state == State::Seeking);
+        self.info.skipped_bytes += step as u64;
+        at + step
     }
 
     /// Keeps what has not been walked over for the next time.
@@ -338,22 +300,70 @@ impl Capture {
         self.state = State::Ended;
     }
 
-    /// The next place at or after `at` where a record may start, or as far as that can be told.
-    fn seek(&self, bytes: &[u8], at: usize, ended: bool) -> (usize, bool) {
-        for start in at..bytes.len() {
-            let rest = bytes.get(start..).unwrap_or_default();
+    /// Looks for the next place at or after `at` where a record may start; how far that could be told.
+    fn seek(&mut self, bytes: &[u8], at: usize, ended: bool) -> usize {
+        let mut start = at;
+        while let Some(rest) = bytes.get(start..)
+            && !rest.is_empty()
+        {
             let verdict = match &self.walker {
                 Walker::Pcap(pcap) => pcap.plausible(rest, ended),
                 Walker::Pcapng(pcapng) => pcapng.plausible(rest, ended),
             };
             match verdict {
-                Some(true) => return (start, true),
-                Some(false) => {}
-                None => return (start, false),
+                Some(true) => {
+                    self.info.resumed += 1;
+                    self.state = State::Walking;
+                    break;
+                }
+                Some(false) => start += 1,
+                None => break,
             }
         }
-        (bytes.len(), false)
+        if ended && self.state == State::Seeking {
+            self.state = State::Ended;
+        }
+        self.info.skipped_bytes += (start - at) as u64;
+        start
     }
+}
+
+/// Reads the file header of a classic pcap file.
+fn classic(
+    head: &[u8],
+    opening: &Opening<'_>,
+    interfaces: &mut Interfaces,
+    info: &mut InputInfo,
+) -> Result<Pcap, ReadError> {
+    let input = opening.name.to_owned();
+    let Some(magic) = pcap::Magic::of(head) else {
+        return Err(ReadError::NotACapture { input, found: head.get(..8).unwrap_or(head).to_vec() });
+    };
+    let mut pcap = match Pcap::new(head) {
+        Some(Ok(pcap)) => pcap,
+        Some(Err(pcap::BadVersion { major, minor })) => {
+            let expected = "2.0 to 2.4, or 543.0";
+            return Err(ReadError::Version { input, format: "pcap", offset: 4, major, minor, expected });
+        }
+        None => {
+            let what = format!("file header of {} bytes; expected {}", head.len(), pcap::HEADER);
+            return Err(ReadError::Truncated { input, offset: 0, packets: 0, what });
+        }
+    };
+    info.format = Some(Format::Pcap {
+        big_endian: magic.big_endian,
+        nanoseconds: magic.nanoseconds,
+        modified: magic.modified,
+    });
+    info.links.push(pcap.link);
+    pcap.interface = interfaces.add(InterfaceInfo {
+        input: opening.input,
+        link: pcap.link,
+        snaplen: pcap.snaplen,
+        ticks_per_second: if magic.nanoseconds { 1_000_000_000 } else { 1_000_000 },
+        ..InterfaceInfo::default()
+    });
+    Ok(pcap)
 }
 
 /// What an error of the operating system, or of the unpacker, means for the reader of a capture.

@@ -387,11 +387,17 @@ mod tests {
         }
     }
 
+    /// In memory where that can be had: a disk is slow at this many small files.
+    fn scratch() -> tempfile::TempDir {
+        tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    }
+
     /// Packets in a file that is whole.
     fn packets(octets: &[u8]) -> Vec<u64> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), octets).unwrap();
-        let inputs = [Input::Path(file.path().to_owned())];
+        let directory = scratch();
+        let path = directory.path().join("octets");
+        std::fs::write(&path, octets).unwrap();
+        let inputs = [Input::Path(path)];
         let mut files = Files::open(&inputs, &ReadOptions::default()).unwrap();
         let (mut chunk, mut found) = (Chunk::default(), Vec::new());
         while files.fill(&mut chunk).expect("the file ends on a whole record") {
@@ -411,7 +417,7 @@ mod tests {
     fn a_full_disk_leaves_whole_records_and_writing_resumes() {
         for (name, step) in [("x.pcap", 1), ("x.pcapng", 1), ("x.pcapng.gz", 7), ("x.pcap.zst", 7)] {
             for room in (0..700).step_by(step) {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = scratch();
                 let disk = Disk::default();
                 *disk.room.lock().unwrap() = room;
                 let target = Target::Path(directory.path().join(name));
@@ -451,7 +457,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_bounded() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let disk = Disk::default();
         let target = Target::Path(directory.path().join("x.pcap"));
         let mut writer = PacketWriter::create(target, WriteOptions::default(), &[], Time(0)).unwrap();

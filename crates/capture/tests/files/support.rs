@@ -80,9 +80,15 @@ pub fn read_bytes(bytes: &[u8]) -> Outcome {
 }
 
 pub fn read_bytes_with(bytes: &[u8], options: &ReadOptions) -> Outcome {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), bytes).unwrap();
-    read(&[Input::Path(file.path().to_owned())], options)
+    let directory = scratch();
+    let path = directory.path().join("bytes");
+    std::fs::write(&path, bytes).unwrap();
+    read(&[Input::Path(path)], options)
+}
+
+/// A directory in memory where there is one: a busy disk made these tests take ten times as long.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// A little-endian classic pcap file of Ethernet packets: (nanoseconds, octets).

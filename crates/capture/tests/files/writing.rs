@@ -10,7 +10,7 @@ use weir_capture::{
 };
 use weir_wire::{Chunk, Hints, LinkType, Packet, Time};
 
-use crate::support::{Owned, pcap_header, read_bytes, read_path, record};
+use crate::support::{Owned, pcap_header, read_bytes, read_path, record, scratch};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -59,7 +59,7 @@ proptest! {
     /// What is written is what is read, in every format; classic pcap has one interface and no comments.
     #[test]
     fn write_then_read_is_identity(packets in prop::collection::vec(any_packet(), 0..60), ticks in any::<bool>()) {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         for name in ["x.pcap", "x.pcapng", "x.pcap.gz", "x.pcapng.zst"] {
             let path = directory.path().join(name);
             let options = WriteOptions { nanoseconds: true, ..WriteOptions::default() };
@@ -108,7 +108,7 @@ proptest! {
 
 #[test]
 fn pcapng_keeps_names_drops_and_the_direction() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.pcapng");
     let eth = InterfaceInfo {
         name: Some("eth0".into()),
@@ -149,7 +149,7 @@ fn pcapng_keeps_names_drops_and_the_direction() {
 
 #[test]
 fn classic_pcap_has_one_link_type_and_the_resolution_that_is_needed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.pcap");
     let mut other = writer(&path, WriteOptions::default());
     other.write(&packet(1_000, b"abc")).unwrap();
@@ -170,7 +170,7 @@ fn classic_pcap_has_one_link_type_and_the_resolution_that_is_needed() {
 
 #[test]
 fn a_file_has_its_name_when_it_is_finished() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.pcap");
     std::fs::write(&path, "what was there before").unwrap();
     let mut unfinished = writer(&path, WriteOptions::default());
@@ -193,7 +193,7 @@ fn a_file_has_its_name_when_it_is_finished() {
 /// The process was killed: the file never got its name, and may end inside of a record.
 #[test]
 fn an_unfinished_file_is_salvaged() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.pcapng.gz");
     let mut killed = writer(&path, WriteOptions::default());
     for number in 0..3 {
@@ -217,7 +217,7 @@ fn an_unfinished_file_is_salvaged() {
 
 #[test]
 fn the_header_is_there_before_the_first_packet() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     for name in ["x.pcap", "x.pcapng"] {
         let path = directory.path().join(name);
         let eth = InterfaceInfo { link: LinkType::ETHERNET, ..InterfaceInfo::default() };
@@ -231,7 +231,7 @@ fn the_header_is_there_before_the_first_packet() {
 
 #[test]
 fn time_rotation_needs_no_packets() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let rotate = Rotate { seconds: Some(10), files: Some(3), ..Rotate::default() };
     let path = directory.path().join("%H%M%S.pcapng");
     let mut writer = writer(&path, WriteOptions { rotate, ..WriteOptions::default() });
@@ -266,7 +266,7 @@ fn size_rotation_is_that_of_tcpdump() {
         // Microseconds, where the helper writes what it is given.
         record(&mut source, number * SECOND + number, &frame[..60 + number as usize % 940]);
     }
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let input = directory.path().join("source.pcap");
     std::fs::write(&input, &source).unwrap();
     let mut compared = 0;
@@ -337,7 +337,7 @@ fn a_file_that_cannot_be_made_is_told() {
 /// A reader that stops reading costs packets, never time; those that it took are whole.
 #[test]
 fn a_slow_reader_is_shed_and_counted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     for name in ["x.pcap", "x.pcap.gz"] {
         let path = directory.path().join(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -386,7 +386,7 @@ fn drain(reader: &mut std::fs::File, writer: &mut PacketWriter) {
 
 #[test]
 fn a_reader_that_has_gone_is_told() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let path = directory.path().join("x.pcapng");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let both = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
