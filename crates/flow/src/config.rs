@@ -39,6 +39,8 @@ pub struct FlowConfig {
     pub seed: [u64; 2],
     /// Whether flows with different outer VLAN identifiers are different flows.
     pub vlan: bool,
+    /// Whether a flow whose beginning was not seen is turned round where [`crate::is_likely_server`] says so.
+    pub guess_initiator: bool,
     /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum count for nothing but a `C` in the history,
     /// as hosts drop them.
     pub checksums: bool,
@@ -61,6 +63,7 @@ impl Default for FlowConfig {
             jump: 7200 * SECOND,
             seed: [0x6a09_e667_f3bc_c908, 0xbb67_ae85_84ca_a73b],
             vlan: false,
+            guess_initiator: true,
             checksums: false,
         }
     }

@@ -9,7 +9,8 @@
 //!
 //! Results do not depend on how the packets are spread over tables, as long as both directions of an address
 //! pair go to the same one ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and
-//! all tables tick at the same times.
+//! all tables tick at the same times. The exception is a flow inside tunnels between several pairs of addresses:
+//! packets are steered by the outer pair, so that it is one flow in each table that has such a pair.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -293,7 +293,7 @@ impl FlowTable {
             // The row that became free is not the one that is to be used.
             self.index.insert(s.hash, at).ok()?;
         }
-        let flips = flips(s);
+        let flips = self.config.guess_initiator && flips(s);
         let sender = usize::from(s.sender & 1);
         let row = self.rows.get_mut(at as usize)?;
         row.begin(s.key, s.earliest, if flips { 1 - sender } else { sender });

@@ -324,7 +324,7 @@ pub(crate) fn is_reuse(row: &Row, segment: &Segment) -> bool {
     if !segment.has(SYN) || (with_ack && orig.state != State::Inactive) {
         return false;
     }
-    if orig.is(bit::CLOSED) && resp.is(bit::CLOSED) {
+    if orig.is(bit::CLOSED) || resp.is(bit::CLOSED) {
         return true;
     }
     let sender = if with_ack { resp } else { orig };

@@ -13,7 +13,7 @@ use weir_flow::{FlowConfig, FlowRecord};
 use weir_wire::{Direction, Layers, Packet};
 
 /// Rows of all logs together that are to be equal.
-const REQUIRED: usize = 1;
+const REQUIRED: usize = 422;
 
 /// The columns that are compared, in order.
 const COLUMNS: [&str; 12] = [
@@ -42,7 +42,9 @@ fn conn_log_rows_are_equal() {
     for entry in index.as_array().expect("a list").iter().filter(|entry| entry["log"] == "conn.log") {
         let text = |name: &str| entry[name].as_str().unwrap_or_default();
         let theirs = theirs(&folder.join(text("baseline")));
-        let mut ours = ours(&folder.join("traces").join(text("trace")), text("cmd"));
+        // Without its scripts, Zeek knows no ports of servers.
+        let knows_servers = !text("baseline").contains("frameworks.logging");
+        let mut ours = ours(&folder.join("traces").join(text("trace")), text("cmd"), knows_servers);
         total += theirs.len();
         let mut missing = Vec::new();
         for row in theirs {
@@ -83,6 +85,9 @@ fn report(trace: &str, cmd: &str, missing: Vec<Row>, mut ours: Vec<Row>) {
             }
         }
     }
+    for our in ours {
+        println!("| {trace} {flags}| {} | all | - | {} |", our[..4].join(" "), our[4..].join(" "));
+    }
 }
 
 /// The rows of a log.
@@ -98,7 +103,8 @@ fn theirs(path: &Path) -> Vec<Row> {
                 names.iter().map(String::as_str).zip(line.split('\t')).collect();
             let get = |name: &str| (*values.get(name).unwrap_or(&"*")).to_owned();
             let pair = |a: &str, b: &str| match (get(a).as_str(), get(b).as_str()) {
-                ("*", "*") => "*".to_owned(),
+                // Not in the log, or the test switched the counting off.
+                ("*", "*") | ("-", "-") => "*".to_owned(),
                 (a, b) => format!("{a}/{b}"),
             };
             rows.push(vec![
@@ -132,10 +138,14 @@ fn canonical(name: &str) -> String {
 }
 
 /// What Zeek's command line says of the packets that it looks at.
-fn ours(trace: &Path, cmd: &str) -> Vec<Row> {
+fn ours(trace: &Path, cmd: &str, knows_servers: bool) -> Vec<Row> {
     let chunk = read(trace);
     assert!(!chunk.slots.is_empty(), "{}: no packets", trace.display());
-    let config = FlowConfig { checksums: !cmd.contains(" -C"), ..FlowConfig::default() };
+    let config = FlowConfig {
+        checksums: !cmd.contains(" -C"),
+        guess_initiator: knows_servers,
+        ..FlowConfig::default()
+    };
     let has_port = |layers: &Layers, ports: &[u16]| layers.ports.iter().any(|port| ports.contains(port));
     let keep = |_: &Packet<'_>, layers: &Layers| match cmd {
         cmd if cmd.contains("'port 53 or port 80'") => has_port(layers, &[53, 80]),

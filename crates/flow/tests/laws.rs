@@ -1,0 +1,392 @@
+//! What holds for every capture and every octet: worker count does not matter, counts add up, memory is fixed.
+
+#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+
+mod captures;
+
+use captures::{Kept, data, read};
+use std::path::{Path, PathBuf};
+use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable};
+use weir_wire::build::{self, flags};
+use weir_wire::{Chunk, Layers, LinkType, Packet, Slot, Time, Tunnel, decode, steer_hash};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Runs packets through `tables` tables, each packet to the one of its addresses, with a tick and a roll-up every
+/// `interval`; records in an order that does not depend on the tables.
+fn spread(
+    chunk: &Chunk,
+    tables: usize,
+    interval: u64,
+    config: &FlowConfig,
+) -> (Vec<FlowRecord>, Kept, FlowStats) {
+    let mut workers: Vec<FlowTable> = (0..tables).map(|_| FlowTable::new(config)).collect();
+    let mut kept = Kept::default();
+    let mut next = None;
+    for packet in chunk.batch().packets() {
+        let end = *next.get_or_insert(packet.time.0 / interval * interval + interval);
+        if packet.time.0 >= end {
+            for table in &mut workers {
+                table.tick(Time(end), &mut kept);
+                table.roll_up(&mut kept);
+            }
+            next = Some(packet.time.0 / interval * interval + interval);
+        }
+        let layers = decode(&packet);
+        let worker = steer_hash(&packet, &layers) as usize % tables;
+        workers[worker].packet(&packet, &layers, &mut kept);
+    }
+    let mut sum = FlowStats::default();
+    for table in &mut workers {
+        table.drain(&mut kept);
+        let stats = table.stats();
+        assert_eq!(stats.created, stats.ended + stats.active);
+        assert_eq!(stats.active, 0);
+        assert_eq!(
+            stats.ended + stats.by_reason[EndReason::Active as usize],
+            stats.by_reason.iter().sum::<u64>()
+        );
+        sum.packets += stats.packets;
+        sum.created += stats.created;
+        sum.evicted += stats.evicted;
+        sum.fragments_shed += stats.fragments_shed;
+    }
+    let mut records = std::mem::take(&mut kept.records);
+    records.sort_by_key(|flow| (flow.first, flow.key, flow.last, flow.id));
+    (records, kept, sum)
+}
+
+fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            every_capture(&path, found);
+        } else if path.extension().is_some_and(|ext| ext.to_string_lossy().contains("cap")) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn tables_do_not_matter_and_counts_add_up_on_every_capture() {
+    let Some(folder) = data("") else { return };
+    let mut captures = Vec::new();
+    every_capture(&folder, &mut captures);
+    captures.sort();
+    let (mut files, mut full, mut apart, mut packets, mut flows) = (0, 0, 0, 0, 0);
+    let config = FlowConfig { memory: 4 << 20, ..FlowConfig::default() };
+    for path in captures {
+        let chunk = read(&path);
+        if chunk.slots.is_empty() {
+            continue;
+        }
+        let (one, kept, stats) = spread(&chunk, 1, 30 * SECOND, &config);
+        let counted = |records: &[FlowRecord]| {
+            let inner = records.iter().filter(|flow| !flow.carrier);
+            inner.fold((0, 0), |(packets, bytes), flow| {
+                let sides = [flow.forward, flow.reverse];
+                (
+                    packets + sides.iter().map(|side| side.packets).sum::<u64>(),
+                    bytes + sides.iter().map(|side| side.frame_bytes).sum::<u64>(),
+                )
+            })
+        };
+        assert_eq!(counted(&one), kept.tallied, "{}: tallies are the records", path.display());
+        assert_eq!(kept.begun, stats.created, "{}", path.display());
+        if one.iter().all(|flow| !flow.carrier) {
+            assert_eq!(kept.tallied.0, stats.packets, "{}", path.display());
+        }
+        // What makes place depends on what else there is.
+        let is_full = stats.evicted + stats.fragments_shed > 0;
+        full += usize::from(is_full);
+        for tables in [2, 3, 8].into_iter().filter(|_| !is_full) {
+            let (many, again, _) = spread(&chunk, tables, 30 * SECOND, &config);
+            // What tunnels between several pairs of addresses carry is with several tables.
+            let plain = |records: &[FlowRecord]| -> Vec<FlowRecord> {
+                records.iter().filter(|flow| flow.tunnel == Tunnel::None).copied().collect()
+            };
+            let (one_plain, many_plain) = (plain(&one), plain(&many));
+            let differs = one_plain.iter().zip(&many_plain).find(|(a, b)| a != b);
+            assert_eq!(differs, None, "{}: {tables} tables", path.display());
+            assert_eq!(one_plain.len(), many_plain.len(), "{}: {tables} tables", path.display());
+            assert_eq!(counted(&one), counted(&many), "{}: {tables} tables", path.display());
+            apart += usize::from(one != many);
+            assert_eq!(kept.tallied, again.tallied);
+        }
+        files += 1;
+        packets += stats.packets;
+        flows += stats.created;
+    }
+    println!(
+        "{files} captures, {packets} packets, {flows} flows; the same over 2, 3 and 8 tables, but for {full} that fill one"
+    );
+    println!("{apart} times a flow in tunnels was with several tables");
+    assert!(files > 1000 && full < 5 && apart < 20);
+}
+
+/// A batch gives what its packets give one by one.
+#[test]
+fn batches_do_not_matter() {
+    let chunk = mixed(5_000, 300, 1);
+    let config = FlowConfig { memory: 256 << 10, ..FlowConfig::default() };
+    let layers: Vec<Layers> = chunk.batch().packets().map(|packet| decode(&packet)).collect();
+    let run = |whole: bool| {
+        let mut table = FlowTable::new(&config);
+        let mut kept = Kept::default();
+        if whole {
+            table.batch(chunk.batch(), &layers, &mut kept);
+        } else {
+            for (packet, layers) in chunk.batch().packets().zip(&layers) {
+                table.packet(&packet, layers, &mut kept);
+            }
+        }
+        table.drain(&mut kept);
+        (kept.records, kept.tallied, table.stats())
+    };
+    assert!(run(true).2.evicted > 0, "the table was full");
+    assert_eq!(run(true), run(false));
+}
+
+fn push(chunk: &mut Chunk, time: u64, data: &[u8], link: LinkType) {
+    chunk.push(&Packet { time: Time(time), ..build::packet(data, link) });
+}
+
+/// Packets of `hosts` hosts that open, use and close connections, in an order that looks random but is not.
+fn mixed(packets: u32, hosts: u32, seed: u32) -> Chunk {
+    let mut chunk = Chunk::default();
+    let mut state = seed | 1;
+    for n in 0..packets {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        let host = (state >> 8) % hosts;
+        let (client, server) = ([10, 0, (host >> 8) as u8, host as u8], [192, 0, 2, (host % 7) as u8]);
+        let flag = [flags::SYN, flags::ACK, flags::ACK | flags::PSH, flags::FIN | flags::ACK, flags::RST]
+            [(state >> 5) as usize % 5];
+        let tcp = |from: [u8; 4], to: [u8; 4], a: u16, b: u16| {
+            build::ethernet().ipv4(from, to).tcp(a, b, flag).seq(state >> 3).ack(state >> 7).payload(&[0; 9])
+        };
+        let data = match state % 4 {
+            0 => tcp(client, server, 40_000 + host as u16, 80),
+            1 => tcp(server, client, 80, 40_000 + host as u16),
+            2 => build::ethernet().ipv4(client, server).udp(5000 + host as u16, 53).payload(b"query"),
+            _ => build::ethernet().ipv4(client, server).icmp(8, 0, [0; 4]).payload(b"ping"),
+        };
+        push(&mut chunk, u64::from(n) * 1_000_000, &data, LinkType::ETHERNET);
+    }
+    chunk
+}
+
+#[test]
+fn a_flood_is_shed_and_counted_and_what_lives_stays() {
+    let config = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
+    let mut table = FlowTable::new(&config);
+    let mut kept = Kept::default();
+    let capacity = table.stats().capacity;
+    assert!(table.stats().memory <= 1 << 20);
+    let live = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"alive");
+    let flood = 20 * capacity as u32;
+    for n in 0..flood {
+        let [_, a, b, c] = n.to_be_bytes();
+        let data =
+            build::ethernet().ipv4([172, a, b, c], [10, 9, 9, 9]).tcp(n as u16, 80, flags::SYN).payload(&[]);
+        let packet = Packet { time: Time(u64::from(n) * 1000), ..build::packet(&data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+        if n % 500 == 0 {
+            let packet = Packet { data: &live, wire_len: live.len() as u32, ..packet };
+            table.packet(&packet, &decode(&packet), &mut kept);
+        }
+        assert!(table.stats().active <= capacity);
+    }
+    let stats = table.stats();
+    assert_eq!(stats.created, stats.ended + stats.active);
+    assert_eq!(stats.evicted, stats.ended);
+    assert_eq!(stats.created, u64::from(flood) + 1, "the flow that lives was never pushed out");
+    let early = stats.capacity - stats.active;
+    assert!(early * 100 <= capacity, "{early} rows of {capacity} unused when full");
+    table.drain(&mut kept);
+    assert_eq!(kept.records.len() as u64, stats.created);
+    assert_eq!(kept.tallied.0, stats.packets);
+}
+
+/// Any octets, any times.
+#[test]
+fn random_octets_are_survived() {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let config =
+        FlowConfig { memory: 128 << 10, active: 5 * SECOND, checksums: true, ..FlowConfig::default() };
+    let mut table = FlowTable::new(&config);
+    let mut kept = Kept::default();
+    for n in 0..60_000_u64 {
+        let mut data = match random() % 3 {
+            0 => build::ethernet().ipv4([10, 0, 0, random() as u8 & 3], [10, 0, 0, 9]).tcp(
+                random() as u16 & 3,
+                80,
+                random() as u8,
+            ),
+            1 => build::ethernet().ipv6([random() as u8 & 1; 16], [2; 16]).udp(4789, 4789),
+            _ => build::ethernet()
+                .ipv4([10, 0, 0, 1], [10, 0, 0, 2])
+                .fragment(random() as u16 & 7, (random() as u16 & 3) * 8, random() & 1 == 0)
+                .udp(1, 2),
+        }
+        .seq(random() as u32)
+        .ack(random() as u32)
+        .payload(&vec![random() as u8; random() as usize % 80]);
+        for _ in 0..random() % 4 {
+            let at = random() as usize % data.len();
+            data[at] = random() as u8;
+        }
+        data.truncate(random() as usize % (data.len() + 40));
+        let time = if random() % 50 == 0 { random() } else { n * 3_000_000 };
+        let packet = Packet { time: Time(time), ..build::packet(&data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+        if random() % 1000 == 0 {
+            table.tick(Time(random()), &mut kept);
+            table.roll_up(&mut kept);
+        }
+    }
+    table.drain(&mut kept);
+    let stats = table.stats();
+    assert_eq!((stats.active, stats.created), (0, stats.ended));
+    assert_eq!(kept.records.len() as u64, stats.by_reason.iter().sum::<u64>());
+    assert_eq!(stats.capacity, FlowTable::new(&config).stats().capacity);
+}
+
+/// Runs packets of one flow; what the table gives.
+fn one_flow(packets: &[(u64, Vec<u8>)], config: &FlowConfig) -> (Vec<FlowRecord>, FlowStats) {
+    let mut table = FlowTable::new(config);
+    let mut kept = Kept::default();
+    for (time, data) in packets {
+        let packet = Packet { time: Time(*time), ..build::packet(data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+    }
+    table.drain(&mut kept);
+    (kept.records, table.stats())
+}
+
+#[test]
+fn a_gap_splits_and_the_clock_may_go_back_a_little() {
+    let udp = || build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");
+    let at = |seconds: u64| (1_000_000 * SECOND + seconds * SECOND, udp());
+    let config = FlowConfig::default();
+    let (records, _) = one_flow(&[at(0), at(59), at(118), at(178)], &config);
+    let packets: Vec<u64> = records.iter().map(|flow| flow.forward.packets).collect();
+    assert_eq!(packets, [3, 1], "60 s without a packet end it");
+    assert_eq!((records[0].end, records[1].end), (EndReason::Idle, EndReason::Shutdown));
+    let (records, stats) = one_flow(&[at(100), at(90), at(101)], &config);
+    assert_eq!((records.len(), records[0].duration(), stats.time_jumps), (1, SECOND, 0));
+    // One packet of another year: it is alone, and what follows is as if it had not been.
+    let (records, stats) = one_flow(&[at(100), at(40_000_000), at(101), at(102)], &config);
+    let packets: Vec<u64> = records.iter().map(|flow| flow.forward.packets).collect();
+    assert_eq!((packets.as_slice(), stats.time_jumps), ([1, 1, 2].as_slice(), 1));
+}
+
+#[test]
+fn one_wrong_tick_ends_nothing() {
+    let config = FlowConfig::default();
+    let mut table = FlowTable::new(&config);
+    let mut kept = Kept::default();
+    let start = 1_000_000 * SECOND;
+    let data = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");
+    let send = |table: &mut FlowTable, kept: &mut Kept, time: u64| {
+        let packet = Packet { time: Time(time), ..build::packet(&data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), kept);
+    };
+    send(&mut table, &mut kept, start);
+    table.tick(Time(start + 30 * SECOND), &mut kept);
+    table.tick(Time(start + 40_000_000 * SECOND), &mut kept);
+    assert_eq!((kept.records.len(), table.stats().time_jumps), (0, 1));
+    table.tick(Time(start + 59 * SECOND), &mut kept);
+    assert_eq!(kept.records.len(), 0);
+    table.tick(Time(start + 60 * SECOND), &mut kept);
+    assert_eq!((kept.records.len(), kept.records[0].end), (1, EndReason::Idle));
+    // A night without packets: the second tick says that it is true.
+    send(&mut table, &mut kept, start + 61 * SECOND);
+    table.tick(Time(start + 40_000 * SECOND), &mut kept);
+    assert_eq!(kept.records.len(), 1);
+    table.tick(Time(start + 40_030 * SECOND), &mut kept);
+    assert_eq!(kept.records.len(), 2);
+}
+
+#[test]
+fn the_active_timeout_cuts_and_the_parts_add_up() {
+    let config = FlowConfig { active: 10 * SECOND, ..FlowConfig::default() };
+    let segment = |n: u64, flag: u8, len: usize| {
+        let seq = if n == 0 { 100 } else { 101 + (n as u32 - 1) * 10 };
+        let data = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(40_000, 80, flag).seq(seq).ack(1);
+        (1_000_000 * SECOND + n * SECOND, data.payload(&vec![0; len]))
+    };
+    let mut packets = vec![segment(0, flags::SYN, 0)];
+    packets.extend((1..35).map(|n| segment(n, flags::ACK, 10)));
+    let whole =
+        one_flow(&packets, &FlowConfig { active: u64::MAX, attempt: 3600 * SECOND, ..config.clone() }).0;
+    let parts = one_flow(&packets, &FlowConfig { attempt: 3600 * SECOND, ..config }).0;
+    assert_eq!((whole.len(), parts.len()), (1, 4));
+    assert!(parts.iter().all(|part| part.id == whole[0].id), "they have one name");
+    assert!(parts[..3].iter().all(|part| part.end == EndReason::Active));
+    assert_eq!(parts.iter().map(|part| part.forward.payload_bytes).sum::<u64>(), 340);
+    let stream = |flow: &FlowRecord| flow.tcp.expect("TCP").stream_bytes[0];
+    assert_eq!(stream(&whole[0]), 340);
+    assert_eq!(parts.iter().map(stream).sum::<u64>(), 340);
+}
+
+#[test]
+fn fragments_come_in_any_order() {
+    let udp = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(&[7; 92]);
+    let (header, body) = udp.split_at(20);
+    let piece = |id: u16, offset: usize, len: usize| {
+        let part = &body[offset..offset + len];
+        let mut data = header.to_vec();
+        data[2..4].copy_from_slice(&(20 + len as u16).to_be_bytes());
+        data[4..6].copy_from_slice(&id.to_be_bytes());
+        let more = offset + len < body.len();
+        data[6..8].copy_from_slice(&((offset as u16 / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
+        data.extend_from_slice(part);
+        data
+    };
+    let pieces = [piece(1, 0, 40), piece(1, 40, 40), piece(1, 80, 20)];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut table = FlowTable::new(&FlowConfig::default());
+        let mut kept = Kept::default();
+        for (n, at) in order.into_iter().enumerate() {
+            let packet =
+                Packet { time: Time(5 * SECOND + n as u64), ..build::packet(&pieces[at], LinkType::RAW) };
+            table.packet(&packet, &decode(&packet), &mut kept);
+        }
+        table.drain(&mut kept);
+        let stats = table.stats();
+        assert_eq!((kept.records.len(), stats.fragments_joined, stats.packets), (1, 2, 3), "{order:?}");
+        let flow = &kept.records[0];
+        assert_eq!((flow.key.port, flow.first), ([1000, 2000], Time(5 * SECOND)), "{order:?}");
+        let side = flow.forward;
+        assert_eq!((side.packets, side.ip_bytes, side.payload_bytes), (3, 160, 92), "{order:?}");
+    }
+    // The first never comes: a flow without ports.
+    let mut table = FlowTable::new(&FlowConfig::default());
+    let mut kept = Kept::default();
+    for at in [1, 2] {
+        let packet = Packet { time: Time(5 * SECOND), ..build::packet(&pieces[at], LinkType::RAW) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+    }
+    table.drain(&mut kept);
+    assert_eq!((kept.records[0].key.port, kept.records[0].forward.packets), ([0, 0], 2));
+    assert_eq!(table.stats().fragments_unmatched, 2);
+}
+
+#[test]
+fn slots_are_what_a_batch_has() {
+    // A slot outside of the bytes is a packet without octets: no flow, no panic.
+    let slots = [Slot { offset: 5, len: 9, wire_len: 9, link: LinkType::ETHERNET, ..Slot::default() }];
+    let batch = weir_wire::Batch { bytes: &[], slots: &slots };
+    let layers = [decode(&batch.packet(&slots[0]))];
+    let mut table = FlowTable::new(&FlowConfig::default());
+    table.batch(batch, &layers, &mut Kept::default());
+    assert_eq!(table.stats().packets, 0);
+}
