@@ -119,6 +119,19 @@ impl Plan {
         self.scope.as_ref()
     }
 
+    /// Whether flows are followed, so that the packets of a flow must meet in one worker.
+    pub fn follows_flows(&self) -> bool {
+        self.flows
+    }
+
+    /// Whether anything looks at the layers of packets; if not, they need not be decoded.
+    pub fn needs_layers(&self) -> bool {
+        self.flows
+            || self.scope.is_some()
+            || self.settings.checksum != ChecksumMode::Off
+            || self.subscriptions.iter().any(Planned::needs_layers)
+    }
+
     /// The subscriptions, in order.
     pub fn specs(&self) -> impl Iterator<Item = &SubscriptionSpec> {
         self.subscriptions.iter().map(|planned| &planned.spec)
@@ -175,6 +188,11 @@ impl Planned {
     pub fn chain(&self, seed: u64) -> Vec<Box<dyn Function>> {
         // The arguments were checked when the plan was made: a call that fails now has failed then.
         self.calls.iter().filter_map(|(function, call)| function.call(call, seed).ok()).collect()
+    }
+
+    fn needs_layers(&self) -> bool {
+        !matches!(self.scope, Scope::All)
+            || self.calls.iter().any(|(function, _)| function.feed != Feed::Lengths)
     }
 
     /// The functions' names.

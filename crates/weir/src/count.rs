@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_api::{Count, FunctionCall, Reading, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
-use weir_output::figures;
 use weir_engine::{ChecksumMode, Plan, Settings, Worker};
+use weir_output::figures;
 
 /// The schema of the JSON rows.
 const SCHEMA: u32 = 1;
@@ -49,7 +49,8 @@ pub fn count(options: &cli::Count) -> Exit {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
-    let read = ReadOptions { snaplen: (options.snaplen > 0).then_some(options.snaplen), ..ReadOptions::default() };
+    let read =
+        ReadOptions { snaplen: (options.snaplen > 0).then_some(options.snaplen), ..ReadOptions::default() };
     let files = match Files::open(&inputs(&options.files), &read) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
@@ -85,7 +86,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let pool = (0..workers).map(|_| Worker::new(Arc::clone(plan), &flows)).collect();
     let mut collector = Collector::new(Vec::new(), workers, 1, 0);
     let stop = AtomicBool::new(false);
-    let input = Input { files, interval: u64::MAX, limit: None, stop: &stop };
+    let input = Input { files, interval: u64::MAX, plan, limit: None, stop: &stop };
     let outcome = std::thread::scope(|scope| {
         let pass = scope.spawn(|| offline::run(input, pool, couriers, &|_| ()));
         collector.run(&from);
@@ -107,7 +108,13 @@ fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<Row<'a>> {
     expressions
         .iter()
         .zip(counts)
-        .map(|(expression, Count { packets, bytes })| Row { v: SCHEMA, kind: "count", expression, packets, bytes })
+        .map(|(expression, Count { packets, bytes })| Row {
+            v: SCHEMA,
+            kind: "count",
+            expression,
+            packets,
+            bytes,
+        })
         .collect()
 }
 
@@ -120,7 +127,13 @@ fn json(rows: &[Row<'_>]) -> String {
 fn table(rows: &[Row<'_>]) -> String {
     let mut text = format!("{:>14} {:>18}  expression\n", "packets", "bytes");
     for row in rows {
-        let _ = writeln!(text, "{:>14} {:>18}  {}", figures::count(row.packets), figures::count(row.bytes), row.expression);
+        let _ = writeln!(
+            text,
+            "{:>14} {:>18}  {}",
+            figures::count(row.packets),
+            figures::count(row.bytes),
+            row.expression
+        );
     }
     text
 }

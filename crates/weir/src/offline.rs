@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weir_capture::{Files, ReadError};
-use weir_engine::{IntervalClock, Worker};
+use weir_engine::{IntervalClock, Plan, Worker};
 use weir_wire::{Batch, Chunk, Layers, Slot, Time, decode, steer_hash};
 
 /// Where the packets come from, and when to stop early.
@@ -19,6 +19,8 @@ pub struct Input<'a> {
     pub files: Files,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
+    /// The plan of the workers.
+    pub plan: &'a Plan,
     /// Stop after so many packets that match; only with one worker.
     pub limit: Option<u64>,
     /// Set from outside to end the run early.
@@ -84,6 +86,7 @@ struct Segment {
 
 struct Line<'a> {
     workers: usize,
+    plan: &'a Plan,
     reading: Mutex<Reading>,
     board: Mutex<Board>,
     changed: Condvar,
@@ -133,6 +136,7 @@ impl<'a> Line<'a> {
         };
         Self {
             workers,
+            plan: input.plan,
             reading: Mutex::new(reading),
             board: Mutex::new(Board::default()),
             changed: Condvar::new(),
@@ -242,7 +246,11 @@ impl<'a> Line<'a> {
         drop(board);
         drop(reading);
 
-        sort(&mut parcel, &cuts, self.workers);
+        if self.plan.follows_flows() && self.workers > 1 {
+            sort(&mut parcel, &cuts, self.workers);
+        } else {
+            give(&mut parcel, &cuts, number as usize % self.workers, self.plan.needs_layers());
+        }
 
         let mut board = lock(&self.board);
         let at = (number - board.first) as usize;
@@ -297,24 +305,36 @@ impl Reading {
     }
 }
 
+/// Decodes a parcel's packets, where anything needs their layers, and gives all of them to one worker: there is
+/// no other, or no flow whose packets must meet.
+fn give(parcel: &mut Parcel, cuts: &[(usize, Time)], owner: usize, decoded: bool) {
+    let Parcel { chunk, slots, layers, segments, .. } = parcel;
+    std::mem::swap(slots, &mut chunk.slots);
+    if decoded {
+        layers.clear();
+        let batch = Batch { bytes: &chunk.bytes, slots };
+        layers.extend(batch.packets().map(|packet| decode(&packet)));
+    } else {
+        // Nobody looks at them: what there is from the last parcel is as good.
+        layers.resize(slots.len(), Layers::default());
+    }
+    segments.clear();
+    let mut from = 0;
+    let mut tick = None;
+    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(slots.len(), None)]) {
+        let mut shares = vec![0..0; owner];
+        shares.push(from..to);
+        segments.push(Segment { tick, shares });
+        (from, tick) = (to, next_tick);
+    }
+}
+
 /// Decodes a parcel's packets and sorts them by owner within each interval.
 fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
     let Parcel { chunk, slots, layers, segments, .. } = parcel;
     slots.clear();
     layers.clear();
     segments.clear();
-    if workers == 1 {
-        std::mem::swap(slots, &mut chunk.slots);
-        let batch = Batch { bytes: &chunk.bytes, slots };
-        layers.extend(batch.packets().map(|packet| decode(&packet)));
-        let bounds = cuts.iter().map(|(at, _)| *at).chain([slots.len()]);
-        let mut from = 0;
-        for (to, tick) in bounds.zip(std::iter::once(None).chain(cuts.iter().map(|(_, end)| Some(*end)))) {
-            segments.push(Segment { tick, shares: vec![from..to] });
-            from = to;
-        }
-        return;
-    }
     let batch = chunk.batch();
     let mut owners = Vec::with_capacity(batch.len());
     let mut decoded = Vec::with_capacity(batch.len());

@@ -2,23 +2,25 @@
 
 use weir_api::{FunctionCall, SubscriptionSpec};
 
-/// Names of the built-in subscriptions, by which the summary finds their readings.
-pub const TALKERS: &str = "talkers";
-
-/// The subscriptions of the summary.
-pub fn built_in() -> Vec<SubscriptionSpec> {
+/// The subscriptions of the summary, and for a live run those that only its screen shows.
+pub fn built_in(live: bool) -> Vec<SubscriptionSpec> {
     let top = |by: &str| FunctionCall::new("top").with("by", by);
     let all = |name: &str, function: FunctionCall| SubscriptionSpec::new(name, "", vec![function]);
-    vec![
-        all(TALKERS, top("talker")),
+    let mut specs = vec![
+        all("talkers", top("talker")),
         all("services", top("service")),
         all("sources", top("source")),
         all("destinations", top("destination")),
         all("flows", top("flow")),
-        all("protocols", top("protocol")),
+        all("protocols", top("protocol").with("rows", 256)),
         all("rate", FunctionCall::new("rate")),
-        all("cast", FunctionCall::new("cast")),
-        all("size", FunctionCall::new("size")),
-        all("ipproto", FunctionCall::new("ipproto")),
-    ]
+    ];
+    if live {
+        specs.extend([
+            all("cast", FunctionCall::new("cast")),
+            all("size", FunctionCall::new("size")),
+            all("ipproto", FunctionCall::new("ipproto")),
+        ]);
+    }
+    specs
 }

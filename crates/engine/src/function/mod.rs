@@ -65,6 +65,8 @@ pub struct Argument {
 /// What a function wants to see at packet level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Feed {
+    /// Each packet's time and length; its layers are not looked at.
+    Lengths,
     /// Each packet.
     Packets,
     /// The sums of flows when that gives the same answer (the subscription covers whole flows), else packets.

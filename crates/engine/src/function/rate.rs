@@ -9,7 +9,7 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
     help: "Packets and octets in up to 256 cells of equal duration, from one millisecond on.",
     arguments: &[],
     levels: &[Level::Packet],
-    feed: Feed::Packets,
+    feed: Feed::Lengths,
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 

@@ -10,7 +10,7 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
     help: "Packets by their size on the wire: tiny (at most 100 octets), small (below 500), med (below 1000), big (the rest).",
     arguments: &[],
     levels: &[Level::Packet],
-    feed: Feed::Packets,
+    feed: Feed::Lengths,
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
             Item::Packet(packet, _) => Some(match packet.wire_len {

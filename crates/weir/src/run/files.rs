@@ -43,6 +43,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let input = Input {
         files,
         interval: session.request.interval,
+        plan: &session.plan,
         limit: session.request.limit,
         stop: &session.stop,
     };

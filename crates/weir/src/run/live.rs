@@ -85,7 +85,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
 /// The full screen is for people: not where the output goes elsewhere or is meant for programs.
 fn wants_screen(session: &Session) -> bool {
     let options = &session.options;
-    let plain = options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
+    let plain =
+        options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
     !plain && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
@@ -157,4 +158,3 @@ fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines)
         }
     }
 }
-

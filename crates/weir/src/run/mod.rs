@@ -18,8 +18,8 @@ use crate::interfaces;
 use crate::online::LiveClock;
 use request::Request;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::Snapshot;
@@ -76,8 +76,8 @@ impl Session {
             Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
             None => Zone::utc(),
         };
-        let plan =
-            compile(&options, &request, &request.expression).map_err(|error| (Exit::Usage, error.to_string()))?;
+        let plan = compile(&options, &request, &request.expression)
+            .map_err(|error| (Exit::Usage, error.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

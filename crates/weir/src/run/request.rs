@@ -45,7 +45,10 @@ impl Request {
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
             if !expression.is_empty() {
-                let text = format!("the expression is given twice: in `-F {}` and as `{expression}`", path.display());
+                let text = format!(
+                    "the expression is given twice: in `-F {}` and as `{expression}`",
+                    path.display()
+                );
                 return Err(usage(text));
             }
             expression = read_expression(path).map_err(usage)?;
@@ -54,7 +57,9 @@ impl Request {
             expression.clone_from(&config.expression.value);
         }
         let inputs = inputs(options.read.iter().chain(&files));
-        if let (true, true, [first, ..]) = (inputs.is_empty(), options.interface.is_empty(), options.words.as_slice()) {
+        if let (true, true, [first, ..]) =
+            (inputs.is_empty(), options.interface.is_empty(), options.words.as_slice())
+        {
             let text = format!("{first}: no such file, and no interface (-i) to listen to");
             return Err((Exit::Unreadable, text));
         }
@@ -88,7 +93,7 @@ impl Request {
 
     /// Everything that the run subscribes to: what the summary is made of, then what was asked for.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
-        let mut specs = subscriptions::built_in();
+        let mut specs = subscriptions::built_in(self.inputs.is_empty());
         specs.extend(self.subscriptions.iter().cloned());
         specs
     }
@@ -100,9 +105,7 @@ fn count_or_config(options: &cli::Run) -> Result<(Option<u64>, Option<PathBuf>),
     match text.parse::<u64>() {
         Ok(0) => Err("-c 0: at least one packet is wanted".to_owned()),
         Ok(count) => Ok((Some(count), options.config.clone())),
-        Err(_) if options.config.is_some() => {
-            Err(format!("two configurations: `-c {text}` and --config"))
-        }
+        Err(_) if options.config.is_some() => Err(format!("two configurations: `-c {text}` and --config")),
         Err(_) if Path::new(text).exists() => Ok((None, Some(PathBuf::from(text)))),
         Err(_) => Err(format!("-c {text}: neither a number of packets nor a configuration file that exists")),
     }
@@ -130,7 +133,8 @@ fn read_expression(path: &Path) -> Result<String, String> {
 
 /// Paths as inputs, `-` for standard input.
 pub fn inputs<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Input> {
-    let input = |path: &PathBuf| if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path.clone()) };
+    let input =
+        |path: &PathBuf| if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path.clone()) };
     paths.into_iter().map(input).collect()
 }
 
