@@ -10,8 +10,12 @@
 
 #![forbid(unsafe_code)]
 
+mod csv;
+mod eve;
 pub mod figures;
 mod file;
+mod mon;
+mod ndjson;
 pub mod ports;
 mod row;
 #[cfg(test)]
@@ -25,7 +29,7 @@ pub use file::Existing;
 use std::io;
 use std::path::PathBuf;
 use weir_api::Snapshot;
-use weir_flow::FlowRecord;
+use weir_engine::FlowRecord;
 use zone::Zone;
 
 /// Writes what a run finds.
@@ -89,7 +93,8 @@ pub struct OutputContext {
 }
 
 /// Every output, in the order of the manual.
-pub static OUTPUTS: &[&OutputSpec] = &[&zeek::ZEEK, &zeek::ZEEK_JSON];
+pub static OUTPUTS: &[&OutputSpec] =
+    &[&zeek::ZEEK, &zeek::ZEEK_JSON, &eve::EVE, &csv::CSV, &ndjson::NDJSON, &mon::MON, &mon::MON_PAPER];
 
 impl OutputSpec {
     /// The output of that name; the error names all there are.

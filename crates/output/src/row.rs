@@ -1,8 +1,10 @@
 //! What every format of flow rows needs from a flow.
 
+use crate::{ports, zone};
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_flow::FlowRecord;
-use weir_wire::Tunnel;
+use weir_engine::{FlowRecord, Side};
+use weir_wire::{Direction, Tunnel};
 
 /// The ends of a flow as people write them.
 pub struct Ends {
@@ -59,6 +61,177 @@ pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Ayiya => "ayiya",
         Tunnel::EtherIp => "etherip",
     })
+}
+
+/// A value of a column, before a format has its way with it.
+pub enum Value {
+    /// There is none, or it is not known.
+    Unset,
+    /// Nanoseconds since the epoch.
+    Time(u64),
+    /// Nanoseconds.
+    Interval(u64),
+    /// A number.
+    Count(u64),
+    /// Yes or no.
+    Bool(bool),
+    /// An address.
+    Address(IpAddr),
+    /// A word of ours: nothing in it needs escaping.
+    Word(&'static str),
+    /// Text.
+    Text(String),
+    /// A set with one member.
+    Only(String),
+}
+
+/// How a format writes times.
+#[derive(Clone, Copy)]
+pub enum Times {
+    /// Seconds since the epoch and six decimals.
+    Epoch,
+    /// RFC 3339 in UTC, with nanoseconds.
+    Rfc3339,
+}
+
+impl Times {
+    /// The time in this form.
+    pub fn text(self, nanoseconds: u64) -> String {
+        match self {
+            Times::Epoch => zone::epoch_micros(nanoseconds),
+            Times::Rfc3339 => zone::rfc3339(nanoseconds),
+        }
+    }
+}
+
+/// Writes the names and values of a flow's columns as members of a JSON object, each after a comma; what is
+/// unset is left out.
+pub fn write_members<'a>(
+    out: &mut Vec<u8>,
+    columns: impl Iterator<Item = (&'a str, Value)>,
+    times: Times,
+    mut first: bool,
+) {
+    for (name, value) in columns {
+        if !matches!(value, Value::Unset) {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            // Writing into memory does not fail.
+            let _ = write!(out, "\"{name}\":");
+            let _ = write_json(out, &value, times);
+        }
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) -> std::io::Result<()> {
+    match (value, times) {
+        (Value::Unset, _) => out.write_all(b"null"),
+        (Value::Time(time), Times::Epoch) => out.write_all(times.text(*time).as_bytes()),
+        (Value::Time(time), Times::Rfc3339) => write!(out, "\"{}\"", times.text(*time)),
+        (Value::Interval(time), Times::Epoch) => out.write_all(zone::epoch_micros(*time).as_bytes()),
+        (Value::Interval(time), Times::Rfc3339) => out.write_all(zone::seconds(*time).as_bytes()),
+        (Value::Count(count), _) => write!(out, "{count}"),
+        (Value::Bool(yes), _) => write!(out, "{yes}"),
+        (Value::Address(address), _) => write!(out, "\"{address}\""),
+        (Value::Word(word), _) => write!(out, "\"{word}\""),
+        (Value::Text(text), _) => Ok(serde_json::to_writer(out, text)?),
+        (Value::Only(text), _) => Ok(serde_json::to_writer(out, &[text])?),
+    }
+}
+
+/// A column of our own flow rows, in CSV and NDJSON.
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// A flow's value of it.
+    pub value: fn(&FlowRecord, &Ends) -> Value,
+}
+
+macro_rules! columns {
+    ($($name:literal => $value:expr,)*) => {
+        &[$(Column { name: $name, value: $value }),*]
+    };
+}
+
+/// Everything that is known of a flow. Forward is the initiator's direction.
+pub static COLUMNS: &[Column] = columns![
+    "start" => |f, _| Value::Time(f.first.0),
+    "end" => |f, _| Value::Time(f.last.0),
+    "duration" => |f, _| Value::Interval(f.duration()),
+    "uid" => |f, _| Value::Text(uid(f.id)),
+    "community_id" => |f, _| Value::Text(f.community_id(0).to_string()),
+    "protocol" => |f, _| Value::Text(ports::protocol(f.key.proto)),
+    "ip_proto" => |f, _| Value::Count(f.key.proto.into()),
+    "source" => |_, e| Value::Address(e.source),
+    "source_port" => |f, e| port(f, e.source_port),
+    "destination" => |_, e| Value::Address(e.destination),
+    "destination_port" => |f, e| port(f, e.destination_port),
+    "icmp_type" => |f, e| if is_icmp(f) { Value::Count(e.source_port.into()) } else { Value::Unset },
+    "icmp_code" => |f, e| if f.key.is_one_way() { Value::Count(e.destination_port.into()) } else { Value::Unset },
+    "vlan" => |f, _| nonzero(f.vlan[0].into()),
+    "inner_vlan" => |f, _| nonzero(f.vlan[1].into()),
+    "tunnel" => |f, _| tunnel(f.tunnel).map_or(Value::Unset, Value::Word),
+    "parent" => |f, _| if f.parent == 0 { Value::Unset } else { Value::Text(uid(f.parent)) },
+    "packets" => |f, _| Value::Count(f.forward.packets),
+    "reverse_packets" => |f, _| Value::Count(f.reverse.packets),
+    "frame_bytes" => |f, _| Value::Count(f.forward.frame_bytes),
+    "reverse_frame_bytes" => |f, _| Value::Count(f.reverse.frame_bytes),
+    "ip_bytes" => |f, _| Value::Count(f.forward.ip_bytes),
+    "reverse_ip_bytes" => |f, _| Value::Count(f.reverse.ip_bytes),
+    "payload_bytes" => |f, _| Value::Count(f.forward.payload_bytes),
+    "reverse_payload_bytes" => |f, _| Value::Count(f.reverse.payload_bytes),
+    "stream_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[0])),
+    "reverse_stream_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[1])),
+    "missed_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[0])),
+    "reverse_missed_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[1])),
+    "retransmitted" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[0].into())),
+    "reverse_retransmitted" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[1].into())),
+    "tcp_flags" => |f, _| tcp_flags(f, Direction::Forward),
+    "reverse_tcp_flags" => |f, _| tcp_flags(f, Direction::Reverse),
+    "bad_checksums" => |f, _| Value::Count(f.forward.bad_checksums.into()),
+    "reverse_bad_checksums" => |f, _| Value::Count(f.reverse.bad_checksums.into()),
+    "ttl" => |f, _| ttl(&f.forward),
+    "reverse_ttl" => |f, _| ttl(&f.reverse),
+    "mac" => |f, _| mac(&f.forward),
+    "reverse_mac" => |f, _| mac(&f.reverse),
+    "state" => |f, _| Value::Word(f.state.name()),
+    "history" => |f, _| if f.history.is_empty() { Value::Unset } else { Value::Text(f.history.to_string()) },
+    "reason" => |f, _| Value::Word(f.end.name()),
+    "interface" => |f, _| Value::Count(f.interface.into()),
+];
+
+fn is_icmp(flow: &FlowRecord) -> bool {
+    matches!(flow.key.proto, 1 | 58)
+}
+
+fn port(flow: &FlowRecord, port: u16) -> Value {
+    if ports::has_ports(flow.key.proto) { Value::Count(port.into()) } else { Value::Unset }
+}
+
+fn nonzero(n: u64) -> Value {
+    if n == 0 { Value::Unset } else { Value::Count(n) }
+}
+
+fn ttl(side: &Side) -> Value {
+    if side.packets == 0 { Value::Unset } else { Value::Count(side.ttl.into()) }
+}
+
+/// The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
+fn tcp_flags(flow: &FlowRecord, direction: Direction) -> Value {
+    if flow.tcp.is_none() {
+        return Value::Unset;
+    }
+    let flags = flow.side(direction).tcp_flags;
+    let letters = "CEUAPRSF".chars().enumerate();
+    Value::Text(letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { letter } else { '.' }).collect())
+}
+
+fn mac(side: &Side) -> Value {
+    if side.mac == [0; 6] {
+        return Value::Unset;
+    }
+    Value::Text(side.mac.map(|octet| format!("{octet:02x}")).join(":"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use weir_api::{
     Answer, Class, Count, FlowCount, Histogram, Interval, Key, KeyKind, Ledger, Reading, Series, Snapshot,
     Top, TopRow, Unit,
 };
-use weir_flow::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary};
+use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
 use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
 pub const START: u64 = 1_795_225_568_985_000_000;
@@ -140,7 +140,7 @@ pub fn snapshot() -> Snapshot {
 
 /// A flow of 10.0.0.5:40000 to 192.0.2.1:443 that ended well.
 pub fn flow() -> FlowRecord {
-    FlowRecord {
+    let mut flow = FlowRecord {
         key: FlowKey {
             addr: [mapped([10, 0, 0, 5]), mapped([192, 0, 2, 1])],
             port: [40_000, 443],
@@ -169,7 +169,7 @@ pub fn flow() -> FlowRecord {
             ttl: 57,
             ..Side::default()
         },
-        tcp: Some(TcpSummary { stream_bytes: [136, 5007], ..TcpSummary::default() }),
+        tcp: Some(Default::default()),
         state: ConnState::SF,
         history: History::default(),
         end: EndReason::Fin,
@@ -178,7 +178,9 @@ pub fn flow() -> FlowRecord {
         parent: 0,
         carrier: false,
         interface: 0,
-    }
+    };
+    flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
+    flow
 }
 
 /// A ping over IPv6 without an answer, in a VLAN, through a tunnel.

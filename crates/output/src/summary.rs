@@ -6,6 +6,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+pub use crate::ndjson::summary as ndjson;
 pub use label::{key, key_short};
 pub use render::{MAX_LINES, MIN_WIDTH, render};
 

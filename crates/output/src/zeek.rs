@@ -4,12 +4,12 @@
 //! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
 
 use crate::file::LineFile;
-use crate::row::{Ends, uid};
+use crate::row::{Ends, Times, Value, uid, write_members};
 use crate::{Output, OutputContext, OutputSpec, zone};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_api::Snapshot;
-use weir_flow::FlowRecord;
+use weir_engine::FlowRecord;
 use weir_wire::Direction;
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
@@ -29,21 +29,6 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
         Ok(Box::new(Json { file: LineFile::open(&context.directory, "conn.json", context.existing)? }))
     },
 };
-
-/// A value of a column.
-enum Value {
-    Unset,
-    Time(u64),
-    Interval(u64),
-    Count(u64),
-    Bool(bool),
-    Address(IpAddr),
-    /// Text that Weir makes: nothing in it needs escaping.
-    Word(&'static str),
-    Text(String),
-    /// A set with one member.
-    Only(String),
-}
 
 /// A column of conn.log.
 struct Column {
@@ -290,17 +275,10 @@ impl Output for Json {
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let ends = Ends::of(flow);
+        let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(|out| {
-            let mut before = b'{';
-            for column in COLUMNS {
-                let value = (column.value)(flow, &ends);
-                if !matches!(value, Value::Unset) {
-                    out.push(before);
-                    before = b',';
-                    let _ = write!(out, "\"{}\":", column.name);
-                    write_json(out, &value);
-                }
-            }
+            out.push(b'{');
+            write_members(out, members, Times::Epoch, true);
             out.push(b'}');
         });
         Ok(())
@@ -313,18 +291,4 @@ impl Output for Json {
     fn finish(&mut self) -> io::Result<()> {
         self.file.finish()
     }
-}
-
-fn write_json(out: &mut Vec<u8>, value: &Value) {
-    // Writing into memory does not fail.
-    let _ = match value {
-        Value::Unset => out.write_all(b"null"),
-        Value::Time(time) | Value::Interval(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
-        Value::Count(count) => write!(out, "{count}"),
-        Value::Bool(yes) => write!(out, "{yes}"),
-        Value::Address(address) => write!(out, "\"{address}\""),
-        Value::Word(word) => write!(out, "\"{word}\""),
-        Value::Text(text) => serde_json::to_writer(out, text).map_err(io::Error::from),
-        Value::Only(text) => serde_json::to_writer(out, &[text]).map_err(io::Error::from),
-    };
 }

@@ -34,8 +34,8 @@ impl Zone {
     }
 
     /// The zone itself.
-    pub fn time_zone(&self) -> TimeZone {
-        self.zone.clone()
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.zone
     }
 
     /// `2026-11-21 01:46:08.985`.
@@ -97,6 +97,11 @@ pub fn epoch_micros(nanoseconds: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
+/// Nanoseconds as seconds and nine decimals: `0.211484000`.
+pub fn seconds(nanoseconds: u64) -> String {
+    format!("{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!(epoch_micros(TIME), "1795225568.985123");
         assert_eq!(utc.date(u64::MAX), "2554-07-21");
         assert_eq!(epoch_micros(0), "0.000000");
+        assert_eq!(seconds(211_484_001), "0.211484001");
     }
 
     #[test]

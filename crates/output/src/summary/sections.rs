@@ -37,8 +37,7 @@ const PROBLEMS: usize = 2;
 pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
     let interval = facts.total.interval;
     let took = duration(interval.end.saturating_sub(interval.start));
-    let packets: u64 = facts.inputs.iter().map(|input| input.packets).sum();
-    let octets: u64 = facts.inputs.iter().map(|input| input.bytes).sum();
+    let (packets, octets) = (facts.total.ledger.caught, facts.total.ledger.bytes);
     let links = distinct(facts.inputs.iter().flat_map(|input| input.links.iter().cloned()));
     let formats = distinct(facts.inputs.iter().map(|input| input.format.clone()));
     let what = [formats.join(" + "), links.join(" + "), counted(packets, "packet"), bytes(octets), took]

@@ -1,0 +1,256 @@
+//! flows.csv and counts.csv: RFC 4180, with a header, safe to open in a spreadsheet.
+
+use crate::file::{Existing, LineFile};
+use crate::row::{COLUMNS, Ends, Times, Value};
+use crate::summary::key;
+use crate::{Output, OutputContext, OutputSpec, figures, zone};
+use std::io;
+use weir_api::{Count, Interval, Reading, Snapshot};
+use weir_engine::FlowRecord;
+
+pub(crate) static CSV: OutputSpec = OutputSpec {
+    name: "csv",
+    help: "Flows as flows.csv, readings as counts.csv: RFC 4180 with a header.",
+    files: &["flows.csv", "counts.csv"],
+    flows: true,
+    open: |context| Ok(Box::new(Csv::open(context)?)),
+};
+
+/// Columns of counts.csv. `error` is the most by which the count may be too high, in the unit of the list.
+const COUNTS: [&str; 10] =
+    ["start", "end", "subscription", "chart", "function", "label", "packets", "bytes", "flows", "error"];
+
+struct Csv {
+    flows: LineFile,
+    counts: LineFile,
+}
+
+impl Csv {
+    fn open(context: &OutputContext) -> io::Result<Self> {
+        let flows: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        Ok(Self { flows: open(context, "flows.csv", &flows)?, counts: open(context, "counts.csv", &COUNTS)? })
+    }
+
+    fn count(
+        &mut self,
+        context: &[String; 5],
+        label: &str,
+        count: &Count,
+        flows: Option<u64>,
+        error: Option<u64>,
+    ) {
+        self.counts.line(|out| {
+            for text in context {
+                cell(out, text);
+                out.push(b',');
+            }
+            cell(out, label);
+            let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+            let rest = [Some(count.packets), Some(count.bytes), flows, error].map(number).join(",");
+            out.push(b',');
+            out.extend_from_slice(rest.as_bytes());
+            out.push(b'\r');
+        });
+    }
+
+    fn reading(&mut self, context: &[String; 5], reading: &Reading) {
+        match reading {
+            Reading::Count(count) => self.count(context, "", count, None, None),
+            Reading::Top(top) => {
+                for row in top.ranked() {
+                    self.count(context, &key(&row.key, false), &row.count, Some(row.flows), Some(row.error));
+                }
+            }
+            Reading::Classes { classes, .. } => {
+                for class in classes {
+                    self.count(context, &class.label, &class.count, None, None);
+                }
+            }
+            // How many values were in a bin: they are not packets alone, but they are counted like them.
+            Reading::Histogram(histogram) => {
+                for (edge, n) in histogram.edges.iter().zip(&histogram.counts).filter(|(_, n)| **n > 0) {
+                    let label = format!("{} from {edge}", histogram.of);
+                    self.count(context, &label, &Count { packets: *n, bytes: 0 }, None, None);
+                }
+            }
+            Reading::Series(series) => {
+                for (at, cell) in series.cells.iter().enumerate().filter(|(_, cell)| cell.packets > 0) {
+                    let time = series.first.saturating_add(at as u64).saturating_mul(series.step);
+                    self.count(context, &zone::rfc3339(time), cell, None, None);
+                }
+            }
+        }
+    }
+}
+
+/// Opens a file and gives it its header, or checks the one that it has.
+fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<LineFile> {
+    let header = header.join(",");
+    let mut file = LineFile::open(&context.directory, name, context.existing)?;
+    if file.is_empty() {
+        file.line(|out| {
+            out.extend_from_slice(header.as_bytes());
+            out.push(b'\r');
+        });
+    } else if context.existing == Existing::Continue
+        && file.first_line()?.trim_ascii_end() != header.as_bytes()
+    {
+        let path = context.directory.join(name);
+        let text = format!("{}: it has other columns than are written now; move it away", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(file)
+}
+
+impl Output for Csv {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let Interval { start, end } = snapshot.interval;
+        for answer in &snapshot.answers {
+            let context = [
+                zone::rfc3339(start),
+                zone::rfc3339(end),
+                answer.subscription.clone(),
+                answer.chart.clone().unwrap_or_default(),
+                answer.function.clone(),
+            ];
+            self.reading(&context, &answer.reading);
+        }
+        self.flush()
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        let ends = Ends::of(flow);
+        self.flows.line(|out| {
+            for (at, column) in COLUMNS.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                cell(out, &text((column.value)(flow, &ends)));
+            }
+            out.push(b'\r');
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flows.flush().and(self.counts.flush())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let flows = self.flows.finish();
+        let counts = self.counts.finish();
+        flows.and(counts)
+    }
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::Unset => String::new(),
+        Value::Time(time) => Times::Rfc3339.text(time),
+        Value::Interval(time) => zone::seconds(time),
+        Value::Count(count) => count.to_string(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Word(word) => word.to_owned(),
+        Value::Text(text) | Value::Only(text) => text,
+    }
+}
+
+/// Writes a cell: in quotes where it must be, after an apostrophe where a spreadsheet would take it for a formula
+/// (OWASP, CSV injection), and without control characters, so that a record is a line.
+fn cell(out: &mut Vec<u8>, text: &str) {
+    let text = figures::printable(text);
+    let formula = text.starts_with(['=', '+', '-', '@']);
+    if !formula && !text.contains([',', '"', '\'']) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    if formula {
+        out.push(b'\'');
+    }
+    out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// RFC 4180, section 2.
+    fn parse(line: &str) -> Vec<String> {
+        let mut cells = vec![String::new()];
+        let mut rest = line.chars().peekable();
+        let mut quoted = false;
+        while let Some(c) = rest.next() {
+            let last = cells.last_mut().unwrap();
+            match (c, quoted) {
+                ('"', true) if rest.peek() == Some(&'"') => last.push(rest.next().unwrap()),
+                ('"', _) => quoted = !quoted,
+                (',', false) => cells.push(String::new()),
+                (c, _) => last.push(c),
+            }
+        }
+        assert!(!quoted, "{line}");
+        cells
+    }
+
+    fn written(existing: Existing, directory: &std::path::Path) -> (String, String) {
+        let context = OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() };
+        let mut csv = (CSV.open)(&context).unwrap();
+        csv.flow(&sample::flow()).unwrap();
+        csv.flow(&sample::ping()).unwrap();
+        let mut snapshot = sample::snapshot();
+        snapshot.answers[0].subscription = "=cmd|' /C calc'!A0\r\n\"x\",y".to_owned();
+        csv.interval(&snapshot).unwrap();
+        csv.finish().unwrap();
+        let read = |name| std::fs::read_to_string(directory.join(name)).unwrap();
+        (read("flows.csv"), read("counts.csv"))
+    }
+
+    #[test]
+    fn every_record_has_the_columns_of_the_header() {
+        let directory = tempfile::tempdir().unwrap();
+        let (flows, counts) = written(Existing::Replace, directory.path());
+        assert_eq!(flows.matches("\r\n").count(), 3);
+        for table in [&flows, &counts] {
+            let records: Vec<Vec<String>> =
+                table.split("\r\n").filter(|l| !l.is_empty()).map(parse).collect();
+            assert!(records.len() > 2 && records.iter().all(|record| record.len() == records[0].len()));
+        }
+        let record = parse(flows.lines().nth(1).unwrap());
+        let named = |name| &record[COLUMNS.iter().position(|column| column.name == name).unwrap()];
+        assert_eq!(named("start"), "2026-11-21T01:46:08.985000000Z");
+        assert_eq!(named("duration"), "0.211484000");
+        assert_eq!((named("source").as_str(), named("source_port").as_str()), ("10.0.0.5", "40000"));
+        assert_eq!((named("destination").as_str(), named("destination_port").as_str()), ("192.0.2.1", "443"));
+        assert_eq!((named("tcp_flags").as_str(), named("reverse_ip_bytes").as_str()), ("...AP.SF", "5379"));
+        assert_eq!((named("vlan").as_str(), named("tunnel").as_str()), ("", ""));
+    }
+
+    #[test]
+    fn a_formula_from_outside_is_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, counts) = written(Existing::Replace, directory.path());
+        let record = parse(counts.lines().nth(1).unwrap());
+        assert_eq!(record[2], "'=cmd|' /C calc'!A0\\u{d}\\u{a}\"x\",y");
+        assert_eq!(&record[3..], ["", "top", "10.99.0.2:8000 <-> 10.99.0.1 tcp", "500", "261000", "6", "0"]);
+    }
+
+    #[test]
+    fn going_on_with_a_file_repeats_no_header_and_mixes_no_columns() {
+        let directory = tempfile::tempdir().unwrap();
+        let once = written(Existing::Replace, directory.path()).0;
+        let twice = written(Existing::Continue, directory.path()).0;
+        assert_eq!(twice.lines().count(), once.lines().count() * 2 - 1);
+        std::fs::write(directory.path().join("flows.csv"), "other,columns\r\n1,2\r\n").unwrap();
+        let context = OutputContext {
+            directory: directory.path().to_owned(),
+            existing: Existing::Continue,
+            ..OutputContext::default()
+        };
+        let error = (CSV.open)(&context).err().unwrap().to_string();
+        assert!(error.contains("flows.csv: it has other columns"), "{error}");
+    }
+}

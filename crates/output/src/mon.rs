@@ -1,0 +1,405 @@
+//! mon.lite, the file of Ourmon's probe, rewritten as a whole each interval.
+//!
+//! There are two dialects: that of the probe 2.5, which its graphics engine reads, and that of the figures in
+//! "Experiments with a network monitor" (Binkley and Massey, 2006, sections 2.2 and 3). They agree but in the
+//! lines of the packet counts, of `fixed_cast` and of filter-sets.
+//!
+//! | line | function |
+//! |---|---|
+//! | `pkts` | the ledger |
+//! | `fixed_ipproto`, `fixed_tcp3`, `fixed_iprange1`, `fixed_cast`, `fixed_size` | ipproto, tcp3, iprange, cast, size |
+//! | `bpf` | the answers of a chart, in the order of the plan; the remainder is the one named `xtra` |
+//! | `topn_ip`, `topn_tcp`, `topn_udp`, `topn_icmp` | top by flow, of the subscription of that name |
+//! | `tcp_ports`, `udp_ports` | top by port, of `topn_port_tcp` and `topn_port_udp` |
+//! | `hs_stat` | how many keys the first list of flows was given |
+//!
+//! Ourmon separates by colons: in names they become underscores. IPv6 addresses, which it does not know, are in
+//! brackets with dots for colons.
+
+use crate::file::replace;
+use crate::{Output, OutputContext, OutputSpec};
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
+use weir_engine::FlowRecord;
+
+const FILE: &str = "mon.lite";
+/// The line of a filter-set that counts what no other line does.
+const REMAINDER: &str = "xtra";
+
+pub(crate) static MON: OutputSpec = OutputSpec {
+    name: "mon",
+    help: "Ourmon's mon.lite, as its probe 2.5 writes it.",
+    files: &[FILE],
+    flows: false,
+    open: |context| Ok(Mon::boxed(context, Dialect::Probe)),
+};
+
+pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
+    name: "mon-paper",
+    help: "The same as in the paper of 2006.",
+    files: &[FILE],
+    flows: false,
+    open: |context| Ok(Mon::boxed(context, Dialect::Paper)),
+};
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Dialect {
+    Probe,
+    Paper,
+}
+
+struct Mon {
+    path: PathBuf,
+    dialect: Dialect,
+    restarted: bool,
+}
+
+impl Mon {
+    fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
+        Box::new(Self { path: context.directory.join(FILE), dialect, restarted: true })
+    }
+}
+
+impl Output for Mon {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let text = mon_lite(snapshot, self.dialect, self.restarted);
+        replace(&self.path, text.as_bytes())?;
+        self.restarted = false;
+        Ok(())
+    }
+
+    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
+    let mut lines = Vec::new();
+    let (caught, drops) = (snapshot.ledger.caught, snapshot.ledger.capture.dropped);
+    match dialect {
+        Dialect::Probe => {
+            if restarted {
+                lines.push("elog: ourmon restarted".to_owned());
+            }
+            // There is one stream, whatever the number of interfaces.
+            lines.push(format!("pkts: caught:{caught} : drops:{drops}: caught2:0 : drop2:0"));
+        }
+        Dialect::Paper => lines.push(format!("pkts: caught {caught} drops: {drops}")),
+    }
+    let fixed = ["ipproto", "tcp3", "iprange", "cast", "size"];
+    let in_no_chart = || snapshot.answers.iter().filter(|answer| answer.chart.is_none());
+    for function in fixed {
+        let answer = in_no_chart().find(|answer| answer.function == function);
+        if let Some(Reading::Classes { unit, classes }) = answer.map(|answer| &answer.reading) {
+            lines.push(fixed_line(function, *unit, classes, dialect));
+        }
+    }
+    lines.extend(charts(snapshot).iter().map(|(chart, answers)| filter_set(chart, answers, dialect)));
+    let flow_lists: Vec<(&str, &Top)> = in_no_chart().filter_map(flow_list).collect();
+    lines.extend(flow_lists.iter().map(|(name, top)| flows_line(name, top)));
+    if let Some((_, top)) = flow_lists.first() {
+        lines.push(format!("hs_stat: 0: 0: 0: 0: 0: 0: {}: {}:", top.inserts, top.rows.len()));
+    }
+    lines.extend(in_no_chart().filter_map(|answer| match (&answer.reading, answer.subscription.as_str()) {
+        (Reading::Top(top), "topn_port_tcp") if top.key == KeyKind::Port => {
+            Some(ports_line("tcp_ports", top, 6))
+        }
+        (Reading::Top(top), "topn_port_udp") if top.key == KeyKind::Port => {
+            Some(ports_line("udp_ports", top, 17))
+        }
+        _ => None,
+    }));
+    lines.iter().fold(String::new(), |all, line| all + line + "\n")
+}
+
+fn fixed_line(function: &str, unit: Unit, classes: &[Class], dialect: Dialect) -> String {
+    let name = if function == "iprange" { "iprange1" } else { function };
+    let parts = classes.iter().map(|class| (class.label.as_str(), class.count.in_unit(unit)));
+    match (function, dialect) {
+        // The figure has full words, and no fourth class.
+        ("cast", Dialect::Paper) => {
+            let words: Vec<String> = parts
+                .filter(|(label, _)| *label != REMAINDER)
+                .map(|(label, n)| format!("{}: {n}:", if label == "ucast" { "unicast" } else { label }))
+                .collect();
+            format!("fixed_cast: {}", words.join(" "))
+        }
+        _ => {
+            let parts: Vec<String> = parts.map(|(label, n)| format!("{}:{n}", plain(label))).collect();
+            format!("fixed_{name}: {}:", parts.join(" : "))
+        }
+    }
+}
+
+/// The answers of each chart, in the order of the plan.
+fn charts(snapshot: &Snapshot) -> Vec<(&str, Vec<&Answer>)> {
+    let mut charts: Vec<(&str, Vec<&Answer>)> = Vec::new();
+    for answer in &snapshot.answers {
+        let Some(chart) = answer.chart.as_deref() else { continue };
+        match charts.iter_mut().find(|(name, _)| *name == chart) {
+            Some((_, answers)) => answers.push(answer),
+            None => charts.push((chart, vec![answer])),
+        }
+    }
+    charts
+}
+
+/// Graph, flag (1 counts packets, 0 octets), lines, their counts, what is left over.
+fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
+    let in_packets = answers.first().is_some_and(|answer| answer.function == "packets");
+    let unit = if in_packets { Unit::Packets } else { Unit::Bytes };
+    let count = |answer: &Answer| match &answer.reading {
+        Reading::Count(count) => Some(count.in_unit(unit)),
+        _ => None,
+    };
+    let mut lines: Vec<(&str, u64)> = Vec::new();
+    let mut left_over = 0;
+    for answer in answers {
+        match count(answer) {
+            Some(n) if answer.subscription == REMAINDER => left_over = n,
+            Some(n) => lines.push((&answer.subscription, n)),
+            None => {}
+        }
+    }
+    let mut text = match dialect {
+        Dialect::Probe => format!("bpf:{}:{}:{}:", plain(chart), u8::from(in_packets), lines.len()),
+        Dialect::Paper => format!("bpf:{}:{}:", plain(chart), lines.len()),
+    };
+    let counts: Vec<String> = lines.iter().map(|(name, n)| format!("{}:{n}", plain(name))).collect();
+    text.push_str(&counts.join(":"));
+    if dialect == Dialect::Probe {
+        let separator = if lines.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{separator}{REMAINDER}:{left_over}");
+    }
+    text
+}
+
+/// A list of flows, and the name under which Ourmon knows it.
+fn flow_list(answer: &Answer) -> Option<(&str, &Top)> {
+    match &answer.reading {
+        Reading::Top(top) if top.key == KeyKind::Flow => {
+            let known = ["topn_ip", "topn_tcp", "topn_udp", "topn_icmp"];
+            known.contains(&answer.subscription.as_str()).then_some((answer.subscription.as_str(), top))
+        }
+        _ => None,
+    }
+}
+
+fn flows_line(name: &str, top: &Top) -> String {
+    let mut text = format!("{name} : {} : ", top.rows.len());
+    for row in top.ranked() {
+        let Key::Flow { source, source_port, destination, destination_port, protocol } = row.key else {
+            continue;
+        };
+        let _ = write!(text, "{}->{}", end(source, source_port), end(destination, destination_port));
+        if name == "topn_ip" {
+            let _ = write!(text, "({})", crate::ports::protocol(protocol));
+        }
+        let _ = write!(text, ": {} : ", row.count.bytes);
+    }
+    text.trim_end().to_owned()
+}
+
+/// `a.b.c.d.port`.
+fn end(address: IpAddr, port: u16) -> String {
+    match address {
+        IpAddr::V4(v4) => format!("{v4}.{port}"),
+        IpAddr::V6(v6) => format!("[{}].{port}", v6.to_string().replace(':', ".")),
+    }
+}
+
+/// Octets, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to
+/// are not told apart: all are in the first of the two numbers.
+fn ports_line(name: &str, top: &Top, protocol: u8) -> String {
+    let mut text = format!("{name}: {}:", top.rows.len());
+    for row in top.ranked() {
+        if let Key::Port { protocol: of, port } = row.key
+            && of == protocol
+        {
+            let _ = write!(text, " {},{port},{},0:", row.count.bytes, row.count.packets);
+        }
+    }
+    text
+}
+
+/// A name without what separates, and without what would disturb a line.
+fn plain(name: &str) -> String {
+    crate::figures::printable(name).replace(':', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{answer, classes, count, ip, row, top};
+    use weir_api::{CaptureCount, Ledger};
+
+    /// What the paper's figure 3 configures, and more.
+    fn snapshot() -> Snapshot {
+        let line = |name: &str, bytes| answer(name, Some("ports"), "bytes", Reading::Count(count(7, bytes)));
+        let flow = |port, protocol| Key::Flow {
+            source: ip("10.0.0.1"),
+            source_port: port,
+            destination: ip("192.0.2.9"),
+            destination_port: 80,
+            protocol,
+        };
+        let v6 = Key::Flow {
+            source: ip("2001:db8::1"),
+            source_port: 1,
+            destination: ip("2001:db8::2"),
+            destination_port: 2,
+            protocol: 17,
+        };
+        let fixed = [("a", 1, 10), ("b", 2, 20), ("xtra", 3, 30)];
+        Snapshot {
+            ledger: Ledger {
+                caught: 53420,
+                capture: CaptureCount { dropped: 7, ..CaptureCount::default() },
+                ..Ledger::default()
+            },
+            answers: vec![
+                answer(
+                    "fixed",
+                    None,
+                    "ipproto",
+                    classes(Unit::Bytes, &[("tcp", 1, 10), ("udp", 1, 20), ("icmp", 1, 30), ("xtra", 1, 40)]),
+                ),
+                answer(
+                    "fixed",
+                    None,
+                    "tcp3",
+                    classes(Unit::Bytes, &[("80", 1, 10), ("25", 2, 20), ("xtra", 3, 30)]),
+                ),
+                answer(
+                    "fixed",
+                    None,
+                    "iprange",
+                    classes(Unit::Bytes, &[("10.0.0.0/8-2001:db8::/32", 1, 10), ("xtra", 3, 30)]),
+                ),
+                answer(
+                    "fixed",
+                    None,
+                    "cast",
+                    classes(
+                        Unit::Bytes,
+                        &[("mcast", 1, 2337215), ("ucast", 1, 15691896), ("bcast", 0, 0), ("xtra", 0, 0)],
+                    ),
+                ),
+                answer(
+                    "fixed",
+                    None,
+                    "size",
+                    classes(
+                        Unit::Packets,
+                        &[("tiny", 1, 60), ("small", 2, 400), ("med", 3, 0), ("big", 9, 9000)],
+                    ),
+                ),
+                line("ssh", 254153),
+                line("p2p", 19371519),
+                answer("in:the:way", Some("other\nchart"), "packets", Reading::Count(count(5, 500))),
+                line("web", 41028782),
+                line("ftp", 32941),
+                line("email", 1157835),
+                line("xtra", 99),
+                answer("xtra", Some("other\nchart"), "packets", Reading::Count(count(6, 600))),
+                answer(
+                    "topn_ip",
+                    None,
+                    "top",
+                    top(
+                        KeyKind::Flow,
+                        vec![row(flow(5, 6), 3, 300, 1), row(flow(6, 1), 3, 900, 1), row(v6, 1, 10, 1)],
+                    ),
+                ),
+                answer("topn_tcp", None, "top", top(KeyKind::Flow, vec![row(flow(5, 6), 3, 300, 1)])),
+                answer(
+                    "topn_port_tcp",
+                    None,
+                    "top",
+                    top(KeyKind::Port, vec![row(Key::Port { protocol: 6, port: 80 }, 3, 300, 1)]),
+                ),
+                answer("topn_port_udp", None, "top", top(KeyKind::Port, vec![])),
+                answer("mine", None, "cast", classes(Unit::Bytes, &fixed)),
+            ],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn the_probes_dialect() {
+        let expected = "\
+elog: ourmon restarted
+pkts: caught:53420 : drops:7: caught2:0 : drop2:0
+fixed_ipproto: tcp:10 : udp:20 : icmp:30 : xtra:40:
+fixed_tcp3: 80:10 : 25:20 : xtra:30:
+fixed_iprange1: 10.0.0.0/8-2001_db8__/32:10 : xtra:30:
+fixed_cast: mcast:2337215 : ucast:15691896 : bcast:0 : xtra:0:
+fixed_size: tiny:1 : small:2 : med:3 : big:9:
+bpf:ports:0:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835:xtra:99
+bpf:other\\u{a}chart:1:1:in_the_way:5:xtra:6
+topn_ip : 3 : 10.0.0.1.6->192.0.2.9.80(icmp): 900 : 10.0.0.1.5->192.0.2.9.80(tcp): 300 : [2001.db8..1].1->[2001.db8..2].2(udp): 10 :
+topn_tcp : 1 : 10.0.0.1.5->192.0.2.9.80: 300 :
+hs_stat: 0: 0: 0: 0: 0: 0: 3: 3:
+tcp_ports: 1: 300,80,3,0:
+udp_ports: 0:
+";
+        assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
+    }
+
+    /// The figures of the paper, with the line breaks of its columns taken out.
+    #[test]
+    fn the_papers_dialect() {
+        let text = mon_lite(&snapshot(), Dialect::Paper, true);
+        for line in [
+            "pkts: caught 53420 drops: 7",
+            "fixed_cast: mcast: 2337215: unicast: 15691896: bcast: 0:",
+            "bpf:ports:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+    }
+
+    /// What Ourmon's graphics engine does with each line: blanks go, colons separate, counts are every second
+    /// item from the third on.
+    #[test]
+    fn the_graphics_engine_finds_its_counts() {
+        let text = mon_lite(&snapshot(), Dialect::Probe, false);
+        let items = |tag: &str| -> Vec<String> {
+            let line = text.lines().find(|line| line.starts_with(tag)).unwrap().replace(' ', "");
+            line.split(':').map(str::to_owned).collect()
+        };
+        assert_eq!(items("pkts")[2], "53420");
+        assert_eq!(items("pkts")[4], "7");
+        assert_eq!([2, 4, 6, 8].map(|at| items("fixed_ipproto")[at].clone()), ["10", "20", "30", "40"]);
+        assert_eq!(items("fixed_iprange1")[2], "10");
+        let set = items("bpf:ports");
+        let lines: usize = set[3].parse().unwrap();
+        assert_eq!(set.len(), 4 + 2 * lines + 2);
+        assert_eq!(items("hs_stat")[7], "3");
+    }
+
+    #[test]
+    fn the_file_is_always_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        let mut mon = (MON.open)(&context).unwrap();
+        let read = || std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        assert!(read().starts_with("elog: ourmon restarted\n"));
+        mon.interval(&snapshot()).unwrap();
+        assert!(read().starts_with("pkts: "));
+        mon.finish().unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,366 @@
+//! weir.ndjson: one JSON object a line, one line a fact. `v` is the version of these forms, `kind` says which it
+//! is. Times are RFC 3339 in UTC.
+
+use crate::file::LineFile;
+use crate::row::{COLUMNS, Ends, Times, write_members};
+use crate::summary::{Facts, key};
+use crate::{Output, OutputContext, OutputSpec, zone};
+use serde::Serialize;
+use std::io::{self, Write};
+use weir_api::{
+    Answer, Class, Count, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, TopRow, Unit,
+};
+use weir_engine::FlowRecord;
+
+pub(crate) static NDJSON: OutputSpec = OutputSpec {
+    name: "ndjson",
+    help: "Everything as JSON, one fact a line.",
+    files: &["weir.ndjson"],
+    flows: true,
+    open: |context| Ok(Box::new(Ndjson::open(context)?)),
+};
+
+/// The version of the lines: it goes up when a reader of the old ones would be wrong about the new.
+pub const VERSION: u8 = 1;
+
+/// A line.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    v: u8,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<String>,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+fn line<T: Serialize>(kind: &'static str, interval: Option<Interval>, body: &T) -> Vec<u8> {
+    let start = interval.map(|interval| zone::rfc3339(interval.start));
+    let end = interval.map(|interval| zone::rfc3339(interval.end));
+    // Memory does not fail, and none of the types here has a key that is not text.
+    serde_json::to_vec(&Line { v: VERSION, kind, start, end, body }).unwrap_or_default()
+}
+
+/// Nothing but the interval.
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+struct Run<'a> {
+    command: &'a str,
+    began: String,
+}
+
+/// What an answer is an answer to, and the answer.
+#[derive(Serialize)]
+struct To<'a, T> {
+    subscription: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chart: Option<&'a str>,
+    function: &'a str,
+    #[serde(flatten)]
+    body: T,
+}
+
+#[derive(Serialize)]
+struct TopBody {
+    key: KeyKind,
+    unit: Unit,
+    exact: bool,
+    rows: Vec<RowBody>,
+    keys_seen: u64,
+    shed: Count,
+}
+
+#[derive(Serialize)]
+struct RowBody {
+    label: String,
+    key: Key,
+    #[serde(flatten)]
+    count: Count,
+    flows: u64,
+    error: u64,
+}
+
+impl From<TopRow> for RowBody {
+    fn from(row: TopRow) -> Self {
+        Self {
+            label: key(&row.key, false),
+            key: row.key,
+            count: row.count,
+            flows: row.flows,
+            error: row.error,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ClassesBody<'a> {
+    unit: Unit,
+    classes: &'a [Class],
+}
+
+#[derive(Serialize)]
+struct HistogramBody<'a> {
+    of: &'a str,
+    n: u64,
+    sum: u128,
+    mean: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<u64>,
+    edges: &'a [u64],
+    counts: &'a [u64],
+}
+
+#[derive(Serialize)]
+struct SeriesBody {
+    first: String,
+    step_ns: u64,
+    packets: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct LedgerBody {
+    offered: u64,
+    dropped: u64,
+    interface_dropped: u64,
+    caught: u64,
+    bytes: u64,
+    captured_bytes: u64,
+    filtered: u64,
+    analysed: u64,
+    flowed: u64,
+    unflowed: u64,
+    errors: Vec<ErrorBody>,
+    checksums_verified: u64,
+    checksums_bad: u64,
+    checksums_pending: u64,
+    time_jumps: u64,
+    rows_shed: u64,
+    packets_unwritten: u64,
+    loss_percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imbalance: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody {
+    layer: &'static str,
+    error: &'static str,
+    packets: u64,
+}
+
+impl From<&Ledger> for LedgerBody {
+    fn from(ledger: &Ledger) -> Self {
+        let errors = ledger.errors.named();
+        Self {
+            offered: ledger.capture.offered,
+            dropped: ledger.capture.dropped,
+            interface_dropped: ledger.capture.interface_dropped,
+            caught: ledger.caught,
+            bytes: ledger.bytes,
+            captured_bytes: ledger.captured_bytes,
+            filtered: ledger.filtered,
+            analysed: ledger.analysed,
+            flowed: ledger.flowed,
+            unflowed: ledger.unflowed,
+            errors: errors.map(|(layer, error, packets)| ErrorBody { layer, error, packets }).collect(),
+            checksums_verified: ledger.checksums_verified,
+            checksums_bad: ledger.checksums_bad,
+            checksums_pending: ledger.checksums_pending,
+            time_jumps: ledger.time_jumps,
+            rows_shed: ledger.rows_shed,
+            packets_unwritten: ledger.packets_unwritten,
+            loss_percent: ledger.loss_percent(),
+            imbalance: ledger.imbalance(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FlowsBody<'a> {
+    #[serde(flatten)]
+    count: &'a FlowCount,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    states: Vec<StateBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct StateBody<'a> {
+    state: &'a str,
+    flows: u64,
+}
+
+#[derive(Serialize)]
+struct InputBody<'a> {
+    name: &'a str,
+    format: &'a str,
+    links: &'a [String],
+    packets: u64,
+    bytes: u64,
+    live: bool,
+    complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_order: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_before: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct SummaryBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expression: Option<&'a str>,
+    interrupted: bool,
+    offloaders: &'a [std::net::IpAddr],
+    notes: &'a [String],
+    failures: &'a [String],
+}
+
+/// Hands the line of each fact of a snapshot to `put`: ledger, flows, then the answers in order.
+fn snapshot_lines(snapshot: &Snapshot, states: &[(String, u64)], mut put: impl FnMut(Vec<u8>)) {
+    let when = Some(snapshot.interval);
+    put(line("ledger", when, &LedgerBody::from(&snapshot.ledger)));
+    let states = states.iter().map(|(state, flows)| StateBody { state, flows: *flows }).collect();
+    put(line("flows", when, &FlowsBody { count: &snapshot.flows, states }));
+    for answer in &snapshot.answers {
+        put(answer_line(snapshot.interval, answer));
+    }
+}
+
+fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
+    let when = Some(interval);
+    match &answer.reading {
+        Reading::Count(count) => line("count", when, &to(answer, count)),
+        Reading::Top(top) => {
+            let body = TopBody {
+                key: top.key,
+                unit: top.unit,
+                exact: top.is_exact(),
+                rows: top.ranked().into_iter().map(RowBody::from).collect(),
+                keys_seen: top.inserts,
+                shed: top.shed,
+            };
+            line("top", when, &to(answer, body))
+        }
+        Reading::Classes { unit, classes } => {
+            line("classes", when, &to(answer, ClassesBody { unit: *unit, classes }))
+        }
+        Reading::Histogram(histogram) => {
+            let known = |value| (histogram.n > 0).then_some(value);
+            let body = HistogramBody {
+                of: &histogram.of,
+                n: histogram.n,
+                sum: histogram.sum,
+                mean: histogram.mean(),
+                min: known(histogram.min),
+                max: known(histogram.max),
+                edges: &histogram.edges,
+                counts: &histogram.counts,
+            };
+            line("histogram", when, &to(answer, body))
+        }
+        Reading::Series(series) => {
+            let body = SeriesBody {
+                first: zone::rfc3339(series.first.saturating_mul(series.step)),
+                step_ns: series.step,
+                packets: series.cells.iter().map(|cell| cell.packets).collect(),
+                bytes: series.cells.iter().map(|cell| cell.bytes).collect(),
+            };
+            line("series", when, &to(answer, body))
+        }
+    }
+}
+
+fn to<T>(answer: &Answer, body: T) -> To<'_, T> {
+    To {
+        subscription: &answer.subscription,
+        chart: answer.chart.as_deref(),
+        function: &answer.function,
+        body,
+    }
+}
+
+/// The summary's facts, one a line: the summary itself, the inputs, then as in weir.ndjson.
+pub fn summary(facts: &Facts) -> String {
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    let body = SummaryBody {
+        expression: facts.expression.as_deref(),
+        interrupted: facts.interrupted,
+        offloaders: &facts.total.offloaders,
+        notes: &facts.notes,
+        failures: &facts.failures,
+    };
+    lines.push(line("summary", Some(facts.total.interval), &body));
+    for input in &facts.inputs {
+        let body = InputBody {
+            name: &input.name,
+            format: &input.format,
+            links: &input.links,
+            packets: input.packets,
+            bytes: input.bytes,
+            live: input.live,
+            complete: input.problem.is_none() && !facts.interrupted,
+            problem: input.problem.as_deref(),
+            in_order: input.in_order,
+            lost_before: input.lost_before,
+        };
+        lines.push(line("input", None, &body));
+    }
+    snapshot_lines(&facts.total, &facts.states, |out| lines.push(out));
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&String::from_utf8_lossy(&line));
+        text.push('\n');
+    }
+    text
+}
+
+struct Ndjson {
+    file: LineFile,
+}
+
+impl Ndjson {
+    fn open(context: &OutputContext) -> io::Result<Self> {
+        let mut file = LineFile::open(&context.directory, "weir.ndjson", context.existing)?;
+        let run = Run { command: &context.command, began: zone::rfc3339(context.start) };
+        file.line(|out| out.extend_from_slice(&line("run", None, &run)));
+        Ok(Self { file })
+    }
+}
+
+impl Output for Ndjson {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let file = &mut self.file;
+        let mut put = |line: Vec<u8>| file.line(|out| out.extend_from_slice(&line));
+        put(line("interval", Some(snapshot.interval), &Nothing {}));
+        snapshot_lines(snapshot, &[], put);
+        self.file.flush()
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        let ends = Ends::of(flow);
+        let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
+        self.file.line(|out| {
+            // Writing into memory does not fail.
+            let _ = write!(out, "{{\"v\":{VERSION},\"kind\":\"flow\"");
+            write_members(out, members, Times::Rfc3339, false);
+            out.push(b'}');
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.file.finish()
+    }
+}
