@@ -299,7 +299,12 @@ static LINE_KEYS: [Key<Line>; 2] = [
     Key {
         name: "name",
         takes: "a name, such as \"ssh\"",
-        read: |r, node, line| line.name = r.name(node).unwrap_or_default(),
+        read: |r, node, line| match r.name(node) {
+            Some(name) if name == XTRA => {
+                r.refuse(node.span(), "xtra is what no other line matches: say xtra = true for it");
+            }
+            name => line.name = name.unwrap_or_default(),
+        },
     },
     Key {
         name: "expression",
@@ -316,21 +321,9 @@ fn read_charts(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
         r.fill(table, &CHART_KEYS, &mut chart);
         require(r, table, element.span(), "this chart", &["name", "lines"]);
         let at = table.get("name").map_or(element.span(), |name| name.span());
-        if chart.xtra {
-            check_xtra(r, &chart, table);
-        }
         if seen.is_new(r, &chart.name, at) {
             config.charts.push(chart);
         }
-    }
-}
-
-/// The line that is made from the others must not be one of them.
-fn check_xtra(r: &mut Reader<'_>, chart: &Chart, table: &DeTable<'_>) {
-    if let Some(at) = table.get("xtra").filter(|_| chart.lines.iter().any(|line| line.name == XTRA)) {
-        let fault =
-            Fault::new(at.span(), "a line is called \"xtra\" already").accepts("another name for that line");
-        r.faults.push(fault);
     }
 }
 

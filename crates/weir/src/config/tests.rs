@@ -148,9 +148,9 @@ fn every_mistake_is_found_where_it_stands() {
             "",
         ),
         (
-            "[[chart]]\nname = \"a\"\nxtra = true\nlines = [{ name = \"xtra\", expression = \"tcp\" }]",
-            "3:8",
-            "a line is called \"xtra\" already",
+            "[[chart]]\nname = \"a\"\nlines = [{ name = \"xtra\", expression = \"tcp\" }]",
+            "3:19",
+            "xtra is what no other line matches",
             "",
         ),
         ("[chart]\nname = \"a\"", "1:1", "chart cannot be a table", ""),
