@@ -2,11 +2,9 @@
 
 use weir_api::{FunctionCall, SubscriptionSpec};
 
-/// The subscriptions of the summary, and for a live run those that only its screen shows.
-pub fn built_in(live: bool) -> Vec<SubscriptionSpec> {
-    let top = |by: &str| FunctionCall::new("top").with("by", by);
-    let all = |name: &str, function: FunctionCall| SubscriptionSpec::new(name, "", vec![function]);
-    let mut specs = vec![
+/// The subscriptions of the summary.
+pub fn summary() -> Vec<SubscriptionSpec> {
+    vec![
         all("talkers", top("talker")),
         all("services", top("service")),
         all("sources", top("source")),
@@ -14,13 +12,35 @@ pub fn built_in(live: bool) -> Vec<SubscriptionSpec> {
         all("flows", top("flow")),
         all("protocols", top("protocol").with("rows", 256)),
         all("rate", FunctionCall::new("rate")),
-    ];
-    if live {
-        specs.extend([
-            all("cast", FunctionCall::new("cast")),
-            all("size", FunctionCall::new("size")),
-            all("ipproto", FunctionCall::new("ipproto")),
-        ]);
-    }
+    ]
+}
+
+/// What only the live screen shows.
+pub fn screen() -> Vec<SubscriptionSpec> {
+    ["cast", "size", "ipproto"].iter().map(|name| all(name, FunctionCall::new(name))).collect()
+}
+
+/// What a mon.lite is made of where no configuration says: Ourmon's fixed filters and lists of flows and ports.
+pub fn ourmon() -> Vec<SubscriptionSpec> {
+    let list = |name: &str, expression: &str, by: &str| {
+        SubscriptionSpec::new(name, expression, vec![top(by).with("show", 20)])
+    };
+    let mut specs = screen();
+    specs.extend([
+        list("topn_ip", "", "flow"),
+        list("topn_tcp", "tcp", "flow"),
+        list("topn_udp", "udp", "flow"),
+        list("topn_icmp", "icmp or icmp6", "flow"),
+        list("topn_port_tcp", "tcp", "port"),
+        list("topn_port_udp", "udp", "port"),
+    ]);
     specs
+}
+
+fn top(by: &str) -> FunctionCall {
+    FunctionCall::new("top").with("by", by)
+}
+
+fn all(name: &str, function: FunctionCall) -> SubscriptionSpec {
+    SubscriptionSpec::new(name, "", vec![function])
 }

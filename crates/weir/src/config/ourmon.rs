@@ -274,7 +274,7 @@ impl Translation {
     /// The weir.toml.
     fn toml(&self, path: &str) -> String {
         let mut out = format!(
-            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\nlog = [\"mon\"]\n"
+            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # the folder that mon.lite is written into; or say -o DIR\nlog = [\"mon\"]\n"
         );
         let fixed = SubscriptionSpec::new("fixed", "", self.fixed.clone());
         let fixed = Some(&fixed).filter(|fixed| !fixed.functions.is_empty());

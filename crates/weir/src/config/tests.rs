@@ -219,8 +219,8 @@ fn every_mistake_is_found_where_it_stands() {
             "",
         ),
         (
-            "[[subscription]]\nname = \"a\"\nlevel = \"flow\"\nfunctions = [\"rate\", \"cast\"]",
-            "4:22",
+            "[[subscription]]\nname = \"a\"\nlevel = \"flow\"\nfunctions = [\"top\", \"cast\"]",
+            "4:21",
             "cast does not work on level",
             "",
         ),

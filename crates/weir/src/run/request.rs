@@ -93,7 +93,13 @@ impl Request {
 
     /// Everything that the run subscribes to: what the summary is made of, then what was asked for.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
-        let mut specs = subscriptions::built_in(self.inputs.is_empty());
+        let mut specs = subscriptions::summary();
+        let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
+        if wants_mon && self.subscriptions.is_empty() {
+            specs.extend(subscriptions::ourmon());
+        } else if self.inputs.is_empty() {
+            specs.extend(subscriptions::screen());
+        }
         specs.extend(self.subscriptions.iter().cloned());
         specs
     }

@@ -6,11 +6,15 @@ use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
 use weir_capture::{Compression, Files, InputInfo, Written};
 
+use weir_output::ndjson;
 use weir_output::summary::{Facts, InputFacts, Style, render};
 
 /// The summary of a run over files.
 pub fn of_files(session: &Session, files: &Files, total: &Snapshot, written: Option<Written>) -> String {
-    let inputs: Vec<InputFacts> = files.describe().map(input).collect();
+    let mut inputs: Vec<InputFacts> = files.describe().map(input).collect();
+    if let [alone] = inputs.as_mut_slice() {
+        alone.bytes = total.ledger.bytes;
+    }
     text(session, facts(session, inputs, total, written))
 }
 
@@ -81,7 +85,7 @@ fn notes(session: &Session, total: &Snapshot, written: Option<Written>) -> Vec<S
 fn text(session: &Session, facts: Facts) -> String {
     let options = &session.options;
     if options.json {
-        return weir_output::summary::render(&facts, &Style::default());
+        return ndjson::summary(&facts);
     }
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
