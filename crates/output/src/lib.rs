@@ -15,7 +15,7 @@ mod eve;
 pub mod figures;
 mod file;
 mod mon;
-mod ndjson;
+pub mod ndjson;
 pub mod ports;
 mod row;
 #[cfg(test)]
@@ -88,7 +88,8 @@ pub struct OutputContext {
     pub zone: Zone,
     /// The command that began the run.
     pub command: String,
-    /// When the run began, in nanoseconds since the epoch.
+    /// When the run began, in nanoseconds since the epoch: for what has no packet to take a time from, so that
+    /// the same packets give the same files.
     pub start: u64,
 }
 
@@ -106,5 +107,111 @@ impl OutputSpec {
             let names: Vec<&str> = OUTPUTS.iter().map(|spec| spec.name).collect();
             format!("no log {name:?}; there are {}", names.join(", "))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn context(directory: &Path, existing: Existing) -> OutputContext {
+        OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() }
+    }
+
+    fn write(spec: &OutputSpec, directory: &Path, existing: Existing) {
+        let mut output = (spec.open)(&context(directory, existing)).unwrap();
+        output.flow(&sample::flow()).unwrap();
+        output.flush().unwrap();
+        output.flow(&sample::ping()).unwrap();
+        output.interval(&sample::snapshot()).unwrap();
+        output.finish().unwrap();
+    }
+
+    #[test]
+    fn names_are_unique_and_plain_and_explained() {
+        let mut names = BTreeSet::new();
+        for spec in OUTPUTS {
+            assert!(spec.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", spec.name);
+            assert!(names.insert(spec.name), "{} twice", spec.name);
+            assert!(spec.help.ends_with('.'), "{}", spec.name);
+            assert_eq!(OutputSpec::find(spec.name).unwrap().name, spec.name);
+        }
+        let error = OutputSpec::find("zek").err().unwrap();
+        assert!(error.contains("\"zek\"") && error.contains("zeek-json"), "{error}");
+    }
+
+    #[test]
+    fn each_writes_the_files_that_it_names_and_the_same_ones_again() {
+        for spec in OUTPUTS {
+            let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            write(spec, one.path(), Existing::Replace);
+            write(spec, two.path(), Existing::Replace);
+            let mut found = BTreeSet::new();
+            for entry in std::fs::read_dir(one.path()).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let [a, b] =
+                    [&one, &two].map(|directory| std::fs::read(directory.path().join(&name)).unwrap());
+                assert!(a == b && a.ends_with(b"\n"), "{name}");
+                found.insert(name);
+            }
+            assert_eq!(found, spec.files.iter().map(|name| (*name).to_owned()).collect(), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_json_is_an_object() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut lines = 0;
+        for spec in OUTPUTS {
+            write(spec, directory.path(), Existing::Replace);
+            for file in spec.files.iter().filter(|file| file.ends_with("json")) {
+                for line in std::fs::read_to_string(directory.path().join(file)).unwrap().lines() {
+                    let value: serde_json::Value = serde_json::from_str(line).unwrap();
+                    assert!(value.is_object(), "{line}");
+                    lines += 1;
+                }
+            }
+        }
+        assert_eq!(lines, 2 + 3 + 2 + 2 + 3 + 8, "conn.json, eve.json, weir.ndjson");
+    }
+
+    /// A process is killed in the middle of a write; the next one goes on with the file.
+    #[test]
+    fn whatever_was_cut_off_the_next_run_goes_on_with_whole_lines() {
+        for spec in OUTPUTS {
+            let directory = tempfile::tempdir().unwrap();
+            write(spec, directory.path(), Existing::Replace);
+            for file in spec.files.iter().filter(|file| **file != "mon.lite") {
+                let path = directory.path().join(file);
+                let whole = std::fs::read(&path).unwrap();
+                for cut in (0..whole.len()).step_by(1 + whole.len() / 200) {
+                    std::fs::write(&path, &whole[..cut]).unwrap();
+                    write(spec, directory.path(), Existing::Continue);
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let kept = whole[..cut].iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+                    assert!(text.as_bytes().starts_with(&whole[..kept]), "{file} {cut}");
+                    assert!(text.len() > kept && text.ends_with('\n'), "{file} {cut}");
+                    if file.ends_with("json") {
+                        assert!(
+                            text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok())
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_an_error_with_its_name() {
+        for spec in OUTPUTS {
+            let opened = (spec.open)(&context(Path::new("/nowhere"), Existing::Replace));
+            let error = match opened {
+                Ok(mut output) => output.interval(&sample::snapshot()).unwrap_err(),
+                Err(error) => error,
+            };
+            assert!(error.to_string().starts_with("/nowhere/"), "{}: {error}", spec.name);
+        }
     }
 }
