@@ -14,8 +14,8 @@ use weir_wire::{Batch, Chunk};
 
 /// Rows that travel together.
 const ROWS: usize = 256;
-/// Messages that a queue holds.
-const QUEUE: usize = 256;
+/// Messages that a queue holds: with rows in all of them a few megabytes.
+const QUEUE: usize = 64;
 
 /// What a worker tells the collector.
 pub enum Message {

@@ -4,7 +4,7 @@ use crate::cli;
 use crate::collector::{Collector, Courier, Load, WhenFull, queue};
 use crate::exit::{Exit, complain};
 use crate::offline::{self, Input};
-use crate::run::{flow_config, inputs, report_read_errors, seed, worker_count};
+use crate::run::{inputs, report_read_errors, seed, worker_count};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_api::{Count, FunctionCall, Reading, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
-use weir_engine::{ChecksumMode, Plan, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, Settings, Worker};
 use weir_output::figures;
 
 /// The schema of the JSON rows.
@@ -81,8 +81,8 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let load = Load { rows: false, packets: None };
     let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);
-    // No flow is followed here: the smallest table there is.
-    let flows = flow_config(0, workers);
+    // No flow is followed here.
+    let flows = FlowConfig::default();
     let pool = (0..workers).map(|_| Worker::new(Arc::clone(plan), &flows)).collect();
     let mut collector = Collector::new(Vec::new(), workers, 1, 0);
     let stop = AtomicBool::new(false);

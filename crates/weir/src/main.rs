@@ -12,6 +12,7 @@ mod dump;
 mod exit;
 mod interfaces;
 mod live;
+mod names;
 mod offline;
 mod online;
 mod orders;

@@ -19,7 +19,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::VecDeque;
 use std::time::Duration;
-use weir_api::{Count, Reading, Snapshot};
+use weir_api::{Count, Ledger, Reading, Snapshot};
 use weir_output::figures;
 
 /// What there is to be seen at a moment.
@@ -37,7 +37,7 @@ pub struct LiveView<'a> {
     pub last: &'a Snapshot,
     /// Everything since the run began, or since the expression was changed.
     pub total: &'a Snapshot,
-    /// The seconds before.
+    /// The seconds before, since the run began.
     pub history: &'a History,
     /// How full the fullest ring is, from 0 to 1, where that is known.
     pub ring_fill: Option<f64>,
@@ -49,10 +49,11 @@ pub struct LiveView<'a> {
     pub notice: Option<&'a str>,
 }
 
-/// Packets and octets of each of the last seconds, the newest last.
+/// Packets and octets of each of the last seconds, the newest last, and what became of every packet of the run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     seconds: VecDeque<Count>,
+    ledger: Ledger,
 }
 
 impl History {
@@ -72,6 +73,7 @@ impl History {
                 sum
             }),
         };
+        self.ledger.add(&second.ledger);
         if self.seconds.len() == Self::SECONDS {
             self.seconds.pop_front();
         }
@@ -196,7 +198,6 @@ impl Rows {
 fn header(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static> {
     let rate = view.history.last(1).first().copied().unwrap_or_default();
     let running = Duration::from_nanos(view.now.saturating_sub(view.started));
-    let flows = view.total.flows.active();
     let mut parts = vec![
         format!(
             "{}  {}",
@@ -205,7 +206,7 @@ fn header(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static>
         ),
         view.interfaces.join(","),
         clock(running),
-        figures::counted(flows, "flow"),
+        format!("{}/s", figures::counted(view.last.flows.created, "new flow")),
     ];
     if !view.expression.trim().is_empty() {
         parts.push(view.expression.to_owned());

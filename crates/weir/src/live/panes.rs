@@ -262,6 +262,7 @@ fn key_text(key: &Key, names: bool) -> String {
             end(destination, destination_port),
             ports::protocol(protocol)
         ),
+        Key::Port { protocol, .. } if !ports::has_ports(protocol) => ports::protocol(protocol),
         Key::Port { protocol, port } => {
             let name = service(protocol, port).map(|name| format!(" {name}")).unwrap_or_default();
             format!("{}/{port}{name}", ports::protocol(protocol))
@@ -380,17 +381,28 @@ fn figures_row(name: &str, count: u64, last: u64, of: u64) -> Row {
 
 // -- ledger ----------------------------------------------------------------------------------------------
 
+/// Packets that the kernel has counted and no worker has taken yet, and the first sum that does not hold besides.
+/// While a run goes on, its ring is never quite empty: that is no gap.
+fn on_the_way(ledger: &Ledger) -> (u64, Option<String>) {
+    let waiting = ledger.capture.offered.saturating_sub(ledger.caught + ledger.capture.dropped);
+    let mut settled = *ledger;
+    settled.capture.offered -= waiting;
+    (waiting, settled.imbalance())
+}
+
 fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
-    let (all, now) = (&view.total.ledger, &view.last.ledger);
-    let about = all
-        .imbalance()
-        .map_or("every packet is accounted for".to_owned(), |text| format!("DOES NOT ADD UP: {text}"));
+    let (all, now) = (&view.history.ledger, &view.last.ledger);
+    let about = match on_the_way(all).1 {
+        None => "since the run began; every packet is accounted for".to_owned(),
+        Some(imbalance) => format!("DOES NOT ADD UP: {imbalance}"),
+    };
     let rest = titled(frame, area, "LEDGER", &about, palette);
     type Stage = (&'static str, fn(&Ledger) -> u64);
-    let stages: [Stage; 8] = [
+    let stages: [Stage; 9] = [
         ("reached the interface", |l| l.capture.offered + l.capture.interface_dropped),
         ("  - dropped by the interface", |l| l.capture.interface_dropped),
         ("  - dropped by the kernel", |l| l.capture.dropped),
+        ("  - waiting in the ring", |l| on_the_way(l).0),
         ("caught", |l| l.caught),
         ("  - not matched by the expression", |l| l.filtered),
         ("analysed", |l| l.analysed),
@@ -420,7 +432,7 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
 
 /// What was lost and where, as much of it as there is room for: the loss itself always comes first.
 pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> {
-    let (all, now) = (&view.total.ledger, &view.last.ledger);
+    let (all, now) = (&view.history.ledger, &view.last.ledger);
     let lost = |ledger: &Ledger| ledger.capture.dropped + ledger.capture.interface_dropped;
     let mut bad = lost(all) > 0;
     let mut parts = Vec::new();
@@ -440,7 +452,7 @@ pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> 
     } else {
         parts.push("LOSS none".to_owned());
     }
-    if let Some(imbalance) = all.imbalance() {
+    if let (_, Some(imbalance)) = on_the_way(all) {
         bad = true;
         parts.push(format!("LEDGER IS OFF: {imbalance}"));
     }

@@ -118,7 +118,7 @@ impl Scene {
     }
 
     fn lossless(mut self) -> Self {
-        for ledger in [&mut self.last.ledger, &mut self.total.ledger] {
+        for ledger in [&mut self.last.ledger, &mut self.total.ledger, &mut self.history.ledger] {
             ledger.capture.dropped = 0;
             ledger.capture.offered = ledger.caught;
         }
@@ -173,7 +173,7 @@ fn the_overview() {
 }
 
 const OVERVIEW: &str = "\
-3.85 Mb/s  390 pkt/s   eth0   00:01:30   4 flows
+3.85 Mb/s  390 pkt/s   eth0   00:01:30   4 new flows/s
 [1 over] 2 talk  3 serv  4 src  5 dst  6 flow  7 proto  8 err  9 ledger
 BITS/S  now 3.85 Mb/s, peak 3.85 Mb/s in 40 s
                                                               ▁▁▁▂▂▃▃▃▄▄▅▅▅▆▆▇▇█
@@ -266,13 +266,35 @@ fn the_loss_line_is_there_at_any_size_and_is_never_paused() {
 #[test]
 fn a_ledger_that_is_off_and_rows_that_were_shed_are_said_first() {
     let mut scene = Scene::new(3).lossless();
-    scene.total.ledger.rows_shed = 12;
-    scene.total.ledger.filtered = 1;
+    scene.history.ledger.rows_shed = 12;
+    scene.history.ledger.filtered = 1;
     let rows = drawn(&scene.view(), None, &pane(9), 160, 30);
     let line = rows.last().unwrap();
     assert!(line.starts_with("LOSS none   LEDGER IS OFF: caught 16500 is not"), "{line}");
     assert!(line.contains("shed 12 log rows"), "{line}");
     assert!(rows.iter().any(|row| row.contains("DOES NOT ADD UP")));
+}
+
+/// What the kernel has counted and nobody has taken yet is neither lost nor a gap.
+#[test]
+fn packets_in_the_ring_have_a_name() {
+    let mut scene = Scene::new(3).lossless();
+    scene.history.ledger.capture.offered += 5;
+    let rows = drawn(&scene.view(), None, &pane(9), 160, 30);
+    assert!(rows.last().unwrap().starts_with("LOSS none   ring 3% full"), "{}", rows[29]);
+    assert!(rows.iter().any(|row| row.starts_with("  - waiting in the ring") && row.contains(" 5 ")));
+    scene.history.ledger.capture.offered -= 6;
+    let rows = drawn(&scene.view(), None, &pane(9), 160, 30);
+    assert!(rows.last().unwrap().contains("LEDGER IS OFF: offered"), "{}", rows[29]);
+}
+
+/// The loss line is that of the run, whatever expressions were looked at in it.
+#[test]
+fn a_new_expression_does_not_forget_losses() {
+    let mut scene = Scene::new(3);
+    scene.total = Snapshot::default();
+    let rows = drawn(&scene.view(), None, &pane(1), 80, 24);
+    assert!(rows[23].starts_with("LOSS 630 "), "{}", rows[23]);
 }
 
 #[test]

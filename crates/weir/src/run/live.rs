@@ -3,7 +3,7 @@
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
-use super::{Exit, Session, complain};
+use super::{Exit, RING_EIGHTHS, Session, complain};
 use crate::collector::{Collector, Courier, Load, Message, WhenFull, queue};
 use crate::dump::Dump;
 use crate::live::Screen;
@@ -20,8 +20,6 @@ use weir_wire::LinkType;
 
 /// How long the main thread waits for a message before it looks at its other duties.
 const WAIT: Duration = Duration::from_millis(50);
-/// The part of the memory, as a divisor, that the rings take.
-const RING_SHARE: usize = 4;
 
 /// Listens until it is stopped, then drains the rings and prints the summary.
 pub fn run(session: Session) -> Exit {
@@ -105,7 +103,7 @@ fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings
         interfaces: session.request.interfaces.clone(),
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
-        ring_bytes: session.request.memory / RING_SHARE / workers / session.request.interfaces.len().max(1),
+        ring_bytes: session.request.memory / 8 * RING_EIGHTHS / workers / session.request.interfaces.len().max(1),
         // An expression that may be changed on the screen must not be decided before we see the packet.
         filters: if changeable { Vec::new() } else { kernel_filters(session) },
         ..RingOptions::default()

@@ -15,6 +15,7 @@ use crate::collector::Collector;
 use crate::dump::Dump;
 use crate::exit::{Exit, complain};
 use crate::interfaces;
+use crate::names::SystemNames;
 use crate::online::LiveClock;
 use request::Request;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::Snapshot;
 use weir_capture::{InterfaceInfo, ReadError, Severity};
-use weir_engine::{FlowConfig, Plan, PlanError, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, Settings, Worker};
 use weir_filter::Options;
 use weir_output::zone::Zone;
 use weir_output::{Output, OutputContext, OutputSpec};
@@ -50,8 +51,9 @@ pub fn run(options: cli::Run) -> Exit {
 
 /// The plan of a run for an expression, which the screen may change.
 fn compile(options: &cli::Run, request: &Request, expression: &str) -> Result<Plan, PlanError> {
+    let live = request.inputs.is_empty();
     let settings = Settings {
-        filter: filter_options(options.strict_bpf, options.inner, options.snaplen),
+        filter: Options { live, ..filter_options(options.strict_bpf, options.inner, options.snaplen) },
         checksum: request.checksum,
         seed: seed(),
     };
@@ -129,12 +131,17 @@ impl Session {
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
-        let flows = flow_config(self.request.memory, count);
+        let flows = FlowConfig {
+            memory: self.request.memory / 8 * FLOW_EIGHTHS / count,
+            seed: [seed(), seed()],
+            checksums: self.request.checksum == ChecksumMode::On,
+            ..FlowConfig::default()
+        };
         (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect()
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
-        Collector::new(outputs, workers, self.request.interval, self.request.memory / ROWS_SHARE)
+        Collector::new(outputs, workers, self.request.interval, self.request.memory / 8 * ROW_EIGHTHS)
     }
 
     /// The exit code that follows from what was found; `exit` is what is known already.
@@ -157,17 +164,15 @@ impl Session {
     }
 }
 
-/// The part of the memory, as a divisor, that rows may take which wait for their interval to end.
-const ROWS_SHARE: usize = 8;
-
-/// What a worker's flow table may take. A quarter of the budget is left to rows, lists and what is under way.
-pub fn flow_config(memory: usize, workers: usize) -> FlowConfig {
-    FlowConfig { memory: memory / 4 * 3 / workers.max(1), seed: [seed(), seed()], ..FlowConfig::default() }
-}
+/// How `--memory` is divided, in eighths: flow tables, rows that wait for their interval to end, and rings. The rest
+/// is for lists and for what is under way between threads.
+const FLOW_EIGHTHS: usize = 4;
+const ROW_EIGHTHS: usize = 1;
+const RING_EIGHTHS: usize = 2;
 
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
-    let mut options = Options { strict_bpf, inner, ..Options::default() };
+    let mut options = Options { strict_bpf, inner, resolver: Some(&SystemNames), ..Options::default() };
     if snaplen > 0 {
         options.snaplen = snaplen;
     }

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
 use weir_capture::{Compression, Files, InputInfo, Written};
 
-use weir_output::ndjson;
-use weir_output::summary::{Facts, InputFacts, Style, render};
+use weir_output::summary::{Facts, InputFacts, Style, ndjson, render};
 
 /// The summary of a run over files.
 pub fn of_files(session: &Session, files: &Files, total: &Snapshot, written: Option<Written>) -> String {
@@ -85,7 +84,7 @@ fn notes(session: &Session, total: &Snapshot, written: Option<Written>) -> Vec<S
 fn text(session: &Session, facts: Facts) -> String {
     let options = &session.options;
     if options.json {
-        return ndjson::summary(&facts);
+        return ndjson(&facts);
     }
     let terminal = std::io::stdout().is_terminal();
     let style = Style {

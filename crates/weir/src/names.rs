@@ -1,0 +1,17 @@
+//! Names in expressions, found as the system finds them.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use weir_filter::Resolve;
+
+/// The system's resolver: hosts(5) and DNS, asked once for each name when an expression is compiled.
+pub struct SystemNames;
+
+impl Resolve for SystemNames {
+    fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        let found = (name, 0).to_socket_addrs();
+        let mut addresses: Vec<IpAddr> = found.into_iter().flatten().map(|socket| socket.ip()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+}
