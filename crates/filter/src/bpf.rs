@@ -92,6 +92,8 @@ pub(crate) mod extension {
     pub const HAS_TYPE: u32 = 0x0500_0000;
     /// Index of the interface, counted from 1.
     pub const INTERFACE: u32 = 0x0600_0000;
+    /// 1 where the kernel keeps a VLAN tag apart from the octets; only the kernel can tell.
+    pub const TAG_APART: u32 = 0x0700_0000;
     /// There is none.
     pub const ABSENT: u32 = u32::MAX;
 

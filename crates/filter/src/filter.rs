@@ -1,6 +1,7 @@
 //! A filter: an expression, compiled for every link type that a run may meet.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use weir_wire::{Layers, LinkType, Packet, decapsulate};
 
@@ -137,12 +138,13 @@ pub struct Filter {
     expr: Option<Expr>,
     context: Context,
     inner: bool,
-    programs: Vec<Program>,
-    errors: Vec<(LinkType, FilterError)>,
+    /// What each link type has come to, once it was asked for: most runs meet one or two.
+    programs: Vec<(LinkType, OnceLock<Result<Program, FilterError>>)>,
 }
 
 impl Filter {
-    /// Compiles an expression for all of [`LINK_TYPES`]. An empty one matches every packet.
+    /// Compiles an expression for packets of all of [`LINK_TYPES`], each when its first packet comes. An empty one
+    /// matches every packet.
     ///
     /// A link type that has not what the expression asks for is no error: its packets do not match, and
     /// [`Filter::error`] tells why. An expression that is wrong, or cannot match, on every link type is one.
@@ -165,29 +167,35 @@ impl Filter {
             snaplen: options.snaplen.max(1),
             netmask: options.netmask,
         };
-        let mut filter = Self {
+        let filter = Self {
             expression: expression.to_owned(),
             expr,
             context,
             inner: options.inner,
-            programs: Vec::new(),
-            errors: Vec::new(),
+            programs: links.iter().map(|link| (*link, OnceLock::new())).collect(),
         };
-        for link in links {
-            match filter.for_link(*link) {
-                Ok(program) => filter.programs.push(program),
-                Err(error) => filter.errors.push((*link, error)),
-            }
+        match filter.wrong_everywhere() {
+            Some(error) => Err(error),
+            None => Ok(filter),
         }
-        if filter.programs.is_empty() {
+    }
+
+    /// What is wrong with it where it compiles for no link type. One that it compiles for is enough.
+    fn wrong_everywhere(&self) -> Option<FilterError> {
+        let mut worst: Option<&FilterError> = None;
+        for (link, _) in &self.programs {
+            let error = self.program(*link)?.as_ref().err()?;
             // That it can match nowhere says less than what is wrong somewhere.
-            let errors = &mut filter.errors;
-            let worst = errors.iter().position(|(_, e)| e.kind != ErrorKind::RejectsAll).unwrap_or(0);
-            if !errors.is_empty() {
-                return Err(errors.swap_remove(worst).1);
+            if worst.is_none_or(|w| w.kind == ErrorKind::RejectsAll && error.kind != w.kind) {
+                worst = Some(error);
             }
         }
-        Ok(filter)
+        worst.cloned()
+    }
+
+    fn program(&self, link: LinkType) -> Option<&Result<Program, FilterError>> {
+        let (_, once) = self.programs.iter().find(|(l, _)| *l == link)?;
+        Some(once.get_or_init(|| self.for_link(link)))
     }
 
     /// The program for a link type, or why there is none.
@@ -255,7 +263,7 @@ impl Filter {
     }
 
     fn decide(&self, packet: &Packet<'_>) -> bool {
-        self.programs.iter().find(|p| p.link == packet.link).is_some_and(|p| p.run(packet) != 0)
+        matches!(self.program(packet.link), Some(Ok(program)) if program.run(packet) != 0)
     }
 
     /// The expression.
@@ -270,7 +278,7 @@ impl Filter {
 
     /// Why packets of a link type can never match.
     pub fn error(&self, link: LinkType) -> Option<&FilterError> {
-        self.errors.iter().find(|(l, _)| *l == link).map(|(_, e)| e)
+        self.program(link)?.as_ref().err()
     }
 
     /// See [`Expr::only_flow_key`].
@@ -310,7 +318,6 @@ impl Filter {
 
     /// Puts before a program the tests for packets of which the kernel cannot decide.
     fn with_prologue(&self, graph: &mut Graph, root: BlockId, link: LinkType) -> BlockId {
-        const VLAN_TAG_PRESENT: u32 = 48;
         let accept = graph.block(op::RET, self.context.snaplen, Vec::new());
         let test = |graph: &mut Graph, code: u16, k: u32, value: u32, next: BlockId| {
             let load = graph.stmt(code, k);
@@ -326,8 +333,7 @@ impl Filter {
                     first = test(graph, op::LD | op::ABS | op::H, 12, u32::from(kind), first);
                 }
             }
-            let present = SKF_AD_OFF + VLAN_TAG_PRESENT;
-            first = test(graph, op::LD | op::ABS | op::B, present, 1, first);
+            first = test(graph, op::LD | op::EXT, extension::TAG_APART, 1, first);
         }
         first
     }
@@ -339,11 +345,15 @@ const SKF_AD_OFF: u32 = 0xffff_f000;
 /// An instruction as the kernel has it; `None` where it has none, or does something else.
 fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
     const PACKET_TYPE: u32 = 4;
+    const VLAN_TAG_PRESENT: u32 = 48;
     match insn.code {
         code if op::class(code) == op::LD && op::mode(code) == op::EXT => {
             Some(match extension::split(insn.k).0 {
                 extension::PACKET_TYPE => {
                     BpfInsn { code: op::LD | op::ABS | op::B, k: SKF_AD_OFF + PACKET_TYPE, ..insn }
+                }
+                extension::TAG_APART => {
+                    BpfInsn { code: op::LD | op::ABS | op::B, k: SKF_AD_OFF + VLAN_TAG_PRESENT, ..insn }
                 }
                 // Of packets that the prologue leaves there is nothing to be found.
                 extension::HAS_TYPE => BpfInsn { code: op::LD | op::IMM, k: 0, ..insn },

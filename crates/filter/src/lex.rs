@@ -217,13 +217,13 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
 
 fn token(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
     let rest = &text[at..];
-    // Every character that an address, a number or a name can have.
-    let run = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"-_.:$".contains(b)).count();
+    // No IPv6 address is longer.
+    let run = rest.bytes().take(64).take_while(|b| b.is_ascii_hexdigit() || b":.xX".contains(b)).count();
     let word = &rest[..name(rest)];
     let number = number(rest);
     let dotted = dotted(rest);
     let mac = mac(rest);
-    let v6 = longest(&rest[..run.min(64)], is_v6);
+    let v6 = longest(&rest[..run], is_v6);
     let sloppy_mac = sloppy_mac(rest);
     let best =
         [word.len(), number, dotted, mac.map_or(0, |m| m.1), v6, sloppy_mac].into_iter().max().unwrap_or(0);

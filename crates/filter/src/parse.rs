@@ -27,8 +27,7 @@ const DEEPEST: usize = 128;
 
 /// Parses an expression; `None` is the empty one, which every packet matches.
 pub(crate) fn parse(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
-    let parsed = parse_tokens(text, resolver).map_err(|e| e.within(text));
-    parsed
+    parse_tokens(text, resolver).map_err(|e| e.within(text))
 }
 
 fn parse_tokens(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
@@ -825,13 +824,14 @@ fn nearest(name: &str) -> Option<&'static str> {
     if !name.bytes().next()?.is_ascii_alphabetic() || name.len() < 2 || name.len() > 32 {
         return None;
     }
-    let words =
-        WORDS.iter().map(|w| w.0).chain(PROTOCOLS.iter().map(|p| p.0)).chain(CONSTANTS.iter().map(|c| c.0));
+    let name = name.to_ascii_lowercase();
+    let words = WORDS.iter().filter(|(_, word)| !matches!(word, Word::Elsewhere(..))).map(|w| w.0);
+    let words = PROTOCOLS.iter().map(|p| p.0).chain(words).chain(CONSTANTS.iter().map(|c| c.0));
     let most = if name.len() <= 4 { 1 } else { 2 };
     words
-        .map(|word| (distance(&name.to_ascii_lowercase(), word), word))
+        .map(|word| (distance(&name, word), word))
         .filter(|(d, word)| *d <= most && *d < word.len())
-        .min()
+        .min_by_key(|(d, _)| *d)
         .map(|(_, word)| word)
 }
 

@@ -250,13 +250,7 @@ impl<'a> View<'a> {
     pub fn extension(&self, k: u32) -> u32 {
         let (kind, value) = extension::split(k);
         match kind {
-            extension::PACKET_TYPE => {
-                if self.hints.has(Hints::OUTBOUND) {
-                    4
-                } else {
-                    0
-                }
-            }
+            extension::PACKET_TYPE if self.hints.has(Hints::OUTBOUND) => 4,
             extension::INTERFACE => self.interface.wrapping_add(1),
             extension::VLAN => self.encapsulation.map_or(extension::ABSENT, |e| e.vlan.get(value)),
             extension::MPLS => self.encapsulation.map_or(extension::ABSENT, |e| e.mpls.get(value)),

@@ -28,7 +28,13 @@ fn options(strict_bpf: bool) -> Options<'static> {
 
 fn listing(insns: &[BpfInsn]) -> String {
     let line = |(i, x): (usize, &BpfInsn)| {
-        format!("({i:03}) {:#04x} jt {} jf {} k {:#x}\n", x.code, i + 1 + x.jt as usize, i + 1 + x.jf as usize, x.k)
+        format!(
+            "({i:03}) {:#04x} jt {} jf {} k {:#x}\n",
+            x.code,
+            i + 1 + x.jt as usize,
+            i + 1 + x.jf as usize,
+            x.k
+        )
     };
     insns.iter().enumerate().map(line).collect()
 }
@@ -166,12 +172,7 @@ fn both(r: &mut Random, link: LinkType, strict: bool) -> Option<Both> {
 }
 
 /// Runs both on packets until there were enough pairs; returns how many differed.
-fn compare(
-    pairs: u64,
-    strict: bool,
-    links: &[LinkType],
-    wanted: impl Fn(&Owned, LinkType) -> bool,
-) -> u64 {
+fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned, LinkType) -> bool) -> u64 {
     let mut r = Random::new(seed());
     let pool = pool(if pairs > 10_000_000 { 60_000 } else { 4_000 });
     // Broken packets are made once for this many expressions.
@@ -261,4 +262,71 @@ fn default_verdicts_are_libpcaps_without_tags() {
     };
     let different = compare(setting("WEIR_DIFF_PAIRS", 1_500_000) / 3, false, &links, untagged);
     assert_eq!(different, 0);
+}
+
+/// Tags, labels and PPPoE between the link layer and the network layer do not change the default verdict of an
+/// expression that does not ask for them, or for octets or lengths of the frame.
+#[test]
+fn tags_are_looked_through() {
+    const ABOUT_THE_FRAME: &[&str] = &["ether", "link", "byte", "len", "less", "greater", "llc"];
+    let mut r = Random::new(seed());
+    let frames = &pool(4_000)[&LinkType::ETHERNET];
+    let link = LinkType::ETHERNET;
+    let ip = |p: &Owned| match p.data.get(12..15) {
+        Some([8, 0, version]) => version >> 4 == 4,
+        Some([0x86, 0xdd, version]) => version >> 4 == 6,
+        _ => false,
+    };
+    let frames: Vec<&Owned> = frames.iter().filter(|p| ip(p)).collect();
+    if frames.is_empty() {
+        println!("skipped: no frames");
+        return;
+    }
+    let (mut pairs, mut matched) = (0, 0);
+    while pairs < 200_000 {
+        let text = expression(&mut r, link, false);
+        if ABOUT_THE_FRAME.iter().any(|word| text.contains(word)) {
+            continue;
+        }
+        let Ok(filter) = Filter::compile_for(&text, &[link], &options(false)) else { continue };
+        let program = filter.for_link(link).unwrap();
+        for _ in 0..200 {
+            let mut plain = frames[r.below(frames.len())].clone();
+            if r.one_in(4) {
+                plain.data.truncate(20 + r.below(60));
+            }
+            if !ip(&plain) {
+                continue;
+            }
+            let mut wrapped = plain.clone();
+            for _ in 0..1 + r.below(4) {
+                wrap(&mut r, &mut wrapped.data);
+            }
+            let (expected, found) = (program.run(&plain.view(link)), program.run(&wrapped.view(link)));
+            assert_eq!(expected, found, "{text}: {:02x?} and {:02x?}", plain.data, wrapped.data);
+            pairs += 1;
+            matched += u64::from(found != 0);
+        }
+    }
+    println!("{pairs} pairs, {matched} matched");
+}
+
+/// Puts a header of what is looked through before what a frame carries.
+fn wrap(r: &mut Random, data: &mut Vec<u8>) {
+    let kind = [data[12], data[13]];
+    // Only a network packet tells its version behind a label, and PPP has no number for a tag.
+    let network = matches!(kind, [8, 0] | [0x86, 0xdd]);
+    let (outer, header) = match r.below(if network { 5 } else { 2 }) {
+        0 => ([0x81, 0], vec![r.below(256) as u8, r.below(256) as u8, kind[0], kind[1]]),
+        1 => ([0x88, 0xa8], vec![r.below(256) as u8, r.below(256) as u8, kind[0], kind[1]]),
+        2 => ([0x91, 0], vec![0, r.below(256) as u8, kind[0], kind[1]]),
+        3 => {
+            let labels = (0..r.below(3)).flat_map(|_| [0, 16, 0, 64]);
+            ([0x88, 0x47], labels.chain([0, 17, 1, 64]).collect())
+        }
+        _ => ([0x88, 0x64], vec![0x11, 0, 0, 9, 0, 0, 0, if kind == [8, 0] { 0x21 } else { 0x57 }]),
+    };
+    data[12] = outer[0];
+    data[13] = outer[1];
+    data.splice(14..14, header);
 }

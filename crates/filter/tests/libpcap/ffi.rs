@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_filter::BpfInsn;
 use weir_wire::{Hints, LinkType, Packet, Time};
@@ -111,8 +112,10 @@ impl Pcap {
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, snaplen, u32::from(link.0)] {
             header.extend(word.to_le_bytes());
         }
-        let path = std::env::temp_dir()
-            .join(format!("weir-filter-{}-{}-{snaplen}.pcap", std::process::id(), link.0));
+        // Tests run side by side, each with files of its own.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-filter-{}-{number}.pcap", std::process::id()));
         std::fs::write(&path, header).unwrap();
         let pcap = Self::open(&path).unwrap();
         let _ = std::fs::remove_file(&path);

@@ -128,7 +128,12 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
             let word = if side.is_empty() { "host " } else { r.pick(&["host ", ""]) };
             format!("{}{side}{word}{}", r.pick(&["", "ip6 "]), host6(r))
         }
-        4 => format!("{}{side}net {}::/{}", r.pick(&["", "ip6 "]), r.pick(&["fe80", "2001:db8"]), 32 + r.below(97)),
+        4 => format!(
+            "{}{side}net {}::/{}",
+            r.pick(&["", "ip6 "]),
+            r.pick(&["fe80", "2001:db8"]),
+            32 + r.below(97)
+        ),
         5 | 6 => {
             let list = match r.below(5) {
                 0 => format!("({} or {})", port(r), port(r)),
@@ -142,14 +147,14 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
         }
         8..=10 => r
             .pick(&[
-                "ip", "ip6", "arp", "rarp", "tcp", "udp", "sctp", "icmp", "icmp6", "igmp", "igrp", "pim", "vrrp",
-                "carp", "ah", "esp", "ip", "tcp", "udp", "ip6",
+                "ip", "ip6", "arp", "rarp", "tcp", "udp", "sctp", "icmp", "icmp6", "igmp", "igrp", "pim",
+                "vrrp", "carp", "ah", "esp", "ip", "tcp", "udp", "ip6",
             ])
             .to_owned(),
         11 => r
             .pick(&[
-                "atalk", "aarp", "decnet", "lat", "sca", "moprc", "mopdl", "iso", "esis", "isis", "l1", "l2", "iih",
-                "lsp", "snp", "csnp", "psnp", "clnp", "stp", "ipx", "netbeui",
+                "atalk", "aarp", "decnet", "lat", "sca", "moprc", "mopdl", "iso", "esis", "isis", "l1", "l2",
+                "iih", "lsp", "snp", "csnp", "psnp", "clnp", "stp", "ipx", "netbeui",
             ])
             .to_owned(),
         12 => match r.below(6) {
@@ -162,7 +167,10 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
         },
         13 => match r.below(3) {
             0 => format!("ether proto {}", r.below(65536)),
-            1 => format!("ether proto {}", r.pick(&["0x800", "0x86dd", "0x806", "0x8100", "0x8847", "66", "254"])),
+            1 => format!(
+                "ether proto {}",
+                r.pick(&["0x800", "0x86dd", "0x806", "0x8100", "0x8847", "66", "254"])
+            ),
             _ => format!(
                 "ether proto {}",
                 r.pick(&["\\ip", "\\ip6", "\\arp", "\\rarp", "\\atalk", "\\aarp", "\\stp", "\\ipx", "\\iso"])
@@ -187,19 +195,41 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
         },
         17 if wireless(link) => wlan(r, &side),
         18 if r.one_in(3) && !wireless(link) => {
-            format!("{}protochain {}", r.pick(&["ip ", "ip6 ", ""]), r.pick(&["6", "17", "58", "1", "44", "\\tcp"]))
+            format!(
+                "{}protochain {}",
+                r.pick(&["ip ", "ip6 ", ""]),
+                r.pick(&["6", "17", "58", "1", "44", "\\tcp"])
+            )
         }
         19 if link == LinkType::ETHERNET => format!("decnet {side}host {}.{}", r.below(64), r.below(1024)),
-        20 => r.pick(&["tcp[tcpflags] & (tcp-syn|tcp-fin) != 0", "icmp[icmptype] = icmp-echo", "tcp[13] = 2",
-            "ip[6:2] & 0x1fff = 0", "ip[0] & 0xf != 5", "icmp6[icmp6type] == 135", "ip[2:2] - ((ip[0]&0xf)<<2) - ((tcp[12]&0xf0)>>2) != 0"]).to_owned(),
+        20 => r
+            .pick(&[
+                "tcp[tcpflags] & (tcp-syn|tcp-fin) != 0",
+                "icmp[icmptype] = icmp-echo",
+                "tcp[13] = 2",
+                "ip[6:2] & 0x1fff = 0",
+                "ip[0] & 0xf != 5",
+                "icmp6[icmp6type] == 135",
+                "ip[2:2] - ((ip[0]&0xf)<<2) - ((tcp[12]&0xf0)>>2) != 0",
+            ])
+            .to_owned(),
         17..=23 => format!("{} {} {}", arithmetic(r, link, 2), relation(r), arithmetic(r, link, 2)),
         _ => match link {
             LinkType::ETHERNET => match r.below(8) {
                 0 => "pppoed".to_owned(),
-                1 => format!("pppoes{}", if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() }),
-                2 => format!("mpls{}", if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() }),
-                3 => format!("geneve{}", if r.one_in(2) { format!(" {}", r.below(20)) } else { String::new() }),
-                _ => format!("vlan{}", if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() }),
+                1 => format!(
+                    "pppoes{}",
+                    if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() }
+                ),
+                2 => {
+                    format!("mpls{}", if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() })
+                }
+                3 => {
+                    format!("geneve{}", if r.one_in(2) { format!(" {}", r.below(20)) } else { String::new() })
+                }
+                _ => {
+                    format!("vlan{}", if r.one_in(2) { format!(" {}", r.below(200)) } else { String::new() })
+                }
             },
             LinkType::PPP | LinkType::C_HDLC => "mpls".to_owned(),
             _ if wireless(link) => r.pick(&["vlan", "vlan 7", "pppoes", "pppoed"]).to_owned(),
@@ -230,8 +260,8 @@ fn arithmetic(r: &mut Random, link: LinkType, depth: usize) -> String {
         3 | 4 => {
             let radio = if link == LinkType::IEEE802_11_RADIOTAP { "radio" } else { "ip" };
             let proto = r.pick(&[
-                "ip", "ip", "tcp", "udp", "ether", "link", "icmp", "ip6", "arp", "icmp6", "sctp", "igmp", "rarp",
-                radio, "vrrp",
+                "ip", "ip", "tcp", "udp", "ether", "link", "icmp", "ip6", "arp", "icmp6", "sctp", "igmp",
+                "rarp", radio, "vrrp",
             ]);
             let offset = if depth > 0 && r.one_in(4) {
                 arithmetic(r, link, depth - 1)

@@ -18,7 +18,10 @@ fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             captures(&path, found);
-        } else if path.extension().is_some_and(|e| matches!(e.to_str(), Some("pcap" | "pcapng" | "cap" | "trace"))) {
+        } else if path
+            .extension()
+            .is_some_and(|e| matches!(e.to_str(), Some("pcap" | "pcapng" | "cap" | "trace")))
+        {
             found.push(path);
         }
     }
@@ -132,7 +135,9 @@ pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
                     0 => data[at] ^ 1 << r.below(8),
                     1 => r.below(256) as u8,
                     // Values that mean something somewhere.
-                    _ => [0x45, 0x60, 6, 17, 1, 58, 44, 51, 0, 4, 0x81, 0x86, 0xdd, 8, 0x88, 0x47][r.below(16)],
+                    _ => {
+                        [0x45, 0x60, 6, 17, 1, 58, 44, 51, 0, 4, 0x81, 0x86, 0xdd, 8, 0x88, 0x47][r.below(16)]
+                    }
                 };
             }
             if r.one_in(4) {
