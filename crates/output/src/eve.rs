@@ -10,7 +10,7 @@ use crate::{Output, OutputSpec, ports};
 use serde::Serialize;
 use std::io;
 use std::net::IpAddr;
-use weir_api::{FlowCount, Ledger, Snapshot};
+use weir_api::{FlowCount, Interval, Ledger, Snapshot};
 use weir_engine::{ConnState, EndReason, FlowRecord};
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
@@ -21,15 +21,15 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     open: |context| {
         let file = LineFile::open(&context.directory, "eve.json", context.existing)?;
         let zone = context.zone.clone();
-        let began = context.start;
-        Ok(Box::new(Eve { file, zone, began, ledger: Ledger::default(), flows: FlowCount::default() }))
+        Ok(Box::new(Eve { file, zone, began: None, ledger: Ledger::default(), flows: FlowCount::default() }))
     },
 };
 
 struct Eve {
     file: LineFile,
     zone: Zone,
-    began: u64,
+    /// The beginning of the first interval.
+    began: Option<u64>,
     /// Since the beginning: Suricata's counters are totals.
     ledger: Ledger,
     flows: FlowCount,
@@ -294,12 +294,13 @@ impl Output for Eve {
         self.ledger.add(&snapshot.ledger);
         self.flows.add(&snapshot.flows);
         let (ledger, flows) = (self.ledger, self.flows);
-        let end = snapshot.interval.end;
+        let Interval { start, end } = snapshot.interval;
+        let began = *self.began.get_or_insert(start);
         let event = StatsEvent {
             timestamp: self.zone.eve(end),
             event_type: "stats",
             stats: Stats {
-                uptime: end.saturating_sub(self.began) / 1_000_000_000,
+                uptime: end.saturating_sub(began) / 1_000_000_000,
                 capture: CaptureStats {
                     kernel_packets: ledger.caught + ledger.capture.dropped,
                     kernel_drops: ledger.capture.dropped,
@@ -386,15 +387,12 @@ mod tests {
     #[test]
     fn stats_are_totals() {
         let directory = tempfile::tempdir().unwrap();
-        let context = OutputContext {
-            directory: directory.path().to_owned(),
-            start: sample::START - 10_000_000_000,
-            ..OutputContext::default()
-        };
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let mut eve = (EVE.open)(&context).unwrap();
         let mut snapshot = sample::snapshot();
         snapshot.ledger.capture.dropped = 4;
         eve.interval(&snapshot).unwrap();
+        snapshot.interval.end += 10_000_000_000;
         eve.interval(&snapshot).unwrap();
         eve.finish().unwrap();
         let text = std::fs::read_to_string(directory.path().join("eve.json")).unwrap();

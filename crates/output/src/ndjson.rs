@@ -50,7 +50,6 @@ struct Nothing {}
 #[derive(Serialize)]
 struct Run<'a> {
     command: &'a str,
-    began: String,
 }
 
 /// What an answer is an answer to, and the answer.
@@ -329,7 +328,7 @@ struct Ndjson {
 impl Ndjson {
     fn open(context: &OutputContext) -> io::Result<Self> {
         let mut file = LineFile::open(&context.directory, "weir.ndjson", context.existing)?;
-        let run = Run { command: &context.command, began: zone::rfc3339(context.start) };
+        let run = Run { command: &context.command };
         file.line(|out| out.extend_from_slice(&line("run", None, &run)));
         Ok(Self { file })
     }
@@ -362,5 +361,83 @@ impl Output for Ndjson {
 
     fn finish(&mut self) -> io::Result<()> {
         self.file.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::summary::InputFacts;
+    use serde_json::{Value, json};
+
+    fn values(text: &str) -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_facts_of_a_summary() {
+        let nasty = "a\"b\\c\n\u{1b}[31m\u{2028}".to_owned();
+        let mut facts = Facts {
+            total: sample::snapshot(),
+            states: vec![("SF".to_owned(), 6)],
+            inputs: vec![InputFacts { name: nasty.clone(), lost_before: Some(3), ..InputFacts::default() }],
+            expression: Some(nasty.clone()),
+            ..Facts::default()
+        };
+        facts.total.ledger.errors.0[1][0] = 5;
+        let text = summary(&facts);
+        assert_eq!(text.lines().count(), text.split('\n').count() - 1, "a fact is a line");
+        let lines = values(&text);
+        assert!(lines.iter().all(|line| line["v"] == VERSION));
+        let kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds[..4], ["summary", "input", "ledger", "flows"]);
+        assert_eq!(kinds[4..], ["top", "top", "top", "top", "series", "classes", "histogram", "count"]);
+        assert_eq!((&lines[0]["expression"], &lines[1]["name"]), (&json!(nasty), &json!(nasty)));
+        assert_eq!(lines[1]["lost_before"], 3);
+        assert_eq!(lines[2]["errors"], json!([{"layer": "network", "error": "truncated", "packets": 5}]));
+        assert_eq!(lines[3]["states"], json!([{"state": "SF", "flows": 6}]));
+        assert_eq!(lines[4]["rows"][0]["label"], "10.99.0.2:8000 <-> 10.99.0.1 tcp");
+        assert_eq!(lines[4]["rows"][0]["key"]["talker"]["port"], 8000);
+        assert_eq!(lines[4]["start"], "2026-11-21T01:46:08.985000000Z");
+        assert_eq!(lines[10]["min"], 60);
+        assert_eq!(lines[11]["packets"], 906);
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_and_empty_histograms_are_whole() {
+        let mut snapshot = sample::snapshot();
+        let mut histogram = weir_api::Histogram::new("bytes", vec![0]);
+        snapshot.answers =
+            vec![sample::answer("d", Some("c"), "distribution", Reading::Histogram(histogram.clone()))];
+        histogram.n = 2;
+        histogram.sum = u128::from(u64::MAX) * 2;
+        snapshot.answers.push(sample::answer("d", None, "distribution", Reading::Histogram(histogram)));
+        let mut lines = Vec::new();
+        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        assert!(!lines[2].contains("\"min\"") && lines[2].contains("\"chart\":\"c\""), "{}", lines[2]);
+        assert!(lines[3].contains("\"sum\":36893488147419103230,"), "{}", lines[3]);
+    }
+
+    #[test]
+    fn a_flow_is_flat() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext {
+            directory: directory.path().to_owned(),
+            command: "weir \"x\" y".to_owned(),
+            ..OutputContext::default()
+        };
+        let mut output = (NDJSON.open)(&context).unwrap();
+        output.flow(&sample::flow()).unwrap();
+        output.finish().unwrap();
+        let lines = values(&std::fs::read_to_string(directory.path().join("weir.ndjson")).unwrap());
+        assert_eq!(lines[0], json!({"v": 1, "kind": "run", "command": "weir \"x\" y"}));
+        let flow = &lines[1];
+        assert_eq!(
+            (&flow["kind"], &flow["source"], &flow["source_port"]),
+            (&json!("flow"), &json!("10.0.0.5"), &json!(40000))
+        );
+        assert_eq!((&flow["duration"], &flow["reverse_stream_bytes"]), (&json!(0.211484), &json!(5007)));
+        assert!(flow.get("vlan").is_none() && flow.get("tunnel").is_none());
     }
 }

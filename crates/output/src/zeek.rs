@@ -5,7 +5,8 @@
 
 use crate::file::LineFile;
 use crate::row::{Ends, Times, Value, uid, write_members};
-use crate::{Output, OutputContext, OutputSpec, zone};
+use crate::zone::{self, Zone};
+use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_api::Snapshot;
@@ -168,29 +169,39 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 struct Tsv {
     file: LineFile,
     /// For the times of opening and closing.
-    zone: zone::Zone,
+    zone: Zone,
+    /// Of the newest packet that is told of; until then, of the run's beginning.
     latest: u64,
+    /// The header has been written: with the first flow, whose time it tells.
+    opened: bool,
 }
 
 impl Tsv {
     fn open(context: &OutputContext) -> io::Result<Self> {
-        let mut file = LineFile::open(&context.directory, "conn.log", context.existing)?;
-        // Readers of Zeek's logs take a header wherever it stands.
-        for line in header("conn", &context.zone.dashed(context.start)) {
-            file.line(|out| out.extend_from_slice(line.as_bytes()));
+        let file = LineFile::open(&context.directory, "conn.log", context.existing)?;
+        Ok(Self { file, zone: context.zone.clone(), latest: context.start, opened: false })
+    }
+
+    /// Readers of Zeek's logs take a header wherever it stands: one that goes on with a file writes one too.
+    fn begin(&mut self, time: u64) {
+        if !self.opened {
+            self.opened = true;
+            self.latest = time;
+            for line in header(&self.zone.dashed(time)) {
+                self.file.line(|out| out.extend_from_slice(line.as_bytes()));
+            }
         }
-        Ok(Self { file, zone: context.zone.clone(), latest: context.start })
     }
 }
 
-fn header(path: &str, opened: &str) -> [String; 8] {
+fn header(opened: &str) -> [String; 8] {
     let join = |part: fn(&Column) -> &'static str| COLUMNS.iter().map(part).collect::<Vec<_>>().join("\t");
     [
         "#separator \\x09".to_owned(),
         "#set_separator\t,".to_owned(),
         "#empty_field\t(empty)".to_owned(),
         "#unset_field\t-".to_owned(),
-        format!("#path\t{path}"),
+        "#path\tconn".to_owned(),
         format!("#open\t{opened}"),
         format!("#fields\t{}", join(|column| column.name)),
         format!("#types\t{}", join(|column| column.kind)),
@@ -199,11 +210,14 @@ fn header(path: &str, opened: &str) -> [String; 8] {
 
 impl Output for Tsv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.begin(snapshot.interval.start);
         self.latest = self.latest.max(snapshot.interval.end);
         self.file.flush()
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        self.begin(flow.first.0);
+        self.latest = self.latest.max(flow.last.0);
         let ends = Ends::of(flow);
         self.file.line(|out| {
             for (at, column) in COLUMNS.iter().enumerate() {
@@ -221,6 +235,7 @@ impl Output for Tsv {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.begin(self.latest);
         let closed = self.zone.dashed(self.latest);
         self.file.line(|out| out.extend_from_slice(format!("#close\t{closed}").as_bytes()));
         self.file.finish()
@@ -290,5 +305,59 @@ impl Output for Json {
 
     fn finish(&mut self) -> io::Result<()> {
         self.file.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn rows_as_zeek_writes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        let mut log = (ZEEK.open)(&context).unwrap();
+        let mut json = (ZEEK_JSON.open)(&context).unwrap();
+        for output in [&mut log, &mut json] {
+            output.flow(&sample::flow()).unwrap();
+            output.flow(&sample::ping()).unwrap();
+            output.finish().unwrap();
+        }
+        let text = std::fs::read_to_string(directory.path().join("conn.log")).unwrap();
+        let rows: Vec<&str> = text.lines().skip(8).collect();
+        let id = sample::flow().community_id(0);
+        assert_eq!(
+            rows[0],
+            format!(
+                "1795225568.985000\t{}\t10.0.0.5\t40000\t192.0.2.1\t443\ttcp\t-\t0.211484\t136\t5007\tSF\tT\tT\t0\t-\t7\t512\t7\t5379\t-\t6\t-\t-\t{id}",
+                uid(sample::flow().id)
+            )
+        );
+        assert!(
+            rows[1].contains("\t2001:db8::2\t128\t2001:db8::1\t129\ticmp\t-\t-\t-\t-\tOTH\t"),
+            "{}",
+            rows[1]
+        );
+        assert!(rows[1].contains(&format!("\t{}\t58\t12\t34\t1:", uid(61))), "{}", rows[1]);
+        assert_eq!(rows[2], "#close\t2026-11-21-01-46-09");
+        assert!(text.contains("\n#open\t2026-11-21-01-46-08\n"));
+
+        let text = std::fs::read_to_string(directory.path().join("conn.json")).unwrap();
+        let rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&rows[0]["id.orig_h"], &rows[0]["local_orig"]), (&"10.0.0.5".into(), &true.into()));
+        assert_eq!(rows[0]["duration"], 0.211484);
+        assert_eq!(rows[1]["tunnel_parents"], serde_json::json!([uid(61)]));
+        assert!(rows[1].get("duration").is_none());
+    }
+
+    #[test]
+    fn nothing_from_outside_separates() {
+        assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\x5cd");
+        assert_eq!(escaped("a,b", true), "a\\x2cb");
+        assert_eq!(escaped("a,b", false), "a,b");
+        assert_eq!([escaped("", false), escaped("-", false)], ["(empty)", "\\x2d"]);
+        assert_eq!(escaped("(empty)", false), "\\x28empty)");
     }
 }

@@ -30,6 +30,8 @@ impl Section {
 
 /// Most cells of the strip.
 const CELLS: usize = 24;
+/// Columns of an input's name that are worth to be shown.
+const FEWEST_OF_NAME: usize = 24;
 /// Most inputs whose problems are told one by one.
 const PROBLEMS: usize = 2;
 
@@ -51,10 +53,12 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
         several => format!("{} inputs", several.len()),
     };
     let mut lines = Vec::new();
-    // A long name has a line of its own, from its end: that is what tells files apart.
+    // Of a long name the end is shown: that is what tells files apart. Where it would be too little, it has a
+    // line of its own.
     let name = printable(&name);
-    if width(&name) + 2 + width(&what) <= room {
-        lines.push((format!("{name}  {what}"), Tone::Plain));
+    let beside = room.saturating_sub(width(&what) + 2);
+    if beside >= width(&name).min(FEWEST_OF_NAME) {
+        lines.push((format!("{}  {what}", ending(&name, beside)), Tone::Plain));
     } else {
         lines.push((ending(&name, room), Tone::Plain));
         lines.push((indented(&what), Tone::Plain));
@@ -264,7 +268,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) ->
     let widths: [usize; 4] = std::array::from_fn(widest);
     let gaps = 2 * widths.iter().filter(|width| **width > 0).count();
     // What is left is shared by the two addresses and, if it is more than they need, the bar.
-    let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + 4);
+    let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + " <-> ".len());
     let ends: Vec<(String, String)> = rows.iter().map(|row| key_short(&row.key, left_over / 2)).collect();
     let server = ends.iter().map(|(server, _)| width(server)).max().unwrap_or(0);
     let client = ends.iter().map(|(_, client)| width(client)).max().unwrap_or(0);
@@ -384,9 +388,9 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     }
     if ledger.checksums_bad > 0 {
         let text = format!(
-            "{} of {} looked at wrong",
-            counted(ledger.checksums_bad, "checksum"),
-            count(ledger.checksums_verified)
+            "{} of {} that were looked at wrong",
+            count(ledger.checksums_bad),
+            counted(ledger.checksums_verified, "checksum")
         );
         section.say(text, Tone::Warning);
     }
