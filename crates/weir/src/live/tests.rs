@@ -109,12 +109,9 @@ impl Scene {
             snapshot.ledger.bytes = second * 12_345;
             history.push(&snapshot);
         }
-        Self {
-            interfaces: vec!["eth0".into()],
-            last: snapshot(hosts, 1),
-            total: snapshot(hosts, 90),
-            history,
-        }
+        let total = snapshot(hosts, 90);
+        history.ledger = total.ledger;
+        Self { interfaces: vec!["eth0".into()], last: snapshot(hosts, 1), total, history }
     }
 
     fn lossless(mut self) -> Self {
