@@ -7,6 +7,7 @@ mod progress;
 mod request;
 mod screen;
 mod summary;
+mod verbose;
 
 pub use request::{inputs, worker_count};
 

@@ -1,6 +1,6 @@
 //! The facts of a run, for the summary.
 
-use super::Session;
+use super::{Session, verbose};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
@@ -14,7 +14,17 @@ pub fn of_files(session: &Session, files: &Files, total: &Snapshot, written: Opt
     if let [alone] = inputs.as_mut_slice() {
         alone.bytes = total.ledger.bytes;
     }
-    text(session, facts(session, inputs, total, written))
+    let mut text = text(session, facts(session, inputs, total, written));
+    if is_verbose(session) {
+        text += &verbose::ledger(total);
+        text += &verbose::files(files);
+    }
+    text
+}
+
+/// Facts for programs are complete as they are.
+fn is_verbose(session: &Session) -> bool {
+    session.options.verbose && !session.options.json
 }
 
 /// The summary of a live run.
@@ -28,7 +38,11 @@ pub fn of_links(session: &Session, total: &Snapshot, written: Option<Written>) -
         live: true,
         ..InputFacts::default()
     });
-    text(session, facts(session, inputs.collect(), total, written))
+    let mut text = text(session, facts(session, inputs.collect(), total, written));
+    if is_verbose(session) {
+        text += &verbose::ledger(total);
+    }
+    text
 }
 
 fn input(info: &InputInfo) -> InputFacts {

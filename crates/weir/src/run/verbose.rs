@@ -1,0 +1,90 @@
+//! What `-v` adds to the summary: the whole ledger, and what each file held.
+
+use std::fmt::Write;
+use weir_api::{FlowCount, Ledger, Snapshot};
+use weir_capture::{Files, InputInfo, InterfaceInfo};
+use weir_output::figures::{count, printable};
+
+/// Most interfaces and comments that are listed of a file.
+const LISTED: usize = 16;
+
+/// The ledger, stage by stage; every line is part of the one above it that is less indented.
+pub fn ledger(total: &Snapshot) -> String {
+    let Ledger { capture, errors, .. } = total.ledger;
+    let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
+    let Ledger { checksums_verified, checksums_bad, checksums_pending, .. } = total.ledger;
+    let Ledger { time_jumps, rows_shed, packets_unwritten, .. } = total.ledger;
+    let FlowCount { created, ended, evicted } = total.flows;
+    let mut text = String::from("\nLedger\n");
+    let rows = [
+        (0, "offered by the source", capture.offered),
+        (1, "dropped by the kernel: the ring was full", capture.dropped),
+        (1, "dropped by the interface", capture.interface_dropped),
+        (1, "caught", caught),
+        (2, "octets on the wire", bytes),
+        (2, "octets captured", captured_bytes),
+        (2, "not matched by the expression", filtered),
+        (2, "analysed", analysed),
+        (3, "in a flow", flowed),
+        (3, "in none", unflowed),
+        (3, "decoding stopped early", errors.total()),
+    ];
+    rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
+    for (layer, kind, n) in errors.named() {
+        row(&mut text, 4, &format!("{layer}: {kind}"), n);
+    }
+    let rows = [
+        (3, "checksums looked at", checksums_verified),
+        (4, "wrong", checksums_bad),
+        (4, "left to the sender's card", checksums_pending),
+        (0, "flows begun", created),
+        (0, "flows ended", ended),
+        (1, "to make room", evicted),
+        (0, "leaps in time", time_jumps),
+        (0, "flow rows shed by slow outputs", rows_shed),
+        (0, "matching packets not written", packets_unwritten),
+    ];
+    rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
+    text
+}
+
+fn row(text: &mut String, depth: usize, name: &str, n: u64) {
+    let indented = format!("{:1$}{name}", "", 2 * (depth + 1));
+    let _ = writeln!(text, "{indented:<48} {:>20}", count(n));
+}
+
+/// What each input held.
+pub fn files(files: &Files) -> String {
+    let mut text = String::from("\nInputs\n");
+    for (index, info) in files.describe().enumerate() {
+        let interfaces: Vec<&InterfaceInfo> =
+            files.interfaces().iter().filter(|interface| interface.input == index).collect();
+        input(&mut text, info, &interfaces);
+    }
+    if files.interfaces_beyond() > 0 {
+        let _ = writeln!(text, "  {} more interfaces, taken together", count(files.interfaces_beyond()));
+    }
+    text
+}
+
+fn input(text: &mut String, info: &InputInfo, interfaces: &[&InterfaceInfo]) {
+    let format = info.format.map_or_else(|| "not a capture".to_owned(), |format| format.to_string());
+    let _ = writeln!(text, "  {}: {format}, {} packets", printable(&info.name), count(info.packets));
+    for interface in interfaces.iter().take(LISTED) {
+        let name = interface.name.as_deref().unwrap_or("unnamed");
+        let snaplen = if interface.snaplen == 0 { "none".to_owned() } else { count(interface.snaplen.into()) };
+        let ticks = count(interface.ticks_per_second);
+        let name = printable(name);
+        let _ = writeln!(text, "    interface {name}: {}, snaplen {snaplen}, {ticks} ticks/s", interface.link);
+    }
+    for comment in info.machine.iter().chain(&info.comments).take(LISTED) {
+        let _ = writeln!(text, "    {}", printable(comment));
+    }
+    if info.packet_comments > 0 {
+        let _ = writeln!(text, "    {} comments on packets", count(info.packet_comments));
+    }
+    if info.resumed > 0 {
+        let skipped = count(info.skipped_bytes);
+        let _ = writeln!(text, "    resumed {} times, {skipped} octets passed over", count(info.resumed));
+    }
+}
