@@ -107,7 +107,7 @@ impl fmt::Display for ConfigErrors {
                 writeln!(f, "{:margin$} = accepted: {}", "", block.accepted)?;
             }
         }
-        writeln!(f, "{}: {}", self.path, counted(self.blocks.len(), "error"))
+        write!(f, "{}: {}", self.path, counted(self.blocks.len(), "error"))
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
             .to_string();
         assert_eq!(
             shown,
-            "x.toml:2:11: too much\n   2 | \tbé = [9, 10]\n     | \t         ^^\nx.toml: 1 error\n"
+            "x.toml:2:11: too much\n   2 | \tbé = [9, 10]\n     | \t         ^^\nx.toml: 1 error"
         );
     }
 

@@ -444,7 +444,7 @@ pub fn check(path: &Path) -> Outcome {
 /// That it cannot be read, or everything that is wrong with it.
 pub fn load_file(path: &Path) -> Result<Config, String> {
     let text = read_text(path)?;
-    load(path, &text).map_err(|errors| errors.to_string())
+    load(path, &text).map_err(|errors| format!("{errors}\n"))
 }
 
 /// The file's text.
