@@ -33,6 +33,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let head = sections::inputs(facts, style, width);
     let before = [sections::traffic(facts, room)];
     let after = [
+        sections::hosts(facts),
         sections::ports(facts, style, room),
         sections::flows(facts, room),
         sections::errors(facts, room),

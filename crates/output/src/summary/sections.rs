@@ -38,7 +38,10 @@ const PROBLEMS: usize = 2;
 /// Where the packets came from: the lines without a label at the top.
 pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
     let interval = facts.total.interval;
-    let took = duration(interval.end.saturating_sub(interval.start));
+    let took = match interval.end.saturating_sub(interval.start) {
+        0 => String::new(),
+        time => duration(time),
+    };
     let (packets, octets) = (facts.total.ledger.caught, facts.total.ledger.bytes);
     let links = distinct(facts.inputs.iter().flat_map(|input| input.links.iter().cloned()));
     let formats = distinct(facts.inputs.iter().map(|input| input.format.clone()));
@@ -110,6 +113,9 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 /// `2026-11-21 01:46:08.985 -> 01:46:09.532 UTC`, with the date repeated where it is another.
 fn times(start: u64, end: u64, style: &Style) -> String {
     let zone = &style.zone;
+    if start == end {
+        return format!("{} {}", zone.date_time(start), zone.label(start));
+    }
     let to = if zone.date(start) == zone.date(end) { zone.clock_millis(end) } else { zone.date_time(end) };
     let (from_label, label) = (zone.label(start), zone.label(end));
     let from = zone.date_time(start);
@@ -290,6 +296,32 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) ->
     section
 }
 
+/// Who sent and who was sent most, where no pair of hosts stands out: as in a flood from many addresses.
+pub(super) fn hosts(facts: &Facts) -> Section {
+    let mut section = Section::new("HOSTS");
+    let all = analysed(&facts.total);
+    let heaviest = |kind| {
+        let top = top_by(&facts.total, kind)?;
+        let row = *top.ranked().first()?;
+        Some((row, row.count.in_unit(top.unit), all.in_unit(top.unit)))
+    };
+    let Some((_, value, whole)) = heaviest(KeyKind::Talker) else { return section };
+    if value >= whole / 4 {
+        return section;
+    }
+    let mut parts = Vec::new();
+    for (word, kind) in [("to", KeyKind::Destination), ("from", KeyKind::Source)] {
+        if let Some((row, value, whole)) = heaviest(kind).filter(|(_, value, whole)| *value >= whole / 4) {
+            let error = error_share(row.error, value).map(|error| format!(" {error}")).unwrap_or_default();
+            parts.push(format!("{} {word} {}{error}", percent(value, whole), key(&row.key, false)));
+        }
+    }
+    if !parts.is_empty() {
+        section.say(parts.join("   "), Tone::Plain);
+    }
+    section
+}
+
 /// Service, flows, volume and error of a talker.
 fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
     let service = match row.key {
@@ -310,8 +342,15 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("PORTS");
     let Some(top) = top_by(&facts.total, KeyKind::Service) else { return section };
     let all = analysed(&facts.total).in_unit(top.unit);
+    let ranked = top.ranked();
+    let worth = |row: &TopRow| row.count.in_unit(top.unit).saturating_mul(100) >= all;
+    if ranked.len() > 3 && !ranked.iter().any(worth) {
+        let text = format!("{}, none with 1%", counted(top.rows.len() as u64, "port"));
+        section.say(text, Tone::Plain);
+        return section;
+    }
     let mut line = String::new();
-    for row in top.ranked() {
+    for row in ranked.iter().enumerate().filter(|(at, row)| *at < 3 || worth(row)).map(|(_, row)| row) {
         let value = row.count.in_unit(top.unit);
         let error = error_share(row.error, value).map(|error| format!(" {error}")).unwrap_or_default();
         let entry = format!("{} {}{error}", key(&row.key, style.names), percent(value, all));
@@ -336,7 +375,7 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     if flows.created == 0 && ledger.unflowed == 0 {
         return section;
     }
-    let mut text = counted(flows.created, "flow");
+    let mut text = if flows.created == 0 { "none".to_owned() } else { counted(flows.created, "flow") };
     let mut states = String::new();
     for (state, n) in &facts.states {
         let entry = format!("{}{state} {}", if states.is_empty() { ": " } else { "  " }, count(*n));
@@ -388,7 +427,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     }
     if ledger.checksums_bad > 0 {
         let text = format!(
-            "{} of {} that were looked at wrong",
+            "{} of {} wrong",
             count(ledger.checksums_bad),
             counted(ledger.checksums_verified, "checksum")
         );

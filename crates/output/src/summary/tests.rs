@@ -224,7 +224,7 @@ fn an_empty_capture_is_no_wall_of_zeros() {
     let text = render(&facts, &Style::default());
     assert_eq!(
         text,
-        "empty.pcap  pcap, 0 packets, 0 B, 0 ns\n          complete\nTRAFFIC   none\nLOSS      none   read 0 = decoded 0 = analysed 0\n"
+        "empty.pcap  pcap, 0 packets, 0 B\n          complete\nTRAFFIC   none\nLOSS      none   read 0 = decoded 0 = analysed 0\n"
     );
 }
 
@@ -232,4 +232,40 @@ fn an_empty_capture_is_no_wall_of_zeros() {
 fn numeric_means_no_names() {
     let text = render(&facts(), &Style { names: false, ..Style::default() });
     assert!(!text.contains("https") && text.contains("tcp/443 27%"), "{text}");
+}
+
+/// A flood from as many addresses as packets: no pair stands out, but its target does.
+#[test]
+fn a_flood_shows_its_target() {
+    let mut facts = facts();
+    let all = analysed(&facts.total);
+    let victim = Key::Address(sample::ip("192.0.2.80"));
+    for answer in &mut facts.total.answers {
+        let Reading::Top(top) = &mut answer.reading else { continue };
+        let rows = 0..400;
+        top.rows = match top.key {
+            KeyKind::Talker => rows
+                .map(|n| Key::Talker {
+                    server: sample::ip("192.0.2.80"),
+                    port: n,
+                    client: std::net::Ipv4Addr::from(n as u32).into(),
+                    protocol: 17,
+                })
+                .map(|key| sample::row(key, 1, 60, 1))
+                .collect(),
+            KeyKind::Service => {
+                rows.map(|n| sample::row(Key::Port { protocol: 17, port: n }, 1, 60, 1)).collect()
+            }
+            _ => continue,
+        };
+    }
+    facts.total.answers.push(sample::answer(
+        "destinations",
+        None,
+        "top",
+        sample::top(KeyKind::Destination, vec![sample::row(victim, all.packets, all.bytes, 400)]),
+    ));
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("HOSTS     100% to 192.0.2.80   100% from 10.99.0.2\n"), "{text}");
+    assert!(text.contains("PORTS     400 ports, none with 1%\n"), "{text}");
 }
