@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_api::{Count, FunctionCall, Reading, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
-use weir_engine::{ChecksumMode, FlowConfig, Plan, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, Settings, Worker};
 use weir_output::figures;
 
 /// The schema of the JSON rows.
@@ -47,6 +47,8 @@ pub fn count(options: &cli::Count) -> Exit {
     };
     let plan = match Plan::counting(specs, settings) {
         Ok(plan) => Arc::new(plan),
+        // The error shows the expression: its name, which is the same, need not be told.
+        Err(PlanError::Subscription { error, .. }) => return complain(Exit::Usage, error),
         Err(error) => return complain(Exit::Usage, error),
     };
     let read =

@@ -103,7 +103,9 @@ fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings
         interfaces: session.request.interfaces.clone(),
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
-        ring_bytes: session.request.memory / 8 * RING_EIGHTHS / workers / session.request.interfaces.len().max(1),
+        ring_bytes: session.request.memory / 8 * RING_EIGHTHS
+            / workers
+            / session.request.interfaces.len().max(1),
         // An expression that may be changed on the screen must not be decided before we see the packet.
         filters: if changeable { Vec::new() } else { kernel_filters(session) },
         ..RingOptions::default()

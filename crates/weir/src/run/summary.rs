@@ -78,13 +78,6 @@ fn facts(session: &Session, inputs: Vec<InputFacts>, total: &Snapshot, written: 
 fn notes(session: &Session, total: &Snapshot, written: Option<Written>) -> Vec<String> {
     let mut notes = Vec::new();
     let ledger = &total.ledger;
-    if ledger.checksums_pending > 0 {
-        let who: Vec<String> = total.offloaders.iter().map(ToString::to_string).collect();
-        notes.push(format!("checksum offload seen (sender {}): checks relaxed", who.join(", ")));
-    }
-    if ledger.checksums_bad > 0 {
-        notes.push(format!("{} of {} checksums wrong", ledger.checksums_bad, ledger.checksums_verified));
-    }
     if ledger.time_jumps > 0 {
         notes.push(format!("{} leaps in time", ledger.time_jumps));
     }

@@ -72,10 +72,12 @@ fn input(text: &mut String, info: &InputInfo, interfaces: &[&InterfaceInfo]) {
     let _ = writeln!(text, "  {}: {format}, {} packets", printable(&info.name), count(info.packets));
     for interface in interfaces.iter().take(LISTED) {
         let name = interface.name.as_deref().unwrap_or("unnamed");
-        let snaplen = if interface.snaplen == 0 { "none".to_owned() } else { count(interface.snaplen.into()) };
+        let snaplen =
+            if interface.snaplen == 0 { "none".to_owned() } else { count(interface.snaplen.into()) };
         let ticks = count(interface.ticks_per_second);
         let name = printable(name);
-        let _ = writeln!(text, "    interface {name}: {}, snaplen {snaplen}, {ticks} ticks/s", interface.link);
+        let _ =
+            writeln!(text, "    interface {name}: {}, snaplen {snaplen}, {ticks} ticks/s", interface.link);
     }
     for comment in info.machine.iter().chain(&info.comments).take(LISTED) {
         let _ = writeln!(text, "    {}", printable(comment));
