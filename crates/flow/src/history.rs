@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Letters that a history holds; real ones have 4 to 12.
-const CAPACITY: usize = 26;
+const CAPACITY: usize = 24;
 
 /// What happened in a flow, in order, as Zeek writes it: upper case for the initiator, lower for the responder.
 ///
@@ -24,7 +24,7 @@ const CAPACITY: usize = 26;
 /// | `^` | the first packet seen was taken for the responder's |
 ///
 /// Each stands once per side; `c g t w` again at the tenth, hundredth ... time, and `s h f r` again when they come
-/// with another sequence number. What comes after the 26th letter is not kept.
+/// with another sequence number. What comes after the 24th letter is not kept.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct History {
     letters: [u8; CAPACITY],

@@ -6,10 +6,25 @@ use weir_wire::FlowKey;
 /// Flows that a set holds: a cache line of them.
 const WAYS: usize = 8;
 
-/// A set: for each flow 32 bits of the hash above the row's number plus 1; 0 is an empty way.
+/// A set: for each way 32 bits of the hash, and the row's number plus 1; 0 is an empty way.
 #[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Set([u64; WAYS]);
+#[repr(C, align(64))]
+struct Set {
+    tags: [u32; WAYS],
+    rows: [u32; WAYS],
+}
+
+impl Set {
+    /// A bit for each way that has the tag.
+    #[inline]
+    fn matches(&self, tag: u32) -> u32 {
+        let mut bits = 0;
+        for way in 0..WAYS {
+            bits |= u32::from(self.tags[way] == tag) << way;
+        }
+        bits
+    }
+}
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
 ///
@@ -29,38 +44,38 @@ impl Index {
 
     /// Which set: the upper half of the hash times the number of sets.
     #[inline]
-    fn at(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.sets.len() as u128) >> 64) as usize
-    }
-
-    /// The lower half of the hash, which does not choose the set.
-    #[inline]
-    fn tag(hash: u64) -> u64 {
-        hash << 32
+    pub fn set(&self, hash: u64) -> u32 {
+        (((hash >> 32) * self.sets.len() as u64) >> 32) as u32
     }
 
     /// Reads the set's line, so that it is in the cache when it is needed. The sum of what was read is to be
     /// used, lest the reading be left out.
     #[inline]
-    pub fn touch(&self, hash: u64) -> u64 {
-        self.sets.get(self.at(hash)).map_or(0, |set| set.0[0])
+    pub fn touch(&self, set: u32) -> u32 {
+        self.sets.get(set as usize).map_or(0, |set| set.tags[0])
     }
 
     /// A row that is likely that of the hash.
     #[inline]
     pub fn likely(&self, hash: u64) -> Option<u32> {
-        let set = self.sets.get(self.at(hash))?;
-        let tag = Self::tag(hash);
-        set.0.iter().find(|&&way| way & TAG == tag && way != 0).and_then(|&way| row_of(way))
+        let set = self.sets.get(self.set(hash) as usize)?;
+        let way = set.matches(hash as u32).trailing_zeros() as usize;
+        set.rows.get(way)?.checked_sub(1)
     }
 
     /// The row of a key.
     #[inline]
     pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Row]) -> Option<u32> {
-        let set = self.sets.get(self.at(hash))?;
-        let tag = Self::tag(hash);
-        let is_key = |row: &u32| rows.get(*row as usize).is_some_and(|row| row.key == *key);
-        set.0.iter().filter(|&&way| way & TAG == tag).filter_map(|&way| row_of(way)).find(is_key)
+        let set = self.sets.get(self.set(hash) as usize)?;
+        let mut ways = set.matches(hash as u32);
+        while ways != 0 {
+            let row = set.rows[ways.trailing_zeros() as usize % WAYS].wrapping_sub(1);
+            if rows.get(row as usize).is_some_and(|row| same(&row.key, key)) {
+                return Some(row);
+            }
+            ways &= ways - 1;
+        }
+        None
     }
 
     /// Notes the row of a key that is not in the index.
@@ -68,32 +83,34 @@ impl Index {
     /// # Errors
     ///
     /// The set is full: gives its rows, one of which has to make place.
+    #[inline]
     pub fn insert(&mut self, hash: u64, row: u32) -> Result<(), [u32; WAYS]> {
-        let at = self.at(hash);
-        let Some(set) = self.sets.get_mut(at) else { return Ok(()) };
-        match set.0.iter_mut().find(|way| **way == 0) {
+        let at = self.set(hash);
+        let Some(set) = self.sets.get_mut(at as usize) else { return Ok(()) };
+        match set.rows.iter().position(|&row| row == 0) {
             Some(way) => {
-                *way = Self::tag(hash) | (u64::from(row) + 1);
+                set.tags[way] = hash as u32;
+                set.rows[way] = row + 1;
                 Ok(())
             }
-            None => Err(set.0.map(|way| row_of(way).unwrap_or_default())),
+            None => Err(set.rows.map(|row| row.wrapping_sub(1))),
         }
     }
 
-    /// Forgets a row.
-    pub fn remove(&mut self, hash: u64, row: u32) {
-        let at = self.at(hash);
-        let Some(set) = self.sets.get_mut(at) else { return };
-        if let Some(way) = set.0.iter_mut().find(|way| row_of(**way) == Some(row)) {
-            *way = 0;
+    /// Forgets a row of a set.
+    #[inline]
+    pub fn remove(&mut self, set: u32, row: u32) {
+        let Some(set) = self.sets.get_mut(set as usize) else { return };
+        if let Some(way) = set.rows.iter().position(|&other| other == row + 1) {
+            set.rows[way] = 0;
+            set.tags[way] = 0;
         }
     }
 }
 
-/// The bits of a way that are of the hash.
-const TAG: u64 = 0xffff_ffff_0000_0000;
-
+/// Whether two keys are equal, without the calls that comparing arrays of octets makes.
 #[inline]
-fn row_of(way: u64) -> Option<u32> {
-    (way as u32).checked_sub(1)
+fn same(a: &FlowKey, b: &FlowKey) -> bool {
+    let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);
+    words(a) == words(b) && (a.port, a.vlan, a.proto) == (b.port, b.vlan, b.proto)
 }

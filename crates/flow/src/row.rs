@@ -46,6 +46,8 @@ pub(crate) struct Origin {
     pub parent: u64,
     pub interface: u32,
     pub holes: HolesAt,
+    /// Where the index has the row.
+    pub set: u32,
     pub vlan: [u16; 2],
     pub ttl: [u8; 2],
     pub mac: [[u8; 6]; 2],
@@ -127,6 +129,17 @@ impl Row {
     #[inline]
     pub fn touch(&self) -> u64 {
         self.deadline.0 ^ self.counts[0].packets ^ u64::from(self.ends[0].marks)
+    }
+
+    /// Which idle timeout it has.
+    #[inline]
+    pub fn idle_class(&self) -> u16 {
+        self.ends[1].marks
+    }
+
+    #[inline]
+    pub fn set_idle_class(&mut self, class: u16) {
+        self.ends[1].marks = class;
     }
 
     /// Index of the initiator in arrays of two.

@@ -43,21 +43,16 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
-    /// what is not IP. Every one but the last is a carrier.
-    #[inline]
-    pub fn look(&self, packet: &Packet<'_>, layers: &Layers, mut see: impl FnMut(Sighting, &Layers)) {
-        if layers.tunnel == Tunnel::None {
-            if let Some(sighting) = self.level(packet, layers, layers, Tunnel::None) {
-                see(sighting, layers);
-            }
-            return;
-        }
-        self.look_inside(packet, layers, &mut see);
+    /// What a packet that carries no other says; `None` for what is not IP.
+    #[inline(always)]
+    pub fn look(&self, packet: &Packet<'_>, layers: &Layers) -> Option<Sighting> {
+        self.level(packet, layers, layers, Tunnel::None)
     }
 
+    /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
+    /// what is not IP. Every one but the last is a carrier.
     #[cold]
-    fn look_inside(&self, packet: &Packet<'_>, outer: &Layers, see: &mut impl FnMut(Sighting, &Layers)) {
+    pub fn look_inside(&self, packet: &Packet<'_>, outer: &Layers, mut see: impl FnMut(Sighting, &Layers)) {
         let mut level = *outer;
         let mut tunnel = Tunnel::None;
         for _ in 0..=MAX_TUNNELS {

@@ -8,14 +8,14 @@ use crate::index::Index;
 use crate::row::{Row, mark};
 use crate::servers::is_likely_server;
 use crate::sighting::{Looker, Sighting};
-use crate::tcp::{self, Repeated};
+use crate::tcp::{self, Repeated, Segment};
 use crate::{EndReason, FlowSink, FlowStats, Tally};
 use weir_wire::build::flags::{ACK, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time, Tunnel};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
-const TOGETHER: usize = 256;
+const TOGETHER: usize = 128;
 
 /// The least number of flows that a table holds.
 const MIN_ROWS: usize = 64;
@@ -38,6 +38,8 @@ pub struct FlowTable {
     pool: Pool,
     fragments: Fragments,
     sightings: Vec<Sighting>,
+    /// The idle timeouts of the classes that rows have.
+    idle: [u64; IDLE_CLASSES],
     stats: FlowStats,
     /// The last tick that was believed, and one that was put off.
     ticked: Time,
@@ -70,6 +72,7 @@ impl FlowTable {
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
             sightings: Vec::with_capacity(2 * TOGETHER),
+            idle: idle_timeouts(config),
             stats,
             ticked: Time(0),
             put_off: Time(0),
@@ -160,9 +163,22 @@ impl FlowTable {
     /// Notes what a packet says.
     #[inline]
     fn look(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole {
+            if let Some(sighting) = self.look.look(packet, layers) {
+                self.stats.packets += 1;
+                self.sightings.push(sighting);
+            }
+            return;
+        }
+        self.look_closely(packet, layers);
+    }
+
+    /// The same for fragments and for packets that carry others.
+    #[cold]
+    fn look_closely(&mut self, packet: &Packet<'_>, layers: &Layers) {
         let Self { look, sightings, fragments, stats, .. } = self;
         let mut is_counted = false;
-        look.look(packet, layers, |sighting, layers| {
+        look.look_inside(packet, layers, |sighting, layers| {
             is_counted = true;
             if layers.fragment == Fragment::Whole {
                 sightings.push(sighting);
@@ -191,24 +207,22 @@ impl FlowTable {
     /// Reads one word of every line that is about to be used: independent reads, of which the processor has many
     /// on their way at a time.
     fn touch(&mut self, sightings: &[Sighting]) {
-        let mut sum = 0_u64;
-        for sighting in sightings {
-            sum = sum.wrapping_add(self.index.touch(sighting.hash));
-        }
+        let index = &self.index;
+        let mut sum = sightings.iter().fold(0_u64, |sum, s| sum ^ u64::from(index.touch(index.set(s.hash))));
         let mut missing = 0;
         for sighting in sightings {
-            let row = self.index.likely(sighting.hash).and_then(|row| self.rows.get(row as usize));
-            match row {
-                Some(row) => sum = sum.wrapping_add(row.touch()),
+            match index.likely(sighting.hash).and_then(|row| self.rows.get(row as usize)) {
+                Some(row) => sum ^= row.touch(),
                 None => missing += 1,
             }
         }
-        if self.rows.len() == self.capacity && self.free == 0 {
-            for row in self.rows.iter().cycle().skip(self.hand).take(missing) {
-                sum = sum.wrapping_add(row.touch());
-            }
+        if missing > 0 && self.free == 0 && self.rows.len() == self.capacity {
+            let (before, after) = self.rows.split_at(self.hand.min(self.rows.len()));
+            let victims = || after.iter().chain(before).take(missing);
+            sum ^= victims().fold(0, |sum, row| sum ^ row.touch());
+            sum ^= victims().fold(0, |sum, row| sum ^ u64::from(index.touch(row.origin.set)));
         }
-        self.touched = self.touched.wrapping_add(sum);
+        self.touched ^= sum;
     }
 
     /// Counts one sighting; the row of its flow.
@@ -269,17 +283,7 @@ impl FlowTable {
     /// How long the flow may be without a packet.
     #[inline]
     fn idle(&self, row: &Row) -> u64 {
-        let config = &self.config;
-        match row.key.proto {
-            6 if tcp::is_handshake(row) => config.idle_handshake,
-            6 if matches!(row.key.port[1 - (row.initiator() & 1)], 21 | 22 | 23 | 513) => {
-                config.idle_interactive
-            }
-            6 => config.idle_tcp,
-            17 => config.idle_udp,
-            1 | 58 => config.idle_icmp,
-            _ => config.idle_other,
-        }
+        self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]
     }
 
     /// Makes a flow of a packet that belongs to none.
@@ -301,6 +305,7 @@ impl FlowTable {
         let origin = &mut row.origin;
         *origin = crate::row::Origin {
             parent,
+            set: self.index.set(s.hash),
             interface: s.interface,
             vlan: s.vlan,
             tunnel: s.tunnel,
@@ -376,30 +381,41 @@ impl FlowTable {
         counts.ip_bytes += s.ip_bytes;
         counts.payload_bytes += s.payload_bytes;
         let time = s.time.max(row.last);
-        let mut closes = false;
         if let Some(segment) = &s.segment {
             row.ends[side].flags |= segment.flags;
             if !tcp::is_closed(row) {
                 row.last = time;
             }
-            closes = tcp::segment(row, &mut self.pool, side, segment);
+            if !tcp::is_steady(row, side, segment) {
+                return self.transition(at, side, segment);
+            }
         } else {
             row.last = time;
             if s.key.proto == 17 {
                 tcp::saw_data(row, side);
             }
+            if row.deadline == Time(u64::MAX) {
+                row.set_idle_class(idle_class(row));
+            }
         }
-        if closes {
+        if !row.has(mark::CLOSING) {
+            row.deadline = after(row.last, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]);
+        }
+        Some(at)
+    }
+
+    /// Takes a segment that may change the state of its connection, and with it the time of its end.
+    fn transition(&mut self, at: u32, side: usize, segment: &Segment) -> Option<u32> {
+        let row = self.rows.get_mut(at as usize)?;
+        if tcp::segment(row, &mut self.pool, side, segment) {
             row.mark(mark::CLOSING);
             row.deadline = after(row.last, self.config.close);
         } else if !row.has(mark::CLOSING) {
-            let row = self.rows.get(at as usize)?;
-            let deadline = if s.key.proto == 6 && tcp::is_attempt(row) {
-                after(row.first, self.config.attempt)
-            } else {
-                after(row.last, self.idle(row))
+            row.set_idle_class(idle_class(row));
+            row.deadline = match tcp::is_attempt(row) {
+                true => after(row.first, self.config.attempt),
+                false => after(row.last, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]),
             };
-            self.rows.get_mut(at as usize)?.deadline = deadline;
         }
         Some(at)
     }
@@ -424,9 +440,9 @@ impl FlowTable {
         }
         let missed = self.pool.release(row.origin.holes);
         sink.end(&row.record(missed, reason));
-        self.index.remove(self.look.hash.of(&row.key), at);
         row.deadline = Time(0);
         row.first = Time(self.free);
+        self.index.remove(row.origin.set, at);
         self.free = u64::from(at) + 1;
         self.stats.ended += 1;
         self.stats.evicted += u64::from(reason == EndReason::Evicted);
@@ -441,6 +457,33 @@ impl FlowTable {
         }
         late.clear();
         self.sightings = late;
+    }
+}
+
+/// Classes of flows by their idle timeouts.
+const IDLE_CLASSES: usize = 6;
+
+/// The timeouts of the classes, in the order of [`idle_class`].
+fn idle_timeouts(config: &FlowConfig) -> [u64; IDLE_CLASSES] {
+    [
+        config.idle_tcp,
+        config.idle_interactive,
+        config.idle_handshake,
+        config.idle_udp,
+        config.idle_icmp,
+        config.idle_other,
+    ]
+}
+
+/// The class of a flow as it is now.
+fn idle_class(row: &Row) -> u16 {
+    match row.key.proto {
+        6 if tcp::is_handshake(row) => 2,
+        6 if matches!(row.key.port[1 - (row.initiator() & 1)], 21 | 22 | 23 | 513) => 1,
+        6 => 0,
+        17 => 3,
+        1 | 58 => 4,
+        _ => 5,
     }
 }
 

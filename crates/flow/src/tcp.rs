@@ -79,7 +79,7 @@ pub(crate) struct End {
     /// How often `last` and `ack` wrapped.
     last_wraps: u16,
     ack_wraps: u16,
-    /// See [`mark`]; of the flow, so only in the first of its two.
+    /// Of the flow: in the first of its two endpoints see [`mark`], in the second which idle timeout it has.
     pub marks: u16,
     bits: u8,
     /// Letters that the history has of this endpoint.
@@ -356,6 +356,33 @@ pub(crate) fn is_reset(row: &Row) -> bool {
 /// Whether both sides are counted as closed.
 pub(crate) fn is_closed(row: &Row) -> bool {
     row.ends.iter().all(|end| end.is(bit::CLOSED))
+}
+
+/// Takes a segment that changes nothing but how far both streams are: payload or an acknowledgement, in order, of a
+/// connection that is under way. `false`: it is another, and nothing was done.
+#[inline]
+pub(crate) fn is_steady(row: &mut Row, me: usize, segment: &Segment) -> bool {
+    let [low, high] = &mut row.ends;
+    let (end, peer) = if me & 1 == 0 { (low, high) } else { (high, low) };
+    let under_way = |state: State| matches!(state, State::Established | State::Partial);
+    let letter = if segment.len == 0 { seen::ACK } else { seen::DATA };
+    let is_steady = segment.flags & (SYN | FIN | RST | ACK) == ACK
+        && under_way(end.state)
+        && under_way(peer.state)
+        && end.bits & (bit::SPOKE | bit::HOLES | bit::BLIND) == bit::SPOKE
+        && end.seen & letter != 0
+        && segment.window != 0
+        && segment.captured
+        && segment.seq == end.last
+        && segment.seq == end.next
+        && (segment.ack.wrapping_sub(peer.ack) as i32) >= 0
+        && (segment.ack.wrapping_sub(peer.next) as i32) <= 0;
+    if is_steady {
+        end.set_last(segment.seq.wrapping_add(segment.len));
+        end.next = end.last;
+        peer.acked(segment.ack);
+    }
+    is_steady
 }
 
 /// Takes a segment that `me` sent. Whether it closed the connection, so that it ends soon.
