@@ -1,0 +1,140 @@
+use super::{Digest, HEADERS};
+use crate::{Target, seeds, sequence};
+use std::sync::Arc;
+use weir_api::{FunctionCall, Ledger, Level, Reading, Snapshot, SubscriptionSpec};
+use weir_engine::{
+    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
+};
+use weir_filter::Options;
+use weir_wire::{Batch, Chunk, Slot, decode, steer_hash};
+
+pub const TARGET: Target = Target {
+    name: "engine",
+    about: "an octet that chooses the plan, and a sequence of packets through every function, with one worker and with two: the ledgers add up and agree",
+    seeds: seeds::chosen_sequences,
+    words: HEADERS,
+    run,
+};
+
+/// What came out of a worker besides snapshots.
+#[derive(Default)]
+struct Rows {
+    flows: u64,
+    kept: u64,
+}
+
+impl Sink for Rows {
+    fn flow(&mut self, _flow: &FlowRecord) {
+        self.flows += 1;
+    }
+
+    fn kept(&mut self, packets: Batch<'_>) {
+        self.kept += packets.len() as u64;
+    }
+}
+
+fn run(input: &[u8]) -> u64 {
+    let Some((&kind, input)) = input.split_first() else { return 0 };
+    let plan = Arc::new(plan(kind));
+    let chunk = sequence::decode(input);
+    let one = pass(&plan, &chunk, 1);
+    let two = pass(&plan, &chunk, 2);
+    // Which packets are looked at for their checksums depends on the worker, unless all are.
+    let same = |ledger: &Ledger| {
+        (ledger.caught, ledger.bytes, ledger.filtered, ledger.analysed, ledger.flowed, ledger.errors)
+    };
+    assert_eq!(same(&one.ledger), same(&two.ledger));
+    assert_eq!(one.ledger.caught, chunk.slots.len() as u64);
+    assert_eq!(counts(&one), counts(&two), "the number of workers changes what is counted");
+    let mut digest = Digest::default();
+    one.ledger.errors.0.iter().flatten().for_each(|n| digest.size(*n));
+    digest.size(one.flows.created);
+    digest.size(one.ledger.flowed);
+    one.answers.iter().for_each(|answer| digest.size(format!("{:?}", answer.reading).len() as u64));
+    digest.0
+}
+
+/// The readings that are counts, with the names of what counted.
+fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
+    let of = |answer| match answer {
+        &Reading::Count(count) => Some((count.packets, count.bytes)),
+        _ => None,
+    };
+    let answers = snapshot.answers.iter().filter_map(|answer| {
+        let (packets, bytes) = of(&answer.reading)?;
+        Some((answer.subscription.as_str(), answer.function.as_str(), packets, bytes))
+    });
+    answers.collect()
+}
+
+/// Every function at every level that it has, over all packets, over some, and over the rest.
+fn plan(kind: u8) -> Plan {
+    let mut specs = Vec::new();
+    for function in FUNCTIONS {
+        let mut call = FunctionCall::new(function.name);
+        for argument in function.arguments.iter().filter(|argument| argument.default.is_none()) {
+            call =
+                call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" });
+        }
+        for level in function.levels {
+            for (expression, remainder) in [("", false), ("tcp or vlan", false), ("", true)] {
+                specs.push(SubscriptionSpec {
+                    name: format!("{} {level:?} {expression} {remainder}", function.name),
+                    chart: (*level == Level::Packet).then(|| function.name.to_owned()),
+                    remainder: remainder && *level == Level::Packet,
+                    level: *level,
+                    ..SubscriptionSpec::new("", expression, vec![call.clone()])
+                });
+            }
+        }
+    }
+    let settings = Settings {
+        filter: Options { inner: kind & 1 != 0, ..Options::default() },
+        checksum: [ChecksumMode::Auto, ChecksumMode::On, ChecksumMode::Off][usize::from(kind >> 1) % 3],
+        seed: 7,
+    };
+    let scope = if kind & 8 == 0 { "" } else { "not udp" };
+    Plan::new(scope, specs, settings).expect("a plan of every function")
+}
+
+/// The total of a run with so many workers.
+fn pass(plan: &Arc<Plan>, chunk: &Chunk, workers: usize) -> Snapshot {
+    let config = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
+    let mut pool: Vec<Worker> = (0..workers).map(|_| Worker::new(Arc::clone(plan), &config)).collect();
+    let mut clock = IntervalClock::new(30_000_000_000);
+    let mut rows = Rows::default();
+    let mut total: Option<Snapshot> = None;
+    for slots in chunk.slots.chunks(16) {
+        let mut shares: Vec<Vec<Slot>> = vec![Vec::new(); workers];
+        for slot in slots {
+            let packet = chunk.batch().packet(slot);
+            if let Some(end) = clock.see(slot.time) {
+                feed(&mut pool, &mut shares, chunk, &mut rows);
+                pool.iter_mut().for_each(|worker| add(&mut total, worker.tick(end, &mut rows)));
+            }
+            shares[steer_hash(&packet, &decode(&packet)) as usize % workers].push(*slot);
+        }
+        feed(&mut pool, &mut shares, chunk, &mut rows);
+    }
+    pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(&mut rows)));
+    let mut total = total.expect("a worker");
+    total.ledger.capture.offered = total.ledger.caught;
+    assert_eq!(total.ledger.imbalance(), None);
+    assert_eq!(rows.kept, total.ledger.analysed);
+    assert_eq!((rows.flows, total.flows.ended), (total.flows.created, total.flows.created));
+    total
+}
+
+fn feed(pool: &mut [Worker], shares: &mut [Vec<Slot>], chunk: &Chunk, rows: &mut Rows) {
+    for (worker, share) in pool.iter_mut().zip(shares) {
+        worker.batch(Batch { bytes: &chunk.bytes, slots: share }, rows);
+        share.clear();
+    }
+}
+
+fn add(total: &mut Option<Snapshot>, snapshot: Snapshot) {
+    match total {
+        Some(total) => total.merge(&snapshot),
+        None => *total = Some(snapshot),
+    }
+}

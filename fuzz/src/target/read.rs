@@ -1,0 +1,142 @@
+use super::Digest;
+use crate::scratch::{self, Scratch};
+use crate::{Target, seeds};
+use std::path::{Path, PathBuf};
+use weir_capture::{Files, Input, Order, ReadOptions};
+use weir_wire::{Chunk, Packet};
+
+pub const TARGET: Target = Target {
+    name: "read",
+    about: "a capture file, plain or compressed: the same packets whatever the size of chunks, and in itself merged",
+    seeds: seeds::files,
+    words: WORDS,
+    run,
+};
+
+pub const WORDS: &[&[u8]] = &[
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\xc3\xd4",
+    b"\x4d\x3c\xb2\xa1",
+    b"\x34\xcd\xb2\xa1",
+    b"\x0a\x0d\x0d\x0a",
+    b"\x4d\x3c\x2b\x1a",
+    b"\x1a\x2b\x3c\x4d",
+    b"\x01\x00\x00\x00\x14\x00\x00\x00",
+    b"\x02\x00\x00\x00",
+    b"\x03\x00\x00\x00",
+    b"\x05\x00\x00\x00",
+    b"\x06\x00\x00\x00",
+    b"\x09\x00\x01\x00",
+    b"\x1f\x8b\x08\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"\x50\x2a\x4d\x18",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\x00\x00\x00\x80",
+    b"\x00\x00\x00\x00",
+    b"\xfc\xff\xff\xff",
+];
+
+/// What was read from beginning to end.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Found {
+    /// Packets.
+    pub packets: u64,
+    /// Captured octets of them.
+    pub octets: u64,
+    /// Of every packet and its time, in order.
+    pub digest: u64,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+/// An input of this length that unpacks to more than this is not read to its end: a bomb ends when it is at its end,
+/// which is later than a fuzzer can wait.
+const MOST_OCTETS: u64 = 64 << 20;
+
+/// Reads files to their end.
+pub fn read(paths: &[&Path], options: &ReadOptions) -> Found {
+    let inputs: Vec<Input> = paths.iter().map(|path| Input::Path(PathBuf::from(path))).collect();
+    let mut found = Found::default();
+    let mut digest = Digest::default();
+    let mut files = match Files::open(&inputs, options) {
+        Ok(files) => files,
+        Err(error) => {
+            found.errors.push(error.to_string());
+            return found;
+        }
+    };
+    let mut chunk = Chunk::default();
+    while found.octets < MOST_OCTETS {
+        match files.fill(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                found.errors.push(error.to_string());
+                assert!(found.errors.len() <= paths.len(), "more errors than inputs: {:?}", found.errors);
+                continue;
+            }
+        }
+        let interfaces = files.interfaces().len() as u32;
+        for slot in &chunk.slots {
+            assert!(chunk.bytes.len() as u64 >= u64::from(slot.offset) + u64::from(slot.len), "{slot:?}");
+            assert!(slot.wire_len >= slot.len, "{slot:?}");
+            assert!(slot.interface < interfaces, "{slot:?} of {interfaces} interfaces");
+        }
+        for packet in chunk.batch().packets() {
+            found.packets += 1;
+            found.octets += packet.data.len() as u64 + 16;
+            note(&packet, &mut digest);
+        }
+    }
+    assert_eq!(files.progress().packets, found.packets);
+    let kinds = files.describe().map(|info| (info.format, info.compression));
+    kinds.for_each(|kind| digest.add(format!("{kind:?}").len() as u64));
+    found.digest = digest.0;
+    found
+}
+
+fn note(packet: &Packet<'_>, digest: &mut Digest) {
+    digest.add(packet.time.0);
+    digest.add(u64::from(packet.wire_len) << 16 ^ u64::from(packet.link.0));
+    digest.add(packet.data.len() as u64);
+    digest.add(packet.data.first().copied().unwrap_or_default().into());
+    digest.add(packet.data.last().copied().unwrap_or_default().into());
+}
+
+fn run(input: &[u8]) -> u64 {
+    scratch::with(|scratch| check(scratch, input))
+}
+
+fn check(scratch: &Scratch, input: &[u8]) -> u64 {
+    let path = scratch.file("input", input);
+    let whole = read(&[&path], &ReadOptions::default());
+    let small = read(&[&path], &ReadOptions { chunk_bytes: 4 << 10, ..ReadOptions::default() });
+    if whole.octets < MOST_OCTETS {
+        assert_eq!(whole, small, "the size of chunks changes what is read");
+        if whole.packets > 0 {
+            let listed = ReadOptions { order: Order::Listed, ..ReadOptions::default() };
+            for options in [ReadOptions::default(), listed] {
+                let twice = read(&[&path, &path], &options);
+                assert_eq!(twice.packets, 2 * whole.packets, "merged with itself, {:?}", options.order);
+                assert_eq!(twice.errors.len(), 2 * whole.errors.len());
+            }
+            let half = whole.packets / 2;
+            let first = read(&[&path], &ReadOptions { packets: Some(half), ..ReadOptions::default() });
+            assert_eq!(first.packets, half);
+        }
+    }
+    let cut = read(&[&path], &ReadOptions { snaplen: Some(20), ..ReadOptions::default() });
+    assert!(cut.octets >= MOST_OCTETS || whole.octets >= MOST_OCTETS || cut.packets == whole.packets);
+    let recovered = read(&[&path], &ReadOptions { recover: true, ..ReadOptions::default() });
+    assert!(recovered.packets >= whole.packets || whole.octets >= MOST_OCTETS, "recovering loses packets");
+
+    let mut digest = Digest::default();
+    digest.size(whole.packets);
+    digest.size(recovered.packets);
+    // The text of an error without its numbers says which it is.
+    for error in whole.errors.iter().chain(&recovered.errors) {
+        error.bytes().filter(|octet| octet.is_ascii_alphabetic()).for_each(|octet| digest.add(octet.into()));
+    }
+    digest.0
+}
