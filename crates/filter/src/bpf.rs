@@ -1,7 +1,7 @@
 //! The classic BPF machine (S. McCanne and V. Jacobson, "The BSD Packet Filter", USENIX 1993): its instruction
 //! words, and the interpreter that decides a packet.
 
-use crate::view::View;
+use crate::view::{Plain, View};
 
 /// Instruction classes, modes, sizes and operators, by the names that bpf(4) has for them.
 #[allow(missing_docs)]
@@ -90,10 +90,8 @@ pub(crate) mod extension {
     pub const PPPOE: u32 = 0x0400_0000;
     /// 1 where an encapsulation of that EtherType was removed, else 0.
     pub const HAS_TYPE: u32 = 0x0500_0000;
-    /// Index of the interface, counted from 1.
-    pub const INTERFACE: u32 = 0x0600_0000;
     /// 1 where the kernel keeps a VLAN tag apart from the octets; only the kernel can tell.
-    pub const TAG_APART: u32 = 0x0700_0000;
+    pub const TAG_APART: u32 = 0x0600_0000;
     /// There is none.
     pub const ABSENT: u32 = u32::MAX;
 
@@ -115,123 +113,238 @@ pub struct BpfInsn {
     pub k: u32,
 }
 
-/// The same with jumps that reach anywhere: absolute, so that no program is too long.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// What an [`Insn`] does: the operations of bpf(4), and a load with the test after it in one. Without fields, so
+/// that one jump finds the code for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Op {
+    /// Ends the program without a match: an operation that there is not.
+    Reject,
+    Return,
+    LoadByte,
+    LoadHalf,
+    LoadWord,
+    IndirectByte,
+    IndirectHalf,
+    IndirectWord,
+    /// A load that sees the frame as it was captured; [`Insn::value`] is its code.
+    Raw,
+    /// The length of an IPv4 header, into X.
+    HeaderLength,
+    Immediate,
+    ImmediateX,
+    Length,
+    Memory,
+    MemoryX,
+    Store,
+    StoreX,
+    Extension,
+    Tax,
+    Txa,
+    /// With a constant; [`Insn::value`] is the operator.
+    Alu,
+    AluX,
+    Jump,
+    Equal,
+    Greater,
+    AtLeast,
+    AnyBit,
+    EqualX,
+    GreaterX,
+    AtLeastX,
+    AnyBitX,
+    // A load from a constant offset and a test with `Insn::value`.
+    ByteEqual,
+    ByteGreater,
+    ByteAtLeast,
+    ByteAnyBit,
+    HalfEqual,
+    HalfGreater,
+    HalfAtLeast,
+    HalfAnyBit,
+    WordEqual,
+    WordGreater,
+    WordAtLeast,
+    WordAnyBit,
+}
+
+impl Op {
+    /// The operation of an instruction word.
+    pub fn of(code: u16) -> Self {
+        let size = code & 0x18;
+        match (op::class(code), op::mode(code)) {
+            (op::LD, op::ABS | op::IND) if code & op::RAW != 0 => Self::Raw,
+            (op::LD, op::ABS) => {
+                [Self::LoadWord, Self::LoadHalf, Self::LoadByte, Self::Reject][size as usize >> 3]
+            }
+            (op::LD, op::IND) => {
+                [Self::IndirectWord, Self::IndirectHalf, Self::IndirectByte, Self::Reject][size as usize >> 3]
+            }
+            (op::LD, op::IMM) => Self::Immediate,
+            (op::LD, op::MEM) => Self::Memory,
+            (op::LD, op::LEN) => Self::Length,
+            (op::LD, op::EXT) => Self::Extension,
+            (op::LDX, op::IMM) => Self::ImmediateX,
+            (op::LDX, op::MEM) => Self::MemoryX,
+            (op::LDX, op::MSH) => Self::HeaderLength,
+            (op::ST, _) => Self::Store,
+            (op::STX, _) => Self::StoreX,
+            (op::ALU, _) if op::source(code) == op::X => Self::AluX,
+            (op::ALU, _) => Self::Alu,
+            (op::JMP, _) => match (op::operator(code), op::source(code)) {
+                (op::JA, _) => Self::Jump,
+                (op::JEQ, op::K) => Self::Equal,
+                (op::JGT, op::K) => Self::Greater,
+                (op::JGE, op::K) => Self::AtLeast,
+                (op::JSET, op::K) => Self::AnyBit,
+                (op::JEQ, _) => Self::EqualX,
+                (op::JGT, _) => Self::GreaterX,
+                (op::JGE, _) => Self::AtLeastX,
+                (op::JSET, _) => Self::AnyBitX,
+                _ => Self::Reject,
+            },
+            (op::RET, _) => Self::Return,
+            (op::MISC, _) if op::misc(code) == op::TXA => Self::Txa,
+            (op::MISC, _) => Self::Tax,
+            _ => Self::Reject,
+        }
+    }
+
+    /// This load and a test after it in one.
+    pub fn then(self, test: Self) -> Option<Self> {
+        let row = match self {
+            Self::LoadByte => [Self::ByteEqual, Self::ByteGreater, Self::ByteAtLeast, Self::ByteAnyBit],
+            Self::LoadHalf => [Self::HalfEqual, Self::HalfGreater, Self::HalfAtLeast, Self::HalfAnyBit],
+            Self::LoadWord => [Self::WordEqual, Self::WordGreater, Self::WordAtLeast, Self::WordAnyBit],
+            _ => return None,
+        };
+        let column =
+            [Self::Equal, Self::Greater, Self::AtLeast, Self::AnyBit].iter().position(|t| *t == test)?;
+        row.get(column).copied()
+    }
+}
+
+/// An instruction with jumps that reach anywhere: absolute, so that no program is too long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Insn {
-    pub code: u16,
+    pub op: Op,
     pub k: u32,
+    /// A second operand, where [`Op`] says so.
+    pub value: u32,
     pub jt: u32,
     pub jf: u32,
 }
 
-/// Instructions that one packet may take before it is rejected. Only `protochain` can loop, and no packet has
-/// this many headers.
-const STEP_LIMIT: u32 = 1 << 16;
+/// Instructions that one packet may take beyond the length of the program before it is rejected. Only
+/// `protochain` can loop, and no packet has this many headers.
+const STEP_LIMIT: usize = 1 << 16;
 
 /// Runs a program; the result is what its return instruction says, 0 for "no match". A load from beyond the
 /// captured octets ends it with 0, as does a division by 0.
-pub(crate) fn run(program: &[Insn], view: &View<'_>) -> u32 {
-    use op::*;
+pub(crate) fn run<V: View>(program: &[Insn], view: V) -> u32 {
+    execute(program, view).unwrap_or(0)
+}
+
+fn execute<V: View>(program: &[Insn], view: V) -> Option<u32> {
     let mut a = 0u32;
     let mut x = 0u32;
     let mut memory = [0u32; MEMORY_WORDS];
-    let mut pc = 0usize;
-    // Without a loop every instruction is taken at most once, so that a long program is not cut off.
-    let mut steps = program.len() as u64 + u64::from(STEP_LIMIT);
-    loop {
-        let Some(i) = program.get(pc) else { return 0 };
+    let mut pc = 0u32;
+    for _ in 0..program.len() + STEP_LIMIT {
+        let i = program.get(pc as usize)?;
         pc += 1;
-        if steps == 0 {
-            return 0;
-        }
-        steps -= 1;
-        macro_rules! load {
-            ($load:expr) => {
-                match $load {
-                    Some(value) => a = value,
-                    None => return 0,
-                }
-            };
-        }
-        const LD_W: u16 = LD | ABS | W;
-        const LD_H: u16 = LD | ABS | H;
-        const LD_B: u16 = LD | ABS | B;
-        const LD_IW: u16 = LD | IND | W;
-        const LD_IH: u16 = LD | IND | H;
-        const LD_IB: u16 = LD | IND | B;
-        const RLD_W: u16 = RAW | LD_W;
-        const RLD_H: u16 = RAW | LD_H;
-        const RLD_B: u16 = RAW | LD_B;
-        const RLD_IW: u16 = RAW | LD_IW;
-        const RLD_IH: u16 = RAW | LD_IH;
-        const RLD_IB: u16 = RAW | LD_IB;
-        const LD_LEN: u16 = LD | LEN | W;
-        const LD_MEM: u16 = LD | MEM;
-        const LD_EXT: u16 = LD | EXT;
-        const LDX_MSH: u16 = LDX | MSH | B;
-        const LDX_IMM: u16 = LDX | IMM;
-        const LDX_MEM: u16 = LDX | MEM;
-        const JA_: u16 = JMP | JA;
-        const JEQ_K: u16 = JMP | JEQ | K;
-        const JGT_K: u16 = JMP | JGT | K;
-        const JGE_K: u16 = JMP | JGE | K;
-        const JSET_K: u16 = JMP | JSET | K;
-        const JEQ_X: u16 = JMP | JEQ | X;
-        const JGT_X: u16 = JMP | JGT | X;
-        const JGE_X: u16 = JMP | JGE | X;
-        const JSET_X: u16 = JMP | JSET | X;
-        const TAX_: u16 = MISC | TAX;
-        const TXA_: u16 = MISC | TXA;
-        let jump = |taken: bool| if taken { i.jt as usize } else { i.jf as usize };
-        match i.code {
-            LD_H => load!(view.u16(i.k)),
-            LD_B => load!(view.u8(i.k)),
-            LD_W => load!(view.u32(i.k)),
-            JEQ_K => pc = jump(a == i.k),
-            JGT_K => pc = jump(a > i.k),
-            JGE_K => pc = jump(a >= i.k),
-            JSET_K => pc = jump(a & i.k != 0),
-            JEQ_X => pc = jump(a == x),
-            JGT_X => pc = jump(a > x),
-            JGE_X => pc = jump(a >= x),
-            JSET_X => pc = jump(a & x != 0),
-            JA_ => pc = i.jt as usize,
-            LD_IH => load!(x.checked_add(i.k).and_then(|k| view.u16(k))),
-            LD_IB => load!(x.checked_add(i.k).and_then(|k| view.u8(k))),
-            LD_IW => load!(x.checked_add(i.k).and_then(|k| view.u32(k))),
-            LDX_MSH => match view.u8(i.k) {
-                Some(value) => x = (value & 0xf) << 2,
-                None => return 0,
-            },
-            RET => return i.k,
-            LD => a = i.k,
-            LDX_IMM => x = i.k,
-            LD_LEN => a = view.wire_len(),
-            LD_MEM => a = memory.get(i.k as usize).copied().unwrap_or(0),
-            LDX_MEM => x = memory.get(i.k as usize).copied().unwrap_or(0),
-            ST | STX => {
-                if let Some(word) = memory.get_mut(i.k as usize) {
-                    *word = if i.code == ST { a } else { x };
-                }
+        let branch = |holds: bool| if holds { i.jt } else { i.jf };
+        match i.op {
+            Op::ByteEqual => {
+                a = view.u8(i.k)?;
+                pc = branch(a == i.value);
             }
-            TAX_ => x = a,
-            TXA_ => a = x,
-            LD_EXT => a = view.extension(i.k),
-            RLD_W => load!(view.raw().u32(i.k)),
-            RLD_H => load!(view.raw().u16(i.k)),
-            RLD_B => load!(view.raw().u8(i.k)),
-            RLD_IW => load!(x.checked_add(i.k).and_then(|k| view.raw().u32(k))),
-            RLD_IH => load!(x.checked_add(i.k).and_then(|k| view.raw().u16(k))),
-            RLD_IB => load!(x.checked_add(i.k).and_then(|k| view.raw().u8(k))),
-            code if class(code) == ALU => {
-                let b = if source(code) == X { x } else { i.k };
-                match arithmetic(operator(code), a, b) {
-                    Some(value) => a = value,
-                    None => return 0,
-                }
+            Op::ByteGreater => {
+                a = view.u8(i.k)?;
+                pc = branch(a > i.value);
             }
-            _ => return 0,
+            Op::ByteAtLeast => {
+                a = view.u8(i.k)?;
+                pc = branch(a >= i.value);
+            }
+            Op::ByteAnyBit => {
+                a = view.u8(i.k)?;
+                pc = branch(a & i.value != 0);
+            }
+            Op::HalfEqual => {
+                a = view.u16(i.k)?;
+                pc = branch(a == i.value);
+            }
+            Op::HalfGreater => {
+                a = view.u16(i.k)?;
+                pc = branch(a > i.value);
+            }
+            Op::HalfAtLeast => {
+                a = view.u16(i.k)?;
+                pc = branch(a >= i.value);
+            }
+            Op::HalfAnyBit => {
+                a = view.u16(i.k)?;
+                pc = branch(a & i.value != 0);
+            }
+            Op::WordEqual => {
+                a = view.u32(i.k)?;
+                pc = branch(a == i.value);
+            }
+            Op::WordGreater => {
+                a = view.u32(i.k)?;
+                pc = branch(a > i.value);
+            }
+            Op::WordAtLeast => {
+                a = view.u32(i.k)?;
+                pc = branch(a >= i.value);
+            }
+            Op::WordAnyBit => {
+                a = view.u32(i.k)?;
+                pc = branch(a & i.value != 0);
+            }
+            Op::Equal => pc = branch(a == i.k),
+            Op::Greater => pc = branch(a > i.k),
+            Op::AtLeast => pc = branch(a >= i.k),
+            Op::AnyBit => pc = branch(a & i.k != 0),
+            Op::EqualX => pc = branch(a == x),
+            Op::GreaterX => pc = branch(a > x),
+            Op::AtLeastX => pc = branch(a >= x),
+            Op::AnyBitX => pc = branch(a & x != 0),
+            Op::Jump => pc = i.jt,
+            Op::Return => return Some(i.k),
+            Op::LoadByte => a = view.u8(i.k)?,
+            Op::LoadHalf => a = view.u16(i.k)?,
+            Op::LoadWord => a = view.u32(i.k)?,
+            Op::IndirectByte => a = view.u8(x.checked_add(i.k)?)?,
+            Op::IndirectHalf => a = view.u16(x.checked_add(i.k)?)?,
+            Op::IndirectWord => a = view.u32(x.checked_add(i.k)?)?,
+            Op::Raw => a = raw_load(i, x, Plain(view.packet()))?,
+            Op::HeaderLength => x = (view.u8(i.k)? & 0xf) << 2,
+            Op::Immediate => a = i.k,
+            Op::ImmediateX => x = i.k,
+            Op::Length => a = view.packet().wire_len,
+            Op::Memory => a = *memory.get(i.k as usize)?,
+            Op::MemoryX => x = *memory.get(i.k as usize)?,
+            Op::Store => *memory.get_mut(i.k as usize)? = a,
+            Op::StoreX => *memory.get_mut(i.k as usize)? = x,
+            Op::Extension => a = view.extension(i.k),
+            Op::Tax => x = a,
+            Op::Txa => a = x,
+            Op::Alu => a = arithmetic(op::operator(i.value as u16), a, i.k)?,
+            Op::AluX => a = arithmetic(op::operator(i.value as u16), a, x)?,
+            Op::Reject => return None,
         }
+    }
+    None
+}
+
+fn raw_load(i: &Insn, x: u32, plain: Plain<'_>) -> Option<u32> {
+    let code = i.value as u16;
+    let k = if op::mode(code) == op::IND { x.checked_add(i.k)? } else { i.k };
+    match code & 0x18 {
+        op::B => plain.u8(k),
+        op::H => plain.u16(k),
+        _ => plain.u32(k),
     }
 }
 

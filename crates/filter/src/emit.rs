@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::bpf::{BpfInsn, Insn, op};
+use crate::bpf::{BpfInsn, Insn, Op, op};
 use crate::graph::{Block, BlockId, FALSE, Graph, NONE, Stmt, TRUE};
 
 /// Blocks in the order in which they are laid out.
@@ -37,16 +37,17 @@ fn positions(b: &Block) -> HashMap<u32, usize> {
     live(b).enumerate().map(|(i, s)| (s.id, i)).collect()
 }
 
-/// Instructions with jumps of any length.
+/// Instructions with jumps of any length. A load right before a test becomes one with it: most blocks are just
+/// that.
 pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
     let order = layout(graph, root);
     let mut starts = vec![0u32; graph.len()];
     let mut at = 0;
     for b in &order {
         starts[*b as usize] = at;
-        at += live(&graph[*b]).count() as u32 + 1;
+        at += live(&graph[*b]).count() as u32 + u32::from(fused(&graph[*b]).is_none());
     }
-    let mut insns = Vec::with_capacity(at as usize);
+    let mut insns: Vec<Insn> = Vec::with_capacity(at as usize);
     for b in &order {
         let start = insns.len() as u32;
         let block = &graph[*b];
@@ -60,15 +61,30 @@ pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
                 let to = |id: u32| positions.get(&id).map_or(here, |at| start + *at as u32);
                 (jt, jf) = (to(s.jt), to(s.jf));
             }
-            insns.push(Insn { code: s.code, k: s.k, jt, jf });
+            insns.push(Insn { op: Op::of(s.code), k: s.k, value: u32::from(s.code), jt, jf });
         }
         let to = |branch: usize| match block.succ[branch] {
             NONE => 0,
             to => starts[to as usize],
         };
-        insns.push(Insn { code: block.code, k: block.k, jt: to(TRUE), jf: to(FALSE) });
+        let (jt, jf) = (to(TRUE), to(FALSE));
+        let test = Op::of(block.code);
+        match (insns.last_mut(), fused(block)) {
+            (Some(last), Some(op)) => *last = Insn { op, k: last.k, value: block.k, jt, jf },
+            _ => insns.push(Insn { op: test, k: block.k, value: 0, jt, jf }),
+        }
     }
     insns
+}
+
+/// The last statement of a block and its test in one, where they are a load and a comparison. Nothing may jump
+/// between them.
+fn fused(b: &Block) -> Option<Op> {
+    if live(b).any(|s| op::class(s.code) == op::JMP) {
+        return None;
+    }
+    let last = b.stmts.iter().rev().find(|s| !s.dead)?;
+    Op::of(last.code).then(Op::of(b.code))
 }
 
 /// Instructions of the kernel: a jump reaches 255 ahead, and a further one goes by an unconditional jump right

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, FilterError};
 use crate::graph::{BlockId, FALSE, Graph, TRUE};
 use crate::optimize::{Impossible, optimize};
 use crate::parse::parse;
-use crate::view::{ENCAPSULATIONS, Encapsulation, View};
+use crate::view::{Decapsulated, ENCAPSULATIONS, Encapsulation, Plain};
 
 /// The link types that a filter is compiled for.
 pub const LINK_TYPES: &[LinkType] = &[
@@ -125,9 +125,9 @@ impl Program {
             && let Some(encapsulation) = Encapsulation::of(packet)
         {
             let program = self.encapsulated.as_ref().unwrap_or(&self.plain);
-            return run(program, &View::new(packet, Some(&encapsulation)));
+            return run(program, Decapsulated(packet, &encapsulation));
         }
-        run(&self.plain, &View::new(packet, None))
+        run(&self.plain, Plain(packet))
     }
 }
 

@@ -194,72 +194,86 @@ fn u32_at(data: &[u8], at: u32) -> Option<u32> {
     octets(data, at).map(u32::from_be_bytes)
 }
 
-/// A packet as a program sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    data: &'a [u8],
-    wire_len: u32,
-    interface: u32,
-    hints: Hints,
-    encapsulation: Option<&'a Encapsulation>,
-}
+/// A packet as a program sees it. Loads are in network byte order, and `None` beyond the captured octets.
+pub(crate) trait View: Copy {
+    fn packet(&self) -> &Packet<'_>;
 
-impl<'a> View<'a> {
-    pub fn new(packet: &Packet<'a>, encapsulation: Option<&'a Encapsulation>) -> Self {
-        Self {
-            data: packet.data,
-            wire_len: packet.wire_len,
-            interface: packet.interface,
-            hints: packet.hints,
-            encapsulation,
-        }
-    }
+    fn u8(&self, k: u32) -> Option<u32>;
 
-    /// The same packet as it was captured.
-    pub fn raw(&self) -> Self {
-        Self { encapsulation: None, ..*self }
-    }
+    fn u16(&self, k: u32) -> Option<u32>;
 
-    pub fn wire_len(&self) -> u32 {
-        self.wire_len
-    }
-
-    pub fn u8(&self, k: u32) -> Option<u32> {
-        match self.encapsulation {
-            None => self.data.get(k as usize).copied(),
-            Some(e) => e.octet(self.data, k),
-        }
-        .map(u32::from)
-    }
-
-    pub fn u16(&self, k: u32) -> Option<u32> {
-        match self.encapsulation {
-            None => u16_at(self.data, k).map(u32::from),
-            Some(_) => Some(self.u8(k)? << 8 | self.u8(k.checked_add(1)?)?),
-        }
-    }
-
-    pub fn u32(&self, k: u32) -> Option<u32> {
-        match self.encapsulation {
-            None => u32_at(self.data, k),
-            Some(_) => Some(self.u16(k)? << 16 | self.u16(k.checked_add(2)?)?),
-        }
-    }
+    fn u32(&self, k: u32) -> Option<u32>;
 
     /// See [`extension`].
-    pub fn extension(&self, k: u32) -> u32 {
+    fn extension(&self, k: u32) -> u32;
+}
+
+/// A packet as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a>(pub &'a Packet<'a>);
+
+impl View for Plain<'_> {
+    #[inline]
+    fn packet(&self) -> &Packet<'_> {
+        self.0
+    }
+
+    #[inline]
+    fn u8(&self, k: u32) -> Option<u32> {
+        self.0.data.get(k as usize).map(|b| u32::from(*b))
+    }
+
+    #[inline]
+    fn u16(&self, k: u32) -> Option<u32> {
+        u16_at(self.0.data, k).map(u32::from)
+    }
+
+    #[inline]
+    fn u32(&self, k: u32) -> Option<u32> {
+        u32_at(self.0.data, k)
+    }
+
+    fn extension(&self, k: u32) -> u32 {
+        match extension::split(k).0 {
+            extension::PACKET_TYPE if self.0.hints.has(Hints::OUTBOUND) => 4,
+            extension::VLAN | extension::MPLS | extension::PPPOE => extension::ABSENT,
+            _ => 0,
+        }
+    }
+}
+
+/// A packet without its tags, labels and PPPoE header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decapsulated<'a>(pub &'a Packet<'a>, pub &'a Encapsulation);
+
+impl View for Decapsulated<'_> {
+    fn packet(&self) -> &Packet<'_> {
+        self.0
+    }
+
+    fn u8(&self, k: u32) -> Option<u32> {
+        self.1.octet(self.0.data, k).map(u32::from)
+    }
+
+    fn u16(&self, k: u32) -> Option<u32> {
+        Some(self.u8(k)? << 8 | self.u8(k.checked_add(1)?)?)
+    }
+
+    fn u32(&self, k: u32) -> Option<u32> {
+        Some(self.u16(k)? << 16 | self.u16(k.checked_add(2)?)?)
+    }
+
+    fn extension(&self, k: u32) -> u32 {
         let (kind, value) = extension::split(k);
         match kind {
-            extension::PACKET_TYPE if self.hints.has(Hints::OUTBOUND) => 4,
-            extension::INTERFACE => self.interface.wrapping_add(1),
-            extension::VLAN => self.encapsulation.map_or(extension::ABSENT, |e| e.vlan.get(value)),
-            extension::MPLS => self.encapsulation.map_or(extension::ABSENT, |e| e.mpls.get(value)),
-            extension::PPPOE => self.encapsulation.map_or(extension::ABSENT, |e| e.pppoe.get(value)),
-            extension::HAS_TYPE => self.encapsulation.map_or(0, |e| {
+            extension::VLAN => self.1.vlan.get(value),
+            extension::MPLS => self.1.mpls.get(value),
+            extension::PPPOE => self.1.pppoe.get(value),
+            extension::HAS_TYPE => {
                 let bit = ENCAPSULATIONS.iter().position(|t| u32::from(*t) == value);
-                u32::from(bit.is_some_and(|bit| e.types >> bit & 1 == 1))
-            }),
-            _ => 0,
+                u32::from(bit.is_some_and(|bit| self.1.types >> bit & 1 == 1))
+            }
+            _ => Plain(self.0).extension(k),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What expressions may be, what is said of those that may not, and that none does harm.
 
+// Helpers of tests may give up, as tests may.
+#![allow(clippy::unwrap_used)]
+
 use std::net::IpAddr;
 
 use proptest::prelude::*;

@@ -1,5 +1,8 @@
 //! What the default reading makes of tags, labels, sessions and tunnels.
 
+// Helpers of tests may give up, as tests may.
+#![allow(clippy::unwrap_used)]
+
 use weir_filter::{Filter, Options};
 use weir_wire::{Hints, LinkType, Packet, Time, decode};
 

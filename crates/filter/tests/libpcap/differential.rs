@@ -179,7 +179,7 @@ fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned,
     let (expressions, batch) = (20, 500);
     let (mut done, mut matched, mut endless, mut garbage, mut different) = (0, 0, 0u64, 0u64, 0);
     let (mut ours_time, mut theirs_time) = (Duration::ZERO, Duration::ZERO);
-    let (mut round, mut timed) = (0, 0u64);
+    let (mut round, mut timed, mut turn) = (0, 0u64, false);
     while done < pairs {
         let link = links[round % links.len()];
         round += 1;
@@ -190,23 +190,39 @@ fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned,
         }
         for _ in 0..expressions {
             let Some(both) = both(&mut r, link, strict) else { continue };
-            let start = Instant::now();
-            let ours: Vec<u32> = packets.iter().map(|p| both.ours.run(&p.view(link))).collect();
-            let middle = Instant::now();
-            let theirs: Vec<Result<u32, Run>> = if both.doubtful {
-                let insns = both.theirs.insns();
+            let insns = if both.doubtful { both.theirs.insns() } else { Vec::new() };
+            let run_ours = || packets.iter().map(|p| both.ours.run(&p.view(link))).collect::<Vec<u32>>();
+            let run_theirs = || {
                 let run = |p: &Owned| match rehearse(&insns, p) {
                     Run::Fine => Ok(both.theirs.run(p)),
                     doubt => Err(doubt),
                 };
-                packets.iter().map(run).collect()
-            } else {
-                packets.iter().map(|p| Ok(both.theirs.run(p))).collect()
+                let all = packets.iter();
+                let results: Vec<Result<u32, Run>> = if both.doubtful {
+                    all.map(run).collect()
+                } else {
+                    all.map(|p| Ok(both.theirs.run(p))).collect()
+                };
+                results
             };
+            // Whoever is first pays for the cache: they take turns.
+            turn = !turn;
+            let start = Instant::now();
+            let (ours, theirs, middle);
+            if turn {
+                ours = run_ours();
+                middle = Instant::now();
+                theirs = run_theirs();
+            } else {
+                theirs = run_theirs();
+                middle = Instant::now();
+                ours = run_ours();
+            }
             if !both.doubtful {
                 timed += packets.len() as u64;
-                ours_time += middle - start;
-                theirs_time += middle.elapsed();
+                let (first, second) = (middle - start, middle.elapsed());
+                ours_time += if turn { first } else { second };
+                theirs_time += if turn { second } else { first };
             }
             for ((ours, theirs), packet) in ours.iter().zip(&theirs).zip(&packets) {
                 let theirs = match theirs {

@@ -255,7 +255,7 @@ fn relation<'a>(r: &mut Random) -> &'a str {
 fn arithmetic(r: &mut Random, link: LinkType, depth: usize) -> String {
     match r.below(if depth == 0 { 4 } else { 8 }) {
         0 => format!("{}", r.below(256)),
-        1 => format!("{}", r.pick(&["0", "1", "0xffff", "65536", "0xff", "1500"])),
+        1 => r.pick(&["0", "1", "0xffff", "65536", "0xff", "1500"]).to_owned(),
         2 => "len".to_owned(),
         3 | 4 => {
             let radio = if link == LinkType::IEEE802_11_RADIOTAP { "radio" } else { "ip" };
