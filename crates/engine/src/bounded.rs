@@ -24,15 +24,24 @@ pub struct Row<K> {
     pub error: u64,
 }
 
+/// What a lookup touches of a set: one cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Set {
+    /// Upper halves of the hashes, 0 for an empty place.
+    tags: [u32; WAYS],
+    /// What rows are ranked by, in units of `1 << shift`, saturating: enough to find the lightest.
+    weights: [u32; WAYS],
+}
+
 /// The table; see the module's text.
 #[derive(Debug)]
 pub struct Bounded<K> {
-    /// Upper halves of the hashes, 0 for an empty place: the first line that a lookup touches.
-    tags: Vec<[u32; WAYS]>,
-    /// What rows are ranked by: the second line, only when a set is full.
-    weights: Vec<[u64; WAYS]>,
-    rows: Vec<[Row<K>; WAYS]>,
+    sets: Vec<Set>,
+    /// The rows of a set stand at `set * WAYS`.
+    rows: Vec<Row<K>>,
     mask: usize,
+    shift: u32,
     hasher: foldhash::fast::FixedState,
     random: u64,
     len: usize,
@@ -41,14 +50,15 @@ pub struct Bounded<K> {
 }
 
 impl<K: Copy + Default + Eq + Hash> Bounded<K> {
-    /// A list of at least `rows` places, its hash keyed by `seed`.
-    pub fn new(rows: usize, seed: u64) -> Self {
+    /// A list of at least `rows` places, its hash keyed by `seed`. Weights below `1 << shift` are not told apart
+    /// when the lightest row is looked for; those above `2^(32 + shift)` neither.
+    pub fn new(rows: usize, shift: u32, seed: u64) -> Self {
         let sets = rows.div_ceil(WAYS).next_power_of_two().max(2);
         Self {
-            tags: vec![[0; WAYS]; sets],
-            weights: vec![[0; WAYS]; sets],
-            rows: vec![[Row::default(); WAYS]; sets],
+            sets: vec![Set::default(); sets],
+            rows: vec![Row::default(); sets * WAYS],
             mask: sets - 1,
+            shift,
             hasher: foldhash::fast::FixedState::with_seed(seed),
             random: seed | 1,
             len: 0,
@@ -59,81 +69,89 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
 
     /// Places in the list.
     pub fn capacity(&self) -> usize {
-        self.rows.len() * WAYS
+        self.rows.len()
     }
 
     /// Counts for a key. `weight` is the part of `count` that the list ranks by.
+    #[inline]
     pub fn add(&mut self, key: K, count: Count, flows: u64, weight: u64) {
         let hash = self.hasher.hash_one(key);
         let tag = (hash >> 32) as u32 | 1;
         let first = hash as usize & self.mask;
         // The second set depends on the tag alone besides the first, and is another one than it.
-        let second = (first ^ ((tag as usize).wrapping_mul(0x9e37_79b1) >> 7 | 1)) & self.mask;
+        let second = (first ^ (((tag as usize).wrapping_mul(0x9e37_79b1) >> 7) | 1)) & self.mask;
+        let weight = self.scaled(weight);
         for set in [first, second] {
             if let Some(way) = self.find(set, tag, &key) {
-                self.weights[set][way] += weight;
-                let row = &mut self.rows[set][way];
+                let total = &mut self.sets[set].weights[way];
+                *total = total.saturating_add(weight);
+                let row = &mut self.rows[set * WAYS + way];
                 row.count.add(&count);
                 row.flows += flows;
                 return;
             }
         }
         self.inserts += 1;
-        let free = |set: usize| self.tags[set].iter().filter(|tag| **tag == 0).count();
-        let set = if free(second) > free(first) { second } else { first };
-        match self.tags[set].iter().position(|tag| *tag == 0) {
-            Some(way) => {
-                self.len += 1;
-                self.put(set, way, tag, Row { key, count, flows, error: 0 }, weight);
-            }
-            None => self.admit(first, tag, Row { key, count, flows, error: 0 }, weight),
+        self.insert([first, second], tag, Row { key, count, flows, error: 0 }, weight);
+    }
+
+    fn scaled(&self, weight: u64) -> u32 {
+        u32::try_from(weight.div_ceil(1 << self.shift)).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn find(&self, set: usize, tag: u32, key: &K) -> Option<usize> {
+        let tags = &self.sets[set].tags;
+        (0..WAYS).find(|&way| tags[way] == tag && self.rows[set * WAYS + way].key == *key)
+    }
+
+    fn insert(&mut self, [first, second]: [usize; 2], tag: u32, row: Row<K>, weight: u32) {
+        let free = |set: usize| self.sets[set].tags.iter().filter(|tag| **tag == 0).count();
+        let (in_first, in_second) = (free(first), free(second));
+        if in_first + in_second == 0 {
+            self.admit(first, tag, row, weight);
+            return;
+        }
+        let set = if in_second > in_first { second } else { first };
+        if let Some(way) = self.sets[set].tags.iter().position(|tag| *tag == 0) {
+            self.len += 1;
+            self.put(set, way, tag, row, weight);
         }
     }
 
-    fn find(&self, set: usize, tag: u32, key: &K) -> Option<usize> {
-        let tags = &self.tags[set];
-        (0..WAYS).find(|&way| tags[way] == tag && self.rows[set][way].key == *key)
-    }
-
-    fn put(&mut self, set: usize, way: usize, tag: u32, row: Row<K>, weight: u64) {
-        self.tags[set][way] = tag;
-        self.weights[set][way] = weight;
-        self.rows[set][way] = row;
+    fn put(&mut self, set: usize, way: usize, tag: u32, row: Row<K>, weight: u32) {
+        self.sets[set].tags[way] = tag;
+        self.sets[set].weights[way] = weight;
+        self.rows[set * WAYS + way] = row;
     }
 
     /// Lets a newcomer into a full set, or not.
-    #[cold]
-    fn admit(&mut self, set: usize, tag: u32, mut row: Row<K>, weight: u64) {
-        let weights = &self.weights[set];
-        let mut way = 0;
-        for candidate in 1..WAYS {
-            if weights[candidate] < weights[way] {
-                way = candidate;
-            }
-        }
-        let lightest = weights[way];
+    fn admit(&mut self, set: usize, tag: u32, mut row: Row<K>, weight: u32) {
+        let weights = &self.sets[set].weights;
+        let lightest = weights.iter().copied().min().unwrap_or_default();
         // xorshift64*: quality matters little here, and the sequence must not depend on anything outside.
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
-        let draw = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        let admitted = u128::from(draw) * u128::from(lightest.saturating_add(weight)) >> 64;
-        if admitted as u64 >= weight {
+        let draw = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        let sum = u64::from(lightest) + u64::from(weight);
+        if (draw * sum) >> 32 >= u64::from(weight) {
             self.shed.add(&row.count);
             return;
         }
-        let out = self.rows[set][way];
+        let way = weights.iter().position(|weight| *weight == lightest).unwrap_or_default();
+        let out = self.rows[set * WAYS + way];
         self.shed.add(&out.count);
-        row.error = lightest;
-        self.put(set, way, tag, row, lightest + weight);
+        row.error = u64::from(lightest) << self.shift;
+        self.put(set, way, tag, row, lightest.saturating_add(weight));
     }
 
     /// Hands over the rows in no order, what had no room, and the number of inserts; the list is empty then.
     pub fn take(&mut self) -> (Vec<Row<K>>, Count, u64) {
         let mut out = Vec::with_capacity(self.len);
-        for (tags, rows) in self.tags.iter_mut().zip(&self.rows) {
-            out.extend(tags.iter().zip(rows).filter(|(tag, _)| **tag != 0).map(|(_, row)| *row));
-            *tags = [0; WAYS];
+        for (set, rows) in self.sets.iter_mut().zip(self.rows.chunks(WAYS)) {
+            out.extend(set.tags.iter().zip(rows).filter(|(tag, _)| **tag != 0).map(|(_, row)| *row));
+            *set = Set::default();
         }
         self.len = 0;
         (out, std::mem::take(&mut self.shed), std::mem::take(&mut self.inserts))
@@ -148,7 +166,7 @@ mod tests {
     #[test]
     fn exact_while_three_quarters_are_taken() {
         for seed in 0..20 {
-            let mut list = Bounded::<u64>::new(1024, seed);
+            let mut list = Bounded::<u64>::new(1024, 0, seed);
             let mut truth = HashMap::new();
             for i in 0..100_000_u64 {
                 let key = i * i % 769;
@@ -167,7 +185,7 @@ mod tests {
     /// The question that Ourmon's paper ends on: random addresses must not wash out the talkers.
     #[test]
     fn a_random_flood_does_not_wash_out_the_heavy_keys() {
-        let mut list = Bounded::<u64>::new(2048, 7);
+        let mut list = Bounded::<u64>::new(2048, 0, 7);
         let mut x = 1_u64;
         let mut truth = HashMap::new();
         for i in 0..600_000_u64 {

@@ -211,6 +211,16 @@ struct Shape {
     unit: Unit,
 }
 
+impl Shape {
+    /// Octets are told apart by 16: the smallest frame has 14.
+    fn shift(self) -> u32 {
+        match self.unit {
+            Unit::Bytes => 4,
+            Unit::Packets => 0,
+        }
+    }
+}
+
 /// Gives each key of an item to the function it is handed.
 type Keys<K> = fn(&mut dyn FnMut(K), &Ends);
 
@@ -223,7 +233,7 @@ struct Top<K> {
 
 impl<K: Copy + Default + Eq + Hash + Send + 'static> Top<K> {
     fn boxed(shape: Shape, rows: usize, seed: u64, keys: Keys<K>, show: fn(K) -> Key) -> Box<dyn Function> {
-        Box::new(Self { shape, list: Bounded::new(rows, seed), keys, show })
+        Box::new(Self { shape, list: Bounded::new(rows, shape.shift(), seed), keys, show })
     }
 }
 
