@@ -4,7 +4,7 @@ use crate::file::{Existing, LineFile};
 use crate::row::{COLUMNS, Ends, Times, Value};
 use crate::summary::key;
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
-use std::io;
+use std::io::{self, Write};
 use weir_api::{Count, Interval, Reading, Snapshot};
 use weir_engine::FlowRecord;
 
@@ -125,7 +125,7 @@ impl Output for Csv {
                 if at > 0 {
                     out.push(b',');
                 }
-                cell(out, &text((column.value)(flow, &ends)));
+                write_value(out, &(column.value)(flow, &ends));
             }
             out.push(b'\r');
         });
@@ -143,22 +143,31 @@ impl Output for Csv {
     }
 }
 
-fn text(value: Value) -> String {
-    match value {
-        Value::Unset => String::new(),
-        Value::Time(time) => Times::Rfc3339.text(time),
-        Value::Interval(time) => zone::seconds(time),
-        Value::Count(count) => count.to_string(),
-        Value::Bool(yes) => yes.to_string(),
-        Value::Address(address) => address.to_string(),
-        Value::Word(word) => word.to_owned(),
-        Value::Text(text) | Value::Only(text) => text,
-    }
+/// Only text can hold what a cell must not.
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    // Writing into memory does not fail.
+    let _ = match value {
+        Value::Unset => Ok(()),
+        Value::Time(time) => out.write_all(Times::Rfc3339.text(*time).as_bytes()),
+        Value::Interval(time) => out.write_all(zone::seconds(*time).as_bytes()),
+        Value::Count(count) => write!(out, "{count}"),
+        Value::Bool(yes) => write!(out, "{yes}"),
+        Value::Address(address) => write!(out, "{address}"),
+        Value::Word(word) => out.write_all(word.as_bytes()),
+        Value::Text(text) | Value::Only(text) => {
+            cell(out, text);
+            Ok(())
+        }
+    };
 }
 
 /// Writes a cell: in quotes where it must be, after an apostrophe where a spreadsheet would take it for a formula
 /// (OWASP, CSV injection), and without control characters, so that a record is a line.
 fn cell(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|octet| octet.is_ascii_alphanumeric()) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
     let text = figures::printable(text);
     let formula = text.starts_with(['=', '+', '-', '@']);
     if !formula && !text.contains([',', '"', '\'']) {

@@ -108,6 +108,33 @@ impl OutputSpec {
             format!("no log {name:?}; there are {}", names.join(", "))
         })
     }
+
+    /// The outputs of those names, each once.
+    ///
+    /// # Errors
+    /// When there is none of a name, or when two would write the same file.
+    pub fn find_all<'n>(
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Vec<&'static OutputSpec>, String> {
+        let mut found: Vec<&OutputSpec> = Vec::new();
+        for name in names {
+            let spec = Self::find(name)?;
+            if found.iter().any(|other| other.name == spec.name) {
+                continue;
+            }
+            let both = found
+                .iter()
+                .find_map(|other| Some((other, other.files.iter().find(|file| spec.files.contains(file))?)));
+            if let Some((other, file)) = both {
+                return Err(format!(
+                    "logs {} and {} both write {file}: take one of them",
+                    other.name, spec.name
+                ));
+            }
+            found.push(spec);
+        }
+        Ok(found)
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +167,15 @@ mod tests {
         }
         let error = OutputSpec::find("zek").err().unwrap();
         assert!(error.contains("\"zek\"") && error.contains("zeek-json"), "{error}");
+    }
+
+    #[test]
+    fn two_outputs_never_share_a_file() {
+        let names = |specs: Vec<&OutputSpec>| specs.iter().map(|spec| spec.name).collect::<Vec<_>>();
+        assert_eq!(OutputSpec::find_all(["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
+        let error = OutputSpec::find_all(["mon", "csv", "mon-paper"]).err().unwrap();
+        assert_eq!(error, "logs mon and mon-paper both write mon.lite: take one of them");
+        assert!(OutputSpec::find_all(["x"]).is_err());
     }
 
     #[test]

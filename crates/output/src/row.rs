@@ -117,8 +117,10 @@ pub fn write_members<'a>(
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
+            out.push(b'"');
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
             // Writing into memory does not fail.
-            let _ = write!(out, "\"{name}\":");
             let _ = write_json(out, &value, times);
         }
     }

@@ -1,6 +1,8 @@
 //! Times as people and files read them. Inside of Weir a time is nanoseconds since the epoch, UTC.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
 
 /// The zone in which times are written.
 #[derive(Clone, Debug)]
@@ -40,22 +42,31 @@ impl Zone {
 
     /// `2026-11-21 01:46:08.985`.
     pub fn date_time(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%Y-%m-%d %H:%M:%S%.3f")
+        let mut out = self.date(nanoseconds);
+        out.push(' ');
+        out.push_str(&self.clock_millis(nanoseconds));
+        out
     }
 
     /// `2026-11-21`.
     pub fn date(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%Y-%m-%d")
+        let mut out = String::with_capacity(32);
+        push_date(&mut out, &self.civil(nanoseconds), '-');
+        out
     }
 
     /// `01:46:08`.
     pub fn clock(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%H:%M:%S")
+        let mut out = String::new();
+        push_clock(&mut out, &self.civil(nanoseconds), ':');
+        out
     }
 
     /// `01:46:08.985`.
     pub fn clock_millis(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%H:%M:%S%.3f")
+        let mut out = self.clock(nanoseconds);
+        push_fraction(&mut out, nanoseconds, 3);
+        out
     }
 
     /// What is printed beside a time: `UTC`, or abbreviation and offset as `CET +01:00`.
@@ -63,43 +74,117 @@ impl Zone {
         if self.zone == TimeZone::UTC {
             return "UTC".to_owned();
         }
-        let offset = self.strftime(nanoseconds, "%:z");
-        let name = self.strftime(nanoseconds, "%Z");
+        let time = timestamp(nanoseconds);
+        let info = self.zone.to_offset_info(time);
+        let offset = offset(info.offset(), ":");
         // Zones without an abbreviation of their own repeat the offset in its place.
-        if name.starts_with(['+', '-']) { offset } else { format!("{name} {offset}") }
+        match info.abbreviation() {
+            name if name.starts_with(['+', '-']) => offset,
+            name => format!("{name} {offset}"),
+        }
     }
 
     /// As Suricata writes it: `2026-11-21T01:46:08.985123+0000`.
     pub fn eve(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%Y-%m-%dT%H:%M:%S%.6f%z")
+        let mut out = String::with_capacity(32);
+        push_date_time(&mut out, &self.civil(nanoseconds));
+        push_fraction(&mut out, nanoseconds, 6);
+        out.push_str(&offset(self.zone.to_offset(timestamp(nanoseconds)), ""));
+        out
     }
 
     /// As Zeek writes the time of a log's opening: `2026-11-21-01-46-08`.
     pub fn dashed(&self, nanoseconds: u64) -> String {
-        self.strftime(nanoseconds, "%Y-%m-%d-%H-%M-%S")
+        let civil = self.civil(nanoseconds);
+        let mut out = String::with_capacity(20);
+        push_date(&mut out, &civil, '-');
+        out.push('-');
+        push_clock(&mut out, &civil, '-');
+        out
     }
 
-    fn strftime(&self, nanoseconds: u64, format: &str) -> String {
-        // 2^64 ns are the year 2554: every time there is can be written.
-        let time = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or_default();
-        time.to_zoned(self.zone.clone()).strftime(format).to_string()
+    fn civil(&self, nanoseconds: u64) -> DateTime {
+        self.zone.to_datetime(timestamp(nanoseconds))
     }
 }
 
 /// RFC 3339 in UTC with nanoseconds: `2026-11-21T01:46:08.985123456Z`.
 pub fn rfc3339(nanoseconds: u64) -> String {
-    Zone::utc().strftime(nanoseconds, "%Y-%m-%dT%H:%M:%S%.9fZ")
+    let mut out = String::with_capacity(32);
+    push_date_time(&mut out, &Offset::UTC.to_datetime(timestamp(nanoseconds)));
+    push_fraction(&mut out, nanoseconds, 9);
+    out.push('Z');
+    out
 }
 
 /// Seconds and six decimals: `1795225568.985123`.
 pub fn epoch_micros(nanoseconds: u64) -> String {
-    let micros = nanoseconds / 1_000;
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    decimal(nanoseconds, 6)
 }
 
 /// Nanoseconds as seconds and nine decimals: `0.211484000`.
 pub fn seconds(nanoseconds: u64) -> String {
-    format!("{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
+    decimal(nanoseconds, 9)
+}
+
+fn decimal(nanoseconds: u64, decimals: usize) -> String {
+    let mut out = (nanoseconds / 1_000_000_000).to_string();
+    push_fraction(&mut out, nanoseconds, decimals);
+    out
+}
+
+/// 2^64 ns are the year 2554: every time there is can be written.
+fn timestamp(nanoseconds: u64) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or_default()
+}
+
+fn push_date_time(out: &mut String, civil: &DateTime) {
+    push_date(out, civil, '-');
+    out.push('T');
+    push_clock(out, civil, ':');
+}
+
+fn push_date(out: &mut String, civil: &DateTime, between: char) {
+    push_digits(out, civil.year().unsigned_abs().into(), 4);
+    out.push(between);
+    push_digits(out, civil.month().unsigned_abs().into(), 2);
+    out.push(between);
+    push_digits(out, civil.day().unsigned_abs().into(), 2);
+}
+
+fn push_clock(out: &mut String, civil: &DateTime, between: char) {
+    push_digits(out, civil.hour().unsigned_abs().into(), 2);
+    out.push(between);
+    push_digits(out, civil.minute().unsigned_abs().into(), 2);
+    out.push(between);
+    push_digits(out, civil.second().unsigned_abs().into(), 2);
+}
+
+/// A point and the first decimals of the second.
+fn push_fraction(out: &mut String, nanoseconds: u64, decimals: usize) {
+    out.push('.');
+    let fraction = (nanoseconds % 1_000_000_000) as u32;
+    push_digits(out, fraction / 10u32.pow(9 - decimals as u32), decimals);
+}
+
+/// The last `digits` digits of a number, zeros before it. Rows have several times each: this is much faster than
+/// formatting by a pattern.
+fn push_digits(out: &mut String, number: u32, digits: usize) {
+    let mut text = [b'0'; 9];
+    let mut rest = number;
+    for place in text.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend(text.iter().skip(9 - digits).map(|&digit| char::from(digit)));
+}
+
+/// `+01:00`, with this between hours and minutes.
+fn offset(offset: Offset, between: &str) -> String {
+    let minutes = offset.seconds() / 60;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.unsigned_abs();
+    format!("{sign}{:02}{between}{:02}", minutes / 60, minutes % 60)
 }
 
 #[cfg(test)]
@@ -131,6 +216,7 @@ mod tests {
         assert_eq!(berlin.date_time(TIME), "2026-11-21 02:46:08.985");
         assert_eq!(berlin.label(TIME), "CET +01:00");
         assert_eq!(berlin.eve(TIME), "2026-11-21T02:46:08.985123+0100");
+        assert_eq!(Zone::named("America/St_Johns").unwrap().eve(TIME), "2026-11-20T22:16:08.985123-0330");
         let july = TIME - 130 * 86_400 * 1_000_000_000;
         assert_eq!(berlin.label(july), "CEST +02:00");
     }

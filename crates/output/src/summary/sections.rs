@@ -387,7 +387,7 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     let mut more = Vec::new();
     if ledger.unflowed > 0 {
         more.push(format!(
-            "{} in none (not IP, or cut off before the addresses)",
+            "{} in no flow (not IP, or cut off before the addresses)",
             counted(ledger.unflowed, "packet")
         ));
     }
