@@ -13,10 +13,11 @@ const MOST_WAITING: usize = 1 << 20;
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Existing {
-    /// It is replaced when the new one is complete: until then that has `.part` after its name.
+    /// For runs over files. It is replaced when the new one is complete: until then that has `.part` after its
+    /// name.
     #[default]
     Replace,
-    /// It is gone on with, in place. A last line that was cut off is taken away before.
+    /// For live runs, whose logs are read while they grow. It is gone on with, in place. A last line that was cut off is taken away before.
     Continue,
 }
 

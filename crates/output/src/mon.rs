@@ -13,10 +13,13 @@
 //! | `tcp_ports`, `udp_ports` | top by port, of `topn_port_tcp` and `topn_port_udp` |
 //! | `hs_stat` | how many keys the first list of flows was given |
 //!
+//! Over files (where existing logs are replaced) it tells of the whole run, as the probe with `-r` does; live, of
+//! the last interval.
+//!
 //! Ourmon separates by colons: in names they become underscores. IPv6 addresses, which it does not know, are in
 //! brackets with dots for colons.
 
-use crate::file::replace;
+use crate::file::{Existing, replace};
 use crate::{Output, OutputContext, OutputSpec};
 use std::fmt::Write;
 use std::io;
@@ -55,17 +58,26 @@ struct Mon {
     path: PathBuf,
     dialect: Dialect,
     restarted: bool,
+    /// What came before, where the whole run is told of.
+    before: Option<Snapshot>,
 }
 
 impl Mon {
     fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
-        Box::new(Self { path: context.directory.join(FILE), dialect, restarted: true })
+        let before = (context.existing == Existing::Replace).then(Snapshot::default);
+        Box::new(Self { path: context.directory.join(FILE), dialect, restarted: true, before })
     }
 }
 
 impl Output for Mon {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        let text = mon_lite(snapshot, self.dialect, self.restarted);
+        let text = match &mut self.before {
+            Some(before) => {
+                before.merge(snapshot);
+                mon_lite(before, self.dialect, true)
+            }
+            None => mon_lite(snapshot, self.dialect, self.restarted),
+        };
         replace(&self.path, text.as_bytes())?;
         self.restarted = false;
         Ok(())
@@ -390,15 +402,27 @@ udp_ports: 0:
     }
 
     #[test]
-    fn the_file_is_always_whole() {
+    fn a_whole_file_of_the_interval_live_and_of_the_run_over_files() {
         let directory = tempfile::tempdir().unwrap();
-        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
-        let mut mon = (MON.open)(&context).unwrap();
+        let context = |existing| OutputContext {
+            directory: directory.path().to_owned(),
+            existing,
+            ..OutputContext::default()
+        };
         let read = || std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+        let mut mon = (MON.open)(&context(Existing::Continue)).unwrap();
         mon.interval(&snapshot()).unwrap();
         assert!(read().starts_with("elog: ourmon restarted\n"));
         mon.interval(&snapshot()).unwrap();
-        assert!(read().starts_with("pkts: "));
+        assert!(read().starts_with("pkts: caught:53420 : drops:7:"));
+        mon.finish().unwrap();
+
+        let mut mon = (MON.open)(&context(Existing::Replace)).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        assert!(
+            read().contains("pkts: caught:106840 : drops:14:") && read().contains("fixed_size: tiny:2 :")
+        );
         mon.finish().unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
