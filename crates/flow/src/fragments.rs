@@ -5,7 +5,7 @@
 //! has to make place, is counted to a flow without ports.
 
 use crate::hash::KeyHash;
-use crate::sighting::Sighting;
+use crate::sighting::{Sighting, Whose};
 use weir_wire::{FlowKey, Time};
 
 /// Packets in fragments that a set holds.
@@ -20,8 +20,8 @@ struct Entry {
     /// Time of the latest fragment, plus 1; 0: unused.
     seen: u64,
     /// Flow and sender, once the first fragment was seen.
-    flow: Option<(FlowKey, u8)>,
-    /// What waits for the first; `packets` is 0 where nothing does.
+    flow: Option<Whose>,
+    /// What waits for the first; `facts.packets` is 0 where nothing does.
     waiting: Sighting,
 }
 
@@ -62,17 +62,18 @@ impl Fragments {
     /// Takes the sighting of a fragment. `id` is the identification, `is_first` whether it has the ports.
     pub fn see(&mut self, mut sighting: Sighting, id: u32, proto: u8, is_first: bool) -> Counted {
         let mut counted = Counted::default();
-        let (source, destination) = match sighting.sender {
-            0 => (sighting.key.addr[0], sighting.key.addr[1]),
-            _ => (sighting.key.addr[1], sighting.key.addr[0]),
+        let Whose { key, sender, .. } = sighting.whose;
+        let (source, destination) = match sender {
+            0 => (key.addr[0], key.addr[1]),
+            _ => (key.addr[1], key.addr[0]),
         };
         let id = FlowKey {
             addr: [source, destination],
             port: [(id >> 16) as u16, id as u16],
-            vlan: sighting.key.vlan,
+            vlan: key.vlan,
             proto,
         };
-        let now = sighting.time.0.saturating_add(1);
+        let now = sighting.facts.time.0.saturating_add(1);
         let at = ((u128::from(self.hash.of(&id)) * self.sets.len() as u128) >> 64) as usize;
         let Some(set) = self.sets.get_mut(at) else { return counted };
         let known = set.iter().position(|entry| entry.seen != 0 && entry.id == id);
@@ -83,27 +84,25 @@ impl Fragments {
         let stale = now.abs_diff(entry.seen) > self.lifetime;
         if known.is_none() || stale || (is_first && entry.flow.is_some()) {
             if entry.seen != 0 && known.is_none() && !stale {
-                self.shed += u64::from(entry.waiting.packets);
+                self.shed += u64::from(entry.waiting.facts.packets);
             }
             counted.unmatched = entry.give_up(&mut self.unmatched);
             *entry = Entry { id, ..Entry::default() };
         }
         entry.seen = now;
         if is_first {
-            entry.flow = Some((sighting.key, sighting.sender));
+            entry.flow = Some(sighting.whose);
             let waiting = std::mem::take(&mut entry.waiting);
-            if waiting.packets > 0 {
-                self.joined += u64::from(waiting.packets);
+            if waiting.facts.packets > 0 {
+                self.joined += u64::from(waiting.facts.packets);
                 sighting.add(&waiting);
             }
             counted.fragment = Some(sighting);
-        } else if let Some((key, sender)) = entry.flow {
+        } else if let Some(whose) = entry.flow {
             self.joined += 1;
-            sighting.hash = self.hash.of(&key);
-            sighting.key = key;
-            sighting.sender = sender;
+            sighting.whose = whose;
             counted.fragment = Some(sighting);
-        } else if entry.waiting.packets == 0 {
+        } else if entry.waiting.facts.packets == 0 {
             entry.waiting = sighting;
         } else {
             entry.waiting.add(&sighting);
@@ -128,19 +127,20 @@ impl Entry {
     /// What waits, to be counted without ports.
     fn give_up(&mut self, unmatched: &mut u64) -> Option<Sighting> {
         let waiting = std::mem::take(&mut self.waiting);
-        *unmatched += u64::from(waiting.packets);
-        (self.seen != 0 && waiting.packets > 0).then_some(waiting)
+        *unmatched += u64::from(waiting.facts.packets);
+        (self.seen != 0 && waiting.facts.packets > 0).then_some(waiting)
     }
 }
 
 impl Sighting {
     /// Counts another fragment with this one.
     fn add(&mut self, other: &Sighting) {
-        self.packets = self.packets.saturating_add(other.packets);
-        self.frame_bytes += other.frame_bytes;
-        self.ip_bytes += other.ip_bytes;
-        self.payload_bytes += other.payload_bytes;
-        self.earliest = self.earliest.min(other.earliest);
-        self.time = self.time.max(other.time);
+        let (sum, other) = (&mut self.facts, &other.facts);
+        sum.packets = sum.packets.saturating_add(other.packets);
+        sum.frame_bytes += other.frame_bytes;
+        sum.ip_bytes += other.ip_bytes;
+        sum.payload_bytes += other.payload_bytes;
+        sum.earliest = sum.earliest.min(other.earliest);
+        sum.time = sum.time.max(other.time);
     }
 }

@@ -55,12 +55,12 @@ impl Index {
         self.sets.get(set as usize).map_or(0, |set| set.tags[0])
     }
 
-    /// A row that is likely that of the hash.
+    /// A row that is likely that of the hash, plus 1; 0 for none.
     #[inline]
-    pub fn likely(&self, hash: u64) -> Option<u32> {
-        let set = self.sets.get(self.set(hash) as usize)?;
+    pub fn likely(&self, hash: u64) -> u32 {
+        let Some(set) = self.sets.get(self.set(hash) as usize) else { return 0 };
         let way = set.matches(hash as u32).trailing_zeros() as usize;
-        set.rows.get(way)?.checked_sub(1)
+        set.rows.get(way).copied().unwrap_or(0)
     }
 
     /// The row of a key.
@@ -110,7 +110,7 @@ impl Index {
 
 /// Whether two keys are equal, without the calls that comparing arrays of octets makes.
 #[inline]
-fn same(a: &FlowKey, b: &FlowKey) -> bool {
+pub(crate) fn same(a: &FlowKey, b: &FlowKey) -> bool {
     let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);
     words(a) == words(b) && (a.port, a.vlan, a.proto) == (b.port, b.vlan, b.proto)
 }

@@ -5,19 +5,25 @@
 use crate::hash::KeyHash;
 use crate::tcp::Segment;
 use weir_wire::{
-    Checksum, FlowKey, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate, verify,
+    Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate,
+    verify,
 };
 
-/// What one packet says of one flow; a packet that a tunnel over UDP carries is sighted in two.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sighting {
+/// Which flow a packet is of, and who sent it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Whose {
     pub hash: u64,
     pub key: FlowKey,
+    /// 0: the lower endpoint sent it.
+    pub sender: u8,
+}
+
+/// What a packet says of its flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
     pub time: Time,
     /// Time of the first of the fragments that are counted here, else `time`.
     pub earliest: Time,
-    /// 0: the lower endpoint sent it.
-    pub sender: u8,
     pub ttl: u8,
     pub tunnel: Tunnel,
     /// What it carries is the next sighting.
@@ -34,6 +40,13 @@ pub(crate) struct Sighting {
     pub mac: [u8; 6],
 }
 
+/// Both, of a packet that is not plain: of one that a tunnel over UDP carries there are two.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sighting {
+    pub whose: Whose,
+    pub facts: Facts,
+}
+
 /// How packets are looked at.
 #[derive(Clone, Debug)]
 pub(crate) struct Looker {
@@ -43,10 +56,11 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// What a packet that carries no other says; `None` for what is not IP.
-    #[inline(always)]
-    pub fn look(&self, packet: &Packet<'_>, layers: &Layers) -> Option<Sighting> {
-        self.level(packet, layers, layers, Tunnel::None)
+    /// Whether a packet is a whole one that carries no other and is not checked: [`Looker::whose`] and
+    /// [`Looker::facts`] say all of it.
+    #[inline]
+    pub fn is_plain(&self, layers: &Layers) -> bool {
+        layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole && !self.checksums
     }
 
     /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
@@ -58,12 +72,12 @@ impl Looker {
         for _ in 0..=MAX_TUNNELS {
             let Some(mut sighting) = self.level(packet, &level, outer, tunnel) else { return };
             let inner = decapsulate(packet, &level).filter(|inner| self.is_flow(packet, inner));
-            let Some(inner) = inner.filter(|_| !sighting.bad_checksum) else {
+            let Some(inner) = inner.filter(|_| !sighting.facts.bad_checksum) else {
                 see(sighting, &level);
                 return;
             };
             if over_udp(level.tunnel) {
-                sighting.carrier = true;
+                sighting.facts.carrier = true;
                 see(sighting, &level);
             }
             tunnel = level.tunnel;
@@ -71,11 +85,6 @@ impl Looker {
         }
     }
 
-    fn is_flow(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
-        matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) && FlowKey::of(packet, layers).is_some()
-    }
-
-    #[inline]
     fn level(
         &self,
         packet: &Packet<'_>,
@@ -83,39 +92,53 @@ impl Looker {
         outer: &Layers,
         tunnel: Tunnel,
     ) -> Option<Sighting> {
-        let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
-        if self.vlan {
-            key.vlan = vlan[0];
-        }
-        let mut bad_checksum = false;
+        let whose = self.whose(packet, layers, vlan)?;
+        let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers) };
         if self.checksums {
             let sums = verify(packet, layers);
             if sums.network == Checksum::Bad {
                 return None;
             }
-            bad_checksum = sums.transport == Checksum::Bad && matches!(key.proto, 1 | 6 | 17 | 58);
+            facts.bad_checksum =
+                sums.transport == Checksum::Bad && matches!(whose.key.proto, 1 | 6 | 17 | 58);
         }
-        let segment = if key.proto == 6 { segment(packet, layers) } else { None };
-        Some(Sighting {
-            hash: self.hash.of(&key),
-            key,
+        Some(Sighting { whose, facts })
+    }
+
+    /// Which flow it is; `None` for what is not IP.
+    #[inline(always)]
+    pub fn whose(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<Whose> {
+        let (mut key, is_lower) = FlowKey::of(packet, layers)?;
+        if self.vlan {
+            key.vlan = vlan[0];
+        }
+        Some(Whose { hash: self.hash.of(&key), key, sender: u8::from(!is_lower) })
+    }
+
+    /// What it says of the flow, as far as one level tells.
+    #[inline(always)]
+    pub fn facts(&self, packet: &Packet<'_>, layers: &Layers) -> Facts {
+        Facts {
             time: packet.time,
             earliest: packet.time,
-            sender: u8::from(!is_lower),
             ttl: layers.ttl,
-            tunnel,
+            tunnel: Tunnel::None,
             carrier: false,
-            bad_checksum,
-            segment,
+            bad_checksum: false,
+            segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
             frame_bytes: u64::from(packet.wire_len),
             ip_bytes: u64::from(layers.network_len),
             payload_bytes: u64::from(layers.payload_len),
             interface: packet.interface,
-            vlan,
+            vlan: layers.vlan,
             mac: mac(packet),
-        })
+        }
+    }
+
+    fn is_flow(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) && FlowKey::of(packet, layers).is_some()
     }
 }
 

@@ -4,14 +4,14 @@ use crate::config::FlowConfig;
 use crate::fragments::{Counted, Fragments};
 use crate::hash::KeyHash;
 use crate::holes::Pool;
-use crate::index::Index;
+use crate::index::{Index, same};
 use crate::row::{Row, mark};
 use crate::servers::is_likely_server;
-use crate::sighting::{Looker, Sighting};
+use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp::{self, Repeated, Segment};
 use crate::{EndReason, FlowSink, FlowStats, Tally};
 use weir_wire::build::flags::{ACK, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time, Tunnel};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
@@ -19,6 +19,16 @@ const TOGETHER: usize = 128;
 
 /// The least number of flows that a table holds.
 const MIN_ROWS: usize = 64;
+
+/// A packet, or a level of one, that is to be counted.
+struct Probe {
+    whose: Whose,
+    /// Which packet of those that are looked up together; of one that is not plain, which sighting.
+    at: u32,
+    is_plain: bool,
+    /// The row that has likely the flow, plus 1; 0 for none.
+    likely: u32,
+}
 
 /// A table of flows: fixed memory, one owner, no clock.
 ///
@@ -37,6 +47,8 @@ pub struct FlowTable {
     hand: usize,
     pool: Pool,
     fragments: Fragments,
+    probes: Vec<Probe>,
+    /// Of the probes that are not plain.
     sightings: Vec<Sighting>,
     /// The idle timeouts of the classes that rows have.
     idle: [u64; IDLE_CLASSES],
@@ -54,7 +66,8 @@ impl FlowTable {
         let hash = KeyHash::new(config.seed);
         let memory = config.memory.max(64 << 10);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
-        let fixed = sets * Fragments::BYTES_PER_SET + 2 * TOGETHER * size_of::<Sighting>();
+        let fixed =
+            sets * Fragments::BYTES_PER_SET + 2 * TOGETHER * (size_of::<Sighting>() + size_of::<Probe>());
         let each = size_of::<Row>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, u32::MAX as usize - 1);
         let stats = FlowStats {
@@ -71,6 +84,7 @@ impl FlowTable {
             hand: 0,
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
+            probes: Vec::with_capacity(2 * TOGETHER),
             sightings: Vec::with_capacity(2 * TOGETHER),
             idle: idle_timeouts(config),
             stats,
@@ -84,17 +98,18 @@ impl FlowTable {
     /// Counts packets, in order; `layers` are those of the batch, in order.
     pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
         for (slots, layers) in batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)) {
-            for (slot, layers) in slots.iter().zip(layers) {
-                self.look(&batch.packet(slot), layers);
+            for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
+                self.look(at, &batch.packet(slot), layers);
             }
-            self.count(sink);
+            self.touch();
+            self.count(sink, |at| Some((batch.packet(slots.get(at)?), layers.get(at)?)));
         }
     }
 
     /// Counts one packet: the same as a batch of one.
     pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        self.look(packet, layers);
-        self.count(sink);
+        self.look(0, packet, layers);
+        self.count(sink, |_| Some((*packet, layers)));
     }
 
     /// Whether packets with a wrong checksum are left out from now on; see [`FlowConfig::checksums`].
@@ -160,23 +175,22 @@ impl FlowTable {
         }
     }
 
-    /// Notes what a packet says.
+    /// Notes which flow packet `at` of those that are looked up together is of.
     #[inline]
-    fn look(&mut self, packet: &Packet<'_>, layers: &Layers) {
-        if layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole {
-            if let Some(sighting) = self.look.look(packet, layers) {
-                self.stats.packets += 1;
-                self.sightings.push(sighting);
-            }
-            return;
+    fn look(&mut self, at: usize, packet: &Packet<'_>, layers: &Layers) {
+        if !self.look.is_plain(layers) {
+            self.look_closely(packet, layers);
+        } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
+            self.stats.packets += 1;
+            self.probes.push(Probe { whose, at: at as u32, is_plain: true, likely: 0 });
         }
-        self.look_closely(packet, layers);
     }
 
     /// The same for fragments and for packets that carry others.
     #[cold]
     fn look_closely(&mut self, packet: &Packet<'_>, layers: &Layers) {
         let Self { look, sightings, fragments, stats, .. } = self;
+        let before = sightings.len();
         let mut is_counted = false;
         look.look_inside(packet, layers, |sighting, layers| {
             is_counted = true;
@@ -187,47 +201,75 @@ impl FlowTable {
             }
         });
         stats.packets += u64::from(is_counted);
-    }
-
-    /// Counts what was noted.
-    fn count(&mut self, sink: &mut impl FlowSink) {
-        let sightings = std::mem::take(&mut self.sightings);
-        if sightings.len() > 1 {
-            self.touch(&sightings);
+        for (at, sighting) in sightings.iter().enumerate().skip(before) {
+            let whose = sighting.whose;
+            self.probes.push(Probe { whose, at: at as u32, is_plain: false, likely: 0 });
         }
-        let mut carrier = None;
-        for sighting in &sightings {
-            let row = self.sight(sighting, carrier, sink);
-            carrier = row.filter(|_| sighting.carrier);
-        }
-        self.sightings = sightings;
-        self.sightings.clear();
     }
 
     /// Reads one word of every line that is about to be used: independent reads, of which the processor has many
     /// on their way at a time.
-    fn touch(&mut self, sightings: &[Sighting]) {
+    fn touch(&mut self) {
         let index = &self.index;
-        let mut sum = sightings.iter().fold(0_u64, |sum, s| sum ^ u64::from(index.touch(index.set(s.hash))));
+        let mut sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.set(probe.whose.hash)));
+        let mut lines = 0;
         let mut missing = 0;
-        for sighting in sightings {
-            match index.likely(sighting.hash).and_then(|row| self.rows.get(row as usize)) {
-                Some(row) => sum ^= row.touch(),
+        for probe in &mut self.probes {
+            probe.likely = index.likely(probe.whose.hash);
+            match self.rows.get((probe.likely as usize).wrapping_sub(1)) {
+                Some(row) => lines ^= row.touch(),
                 None => missing += 1,
             }
         }
         if missing > 0 && self.free == 0 && self.rows.len() == self.capacity {
             let (before, after) = self.rows.split_at(self.hand.min(self.rows.len()));
             let victims = || after.iter().chain(before).take(missing);
-            sum ^= victims().fold(0, |sum, row| sum ^ row.touch());
-            sum ^= victims().fold(0, |sum, row| sum ^ u64::from(index.touch(row.origin.set)));
+            lines ^= victims().fold(0, |sum, row| sum ^ row.touch());
+            sum ^= victims().fold(0, |sum, row| sum ^ index.touch(row.origin.set));
         }
-        self.touched ^= sum;
+        self.touched ^= u64::from(sum) ^ lines;
     }
 
-    /// Counts one sighting; the row of its flow.
-    fn sight(&mut self, s: &Sighting, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
-        let mut row = self.index.find(s.hash, &s.key, &self.rows);
+    /// Counts what was noted; `get` gives the packets that were looked at.
+    #[inline]
+    fn count<'a>(
+        &mut self,
+        sink: &mut impl FlowSink,
+        get: impl Fn(usize) -> Option<(Packet<'a>, &'a Layers)>,
+    ) {
+        let probes = std::mem::take(&mut self.probes);
+        let mut carrier = None;
+        for probe in &probes {
+            if probe.is_plain {
+                let Some((packet, layers)) = get(probe.at as usize) else { continue };
+                let facts = self.look.facts(&packet, layers);
+                self.sight(&probe.whose, probe.likely, &facts, None, sink);
+            } else if let Some(facts) = self.sightings.get(probe.at as usize).map(|s| s.facts.clone()) {
+                let row = self.sight(&probe.whose, probe.likely, &facts, carrier, sink);
+                carrier = row.filter(|_| facts.carrier);
+            }
+        }
+        self.probes = probes;
+        self.probes.clear();
+        self.sightings.clear();
+    }
+
+    /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
+    #[inline]
+    fn sight(
+        &mut self,
+        whose: &Whose,
+        likely: u32,
+        s: &Facts,
+        carrier: Option<u32>,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
+        let is_it = |row: &Row| !row.is_free() && same(&row.key, &whose.key);
+        let at = likely.wrapping_sub(1);
+        let mut row = match self.rows.get(at as usize).is_some_and(is_it) {
+            true => Some(at),
+            false => self.index.find(whose.hash, &whose.key, &self.rows),
+        };
         if let Some(at) = row
             && let Some(reason) = self.splits(at, s)
         {
@@ -240,14 +282,14 @@ impl FlowTable {
         }
         let at = match row {
             Some(at) => at,
-            None => self.begin(s, carrier, sink)?,
+            None => self.begin(whose, s, carrier, sink)?,
         };
-        self.update(at, s)
+        self.update(at, whose, s)
     }
 
     /// Why a packet does not belong to the flow that the row has, if so.
     #[inline]
-    fn splits(&mut self, at: u32, s: &Sighting) -> Option<EndReason> {
+    fn splits(&mut self, at: u32, s: &Facts) -> Option<EndReason> {
         let row = self.rows.get(at as usize)?;
         if s.time >= row.deadline {
             return Some(Self::reason(row, EndReason::Idle));
@@ -287,25 +329,31 @@ impl FlowTable {
     }
 
     /// Makes a flow of a packet that belongs to none.
-    fn begin(&mut self, s: &Sighting, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
+    fn begin(
+        &mut self,
+        whose: &Whose,
+        s: &Facts,
+        carrier: Option<u32>,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
         let parent = carrier.and_then(|row| self.rows.get(row as usize)).map_or(0, Row::id);
         let at = self.free_row(carrier, sink)?;
-        if let Err(full) = self.index.insert(s.hash, at) {
+        if let Err(full) = self.index.insert(whose.hash, at) {
             let oldest =
                 full.into_iter().filter(|&row| Some(row) != carrier).min_by_key(|&row| self.last_of(row))?;
             self.end(oldest, EndReason::Evicted, sink);
             // The row that became free is not the one that is to be used.
-            self.index.insert(s.hash, at).ok()?;
+            self.index.insert(whose.hash, at).ok()?;
         }
-        let flips = self.config.guess_initiator && flips(s);
-        let sender = usize::from(s.sender & 1);
+        let flips = self.config.guess_initiator && flips(whose, s);
+        let sender = usize::from(whose.sender & 1);
         let row = self.rows.get_mut(at as usize)?;
-        row.begin(s.key, s.earliest, if flips { 1 - sender } else { sender });
+        row.begin(whose.key, s.earliest, if flips { 1 - sender } else { sender });
         row.deadline = Time(u64::MAX);
         let origin = &mut row.origin;
         *origin = crate::row::Origin {
             parent,
-            set: self.index.set(s.hash),
+            set: self.index.set(whose.hash),
             interface: s.interface,
             vlan: s.vlan,
             tunnel: s.tunnel,
@@ -354,8 +402,8 @@ impl FlowTable {
 
     /// Counts a packet to a flow.
     #[inline]
-    fn update(&mut self, at: u32, s: &Sighting) -> Option<u32> {
-        let side = usize::from(s.sender & 1);
+    fn update(&mut self, at: u32, whose: &Whose, s: &Facts) -> Option<u32> {
+        let side = usize::from(whose.sender & 1);
         let row = self.rows.get_mut(at as usize)?;
         let used = row.counts[side].packets | row.counts[1 - side].packets;
         row.mark(if used == 0 { mark::DIRTY } else { mark::DIRTY | mark::USED });
@@ -363,7 +411,7 @@ impl FlowTable {
             row.mark(mark::CARRIER);
         }
         if s.bad_checksum {
-            if matches!(s.key.proto, 6 | 17) {
+            if matches!(whose.key.proto, 6 | 17) {
                 tcp::repeat(row, side, Repeated::Checksum);
             }
             if row.deadline == Time(u64::MAX) {
@@ -391,7 +439,7 @@ impl FlowTable {
             }
         } else {
             row.last = time;
-            if s.key.proto == 17 {
+            if whose.key.proto == 17 {
                 tcp::saw_data(row, side);
             }
             if row.deadline == Time(u64::MAX) {
@@ -452,8 +500,8 @@ impl FlowTable {
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
         let mut late = std::mem::take(&mut self.sightings);
         self.fragments.expire(now, |sighting| late.push(sighting));
-        for sighting in &late {
-            self.sight(sighting, None, sink);
+        for Sighting { whose, facts } in &late {
+            self.sight(whose, 0, facts, None, sink);
         }
         late.clear();
         self.sightings = late;
@@ -513,19 +561,19 @@ fn fragment(
 }
 
 /// Whether the sender of a flow's first packet is its responder.
-fn flips(s: &Sighting) -> bool {
+fn flips(whose: &Whose, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
-    let (from, to) = (usize::from(s.sender & 1), 1 - usize::from(s.sender & 1));
-    let server = |end: usize| is_likely_server(s.key.proto, s.key.port[end]);
+    let (from, to) = (usize::from(whose.sender & 1), 1 - usize::from(whose.sender & 1));
+    let server = |end: usize| is_likely_server(whose.key.proto, whose.key.port[end]);
     let flips = match &s.segment {
         Some(segment) if segment.flags & SYN == 0 || segment.flags & ACK != 0 => {
-            let both = segment.flags & SYN == 0 && s.key.port[from] < s.key.port[to];
+            let both = segment.flags & SYN == 0 && whose.key.port[from] < whose.key.port[to];
             server(from) && (!server(to) || both)
         }
         Some(_) => false,
-        None => s.key.proto == 17 && server(from) && !server(to),
+        None => whose.key.proto == 17 && server(from) && !server(to),
     };
-    flips && s.key.addr[to] != BROADCAST
+    flips && whose.key.addr[to] != BROADCAST
 }
 
 const fn mapped_broadcast() -> [u8; 16] {
