@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use weir_wire::{Layers, LinkType, Packet, decapsulate};
+use weir_wire::{Layers, LinkType, MAX_TUNNELS, Packet, Tunnel, decapsulate};
 
 use crate::ast::{Expr, Primitive};
 use crate::bpf::{BpfInsn, Insn, extension, op, run};
@@ -32,6 +32,9 @@ pub const LINK_TYPES: &[LinkType] = &[
     LinkType::IPV4,
     LinkType::IPV6,
 ];
+
+/// Octets of addresses and type.
+const ETHERNET_HEADER: u32 = 14;
 
 /// Instructions that the Linux kernel takes (BPF_MAXINSNS).
 const KERNEL_LIMIT: usize = 4096;
@@ -119,10 +122,10 @@ impl Program {
     }
 
     /// Octets of the packet to keep, 0 where it does not match: what a BPF program returns. The packet must be of
-    /// this link type.
-    pub fn run(&self, packet: &Packet<'_>) -> u32 {
+    /// this link type; `layers`, where they are known, are its own.
+    pub fn run(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> u32 {
         if self.looks_through
-            && let Some(encapsulation) = Encapsulation::of(packet)
+            && let Some(encapsulation) = Encapsulation::of(packet, layers)
         {
             let program = self.encapsulated.as_ref().unwrap_or(&self.plain);
             return run(program, Decapsulated(packet, &encapsulation));
@@ -245,25 +248,35 @@ impl Filter {
 
     /// Whether a packet matches. `layers` are its own ([`weir_wire::decode`]).
     pub fn matches(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
-        if !self.inner {
-            return self.decide(packet);
+        if !self.inner || layers.tunnel == Tunnel::None {
+            return self.decide(packet, layers);
         }
-        let mut innermost = *layers;
-        // A tunnel's header takes octets, so that this ends.
-        while let Some(inner) = decapsulate(packet, &innermost) {
+        let (mut innermost, mut tunnel) = (*layers, Tunnel::None);
+        for _ in 0..MAX_TUNNELS {
+            let Some(inner) = decapsulate(packet, &innermost) else { break };
+            tunnel = innermost.tunnel;
             innermost = inner;
         }
-        if innermost.link == layers.link {
-            return self.decide(packet);
+        if tunnel == Tunnel::None {
+            return self.decide(packet, layers);
         }
-        let Some(data) = packet.data.get(innermost.link as usize..) else { return false };
-        let link = if innermost.network > innermost.link { LinkType::ETHERNET } else { LinkType::RAW };
-        let wire_len = packet.wire_len.saturating_sub(innermost.link);
-        self.decide(&Packet { data, wire_len, link, ..*packet })
+        // A frame, or what has no link-layer header that an expression could ask for.
+        let bare =
+            matches!(tunnel, Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya);
+        let header = innermost.network.saturating_sub(innermost.link);
+        let (start, link) = if !bare && header >= ETHERNET_HEADER {
+            (innermost.link, LinkType::ETHERNET)
+        } else {
+            (innermost.network.max(innermost.link), LinkType::RAW)
+        };
+        let Some(data) = packet.data.get(start as usize..) else { return false };
+        innermost.network = innermost.network.saturating_sub(start);
+        let wire_len = packet.wire_len.saturating_sub(start);
+        self.decide(&Packet { data, wire_len, link, ..*packet }, &innermost)
     }
 
-    fn decide(&self, packet: &Packet<'_>) -> bool {
-        matches!(self.program(packet.link), Some(Ok(program)) if program.run(packet) != 0)
+    fn decide(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        matches!(self.program(packet.link), Some(Ok(program)) if program.run(packet, Some(layers)) != 0)
     }
 
     /// The expression.

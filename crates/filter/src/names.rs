@@ -29,6 +29,8 @@ pub(crate) mod ethertype {
     pub const LLDP: u16 = 0x88cc;
     pub const LOOPBACK: u16 = 0x9000;
     pub const QINQ_OLD: u16 = 0x9100;
+    pub const QINQ_OLD_2: u16 = 0x9200;
+    pub const QINQ_OLD_3: u16 = 0x9300;
 }
 
 /// IEEE 802.2 service access points.

@@ -1,7 +1,7 @@
 //! What a program sees of a packet: its octets as they were captured, or with the VLAN tags, MPLS labels and
 //! PPPoE header taken out, without a copy being made.
 
-use weir_wire::{Hints, LinkType, Packet};
+use weir_wire::{Hints, Layers, LinkType, Network, Packet};
 
 use crate::bpf::extension;
 use crate::names::ethertype;
@@ -53,15 +53,18 @@ impl Stack {
 }
 
 /// EtherTypes that only say that another header comes before the network layer.
-pub(crate) const ENCAPSULATIONS: [u16; 6] = [
+pub(crate) const ENCAPSULATIONS: [u16; 8] = [
     ethertype::VLAN,
     ethertype::PROVIDER_BRIDGE,
     ethertype::QINQ_OLD,
+    ethertype::QINQ_OLD_2,
+    ethertype::QINQ_OLD_3,
     ethertype::MPLS,
     ethertype::MPLS_MULTICAST,
     ethertype::PPPOE_SESSION,
 ];
 
+const PPP_ADDRESS_AND_CONTROL: u16 = 0xff03;
 const PPP_IP: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 const PPP_MPLS: u16 = 0x0281;
@@ -83,16 +86,19 @@ fn layout(link: LinkType) -> Option<(u32, u32)> {
 
 impl Encapsulation {
     /// The headers of a packet that has some. Nearly every packet answers at the first comparison.
-    pub fn of(packet: &Packet<'_>) -> Option<Self> {
+    ///
+    /// With `layers` what comes after them is where, and what, decoding has found it: behind a pseudowire's label
+    /// there may be a frame, with headers of its own.
+    pub fn of(packet: &Packet<'_>, layers: Option<&Layers>) -> Option<Self> {
         let data = packet.data;
         let (type_at, header) = layout(packet.link)?;
         let ppp = matches!(packet.link, LinkType::PPP | LinkType::PPP_HDLC);
         let mut kind = u16_at(data, type_at)?;
         if ppp {
-            kind = from_ppp(kind);
+            // Where its address and control fields are left out, the protocol is not there.
+            kind = if u16_at(data, 0)? == PPP_ADDRESS_AND_CONTROL { from_ppp(kind) } else { NOTHING };
         }
-        let first = kind;
-        if !ENCAPSULATIONS.contains(&first) {
+        if !ENCAPSULATIONS.contains(&kind) {
             return None;
         }
         let mut e = Self {
@@ -112,6 +118,13 @@ impl Encapsulation {
         }
         if e.types == 0 {
             return None;
+        }
+        if let Some(l) = layers
+            && l.network_kind != Network::None
+            && l.network >= e.network
+        {
+            e.network = l.network;
+            kind = l.ether_type;
         }
         e.type_octets = if ppp { to_ppp(kind) } else { kind }.to_be_bytes();
         Some(e)
@@ -134,9 +147,14 @@ impl Encapsulation {
             },
             ethertype::PPPOE_SESSION => {
                 let session = u16_at(data, self.network + 2)?;
-                let protocol = u16_at(data, self.network + 6)?;
+                let first = *data.get(self.network as usize + 6)?;
+                // A protocol below 256 may come as one octet (RFC 1661 6.5).
+                let (protocol, len) = match first & 1 {
+                    1 => (u16::from(first), 7),
+                    _ => (u16_at(data, self.network + 6)?, 8),
+                };
                 self.pppoe.push(u32::from(session));
-                self.network += 8;
+                self.network += len;
                 Some(from_ppp(protocol))
             }
             _ => {

@@ -139,6 +139,15 @@ fn labels_and_sessions() {
 }
 
 #[test]
+fn a_frame_behind_a_label() {
+    // A pseudowire with a control word (RFC 4448).
+    let mut mpls = vec![0, 0x01, 0x01, 64, 0, 0, 0, 0];
+    mpls.extend(ethernet(0x0800, &dns()));
+    let frame = ethernet(0x8847, &mpls);
+    assert!(matches("mpls 16 and udp port 53", &frame) && !matches("ip6", &frame));
+}
+
+#[test]
 fn a_cut_tag_is_no_tag() {
     let (kind, p) = tagged(0x8100, 5, 0x0800, &dns());
     let frame = ethernet(kind, &p);

@@ -87,7 +87,7 @@ fn apply() {
         let oracle = pcap.compile(text(case, "expr"), true, u32::MAX);
         let (mut results, mut installed) = (Vec::new(), Vec::new());
         while let Some(packet) = pcap.next_packet() {
-            results.push(u64::from(program.run(&packet.view(link))));
+            results.push(u64::from(program.run(&packet.view(link), None)));
             installed.extend(oracle.as_ref().map(|o| u64::from(o.run(&packet))));
         }
         let expected: Vec<u64> =
@@ -136,7 +136,7 @@ fn accept() {
             _ => Vec::new(),
         };
         let decide =
-            |p: &Option<Program>, packet: &Owned| p.as_ref().map_or(0, |p| p.run(&packet.view(link)));
+            |p: &Option<Program>, packet: &Owned| p.as_ref().map_or(0, |p| p.run(&packet.view(link), None));
         if let Some(pair) =
             programs.windows(2).find(|p| packets.iter().any(|x| decide(&p[0].1, x) != decide(&p[1].1, x)))
         {

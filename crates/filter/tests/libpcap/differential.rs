@@ -191,7 +191,8 @@ fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned,
         for _ in 0..expressions {
             let Some(both) = both(&mut r, link, strict) else { continue };
             let insns = if both.doubtful { both.theirs.insns() } else { Vec::new() };
-            let run_ours = || packets.iter().map(|p| both.ours.run(&p.view(link))).collect::<Vec<u32>>();
+            let run_ours =
+                || packets.iter().map(|p| both.ours.run(&p.view(link), None)).collect::<Vec<u32>>();
             let run_theirs = || {
                 let run = |p: &Owned| match rehearse(&insns, p) {
                     Run::Fine => Ok(both.theirs.run(p)),
@@ -318,7 +319,8 @@ fn tags_are_looked_through() {
             for _ in 0..1 + r.below(4) {
                 wrap(&mut r, &mut wrapped.data);
             }
-            let (expected, found) = (program.run(&plain.view(link)), program.run(&wrapped.view(link)));
+            let (expected, found) =
+                (program.run(&plain.view(link), None), program.run(&wrapped.view(link), None));
             assert_eq!(expected, found, "{text}: {:02x?} and {:02x?}", plain.data, wrapped.data);
             pairs += 1;
             matched += u64::from(found != 0);

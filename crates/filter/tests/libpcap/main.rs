@@ -13,3 +13,4 @@ mod differential;
 mod ffi;
 mod grammar;
 mod packets;
+mod syntax;
