@@ -398,7 +398,7 @@ pub(crate) fn segment(row: &mut Row, pool: &mut Pool, me: usize, segment: &Segme
         }
     }
     let past = segment.seq.wrapping_add(segment.space());
-    begin(&mut row.ends[me], segment, past);
+    begin(&mut row.ends[me], segment);
     let end = &row.ends[me];
     let at = end.relative(segment.seq, end.last, end.last_wraps);
     note(row, me, segment, at);
@@ -433,31 +433,20 @@ pub(crate) fn segment(row: &mut Row, pool: &mut Pool, me: usize, segment: &Segme
 }
 
 /// Sets the numbers of an endpoint that sends for the first time, or begins again.
-fn begin(end: &mut End, segment: &Segment, past: u32) {
-    let syn = segment.has(SYN);
-    match end.state {
-        State::Inactive if syn => {
-            end.start_at(segment.seq);
-            end.last = past;
-        }
-        State::Inactive => {
-            // As if there had been a SYN, so that the numbering is the same.
-            end.start_at(segment.seq.wrapping_sub(1));
-            end.last = segment.seq;
-        }
-        State::SynSent | State::SynAckSent if syn && segment.seq != end.start => {
-            end.start_at(segment.seq);
-            end.last = past;
-        }
-        State::Established | State::Partial if syn => {
-            end.start_at(segment.seq);
-            end.last = past;
-        }
-        State::Reset if syn && end.before == State::Inactive => {
-            end.start_at(segment.seq);
-            end.last = past;
-        }
-        _ => {}
+fn begin(end: &mut End, segment: &Segment) {
+    let is_new = match end.state {
+        State::SynSent | State::SynAckSent => segment.seq != end.start,
+        State::Inactive | State::Established | State::Partial => true,
+        State::Reset => end.before == State::Inactive,
+        State::Closed => false,
+    };
+    if segment.has(SYN) && is_new {
+        end.start_at(segment.seq);
+        end.last = segment.seq.wrapping_add(1);
+    } else if end.state == State::Inactive {
+        // As if there had been a SYN, so that the numbering is the same.
+        end.start_at(segment.seq.wrapping_sub(1));
+        end.last = segment.seq;
     }
 }
 

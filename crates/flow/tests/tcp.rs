@@ -1,0 +1,170 @@
+//! Connections written down packet by packet: state, history and stream sizes.
+
+mod captures;
+
+use captures::Kept;
+use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowTable};
+use weir_wire::build::{self, flags};
+use weir_wire::{LinkType, Packet, Time, decode};
+
+/// Runs segments of one connection, a tenth of a second apart unless a line says `+seconds`. A line is
+/// `side flags seq ack len [window]`: side `>` or `<`, flags as letters of SAFRP.
+fn run(lines: &str) -> Vec<FlowRecord> {
+    let mut table = FlowTable::new(&FlowConfig::default());
+    let mut kept = Kept::default();
+    let mut time = 1_000_000_000_000_u64;
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(seconds) = line.strip_prefix('+') {
+            time += seconds.parse::<u64>().expect("seconds") * 1_000_000_000;
+            continue;
+        }
+        time += 100_000_000;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<u32>().expect("a number");
+        let flag = words[1].bytes().fold(0, |all, letter| {
+            all | match letter {
+                b'S' => flags::SYN,
+                b'A' => flags::ACK,
+                b'F' => flags::FIN,
+                b'R' => flags::RST,
+                _ => flags::PSH,
+            }
+        });
+        let (from, to, ports) = match words[0] {
+            ">" => ([10, 0, 0, 1], [10, 0, 0, 2], (40_000, 9999)),
+            _ => ([10, 0, 0, 2], [10, 0, 0, 1], (9999, 40_000)),
+        };
+        let window = words.get(5).map_or(1000, |word| word.parse().expect("a window"));
+        let data = build::ethernet()
+            .ipv4(from, to)
+            .tcp(ports.0, ports.1, flag)
+            .seq(number(2))
+            .ack(number(3))
+            .window(window)
+            .payload(&vec![0; number(4) as usize]);
+        let packet = Packet { time: Time(time), ..build::packet(&data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+    }
+    table.drain(&mut kept);
+    kept.records
+}
+
+/// State, history, stream octets of both sides, of a connection that is one flow.
+fn one(lines: &str) -> (&'static str, String, [u64; 2]) {
+    let records = run(lines);
+    assert_eq!(records.len(), 1, "{records:?}");
+    let flow = &records[0];
+    (flow.state.name(), flow.history.to_string(), flow.tcp.expect("TCP").stream_bytes)
+}
+
+fn expect(lines: &str, state: &str, history: &str, bytes: [u64; 2]) {
+    assert_eq!(one(lines), (state_name(state), history.to_owned(), bytes), "{lines}");
+}
+
+fn state_name(name: &str) -> &'static str {
+    let names = ["S0", "S1", "S2", "S3", "SF", "REJ", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
+    names.into_iter().find(|known| *known == name).expect("a state")
+}
+
+const OPEN: &str = "> S 100 0 0
+    < SA 500 101 0
+    > A 101 501 0
+";
+
+#[test]
+fn states_are_those_of_zeek() {
+    let open = |rest: &str| format!("{OPEN}{rest}");
+    expect("> S 100 0 0", "S0", "S", [0, 0]);
+    expect(OPEN, "S1", "ShA", [0, 0]);
+    expect("> S 100 0 0\n < RA 0 101 0", "REJ", "Sr", [0, 0]);
+    expect("> S 100 0 0\n > R 101 0 0", "RSTOS0", "SR", [0, 0]);
+    expect("> S 100 0 0\n > F 101 0 0", "SH", "SF", [0, 0]);
+    expect("< SA 500 101 0\n < FA 501 101 0", "SH", "HF", [0, 0]);
+    expect(&open("> FA 101 501 0"), "S2", "ShAF", [0, 0]);
+    expect(&open("< FA 501 101 0"), "S3", "ShAf", [0, 0]);
+    expect(&open("> R 101 0 0"), "RSTO", "ShAR", [0, 0]);
+    expect(&open("< R 501 0 0"), "RSTR", "ShAr", [0, 0]);
+    expect(
+        &open("> PA 101 501 30\n < A 501 131 7\n > FA 131 508 0\n < FA 508 132 0\n > A 132 509 0"),
+        "SF",
+        "ShADdFf",
+        [30, 7],
+    );
+    expect("> A 101 501 30\n < A 501 131 7", "OTH", "Dd", [30, 7]);
+}
+
+#[test]
+fn what_is_repeated_is_noted_at_powers_of_ten() {
+    let data = "> PA 101 501 10\n < A 501 111 0\n";
+    let again = |times: usize| format!("{OPEN}{data}{}", "> PA 101 501 10\n".repeat(times));
+    assert_eq!(one(&again(1)).1, "ShADaT");
+    assert_eq!(one(&again(9)).1, "ShADaT");
+    assert_eq!(one(&again(10)).1, "ShADaTT");
+    let records = run(&again(12));
+    assert_eq!(records[0].tcp.expect("TCP").retransmitted, [12, 0]);
+    assert_eq!(records[0].forward.payload_bytes, 130);
+    assert_eq!(one(&format!("{OPEN}< A 501 101 0 0")).1, "ShAaw");
+}
+
+#[test]
+fn gaps_are_what_is_acknowledged_and_not_seen() {
+    let missed = |rest: &str| {
+        let records = run(&format!("{OPEN}{rest}"));
+        (records[0].history.to_string(), records[0].tcp.expect("TCP").missed_bytes)
+    };
+    assert_eq!(missed("> A 111 501 10\n < A 501 121 0"), ("ShADaG".to_owned(), [10, 0]));
+    assert_eq!(missed("> A 111 501 10\n > A 101 501 10\n < A 501 121 0"), ("ShADTa".to_owned(), [0, 0]));
+    let two_holes = "> A 111 501 10\n > A 131 501 10\n < A 501 141 0\n > A 141 501 5\n < A 501 146 0";
+    assert_eq!(missed(two_holes), ("ShADaG".to_owned(), [20, 0]));
+}
+
+#[test]
+fn a_stream_may_be_longer_than_its_numbers() {
+    let mut lines = String::from(OPEN);
+    let mut seq = 101_u32;
+    for _ in 0..9 {
+        lines += &format!("> A {seq} 501 1\n");
+        seq = seq.wrapping_add(1 << 29);
+        lines += &format!("> A {} 501 1\n", seq.wrapping_sub(1));
+    }
+    let (_, _, bytes) = one(&lines);
+    assert_eq!(bytes[0], 9 << 29);
+}
+
+#[test]
+fn attempts_and_reuse_are_flows_of_their_own() {
+    let ends =
+        |lines: &str| run(lines).iter().map(|flow| (flow.end, flow.forward.packets)).collect::<Vec<_>>();
+    assert_eq!(
+        ends("> S 100 0 0\n +3\n > S 100 0 0\n +6\n > S 100 0 0"),
+        [(EndReason::Idle, 2), (EndReason::Shutdown, 1)]
+    );
+    assert_eq!(ends(&format!("{OPEN}> S 900 0 0")), [(EndReason::Reused, 2), (EndReason::Shutdown, 1)]);
+    let closed = format!("{OPEN}> FA 101 501 0\n < FA 501 102 0\n");
+    assert_eq!(
+        ends(&format!("{closed}> A 102 502 0\n> S 900 0 0")),
+        [(EndReason::Fin, 4), (EndReason::Shutdown, 1)]
+    );
+    assert_eq!(ends(&format!("{closed}+6\n > A 102 502 0")), [(EndReason::Fin, 3), (EndReason::Shutdown, 1)]);
+    assert_eq!(
+        ends("> S 100 0 0\n < RA 0 101 0\n > S 100 0 0\n < RA 0 101 0"),
+        [(EndReason::Rst, 1), (EndReason::Rst, 1)]
+    );
+}
+
+#[test]
+fn a_flow_that_began_before_is_turned_round() {
+    let packet = |from: u16, to: u16, flag: u8| {
+        let data = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(from, to, flag).payload(b"x");
+        let packet = Packet { time: Time(5), ..build::packet(&data, LinkType::ETHERNET) };
+        let mut table = FlowTable::new(&FlowConfig::default());
+        let mut kept = Kept::default();
+        table.packet(&packet, &decode(&packet), &mut kept);
+        table.drain(&mut kept);
+        (kept.records[0].initiator().1, kept.records[0].history.to_string())
+    };
+    assert_eq!(packet(443, 40_000, flags::ACK), (40_000, "^d".to_owned()));
+    assert_eq!(packet(40_000, 443, flags::ACK), (40_000, "D".to_owned()));
+    assert_eq!(packet(443, 40_000, flags::SYN), (443, "S".to_owned()));
+    assert_eq!(packet(80, 443, flags::ACK), (443, "^d".to_owned()));
+}
