@@ -103,6 +103,8 @@ impl Fragments {
             sighting.whose = whose;
             counted.fragment = Some(sighting);
         } else if entry.waiting.facts.packets == 0 {
+            // When it is counted, it comes after something else.
+            sighting.facts.carried = false;
             entry.waiting = sighting;
         } else {
             entry.waiting.add(&sighting);
@@ -110,16 +112,21 @@ impl Fragments {
         counted
     }
 
-    /// Forgets packets of which nothing came for long before `now`, and gives what waited in them.
-    pub fn expire(&mut self, now: Time, mut give: impl FnMut(Sighting)) {
-        for entry in self.sets.iter_mut().flatten() {
+    /// Forgets packets of which nothing came for long before `now`, and gives what waited in the next one in which
+    /// something did. `cursor` is how far it came; begin with 0.
+    pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<Sighting> {
+        while let Some(entry) = self.sets.get_mut(*cursor / WAYS).and_then(|set| set.get_mut(*cursor % WAYS))
+        {
+            *cursor += 1;
             if entry.seen != 0 && entry.seen.saturating_add(self.lifetime) <= now.0 {
-                if let Some(sighting) = entry.give_up(&mut self.unmatched) {
-                    give(sighting);
-                }
+                let waited = entry.give_up(&mut self.unmatched);
                 entry.seen = 0;
+                if waited.is_some() {
+                    return waited;
+                }
             }
         }
+        None
     }
 }
 

@@ -26,8 +26,10 @@ pub(crate) struct Facts {
     pub earliest: Time,
     pub ttl: u8,
     pub tunnel: Tunnel,
-    /// What it carries is the next sighting.
+    /// What it carries is the next sighting, if there is one.
     pub carrier: bool,
+    /// It is what the sighting before carries.
+    pub carried: bool,
     pub bad_checksum: bool,
     /// The TCP header, where there is one.
     pub segment: Option<Segment>,
@@ -68,9 +70,10 @@ impl Looker {
     #[cold]
     pub fn look_inside(&self, packet: &Packet<'_>, outer: &Layers, mut see: impl FnMut(Sighting, &Layers)) {
         let mut level = *outer;
-        let mut tunnel = Tunnel::None;
+        let (mut tunnel, mut carried) = (Tunnel::None, false);
         for _ in 0..=MAX_TUNNELS {
             let Some(mut sighting) = self.level(packet, &level, outer, tunnel) else { return };
+            sighting.facts.carried = carried;
             let inner = decapsulate(packet, &level).filter(|inner| self.is_flow(packet, inner));
             let Some(inner) = inner.filter(|_| !sighting.facts.bad_checksum) else {
                 see(sighting, &level);
@@ -78,6 +81,7 @@ impl Looker {
             };
             if over_udp(level.tunnel) {
                 sighting.facts.carrier = true;
+                carried = true;
                 see(sighting, &level);
             }
             tunnel = level.tunnel;
@@ -125,6 +129,7 @@ impl Looker {
             ttl: layers.ttl,
             tunnel: Tunnel::None,
             carrier: false,
+            carried: false,
             bad_checksum: false,
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,

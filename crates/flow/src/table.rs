@@ -11,14 +11,23 @@ use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp::{self, Repeated, Segment};
 use crate::{EndReason, FlowSink, FlowStats, Tally};
 use weir_wire::build::flags::{ACK, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Time};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
 const TOGETHER: usize = 128;
 
+/// Probes that there is room for.
+const PROBES: usize = TOGETHER + TOGETHER / 4;
+
+/// The most that one packet makes: one for each level, and one for fragments that wait in vain.
+const MAX_LEVELS: usize = MAX_TUNNELS + 2;
+
 /// The least number of flows that a table holds.
 const MIN_ROWS: usize = 64;
+
+/// The least memory.
+const MIN_MEMORY: usize = 128 << 10;
 
 /// A packet, or a level of one, that is to be counted.
 struct Probe {
@@ -64,10 +73,9 @@ impl FlowTable {
     /// A table with no flow in it. It reserves the memory that `config` allows; the system gives it as flows come.
     pub fn new(config: &FlowConfig) -> Self {
         let hash = KeyHash::new(config.seed);
-        let memory = config.memory.max(64 << 10);
+        let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
-        let fixed =
-            sets * Fragments::BYTES_PER_SET + 2 * TOGETHER * (size_of::<Sighting>() + size_of::<Probe>());
+        let fixed = sets * Fragments::BYTES_PER_SET + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
         let each = size_of::<Row>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, u32::MAX as usize - 1);
         let stats = FlowStats {
@@ -84,8 +92,8 @@ impl FlowTable {
             hand: 0,
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
-            probes: Vec::with_capacity(2 * TOGETHER),
-            sightings: Vec::with_capacity(2 * TOGETHER),
+            probes: Vec::with_capacity(PROBES),
+            sightings: Vec::with_capacity(PROBES),
             idle: idle_timeouts(config),
             stats,
             ticked: Time(0),
@@ -98,11 +106,15 @@ impl FlowTable {
     /// Counts packets, in order; `layers` are those of the batch, in order.
     pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
         for (slots, layers) in batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)) {
+            let get = |at| Some((batch.packet(slots.get(at)?), layers.get(at)?));
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
                 self.look(at, &batch.packet(slot), layers);
+                // A packet has few levels, but an attacker's have more.
+                if self.probes.len() + MAX_LEVELS > PROBES {
+                    self.count(sink, get);
+                }
             }
-            self.touch();
-            self.count(sink, |at| Some((batch.packet(slots.get(at)?), layers.get(at)?)));
+            self.count(sink, get);
         }
     }
 
@@ -237,6 +249,9 @@ impl FlowTable {
         sink: &mut impl FlowSink,
         get: impl Fn(usize) -> Option<(Packet<'a>, &'a Layers)>,
     ) {
+        if self.probes.len() > 1 {
+            self.touch();
+        }
         let probes = std::mem::take(&mut self.probes);
         let mut carrier = None;
         for probe in &probes {
@@ -245,7 +260,8 @@ impl FlowTable {
                 let facts = self.look.facts(&packet, layers);
                 self.sight(&probe.whose, probe.likely, &facts, None, sink);
             } else if let Some(facts) = self.sightings.get(probe.at as usize).map(|s| s.facts.clone()) {
-                let row = self.sight(&probe.whose, probe.likely, &facts, carrier, sink);
+                let carrier_of_it = carrier.filter(|_| facts.carried);
+                let row = self.sight(&probe.whose, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
             }
         }
@@ -498,13 +514,10 @@ impl FlowTable {
     }
 
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
-        let mut late = std::mem::take(&mut self.sightings);
-        self.fragments.expire(now, |sighting| late.push(sighting));
-        for Sighting { whose, facts } in &late {
-            self.sight(whose, 0, facts, None, sink);
+        let mut cursor = 0;
+        while let Some(Sighting { whose, facts }) = self.fragments.expire_next(now, &mut cursor) {
+            self.sight(&whose, 0, &facts, None, sink);
         }
-        late.clear();
-        self.sightings = late;
     }
 }
 

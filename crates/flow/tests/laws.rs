@@ -390,3 +390,42 @@ fn slots_are_what_a_batch_has() {
     table.batch(batch, &layers, &mut Kept::default());
     assert_eq!(table.stats().packets, 0);
 }
+
+#[test]
+fn memory_is_what_was_allowed() {
+    for memory in [0, 128 << 10, 200 << 10, 1 << 20, 77 << 20, 1 << 30] {
+        let stats = FlowTable::new(&FlowConfig { memory, ..FlowConfig::default() }).stats();
+        assert!(stats.memory <= memory.max(128 << 10) as u64, "{memory}: {stats:?}");
+        assert!(stats.memory >= memory as u64 * 9 / 10, "{memory}: {stats:?}");
+        assert!(stats.capacity >= 64);
+    }
+}
+
+/// What a tunnel over UDP carries is a flow, and so is the tunnel; GRE is not.
+#[test]
+fn tunnels_are_parents() {
+    let inner = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"query");
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
+    let outer = build::ethernet().ipv4([172, 16, 0, 1], [172, 16, 0, 2]).udp(50_000, 4789).payload(&vxlan);
+    let gre = build::ethernet()
+        .ipv4([172, 16, 0, 3], [172, 16, 0, 4])
+        .gre()
+        .ipv4([10, 0, 0, 5], [10, 0, 0, 6])
+        .udp(1, 2)
+        .payload(b"x");
+    let mut table = FlowTable::new(&FlowConfig::default());
+    let mut kept = Kept::default();
+    for data in [&outer, &gre, &outer] {
+        let packet = Packet { time: Time(SECOND), ..build::packet(data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+    }
+    table.drain(&mut kept);
+    assert_eq!(table.stats().packets, 3);
+    kept.records.sort_by_key(|flow| flow.key.port);
+    let [in_gre, in_vxlan, carrier] = kept.records.as_slice() else { panic!("{:?}", kept.records) };
+    assert_eq!((in_gre.tunnel, in_gre.parent, in_gre.forward.packets), (Tunnel::Gre, 0, 1));
+    assert_eq!((in_vxlan.tunnel, in_vxlan.parent, in_vxlan.forward.packets), (Tunnel::Vxlan, carrier.id, 2));
+    assert!(carrier.carrier && !in_vxlan.carrier && carrier.parent == 0);
+    assert_eq!((carrier.forward.packets, in_vxlan.forward.payload_bytes), (2, 10));
+    assert_eq!(kept.tallied.0, 3, "each packet is in one tally that is not a carrier's");
+}
