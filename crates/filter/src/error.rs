@@ -45,6 +45,14 @@ impl FilterError {
         Self { kind, message: message.into(), span, expression: String::new() }
     }
 
+    /// The message as libpcap (1.11) words it, which has one for all that is not in the order of the grammar.
+    pub fn libpcap_message(&self) -> &str {
+        match self.kind {
+            ErrorKind::Syntax => "can't parse filter expression: syntax error",
+            _ => &self.message,
+        }
+    }
+
     pub(crate) fn within(mut self, expression: &str) -> Self {
         self.expression = expression.to_owned();
         self

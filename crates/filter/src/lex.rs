@@ -296,7 +296,7 @@ fn sign(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
     Err(FilterError::new(
         ErrorKind::Syntax,
         at..at + c.len_utf8(),
-        format!("can't parse filter expression: syntax error: `{}` does not belong here", c.escape_default()),
+        format!("`{}` does not belong here", c.escape_default()),
     ))
 }
 

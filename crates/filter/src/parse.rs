@@ -15,8 +15,8 @@ use crate::error::{ErrorKind, FilterError};
 use crate::filter::Resolve;
 use crate::lex::{Kind, Token, WORDS, Word, tokens};
 use crate::names::{
-    CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PROTOCOLS, Protocol, WLAN_DIRECTIONS, WLAN_SUBTYPES,
-    WLAN_TYPES, comparison, lookup_any_case,
+    CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PROTOCOLS, Protocol, SERVICES, WLAN_DIRECTIONS,
+    WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
 };
 
 /// Octets that an expression may have: 10,000 hosts are a quarter of a megabyte.
@@ -118,7 +118,7 @@ impl Parser<'_> {
         let span = self.span();
         let before = self.at.checked_sub(1).and_then(|i| self.tokens.get(i)).map(|t| self.text_of(&t.span));
         let after = before.map_or(String::new(), |word| format!(" after `{word}`"));
-        let mut message = format!("can't parse filter expression: syntax error: expected {expected}{after}");
+        let mut message = format!("expected {expected}{after}");
         match self.peek() {
             None => message.push_str(", found the end"),
             Some(kind) => {
@@ -157,10 +157,7 @@ impl Parser<'_> {
                 Err(FilterError::new(
                     ErrorKind::Syntax,
                     span,
-                    format!(
-                        "can't parse filter expression: syntax error: expected a primitive, found `{found}`{}",
-                        hint(&found)
-                    ),
+                    format!("expected a primitive, found `{found}`{}", hint(&found)),
                 ))
             }
         }
@@ -201,10 +198,7 @@ impl Parser<'_> {
         let span = self.since(start);
         let Some(qualifiers) = inherited else {
             let found = self.text_of(&span);
-            let message = format!(
-                "can't parse filter expression: syntax error: `{found}` has no qualifier{}",
-                hint(found)
-            );
+            let message = format!("`{found}` has no qualifier{}", hint(found));
             return Err(FilterError::new(ErrorKind::Syntax, span, message));
         };
         let id = match id {
@@ -805,8 +799,22 @@ fn binary(sign: &str) -> Option<Binary> {
 
 /// What somebody who wrote an id by itself may have wanted.
 fn hint(found: &str) -> String {
-    if let Some(near) = nearest(found) {
-        return format!("; did you mean `{near}`?");
+    match nearest(found) {
+        Some(near) if near != found => return format!("; did you mean `{near}`?"),
+        Some(flag) if flag.starts_with("tcp-") => {
+            return format!("; did you mean `tcp[tcpflags] & {flag} != 0`?");
+        }
+        Some(kind) if kind.starts_with("icmp-") => {
+            return format!("; did you mean `icmp[icmptype] = {kind}`?");
+        }
+        _ => {}
+    }
+    // A service: people say its name for its port.
+    if SERVICES.iter().any(|(name, ..)| *name == found) {
+        return format!("; did you mean `port {found}`?");
+    }
+    if found == "dns" {
+        return "; did you mean `port domain`?".to_owned();
     }
     match found.bytes().next() {
         Some(b) if b.is_ascii_digit() && found.contains('.') => {

@@ -21,17 +21,19 @@ fn shown(expression: &str) -> String {
 fn an_error_shows_the_place() {
     assert_eq!(
         shown("tcp and host and port 80"),
-        "filter: can't parse filter expression: syntax error: expected an address after `host`, found `and`\n  \
+        "filter: expected an address after `host`, found `and`\n  \
          tcp and host and port 80\n               ^^^"
     );
     assert_eq!(
         shown("tpc port 80"),
-        "filter: can't parse filter expression: syntax error: `tpc` has no qualifier; did you mean `tcp`?\n  \
+        "filter: `tpc` has no qualifier; did you mean `tcp`?\n  \
          tpc port 80\n  ^^^"
     );
     let e = compile("udp and port 53 and prot 17").unwrap_err();
     assert_eq!((e.kind, e.span.clone()), (ErrorKind::Syntax, 25..27));
     assert!(shown("192.168.1.1").contains("did you mean `host 192.168.1.1`?"));
+    assert!(shown("https").contains("did you mean `port https`?"));
+    assert!(shown("tcp-syn").contains("did you mean `tcp[tcpflags] & tcp-syn != 0`?"));
     assert!(shown("tcp port 80 or").contains("expected a primitive after `or`, found the end"));
     assert!(shown("ip[0").contains("expected `]`"));
     assert!(shown("tcp[13] & 2").contains("expected a relation"));

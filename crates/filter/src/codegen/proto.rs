@@ -29,10 +29,10 @@ impl Generator {
         let isis: &[u32] = match protocol {
             P::Link => {
                 let message = "link layer applied in wrong context";
-                return Err(self.error(ErrorKind::Syntax, message));
+                return Err(self.error(ErrorKind::Qualifier, message));
             }
             P::Radio => {
-                return Err(self.error(ErrorKind::Syntax, "'radio' is not a valid protocol type"));
+                return Err(self.error(ErrorKind::Qualifier, "'radio' is not a valid protocol type"));
             }
             P::Sctp => return self.proto(ip::SCTP, None),
             P::Tcp => return self.proto(ip::TCP, None),

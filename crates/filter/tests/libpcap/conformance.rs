@@ -165,7 +165,7 @@ fn reject() {
                 Err(e) => {
                     passed += 1;
                     let words = text(case, "errstr");
-                    if e.message.contains(words) {
+                    if e.libpcap_message().contains(words) {
                         same_words += 1;
                     } else if strict_bpf {
                         other_words.push(format!(
