@@ -51,8 +51,8 @@ fn one(data: &[u8], link: LinkType, digest: &mut Digest) {
 
 fn level(packet: &Packet<'_>, layers: &Layers, digest: &mut Digest) {
     digest.add(layers.network_kind as u64);
-    digest.add(u64::from(layers.ether_type));
-    digest.add(u64::from(layers.ip_proto));
+    // Numbers that nothing is known of are nothing new.
+    digest.add(if layers.has_transport() { u64::from(layers.ip_proto) } else { 0 });
     digest.add(layers.fragment as u64);
     digest.add(layers.tunnel as u64);
     digest.add(layers.error.map_or(0, |error| 1 + error.layer as u64 * 8 + error.kind as u64));
