@@ -11,6 +11,12 @@
 //!   `vlan 5 or vlan 6` is either, outside. Loads that name octets of the frame (`ether[12:2]`) see the frame as it
 //!   is. On packets without such headers both readings agree, but for expressions that use these words.
 //!
+//! Where the strict verdict is not libpcap's: of a program with more than 4,000 blocks (some 300 ports), which is run
+//! without the optimiser, so that a packet cut within its headers may be rejected by another test; where
+//! libpcap reads scratch memory that it has not written (`geneve or ...`), which is 0 here; and where its
+//! `protochain` never ends, which rejects the packet here. The version is 1.10.3; newer words and newer refusals are
+//! those of 1.11.
+//!
 //! What is not here: name resolution (see [`Resolve`]), capture, and sharing between expressions. The last is what
 //! [`ast`] is public for.
 
