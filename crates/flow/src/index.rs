@@ -14,16 +14,14 @@ struct Set {
     rows: [u32; WAYS],
 }
 
-impl Set {
-    /// A bit for each way that has the tag.
-    #[inline]
-    fn matches(&self, tag: u32) -> u32 {
-        let mut bits = 0;
-        for way in 0..WAYS {
-            bits |= u32::from(self.tags[way] == tag) << way;
-        }
-        bits
+/// A bit for each way that has the value: a comparison of all at once, where the processor has one.
+#[inline]
+fn which(ways: &[u32; WAYS], value: u32) -> u32 {
+    let mut bits = 0;
+    for (way, &other) in ways.iter().enumerate() {
+        bits |= u32::from(other == value) << way;
     }
+    bits
 }
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
@@ -59,7 +57,7 @@ impl Index {
     #[inline]
     pub fn likely(&self, hash: u64) -> u32 {
         let Some(set) = self.sets.get(self.set(hash) as usize) else { return 0 };
-        let way = set.matches(hash as u32).trailing_zeros() as usize;
+        let way = which(&set.tags, hash as u32).trailing_zeros() as usize;
         set.rows.get(way).copied().unwrap_or(0)
     }
 
@@ -67,7 +65,7 @@ impl Index {
     #[inline]
     pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Row]) -> Option<u32> {
         let set = self.sets.get(self.set(hash) as usize)?;
-        let mut ways = set.matches(hash as u32);
+        let mut ways = which(&set.tags, hash as u32);
         while ways != 0 {
             let row = set.rows[ways.trailing_zeros() as usize % WAYS].wrapping_sub(1);
             if rows.get(row as usize).is_some_and(|row| same(&row.key, key)) {
@@ -87,22 +85,20 @@ impl Index {
     pub fn insert(&mut self, hash: u64, row: u32) -> Result<(), [u32; WAYS]> {
         let at = self.set(hash);
         let Some(set) = self.sets.get_mut(at as usize) else { return Ok(()) };
-        match set.rows.iter().position(|&row| row == 0) {
-            Some(way) => {
-                set.tags[way] = hash as u32;
-                set.rows[way] = row + 1;
-                Ok(())
-            }
-            None => Err(set.rows.map(|row| row.wrapping_sub(1))),
-        }
+        let way = which(&set.rows, 0).trailing_zeros() as usize;
+        let Some(place) = set.rows.get_mut(way) else { return Err(set.rows.map(|row| row.wrapping_sub(1))) };
+        *place = row + 1;
+        set.tags[way] = hash as u32;
+        Ok(())
     }
 
     /// Forgets a row of a set.
     #[inline]
     pub fn remove(&mut self, set: u32, row: u32) {
         let Some(set) = self.sets.get_mut(set as usize) else { return };
-        if let Some(way) = set.rows.iter().position(|&other| other == row + 1) {
-            set.rows[way] = 0;
+        let way = which(&set.rows, row + 1).trailing_zeros() as usize;
+        if let Some(place) = set.rows.get_mut(way) {
+            *place = 0;
             set.tags[way] = 0;
         }
     }

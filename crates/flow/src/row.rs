@@ -213,27 +213,25 @@ impl Row {
 
     /// What the flow was.
     pub fn record(&self, missed: [u64; 2], end: EndReason) -> FlowRecord {
-        let initiator = self.initiator();
-        let order = [initiator, 1 - initiator];
-        let is_tcp = self.key.proto == 6 && self.has(mark::SEGMENT);
-        let tcp = is_tcp.then(|| {
-            let retransmitted = self.rare_if_used().map_or([0; 2], |rare| rare.letters.retransmitted());
-            TcpSummary {
-                stream_bytes: order.map(|at| self.ends[at & 1].size(&self.ends[1 - (at & 1)])),
-                missed_bytes: order.map(|at| missed[at & 1]),
-                retransmitted: order.map(|at| retransmitted[at & 1]),
-            }
-        });
+        let (orig, resp) = (self.initiator() & 1, 1 - (self.initiator() & 1));
+        let letters = self.rare_if_used().map_or(Letters::default(), |rare| rare.letters);
         FlowRecord {
             key: self.key,
-            initiator_is_lower: initiator == 0,
+            initiator_is_lower: orig == 0,
             id: self.id(),
             first: self.first,
             last: self.last,
-            forward: self.side(order[0]),
-            reverse: self.side(order[1]),
-            tcp,
-            state: self.state(initiator),
+            forward: self.side(orig, letters.bad_checksums()),
+            reverse: self.side(resp, letters.bad_checksums()),
+            tcp: (self.key.proto == 6 && self.has(mark::SEGMENT)).then(|| TcpSummary {
+                stream_bytes: [
+                    self.ends[orig].size(&self.ends[resp]),
+                    self.ends[resp].size(&self.ends[orig]),
+                ],
+                missed_bytes: [missed[orig], missed[resp]],
+                retransmitted: [letters.retransmitted()[orig], letters.retransmitted()[resp]],
+            }),
+            state: self.state(orig),
             history: self.origin.history,
             end,
             vlan: self.origin.vlan,
@@ -244,9 +242,8 @@ impl Row {
         }
     }
 
-    fn side(&self, at: usize) -> Side {
+    fn side(&self, at: usize, bad_checksums: [u16; 2]) -> Side {
         let counts = self.counts[at & 1];
-        let bad_checksums = self.rare_if_used().map_or(0, |rare| rare.letters.bad_checksums()[at & 1]);
         Side {
             packets: counts.packets,
             frame_bytes: counts.frame_bytes,
@@ -255,7 +252,7 @@ impl Row {
             tcp_flags: self.ends[at & 1].flags,
             ttl: self.origin.ttl[at & 1],
             mac: self.origin.mac[at & 1],
-            bad_checksums,
+            bad_checksums: bad_checksums[at & 1],
         }
     }
 

@@ -194,14 +194,12 @@ impl End {
 
     fn acked(&mut self, ack: u32) {
         let delta = ack.wrapping_sub(self.ack) as i32;
-        // An acknowledgement of 0 is more likely broken than that of a large stream.
-        if delta <= 0 || (ack == 0 && delta > TOO_FAR) {
-            return;
-        }
-        if ack < self.ack {
-            self.ack_wraps = self.ack_wraps.saturating_add(1);
-        }
-        self.ack = ack;
+        // An acknowledgement of 0 is more likely broken than that of a large stream. Whether one moves on is not to
+        // be foreseen, so there is no branch.
+        let moves = (delta > 0) & !((ack == 0) & (delta > TOO_FAR));
+        let wraps = moves & (ack < self.ack);
+        self.ack_wraps = self.ack_wraps.saturating_add(u16::from(wraps));
+        self.ack = if moves { ack } else { self.ack };
     }
 
     fn enter(&mut self, state: State) {
