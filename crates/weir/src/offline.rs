@@ -33,8 +33,10 @@ pub struct Outcome {
     pub files: Files,
     /// What went wrong while reading, at most one for each input; what came before was analysed.
     pub errors: Vec<ReadError>,
-    /// Leaps in the packets' time.
+    /// Leaps in the packets' time, forward and back.
     pub jumps: u64,
+    /// Whether no packet was older than the one before it.
+    pub in_order: bool,
 }
 
 /// Reads everything and returns when every worker has handed over its last snapshot. `watch` is called with
@@ -53,8 +55,13 @@ pub fn run(
         }
     });
     let reading = line.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Outcome { files: reading.files, errors: reading.errors, jumps: reading.clock.jumps() }
+    let jumps = reading.clock.jumps() + reading.leaps_back;
+    Outcome { files: reading.files, errors: reading.errors, jumps, in_order: reading.in_order }
 }
+
+/// A step back of more than this is a clock that was set: queues of a card that overtake each other differ by
+/// much less.
+const LEAP_BACK: u64 = 1_000_000_000;
 
 /// So many packets at the beginning of a run have their checksums looked at, all of them.
 const CLOSE_LOOK: u64 = 4096;
@@ -98,6 +105,10 @@ struct Line<'a> {
 struct Reading {
     files: Files,
     clock: IntervalClock,
+    /// Time of the last packet.
+    latest: Time,
+    leaps_back: u64,
+    in_order: bool,
     next: u64,
     packets: u64,
     ended: bool,
@@ -129,6 +140,9 @@ impl<'a> Line<'a> {
         let reading = Reading {
             files: input.files,
             clock: IntervalClock::new(input.interval),
+            latest: Time(0),
+            leaps_back: 0,
+            in_order: true,
             next: 0,
             packets: 0,
             ended: false,
@@ -171,7 +185,7 @@ impl<'a> Line<'a> {
             self.taken(next, parcel);
             next += 1;
         }
-        let snapshot = worker.finish(&mut courier);
+        let snapshot = worker.finish(Time(0), &mut courier);
         courier.send_snapshot(snapshot);
         courier.send(Message::Done);
     }
@@ -297,6 +311,11 @@ impl Reading {
             }
         }
         for (at, slot) in chunk.slots.iter().enumerate() {
+            if slot.time < self.latest {
+                self.in_order = false;
+                self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
+            }
+            self.latest = slot.time;
             if let Some(end) = self.clock.see(slot.time) {
                 cuts.push((at, end));
             }

@@ -90,7 +90,7 @@ pub fn work(
             next_pulse += PULSE.as_nanos() as u64;
         }
     }
-    let mut snapshot = worker.finish(&mut courier);
+    let mut snapshot = worker.finish(clock.now(), &mut courier);
     count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
     if limit == Some(0) {
         // The user wanted no more: what the kernel had besides is neither caught nor lost.

@@ -65,7 +65,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     if let Some((_, Some(_))) = written {
         exit = exit.or(Exit::Output);
     }
-    let text = summary::of_files(session, &outcome.files, &total, written.map(|(written, _)| written));
+    let text = summary::of_files(session, &outcome, &total, written.map(|(written, _)| written), &failures);
     exit = exit.or(print(session, &text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

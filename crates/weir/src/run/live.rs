@@ -75,7 +75,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     if let Some((_, Some(_))) = written {
         exit = exit.or(Exit::Output);
     }
-    let text = summary::of_links(session, &total, written.map(|(written, _)| written));
+    let text = summary::of_links(session, &total, written.map(|(written, _)| written), &failures);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

@@ -29,7 +29,7 @@ use weir_capture::{InterfaceInfo, ReadError, Severity};
 use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, Settings, Worker};
 use weir_filter::Options;
 use weir_output::zone::Zone;
-use weir_output::{Output, OutputContext, OutputSpec};
+use weir_output::{Existing, Output, OutputContext, OutputSpec};
 
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
@@ -101,20 +101,22 @@ impl Session {
     fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
         let Some((directory, kinds)) = &self.request.logs else { return Ok(Vec::new()) };
         let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
+        let specs = OutputSpec::find_all(kinds.iter().map(String::as_str))
+            .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
+        if directory.exists() && !directory.is_dir() {
+            return Err((Exit::Output, format!("{}: logs need a directory", directory.display())));
+        }
         std::fs::create_dir_all(directory).map_err(failed)?;
         let context = OutputContext {
             directory: directory.clone(),
             zone: self.zone.clone(),
             command: std::env::args().collect::<Vec<_>>().join(" "),
             start: LiveClock::start().now().0,
-            ..OutputContext::default()
+            // A live run goes on with the logs that are there, line by line; one over files makes them anew.
+            existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
         };
-        let mut outputs = Vec::new();
-        for kind in kinds {
-            let spec = OutputSpec::find(kind).map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
-            outputs.push((spec.open)(&context).map_err(failed)?);
-        }
-        Ok(outputs)
+        let opened = specs.iter().map(|spec| (spec.open)(&context));
+        opened.collect::<io::Result<_>>().map_err(|error| (Exit::Output, error.to_string()))
     }
 
     /// Whether any of the logs has a row for each flow.

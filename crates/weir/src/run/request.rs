@@ -4,6 +4,7 @@ use crate::cli::{self, Checksum};
 use crate::config::{self, Config};
 use crate::exit::Exit;
 use crate::subscriptions;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::SubscriptionSpec;
 use weir_capture::Input;
@@ -155,7 +156,10 @@ pub fn worker_count(asked: usize) -> usize {
 
 fn logs(options: &cli::Run, config: &Config) -> Option<(PathBuf, Vec<String>)> {
     let dir = options.output.clone().or_else(|| config.output.dir.value.clone())?;
-    let kinds = if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };
+    let mut kinds =
+        if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };
+    let mut seen = BTreeSet::new();
+    kinds.retain(|kind| seen.insert(kind.clone()));
     let kinds = if kinds.is_empty() { vec!["zeek".to_owned(), "eve".to_owned()] } else { kinds };
     Some((dir, kinds))
 }

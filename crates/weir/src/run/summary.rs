@@ -1,20 +1,29 @@
 //! The facts of a run, for the summary.
 
 use super::{Session, verbose};
+use crate::offline::Outcome;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
-use weir_capture::{Compression, Files, InputInfo, Written};
-
+use weir_capture::{Compression, InputInfo, ReadError, Written};
+use weir_output::figures::count;
 use weir_output::summary::{Facts, InputFacts, Style, ndjson, render};
 
 /// The summary of a run over files.
-pub fn of_files(session: &Session, files: &Files, total: &Snapshot, written: Option<Written>) -> String {
+pub fn of_files(
+    session: &Session,
+    outcome: &Outcome,
+    total: &Snapshot,
+    written: Option<Written>,
+    failures: &[String],
+) -> String {
+    let files = &outcome.files;
     let mut inputs: Vec<InputFacts> = files.describe().map(input).collect();
     if let [alone] = inputs.as_mut_slice() {
         alone.bytes = total.ledger.bytes;
+        alone.in_order = (alone.packets > 0).then_some(outcome.in_order);
     }
-    let mut text = text(session, facts(session, inputs, total, written));
+    let mut text = text(session, facts(session, inputs, total, written, failures));
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &verbose::files(files);
@@ -28,7 +37,12 @@ fn is_verbose(session: &Session) -> bool {
 }
 
 /// The summary of a live run.
-pub fn of_links(session: &Session, total: &Snapshot, written: Option<Written>) -> String {
+pub fn of_links(
+    session: &Session,
+    total: &Snapshot,
+    written: Option<Written>,
+    failures: &[String],
+) -> String {
     let alone = session.request.interfaces.len() == 1;
     let inputs = session.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
@@ -38,7 +52,7 @@ pub fn of_links(session: &Session, total: &Snapshot, written: Option<Written>) -
         live: true,
         ..InputFacts::default()
     });
-    let mut text = text(session, facts(session, inputs.collect(), total, written));
+    let mut text = text(session, facts(session, inputs.collect(), total, written, failures));
     if is_verbose(session) {
         text += &verbose::ledger(total);
     }
@@ -58,34 +72,50 @@ fn input(info: &InputInfo) -> InputFacts {
         links: info.links.iter().map(ToString::to_string).collect(),
         packets: info.packets,
         bytes: info.captured_bytes,
-        problem: info.problem.as_ref().map(ToString::to_string),
+        problem: info.problem.as_ref().map(problem),
         ..InputFacts::default()
     }
 }
 
-fn facts(session: &Session, inputs: Vec<InputFacts>, total: &Snapshot, written: Option<Written>) -> Facts {
+/// What is wrong with an input; the summary has its name already.
+fn problem(error: &ReadError) -> String {
+    let text = error.to_string();
+    let named = text.strip_prefix(error.input()).and_then(|rest| rest.strip_prefix(": "));
+    named.unwrap_or(&text).to_owned()
+}
+
+fn facts(
+    session: &Session,
+    inputs: Vec<InputFacts>,
+    total: &Snapshot,
+    written: Option<Written>,
+    failures: &[String],
+) -> Facts {
     let expression = &session.request.expression;
     Facts {
         inputs,
         expression: (!expression.is_empty()).then(|| expression.clone()),
         total: total.clone(),
-        notes: notes(session, total, written),
+        states: states(total),
+        failures: failures.to_vec(),
+        notes: notes(session, written),
         interrupted: session.interrupted.load(Ordering::Relaxed),
         ..Facts::default()
     }
 }
 
-fn notes(session: &Session, total: &Snapshot, written: Option<Written>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let ledger = &total.ledger;
-    if ledger.time_jumps > 0 {
-        notes.push(format!("{} leaps in time", ledger.time_jumps));
-    }
-    if let (Some(written), Some(name)) = (written, &session.options.write) {
-        let lost = if written.lost > 0 { format!(", {} LOST", written.lost) } else { String::new() };
-        notes.push(format!("{} packets written to {name}{lost}", written.packets));
-    }
-    notes
+/// States of the flows that ended, most first.
+fn states(total: &Snapshot) -> Vec<(String, u64)> {
+    let mut states: Vec<(String, u64)> =
+        total.flows.states.named().map(|(name, n)| (name.to_owned(), n)).collect();
+    states.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    states
+}
+
+fn notes(session: &Session, written: Option<Written>) -> Vec<String> {
+    let (Some(written), Some(name)) = (written, &session.options.write) else { return Vec::new() };
+    let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
+    vec![format!("{} packets written to {name}{lost}", count(written.packets))]
 }
 
 fn text(session: &Session, facts: Facts) -> String {

@@ -14,7 +14,7 @@ pub fn ledger(total: &Snapshot) -> String {
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
     let Ledger { checksums_verified, checksums_bad, checksums_pending, .. } = total.ledger;
     let Ledger { time_jumps, rows_shed, packets_unwritten, .. } = total.ledger;
-    let FlowCount { created, ended, evicted } = total.flows;
+    let FlowCount { created, ended, evicted, .. } = total.flows;
     let mut text = String::from("\nLedger\n");
     let rows = [
         (0, "offered by the source", capture.offered),
