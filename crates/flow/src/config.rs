@@ -27,7 +27,7 @@ pub struct FlowConfig {
     pub attempt: u64,
     /// A TCP flow that both sides closed, or one reset, ends so long after (tcp_close_delay).
     pub close: u64,
-    /// A flow that goes on is recorded once in so long, and goes on with empty counters; `u64::MAX` for never,
+    /// A flow that is as old at its next packet is recorded, and goes on with empty counters; `u64::MAX` for never,
     /// so that a record is the whole flow.
     pub active: u64,
     /// How long the fragments of an IP packet wait for the first of them.

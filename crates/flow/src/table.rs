@@ -5,7 +5,7 @@ use crate::fragments::{Counted, Fragments};
 use crate::hash::KeyHash;
 use crate::holes::Pool;
 use crate::index::{Index, same};
-use crate::row::{Row, mark};
+use crate::row::{Origin, Row, mark};
 use crate::servers::is_likely_server;
 use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp::{self, Repeated, Segment};
@@ -150,9 +150,6 @@ impl FlowTable {
             if flow.deadline <= now {
                 let reason = Self::reason(flow, EndReason::Idle);
                 self.end(row, reason, sink);
-            } else if now.since(flow.first) >= self.config.active && flow.counts.iter().any(|c| c.packets > 0)
-            {
-                self.cut(row, now, sink);
             }
         }
     }
@@ -365,15 +362,15 @@ impl FlowTable {
         let sender = usize::from(whose.sender & 1);
         let row = self.rows.get_mut(at as usize)?;
         row.begin(whose.key, s.earliest, if flips { 1 - sender } else { sender });
-        row.deadline = Time(u64::MAX);
-        let origin = &mut row.origin;
-        *origin = crate::row::Origin {
+        row.set_idle_class(idle_class(row));
+        row.deadline = after(row.first, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]);
+        row.origin = Origin {
             parent,
             set: self.index.set(whose.hash),
             interface: s.interface,
             vlan: s.vlan,
             tunnel: s.tunnel,
-            ..crate::row::Origin::default()
+            ..Origin::default()
         };
         if flips {
             row.origin.history.push(b'^', true);
@@ -430,9 +427,6 @@ impl FlowTable {
             if matches!(whose.key.proto, 6 | 17) {
                 tcp::repeat(row, side, Repeated::Checksum);
             }
-            if row.deadline == Time(u64::MAX) {
-                row.deadline = Time(s.time.0.saturating_add(self.config.idle_udp).max(1));
-            }
             return Some(at);
         }
         let counts = &mut row.counts[side];
@@ -457,9 +451,6 @@ impl FlowTable {
             row.last = time;
             if whose.key.proto == 17 {
                 tcp::saw_data(row, side);
-            }
-            if row.deadline == Time(u64::MAX) {
-                row.set_idle_class(idle_class(row));
             }
         }
         if !row.has(mark::CLOSING) {
@@ -548,10 +539,10 @@ fn idle_class(row: &Row) -> u16 {
     }
 }
 
-/// `time` and so many nanoseconds; never 0, which means a free row, nor the end of time, which means a new one.
+/// `time` and so many nanoseconds; never 0, which means a free row.
 #[inline]
 fn after(time: Time, nanoseconds: u64) -> Time {
-    Time(time.0.saturating_add(nanoseconds).clamp(1, u64::MAX - 1))
+    Time(time.0.saturating_add(nanoseconds).max(1))
 }
 
 /// Takes a fragment to those that belong with it.

@@ -429,3 +429,19 @@ fn tunnels_are_parents() {
     assert_eq!((carrier.forward.packets, in_vxlan.forward.payload_bytes), (2, 10));
     assert_eq!(kept.tallied.0, 3, "each packet is in one tally that is not a carrier's");
 }
+
+/// A packet with a wrong checksum makes a flow that times out like any other, and is in no count but its own.
+#[test]
+fn wrong_checksums_are_noted_and_not_counted() {
+    let good = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");
+    let mut bad = good.clone();
+    bad[42] ^= 1;
+    let config = FlowConfig { checksums: true, ..FlowConfig::default() };
+    let at = |seconds: u64, data: &[u8]| (1_000_000 * SECOND + seconds * SECOND, data.to_vec());
+    let (records, stats) = one_flow(&[at(0, &bad), at(1, &good), at(2, &bad), at(62, &good)], &config);
+    assert_eq!((records.len(), stats.packets), (2, 4));
+    let flow = &records[0];
+    assert_eq!((flow.history.as_str(), flow.forward.packets, flow.forward.bad_checksums), ("CD", 1, 2));
+    let (records, _) = one_flow(&[at(0, &bad), at(1, &good)], &FlowConfig::default());
+    assert_eq!((records[0].history.as_str(), records[0].forward.packets), ("D", 2));
+}
