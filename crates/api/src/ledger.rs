@@ -127,6 +127,24 @@ pub struct FlowCount {
     pub ended: u64,
     /// Those among them that had to go because the table was full.
     pub evicted: u64,
+    /// The flows that ended, by state.
+    #[serde(skip)]
+    pub states: States,
+}
+
+/// Names of the states of a flow that has ended, as Zeek calls them (conn_state), in the order of [`States`].
+pub const CONN_STATES: [&str; 13] =
+    ["S0", "S1", "S2", "S3", "SF", "REJ", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
+
+/// Flows by the state in which they ended.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct States(pub [u64; CONN_STATES.len()]);
+
+impl States {
+    /// Those that are not 0, with their names.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        CONN_STATES.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
+    }
 }
 
 impl FlowCount {
@@ -140,5 +158,8 @@ impl FlowCount {
         self.created += other.created;
         self.ended += other.ended;
         self.evicted += other.evicted;
+        for (mine, theirs) in self.states.0.iter_mut().zip(other.states.0) {
+            *mine += theirs;
+        }
     }
 }

@@ -11,7 +11,7 @@ mod reading;
 mod snapshot;
 mod subscription;
 
-pub use ledger::{CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger};
+pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
 pub use reading::{Class, Count, Histogram, Key, Reading, Series, Top, TopRow};
 pub use snapshot::{Answer, Interval, Snapshot};
 pub use subscription::{FunctionCall, KeyKind, Level, SubscriptionSpec, Unit};

@@ -5,9 +5,9 @@ use crate::plan::{Planned, Scope, Source};
 use crate::{FlowRecord, Function, Item, Pass, Plan, Tally};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, FlowCount, Interval, Ledger, Snapshot};
+use weir_api::{Answer, FlowCount, Interval, Ledger, Snapshot, States};
 use weir_filter::Filter;
-use weir_flow::{FlowConfig, FlowSink, FlowTable};
+use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
@@ -34,7 +34,9 @@ pub struct Worker {
     flows: Option<FlowTable>,
     checksums: ChecksumWatch,
     /// The table's counts at the end of the last interval.
-    flows_before: FlowCount,
+    flows_before: FlowStats,
+    /// The flows that ended in this interval, by state.
+    states: States,
     ledger: Ledger,
     interval_start: Option<Time>,
     latest: Time,
@@ -60,7 +62,8 @@ impl Worker {
             chains,
             flows: plan.flows.then(|| FlowTable::new(flows)),
             checksums: ChecksumWatch::new(plan.settings.checksum),
-            flows_before: FlowCount::default(),
+            flows_before: FlowStats::default(),
+            states: States::default(),
             ledger: Ledger::default(),
             interval_start: None,
             latest: Time::default(),
@@ -134,7 +137,8 @@ impl Worker {
         let mut flowed = 0;
         if let Some(table) = &mut self.flows {
             let before = table.stats().packets;
-            let mut feeder = Feeder { plan: &self.plan, chains: &mut self.chains, sink };
+            let mut feeder =
+                Feeder { plan: &self.plan, chains: &mut self.chains, states: &mut self.states, sink };
             table.batch(block, layers, &mut feeder);
             flowed = table.stats().packets - before;
         }
@@ -178,7 +182,8 @@ impl Worker {
     /// Ends an interval at `now`: flows that are idle end, and every function hands over its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         if let Some(table) = &mut self.flows {
-            let mut feeder = Feeder { plan: &self.plan, chains: &mut self.chains, sink };
+            let mut feeder =
+                Feeder { plan: &self.plan, chains: &mut self.chains, states: &mut self.states, sink };
             table.tick(now, &mut feeder);
             table.roll_up(&mut feeder);
         }
@@ -192,12 +197,18 @@ impl Worker {
         self.plan = plan;
     }
 
-    /// Ends the run: every flow ends.
-    pub fn finish(&mut self, sink: &mut dyn Sink) -> Snapshot {
+    /// Ends the run: every flow ends. The last interval ends now, or with the last packet where that is later, as
+    /// it is when `now` is 0.
+    pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         if let Some(table) = &mut self.flows {
-            table.drain(&mut Feeder { plan: &self.plan, chains: &mut self.chains, sink });
+            table.drain(&mut Feeder {
+                plan: &self.plan,
+                chains: &mut self.chains,
+                states: &mut self.states,
+                sink,
+            });
         }
-        self.snapshot(self.latest)
+        self.snapshot(now.max(self.latest))
     }
 
     fn snapshot(&mut self, end: Time) -> Snapshot {
@@ -214,15 +225,15 @@ impl Worker {
             }
         }
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
-        let total = FlowCount { created: stats.created, ended: stats.ended, evicted: stats.evicted };
-        let before = std::mem::replace(&mut self.flows_before, total);
+        let before = std::mem::replace(&mut self.flows_before, stats);
         Snapshot {
             interval: Interval { start: start.0, end: end.0 },
             ledger: std::mem::take(&mut self.ledger),
             flows: FlowCount {
-                created: total.created - before.created,
-                ended: total.ended - before.ended,
-                evicted: total.evicted - before.evicted,
+                created: stats.created - before.created,
+                ended: stats.ended - before.ended,
+                evicted: stats.evicted - before.evicted,
+                states: std::mem::take(&mut self.states),
             },
             offloaders: self
                 .checksums
@@ -294,6 +305,7 @@ fn show(chain: &mut [Box<dyn Function>], item: &Item<'_>) {
 struct Feeder<'w> {
     plan: &'w Plan,
     chains: &'w mut [Vec<Box<dyn Function>>],
+    states: &'w mut States,
     sink: &'w mut dyn Sink,
 }
 
@@ -316,7 +328,35 @@ impl FlowSink for Feeder<'_> {
     }
 
     fn end(&mut self, record: &FlowRecord) {
+        if let Some(state) = self.states.0.get_mut(record.state as usize) {
+            *state += 1;
+        }
         self.feed(Source::FlowEnds, &Item::Flow(record));
         self.sink.flow(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::CONN_STATES;
+    use weir_flow::ConnState;
+
+    #[test]
+    fn states_are_counted_under_their_names() {
+        use ConnState::{Oth, Rej, RstO, RstOS0, RstR, RstRH, S0, S1, S2, S3, SF, SH, ShR};
+        for state in [S0, S1, S2, S3, SF, Rej, RstO, RstR, RstOS0, RstRH, SH, ShR, Oth] {
+            assert_eq!(CONN_STATES[state as usize], state.name());
+        }
+    }
+
+    #[test]
+    fn the_first_bits_of_a_mask() {
+        assert_eq!(first(0), [0; 4]);
+        assert_eq!(first(65), [u64::MAX, 1, 0, 0]);
+        assert_eq!(first(BLOCK), [u64::MAX; 4]);
+        let mut seen = Vec::new();
+        each(&remainder(&[[0b10, 0, 0, 0]], &[0], 3), |at| seen.push(at));
+        assert_eq!(seen, [0, 2]);
     }
 }

@@ -81,7 +81,7 @@ pub fn snapshot() -> Snapshot {
             capture: weir_api::CaptureCount { offered: all.packets, ..Default::default() },
             ..Ledger::default()
         },
-        flows: FlowCount { created: 405, ended: 405, evicted: 0 },
+        flows: FlowCount { created: 405, ended: 405, ..FlowCount::default() },
         offloaders: vec![ip("10.99.0.2")],
         answers: vec![
             answer(

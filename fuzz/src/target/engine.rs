@@ -6,7 +6,7 @@ use weir_engine::{
     ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
-use weir_wire::{Batch, Chunk, Slot, decode, steer_hash};
+use weir_wire::{Batch, Chunk, Slot, Time, decode, steer_hash};
 
 pub const TARGET: Target = Target {
     name: "engine",
@@ -116,7 +116,7 @@ fn pass(plan: &Arc<Plan>, chunk: &Chunk, workers: usize) -> Snapshot {
         }
         feed(&mut pool, &mut shares, chunk, &mut rows);
     }
-    pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(&mut rows)));
+    pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(Time(0), &mut rows)));
     let mut total = total.expect("a worker");
     total.ledger.capture.offered = total.ledger.caught;
     assert_eq!(total.ledger.imbalance(), None);

@@ -1,0 +1,325 @@
+//! The built program, run with a time limit; captures to run it on, found or made.
+
+// Each test program uses a part of this.
+#![allow(dead_code)]
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_wire::build;
+
+/// Longer than anything takes on a slow machine: who is not done by then hangs.
+pub const HANGS: Duration = Duration::from_secs(120);
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.stdout.clone()).expect("standard output is UTF-8")
+    }
+
+    /// The same run, if it ended with this code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Ran {
+        assert_eq!(self.code, Some(code), "{}\n{}", String::from_utf8_lossy(&self.stdout), self.stderr);
+        self
+    }
+
+    /// The same run, if standard error has the text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Ran {
+        assert!(self.stderr.contains(text), "no {text:?} in:\n{}", self.stderr);
+        self
+    }
+
+    /// The same run, if standard output has the text.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Ran {
+        assert!(self.text().contains(text), "no {text:?} in:\n{}", self.text());
+        self
+    }
+
+    /// The same run, if it said nothing on standard error.
+    #[track_caller]
+    pub fn quietly(self) -> Ran {
+        assert_eq!(self.stderr, "");
+        self
+    }
+
+    /// Each line of standard output as a JSON object.
+    #[track_caller]
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        objects(&self.text())
+    }
+
+    /// A number of the one line of `-j` that is of this kind.
+    #[track_caller]
+    pub fn fact(&self, kind: &str, field: &str) -> u64 {
+        let lines = self.json();
+        let line = lines.iter().find(|line| line["kind"] == kind).expect("a line of that kind");
+        line[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {line}"))
+    }
+}
+
+/// Each line as a JSON object.
+#[track_caller]
+pub fn objects(text: &str) -> Vec<serde_json::Value> {
+    assert!(text.is_empty() || text.ends_with('\n'), "the last line is whole");
+    text.lines()
+        .map(|line| {
+            let value: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert!(value.is_object(), "{line}");
+            value
+        })
+        .collect()
+}
+
+/// The program, with nothing of the environment that changes what it prints.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+    command
+}
+
+/// Runs the program with these arguments and nothing on standard input.
+#[track_caller]
+pub fn weir<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ran {
+    run(program().args(arguments).stdin(Stdio::null()))
+}
+
+/// Runs the program with these words as arguments.
+#[track_caller]
+pub fn words(line: &str) -> Ran {
+    weir(line.split_whitespace())
+}
+
+/// Runs the program on these octets as standard input.
+#[track_caller]
+pub fn weir_reads<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: Vec<u8>) -> Ran {
+    let mut child = start(program().args(arguments).stdin(Stdio::piped()));
+    let mut to = child.stdin.take().expect("piped");
+    // The program may stop reading early: that is its affair.
+    let writer = thread::spawn(move || to.write_all(&input).is_ok());
+    let ran = finish(child);
+    let _ = writer.join();
+    ran
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ran {
+    finish(start(command))
+}
+
+/// Starts a command whose output is kept.
+pub fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+}
+
+/// Waits for a started command; one that hangs is ended and fails the test.
+#[track_caller]
+pub fn finish(mut child: Child) -> Ran {
+    let stdout = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
+    let stderr = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
+    let code = wait(&mut child).unwrap_or_else(|| {
+        let _ = child.kill();
+        panic!("the program hangs: {child:?}");
+    });
+    let octets = |thread: Option<thread::JoinHandle<Vec<u8>>>| {
+        thread.map(|thread| thread.join().expect("reads")).unwrap_or_default()
+    };
+    let stderr = String::from_utf8_lossy(&octets(stderr)).into_owned();
+    Ran { code, stdout: octets(stdout), stderr }
+}
+
+/// Waits for the end of a process: its exit code; `None` when it takes too long.
+pub fn wait(child: &mut Child) -> Option<Option<i32>> {
+    let end = Instant::now() + HANGS;
+    let mut pause = Duration::from_micros(500);
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().expect("waits") {
+            return Some(status.code());
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    None
+}
+
+fn read(mut from: impl Read) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let _ = from.read_to_end(&mut octets);
+    octets
+}
+
+/// Sends a signal, by name, to a process.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(sent.expect("kill(1) runs").success());
+}
+
+/// Waits until something holds; false when it takes too long.
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + HANGS;
+    while Instant::now() < end {
+        if holds() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// Whether this runs as root.
+pub fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t0\t")))
+}
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// The capture that the repository ships.
+pub fn sample() -> PathBuf {
+    root().join("testdata/sample/sample.pcap")
+}
+
+/// The captures of the repository and those of other projects, where they are there, in name order.
+pub fn captures() -> Vec<PathBuf> {
+    let shared = root().join("../shared/data");
+    if !shared.is_dir() {
+        println!("skipped: ../shared/data is absent");
+    }
+    let mut found = Vec::new();
+    for folder in [root().join("testdata"), shared] {
+        walk(&folder, &mut found);
+    }
+    found.sort();
+    found
+}
+
+/// A number of captures that have nothing in common but that they are many kinds: the sample first, then the
+/// same ones in every run.
+pub fn diverse(n: usize) -> Vec<PathBuf> {
+    let all = captures();
+    let step = (all.len() / n.max(1)).max(1);
+    let chosen = all.iter().step_by(step).filter(|path| **path != sample()).take(n).cloned();
+    std::iter::once(sample()).chain(chosen).collect()
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if starts_as_capture(&path) {
+            found.push(path);
+        }
+    }
+}
+
+fn starts_as_capture(path: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let packed = path.to_string_lossy().ends_with("cap.gz") && head.starts_with(&[0x1f, 0x8b]);
+    let magics =
+        [0xa1b2_c3d4_u32, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1, 0x0a0d_0d0a];
+    read.is_ok() && (packed || magics.contains(&u32::from_be_bytes(head)))
+}
+
+/// A classic pcap file, with microseconds, of packets with their times in nanoseconds.
+pub fn pcap(link: u32, packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, link] {
+        file.extend(word.to_le_bytes());
+    }
+    for (time, data) in packets {
+        file.extend(record(*time, data));
+    }
+    file
+}
+
+/// One record of such a file.
+pub fn record(time: u64, data: &[u8]) -> Vec<u8> {
+    let length = data.len() as u32;
+    let micros = (time % SECOND / 1000) as u32;
+    let words = [(time / SECOND) as u32, micros, length, length];
+    words.iter().flat_map(|word| word.to_le_bytes()).chain(data.iter().copied()).collect()
+}
+
+/// A block of a pcapng file.
+pub fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let padding = body.len().next_multiple_of(4) - body.len();
+    let length = (12 + body.len() + padding) as u32;
+    let mut octets = [kind.to_le_bytes(), length.to_le_bytes()].concat();
+    octets.extend(body);
+    octets.resize(octets.len() + padding, 0);
+    octets.extend(length.to_le_bytes());
+    octets
+}
+
+/// The section header of a pcapng file.
+pub fn section() -> Vec<u8> {
+    block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat())
+}
+
+/// An interface of a pcapng file.
+pub fn interface(link: u16) -> Vec<u8> {
+    block(1, &[&link.to_le_bytes()[..], &[0; 6]].concat())
+}
+
+/// A packet of a pcapng file, in microseconds.
+pub fn enhanced(interface: u32, time: u64, data: &[u8]) -> Vec<u8> {
+    let micros = time / 1000;
+    let words = [interface, (micros >> 32) as u32, micros as u32, data.len() as u32, data.len() as u32];
+    block(6, &[&words.map(u32::to_le_bytes).concat()[..], data].concat())
+}
+
+/// A small conversation over DNS and HTTP in Ethernet frames, a packet each millisecond from a time on.
+pub fn conversation(start: u64) -> Vec<(u64, Vec<u8>)> {
+    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let there = || build::ethernet().ipv4(client, server);
+    let back = || build::ethernet().ipv4(server, client);
+    let (syn, ack) = (build::flags::SYN, build::flags::ACK);
+    let frames = [
+        there().udp(5353, 53).payload(&[7; 30]),
+        back().udp(53, 5353).payload(&[8; 60]),
+        there().tcp(40_000, 80, syn).seq(100).payload(&[]),
+        back().tcp(80, 40_000, syn | ack).seq(500).ack(101).payload(&[]),
+        there().tcp(40_000, 80, ack).seq(101).ack(501).payload(b"GET / HTTP/1.0\r\n\r\n"),
+        back().tcp(80, 40_000, ack).seq(501).ack(119).payload(b"HTTP/1.0 200 OK\r\n\r\nhello"),
+    ];
+    frames.into_iter().zip(0..).map(|(frame, n)| (start + n * SECOND / 1000, frame)).collect()
+}
+
+/// Writes a file into a folder.
+pub fn put(folder: &Path, name: &str, octets: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, octets).expect("the file is written");
+    path
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
+}
