@@ -116,7 +116,7 @@ impl Courier {
 impl Sink for Courier {
     fn flow(&mut self, flow: &FlowRecord) {
         if self.load.rows {
-            self.rows.push(flow.clone());
+            self.rows.push(*flow);
             if self.rows.len() == ROWS {
                 self.send_rows();
             }

@@ -42,7 +42,7 @@ pub fn welcome() -> Exit {
     let pause = Duration::from_millis(500);
     std::thread::sleep(pause);
     let after = interfaces().unwrap_or_else(|_| before.clone());
-    println!("{:<16} {:>12} {:>12}  {}", "interface", "packets/s", "kbit/s", "addresses");
+    println!("{:<16} {:>12} {:>12}  addresses", "interface", "packets/s", "kbit/s");
     let mut busiest = ("eth0", 0);
     for now in &after {
         let old = before.iter().find(|old| old.index == now.index).unwrap_or(now);

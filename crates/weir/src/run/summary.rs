@@ -100,7 +100,6 @@ fn facts(
         failures: failures.to_vec(),
         notes: notes(session, written),
         interrupted: session.interrupted.load(Ordering::Relaxed),
-        ..Facts::default()
     }
 }
 
