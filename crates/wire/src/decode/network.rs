@@ -82,9 +82,11 @@ pub(super) fn ipv6(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeEr
 #[cold]
 fn unstated(f: Frame<'_>, at: u32, next: u8) -> u32 {
     match next {
-        NO_NEXT => 0,
+        // TCP, UDP, ICMPv6: what follows is there, from a sender whose card was to cut it or who left the length out.
+        6 | 17 | 58 => f.left(at),
         HOP_BY_HOP => jumbo(f, at).unwrap_or_else(|| f.left(at)),
-        _ => f.left(at),
+        // It is believed: what follows is padding.
+        _ => 0,
     }
 }
 
