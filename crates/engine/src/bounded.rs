@@ -34,6 +34,18 @@ struct Set {
     weights: [u32; WAYS],
 }
 
+impl Set {
+    /// A bit for each place with that tag. Without a branch, so that it becomes two vector compares.
+    #[inline]
+    fn with_tag(&self, tag: u32) -> u32 {
+        let mut mask = 0;
+        for (way, found) in self.tags.iter().enumerate() {
+            mask |= u32::from(*found == tag) << way;
+        }
+        mask
+    }
+}
+
 /// The table; see the module's text.
 #[derive(Debug)]
 pub struct Bounded<K> {
@@ -101,22 +113,29 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
 
     #[inline]
     fn find(&self, set: usize, tag: u32, key: &K) -> Option<usize> {
-        let tags = &self.sets[set].tags;
-        (0..WAYS).find(|&way| tags[way] == tag && self.rows[set * WAYS + way].key == *key)
+        let mut candidates = self.sets[set].with_tag(tag);
+        while candidates != 0 {
+            let way = candidates.trailing_zeros() as usize;
+            if self.rows[set * WAYS + way].key == *key {
+                return Some(way);
+            }
+            candidates &= candidates - 1;
+        }
+        None
     }
 
     fn insert(&mut self, [first, second]: [usize; 2], tag: u32, row: Row<K>, weight: u32) {
-        let free = |set: usize| self.sets[set].tags.iter().filter(|tag| **tag == 0).count();
-        let (in_first, in_second) = (free(first), free(second));
-        if in_first + in_second == 0 {
+        let (in_first, in_second) = (self.sets[first].with_tag(0), self.sets[second].with_tag(0));
+        if in_first | in_second == 0 {
             self.admit(first, tag, row, weight);
             return;
         }
-        let set = if in_second > in_first { second } else { first };
-        if let Some(way) = self.sets[set].tags.iter().position(|tag| *tag == 0) {
-            self.len += 1;
-            self.put(set, way, tag, row, weight);
-        }
+        let (set, free) = match in_second.count_ones() > in_first.count_ones() {
+            true => (second, in_second),
+            false => (first, in_first),
+        };
+        self.len += 1;
+        self.put(set, free.trailing_zeros() as usize, tag, row, weight);
     }
 
     fn put(&mut self, set: usize, way: usize, tag: u32, row: Row<K>, weight: u32) {

@@ -98,7 +98,8 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     })
 }
 
-type Address = [u8; 16];
+/// An address as a number, IPv4 mapped into IPv6: quicker to hash and to compare than octets.
+type Address = u128;
 
 /// What a key is made from, whatever the item was.
 struct Ends {
@@ -121,8 +122,8 @@ impl Ends {
         let ports =
             if carries_ports(layers.ip_proto) && layers.has_transport() { layers.ports } else { [0, 0] };
         Some(Self {
-            source,
-            destination,
+            source: u128::from_be_bytes(source),
+            destination: u128::from_be_bytes(destination),
             ports,
             protocol: layers.ip_proto,
             vlan: layers.vlan[0],
@@ -147,8 +148,8 @@ impl Ends {
         let (source, destination) = if source_is_lower { (0, 1) } else { (1, 0) };
         let ports = if carries_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
         Self {
-            source: key.addr[source],
-            destination: key.addr[destination],
+            source: u128::from_be_bytes(key.addr[source]),
+            destination: u128::from_be_bytes(key.addr[destination]),
             ports,
             protocol: key.proto,
             vlan,
@@ -279,15 +280,15 @@ mod tests {
     #[test]
     fn the_lower_port_is_the_servers_where_the_flow_is_unknown() {
         let mut ends = Ends {
-            source: [1; 16],
-            destination: [2; 16],
+            source: 1,
+            destination: 2,
             ports: [443, 50_000],
             protocol: 6,
             vlan: 0,
             from_initiator: None,
         };
-        assert_eq!(ends.roles(), ([1; 16], 443, [2; 16]));
+        assert_eq!(ends.roles(), (1, 443, 2));
         ends.from_initiator = Some(true);
-        assert_eq!(ends.roles(), ([2; 16], 50_000, [1; 16]));
+        assert_eq!(ends.roles(), (2, 50_000, 1));
     }
 }
