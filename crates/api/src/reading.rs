@@ -142,7 +142,8 @@ pub struct Top {
     pub capacity: usize,
     /// The rows, by key.
     pub rows: Vec<TopRow>,
-    /// Keys that were put into the list: far above `capacity` under a flood of random addresses.
+    /// Keys that were put into the list, those that came back after they were displaced again: far above
+    /// `capacity` under a flood of random addresses. The number of keys where the list is exact.
     pub inserts: u64,
     /// What was counted for keys that had no room.
     pub shed: Count,
@@ -195,7 +196,9 @@ impl Top {
                 })
                 .or_insert(*row);
         }
-        self.inserts += other.inserts;
+        // A key that both have is one key: so the sum does not tell how many workers there were.
+        let both = (self.rows.len() + other.rows.len() - by_key.len()) as u64;
+        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
         self.shed.add(&other.shed);
         self.capacity = self.capacity.max(other.capacity);
         self.rows = by_key.into_values().collect();
