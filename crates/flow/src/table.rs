@@ -506,7 +506,11 @@ impl FlowTable {
 
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
         let mut cursor = 0;
-        while let Some(Sighting { whose, facts }) = self.fragments.expire_next(now, &mut cursor) {
+        let mut expired: Vec<Sighting> =
+            std::iter::from_fn(|| self.fragments.expire_next(now, &mut cursor)).collect();
+        // They lie in the order of a keyed hash, which no result may depend on.
+        expired.sort_by_key(|Sighting { whose, facts }| (facts.earliest, facts.time, whose.key));
+        for Sighting { whose, facts } in expired {
             self.sight(&whose, 0, &facts, None, sink);
         }
     }
