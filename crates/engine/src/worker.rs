@@ -39,6 +39,7 @@ pub struct Worker {
     states: States,
     ledger: Ledger,
     interval_start: Option<Time>,
+    earliest: Time,
     latest: Time,
     block: Block,
 }
@@ -66,6 +67,7 @@ impl Worker {
             states: States::default(),
             ledger: Ledger::default(),
             interval_start: None,
+            earliest: Time(u64::MAX),
             latest: Time::default(),
             block: Block::default(),
             plan,
@@ -120,9 +122,7 @@ impl Worker {
             self.ledger.bytes += u64::from(slot.wire_len);
             self.ledger.captured_bytes += u64::from(slot.len);
             self.latest = self.latest.max(slot.time);
-        }
-        if let (None, Some(first)) = (self.interval_start, block.slots.first()) {
-            self.interval_start = Some(first.time);
+            self.earliest = self.earliest.min(slot.time);
         }
     }
 
@@ -212,7 +212,8 @@ impl Worker {
     }
 
     fn snapshot(&mut self, end: Time) -> Snapshot {
-        let start = self.interval_start.replace(end).unwrap_or(end);
+        // The first interval begins with the oldest packet, whichever worker has it.
+        let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
         let mut answers = Vec::new();
         for (planned, chain) in self.plan.subscriptions.iter().zip(&mut self.chains) {
             for (name, function) in planned.names().zip(chain) {
