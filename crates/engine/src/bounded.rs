@@ -104,7 +104,7 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
             }
         }
         self.inserts += 1;
-        self.insert([first, second], tag, Row { key, count, flows, error: 0 }, weight);
+        self.insert([first, second], tag, key, count, flows, weight);
     }
 
     fn scaled(&self, weight: u64) -> u32 {
@@ -124,10 +124,18 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         None
     }
 
-    fn insert(&mut self, [first, second]: [usize; 2], tag: u32, row: Row<K>, weight: u32) {
+    fn insert(
+        &mut self,
+        [first, second]: [usize; 2],
+        tag: u32,
+        key: K,
+        count: Count,
+        flows: u64,
+        weight: u32,
+    ) {
         let (in_first, in_second) = (self.sets[first].with_tag(0), self.sets[second].with_tag(0));
         if in_first | in_second == 0 {
-            self.admit(first, tag, row, weight);
+            self.admit(first, tag, key, count, flows, weight);
             return;
         }
         let (set, free) = match in_second.count_ones() > in_first.count_ones() {
@@ -135,7 +143,7 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
             false => (first, in_first),
         };
         self.len += 1;
-        self.put(set, free.trailing_zeros() as usize, tag, row, weight);
+        self.put(set, free.trailing_zeros() as usize, tag, Row { key, count, flows, error: 0 }, weight);
     }
 
     fn put(&mut self, set: usize, way: usize, tag: u32, row: Row<K>, weight: u32) {
@@ -144,8 +152,9 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         self.rows[set * WAYS + way] = row;
     }
 
-    /// Lets a newcomer into a full set, or not.
-    fn admit(&mut self, set: usize, tag: u32, mut row: Row<K>, weight: u32) {
+    /// Lets a newcomer into a full set, or not. Its parts come one by one: put together in memory and read from
+    /// there at once, they cost more than all the rest of a refusal.
+    fn admit(&mut self, set: usize, tag: u32, key: K, count: Count, flows: u64, weight: u32) {
         let weights = &self.sets[set].weights;
         let lightest = weights.iter().copied().min().unwrap_or_default();
         // xorshift64*: quality matters little here, and the sequence must not depend on anything outside.
@@ -155,14 +164,14 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         let draw = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
         let sum = u64::from(lightest) + u64::from(weight);
         if (draw * sum) >> 32 >= u64::from(weight) {
-            self.shed.add(&row.count);
+            self.shed.add(&count);
             return;
         }
         let way = weights.iter().position(|weight| *weight == lightest).unwrap_or_default();
         let out = self.rows[set * WAYS + way];
         self.shed.add(&out.count);
-        row.error = u64::from(lightest) << self.shift;
-        self.put(set, way, tag, row, lightest.saturating_add(weight));
+        let error = u64::from(lightest) << self.shift;
+        self.put(set, way, tag, Row { key, count, flows, error }, lightest.saturating_add(weight));
     }
 
     /// Hands over the rows in no order, what had no room, and the number of inserts; the list is empty then.
