@@ -1,4 +1,5 @@
-//! Makes traffic to measure with: floods of small packets, and a realistic mix from a profile of a provider's link.
+//! Makes traffic to measure with: floods of small packets, a realistic mix from a profile of a provider's link, and a
+//! diverse one from captures.
 //!
 //! What is written depends on the arguments only, so that two machines measure the same packets. The facts of the
 //! capture (packets, octets, flows) go to standard output as one JSON object: they are known by construction, and
@@ -7,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod captures;
 mod flood;
 mod mix;
 mod pcap;
@@ -66,6 +68,23 @@ enum Traffic {
         #[arg(long, default_value = "../shared/data/trex/sfr_profile.yaml")]
         profile: PathBuf,
     },
+    /// Every Ethernet capture of some folders, laid over each other many times.
+    Captures {
+        /// The capture to write.
+        out: PathBuf,
+        /// Seconds of capture time.
+        #[arg(long, default_value_t = 120.0)]
+        seconds: f64,
+        /// How often each capture comes, each time with other addresses.
+        #[arg(long, default_value_t = 20)]
+        copies: u32,
+        /// What the times follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The folders.
+        #[arg(long = "from", default_value = "../shared/data")]
+        folders: Vec<PathBuf>,
+    },
 }
 
 /// What was written.
@@ -85,6 +104,9 @@ fn main() -> ExitCode {
         }
         Traffic::Mix { out, seconds, multiplier, seed, profile } => {
             mix::write(&out, &mix::Mix { seconds, multiplier, seed, profile })
+        }
+        Traffic::Captures { out, seconds, copies, seed, folders } => {
+            captures::write(&out, &captures::Captures { folders, seconds, copies, seed })
         }
     };
     match facts {
