@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use weir_wire::Chunk;
 
 use super::describe::{Format, InputInfo, InterfaceInfo};
 use super::error::ReadError;
+use super::idle::Stopped;
 use super::interfaces::Interfaces;
 use super::octets::{Compression, Octets};
 use super::pcap::{self, Pcap};
@@ -55,6 +57,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) input: usize,
     pub(crate) chunk_bytes: usize,
     pub(crate) recover: bool,
+    /// Set when no more is wanted.
+    pub(crate) stop: Option<&'a Arc<AtomicBool>>,
 }
 
 impl Capture {
@@ -66,7 +70,7 @@ impl Capture {
         info: &mut InputInfo,
     ) -> Result<Capture, ReadError> {
         let (mut octets, compression) =
-            Octets::new(file).map_err(|error| unpack_error(opening.name, 0, 0, error))?;
+            Octets::new(file, opening.stop).map_err(|error| unpack_error(opening.name, 0, 0, error))?;
         info.compression = compression;
         let mut carry = Vec::new();
         while carry.len() < pcap::HEADER {
@@ -74,7 +78,9 @@ impl Capture {
             match octets.read(&mut carry, missing) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(error) if carry.is_empty() => return Err(unpack_error(opening.name, 0, 0, error)),
+                Err(error) if carry.is_empty() || Stopped::is(&error) => {
+                    return Err(unpack_error(opening.name, 0, 0, error));
+                }
                 // What is there tells more than the error, which comes again.
                 Err(_) => break,
             }
@@ -265,6 +271,10 @@ impl Capture {
                 }
                 true
             }
+            Err(error) if Stopped::is(&error) => {
+                self.state = State::Ended;
+                false
+            }
             Err(error) => {
                 // `base` is the end of the last whole record.
                 self.fail(unpack_error(&self.info.name, self.base, self.info.packets, error));
@@ -369,7 +379,7 @@ fn classic(
 /// What an error of the operating system, or of the unpacker, means for the reader of a capture.
 fn unpack_error(name: &str, offset: u64, packets: u64, error: io::Error) -> ReadError {
     let input = name.to_owned();
-    if error.raw_os_error().is_some() {
+    if error.raw_os_error().is_some() || Stopped::is(&error) {
         return ReadError::Io { input, offset, packets, source: Arc::new(error) };
     }
     match error.kind() {

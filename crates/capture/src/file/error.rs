@@ -119,6 +119,11 @@ impl ReadError {
         }
     }
 
+    /// Whether reading ended because the user wants no more, which is no error.
+    pub(crate) fn is_stop(&self) -> bool {
+        matches!(self, ReadError::Io { source, .. } if super::idle::Stopped::is(source))
+    }
+
     /// The input that it is about.
     pub fn input(&self) -> &str {
         match self {

@@ -1,10 +1,12 @@
 //! What there is to read: paths, directories, standard input.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::error::ReadError;
 use super::octets::Octets;
@@ -29,9 +31,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens it. A source that is not a regular file can be opened once only.
-    pub(crate) fn file(&self) -> Result<File, ReadError> {
+    /// Opens it. A source that is not a regular file can be opened once only. Where there is a `stop`, a fifo
+    /// without a writer is opened at once, so that it is the first read that waits for one.
+    pub(crate) fn file(&self, stop: Option<&Arc<AtomicBool>>) -> Result<File, ReadError> {
         let file = match &self.input {
+            Input::Path(path) if self.size.is_none() && stop.is_some() => {
+                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+            }
             Input::Path(path) => File::open(path),
             Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),
         };
@@ -97,7 +103,7 @@ fn named_capture(name: &str) -> bool {
 }
 
 fn starts_as_capture(path: &Path) -> bool {
-    let head = File::open(path).and_then(Octets::new).and_then(|(mut octets, _)| {
+    let head = File::open(path).and_then(|file| Octets::new(file, None)).and_then(|(mut octets, _)| {
         let mut head = Vec::new();
         while head.len() < 4 && octets.read(&mut head, 4)? > 0 {}
         Ok(head)

@@ -7,6 +7,7 @@
 mod capture;
 mod describe;
 mod error;
+mod idle;
 mod input;
 mod interfaces;
 mod merge;
@@ -17,6 +18,8 @@ mod walk;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use weir_wire::{Chunk, Time};
 
@@ -58,11 +61,21 @@ pub struct ReadOptions {
     pub snaplen: Option<u32>,
     /// After a corrupt record, look for the next plausible one instead of giving the input up.
     pub recover: bool,
+    /// Set, perhaps by another thread, when no more is wanted: standard input or a fifo that is idle is then
+    /// waited for no longer, and ends as if its writer had closed it between two packets.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { chunk_bytes: 256 << 10, order: Order::default(), packets: None, snaplen: None, recover: false }
+        Self {
+            chunk_bytes: 256 << 10,
+            order: Order::default(),
+            packets: None,
+            snaplen: None,
+            recover: false,
+            stop: None,
+        }
     }
 }
 
@@ -205,13 +218,18 @@ impl Files {
             input,
             chunk_bytes: if self.merge.is_empty() { chunk_bytes } else { chunk_bytes.min(MERGED_CHUNK) },
             recover: self.options.recover,
+            stop: self.options.stop.as_ref(),
         };
-        let result = source.file().and_then(|file| Capture::open(file, &opening, &mut self.interfaces, info));
+        let result = source
+            .file(opening.stop)
+            .and_then(|file| Capture::open(file, &opening, &mut self.interfaces, info));
         match result {
             Ok(capture) => {
                 self.merge.add(input, capture);
                 Ok(())
             }
+            // Nothing of it was wanted any more.
+            Err(error) if error.is_stop() => Ok(()),
             Err(error) => {
                 info.problem = Some(error.clone());
                 Err(error)
@@ -265,10 +283,10 @@ impl Files {
 /// be read only once: then it is opened first.
 fn first_time(source: &Source) -> Option<Time> {
     source.size?;
-    let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false };
+    let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false, stop: None };
     let (mut interfaces, mut chunk) = (Interfaces::default(), Chunk::default());
     let mut capture =
-        Capture::open(source.file().ok()?, &opening, &mut interfaces, &mut InputInfo::default()).ok()?;
+        Capture::open(source.file(None).ok()?, &opening, &mut interfaces, &mut InputInfo::default()).ok()?;
     capture.fill(&mut chunk, &Limits { snaplen: 0, packets: 1 }, &mut interfaces).ok()?;
     chunk.slots.first().map(|slot| slot.time)
 }

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::bufread::GzDecoder;
+
+use super::idle;
 
 /// How an input is compressed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -42,10 +44,12 @@ enum Stream {
 }
 
 impl Octets {
-    /// Reads enough of `file` to know how it is compressed.
-    pub(crate) fn new(file: File) -> io::Result<(Octets, Compression)> {
+    /// Reads enough of `file` to know how it is compressed. Once `stop` is set, reading what is no regular
+    /// file, and so may never go on, gives [`idle::Stopped`].
+    pub(crate) fn new(file: File, stop: Option<&Arc<AtomicBool>>) -> io::Result<(Octets, Compression)> {
         let taken = Arc::new(AtomicU64::new(0));
-        let mut file = Counted { file, taken: Arc::clone(&taken) };
+        let stop = stop.filter(|_| !file.metadata().is_ok_and(|data| data.is_file())).cloned();
+        let mut file = Counted { file, taken: Arc::clone(&taken), stop };
         let mut head = Vec::with_capacity(4);
         while head.len() < 4 {
             let missing = 4 - head.len();
@@ -107,9 +111,25 @@ fn append(from: &mut impl Read, out: &mut Vec<u8>, most: usize) -> io::Result<us
 struct Counted {
     file: File,
     taken: Arc<AtomicU64>,
+    /// Set when no more is wanted; only where reading may block.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Counted {
+    /// Waits until there is something to read, where that may take for ever.
+    fn wait(&self) -> io::Result<()> {
+        self.stop.as_ref().map_or(Ok(()), |stop| idle::wait(&self.file, stop))
+    }
+
+    /// Whether a read(2) that failed so is to be tried again: a file that does not block is waited for.
+    fn again(&self, error: &io::Error) -> bool {
+        match error.kind() {
+            io::ErrorKind::Interrupted => true,
+            io::ErrorKind::WouldBlock => self.stop.is_some(),
+            _ => false,
+        }
+    }
+
     #[allow(unsafe_code)]
     /// One read(2) to the end of `out`, of at most `most` octets.
     fn read_spare(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
@@ -117,6 +137,7 @@ impl Counted {
         let spare = out.spare_capacity_mut();
         let most = most.min(spare.len());
         loop {
+            self.wait()?;
             // SAFETY: `spare` is writable memory of at least `most` octets that belongs to `out`, and read(2)
             // writes at most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
             let count = unsafe { libc::read(self.file.as_raw_fd(), spare.as_mut_ptr().cast(), most) };
@@ -127,7 +148,7 @@ impl Counted {
                 return Ok(count);
             }
             let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
+            if !self.again(&error) {
                 return Err(error);
             }
         }
@@ -150,9 +171,17 @@ impl Read for Replay {
             self.at += count;
             return Ok(count);
         }
-        let count = self.file.file.read(out)?;
-        self.file.taken.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
+        loop {
+            self.file.wait()?;
+            match self.file.file.read(out) {
+                Ok(count) => {
+                    self.file.taken.fetch_add(count as u64, Ordering::Relaxed);
+                    return Ok(count);
+                }
+                Err(error) if self.file.again(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

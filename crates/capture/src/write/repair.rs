@@ -80,7 +80,7 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
 
 /// Writes the first `left` octets of a compressed file anew.
 fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
-    let (mut octets, compression) = Octets::new(File::open(path)?)?;
+    let (mut octets, compression) = Octets::new(File::open(path)?, None)?;
     let part = super::outfile::part_name(path);
     let mut out = File::create(&part)?;
     let mut block = Vec::new();

@@ -6,6 +6,7 @@
 mod conformance;
 mod damage;
 mod formats;
+mod idle;
 mod order;
 mod support;
 mod writing;

@@ -21,6 +21,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let read = ReadOptions {
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
         recover: options.recover,
+        stop: Some(std::sync::Arc::clone(&session.stop)),
         ..ReadOptions::default()
     };
     let files = match Files::open(&session.request.inputs, &read) {

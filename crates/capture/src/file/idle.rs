@@ -1,0 +1,49 @@
+//! Waiting for what may be idle for ever: a pipe, a terminal, a device.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The longest wait before the flag is looked at again, in milliseconds: a thread other than the one that a
+/// signal interrupts does not see it sooner.
+const WAIT: libc::c_int = 100;
+
+/// The user wants no more: not an error of the input.
+#[derive(Debug, thiserror::Error)]
+#[error("reading was stopped")]
+pub(crate) struct Stopped;
+
+impl Stopped {
+    /// Whether this is why reading ended.
+    pub(crate) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
+    }
+}
+
+/// Waits until a read(2) of `file` would not block.
+///
+/// # Errors
+///
+/// [`Stopped`] once `stop` is set, also where there is something to read: a writer that never pauses is to be
+/// stopped too. What poll(2) says otherwise.
+#[allow(unsafe_code)]
+pub(crate) fn wait(file: &File, stop: &AtomicBool) -> io::Result<()> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other(Stopped));
+        }
+        let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one pollfd, as the count says, and lives as long as the call.
+        match unsafe { libc::poll(&raw mut poll, 1, WAIT) } {
+            0 => {}
+            1.. => return Ok(()),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
