@@ -58,7 +58,8 @@ pub struct Bounded<K> {
     random: u64,
     len: usize,
     inserts: u64,
-    shed: Count,
+    /// All that was counted, with room or without.
+    added: Count,
 }
 
 impl<K: Copy + Default + Eq + Hash> Bounded<K> {
@@ -75,7 +76,7 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
             random: seed | 1,
             len: 0,
             inserts: 0,
-            shed: Count::default(),
+            added: Count::default(),
         }
     }
 
@@ -93,6 +94,7 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         // The second set depends on the tag alone besides the first, and is another one than it.
         let second = (first ^ (((tag as usize).wrapping_mul(0x9e37_79b1) >> 7) | 1)) & self.mask;
         let weight = self.scaled(weight);
+        self.added.add(&count);
         for set in [first, second] {
             if let Some(way) = self.find(set, tag, &key) {
                 let total = &mut self.sets[set].weights[way];
@@ -152,8 +154,8 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         self.rows[set * WAYS + way] = row;
     }
 
-    /// Lets a newcomer into a full set, or not. Its parts come one by one: put together in memory and read from
-    /// there at once, they cost more than all the rest of a refusal.
+    /// Lets a newcomer into a full set, or not. The row that goes is not looked at: it is seldom in the cache, and
+    /// what it had counted is what the sum of the rows lacks in the end.
     fn admit(&mut self, set: usize, tag: u32, key: K, count: Count, flows: u64, weight: u32) {
         let weights = &self.sets[set].weights;
         let lightest = weights.iter().copied().min().unwrap_or_default();
@@ -164,12 +166,9 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
         let draw = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
         let sum = u64::from(lightest) + u64::from(weight);
         if (draw * sum) >> 32 >= u64::from(weight) {
-            self.shed.add(&count);
             return;
         }
         let way = weights.iter().position(|weight| *weight == lightest).unwrap_or_default();
-        let out = self.rows[set * WAYS + way];
-        self.shed.add(&out.count);
         let error = u64::from(lightest) << self.shift;
         self.put(set, way, tag, Row { key, count, flows, error }, lightest.saturating_add(weight));
     }
@@ -182,7 +181,12 @@ impl<K: Copy + Default + Eq + Hash> Bounded<K> {
             *set = Set::default();
         }
         self.len = 0;
-        (out, std::mem::take(&mut self.shed), std::mem::take(&mut self.inserts))
+        let mut shed = std::mem::take(&mut self.added);
+        for row in &out {
+            shed.packets -= row.count.packets;
+            shed.bytes -= row.count.bytes;
+        }
+        (out, shed, std::mem::take(&mut self.inserts))
     }
 }
 

@@ -5,11 +5,11 @@ use weir_api::{FunctionCall, SubscriptionSpec};
 /// The subscriptions of the summary.
 pub fn summary() -> Vec<SubscriptionSpec> {
     vec![
-        all("talkers", top("talker")),
+        all("talkers", top("talker").with("rows", 4096)),
         all("services", top("service")),
         all("sources", top("source")),
         all("destinations", top("destination")),
-        all("flows", top("flow")),
+        all("flows", top("flow").with("rows", 4096)),
         all("protocols", top("protocol").with("rows", 256)),
         all("rate", FunctionCall::new("rate")),
     ]

@@ -1,0 +1,240 @@
+//! The one pass over a capture inside of the test's own process: what `weir` does with its workers, without its
+//! threads, and so on a thousand captures in seconds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use weir_api::{FunctionCall, Level, Snapshot, SubscriptionSpec};
+use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
+use weir_engine::{
+    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
+};
+use weir_filter::Options;
+use weir_wire::{Batch, Chunk, Packet, Slot, Time, decode, steer_hash};
+
+use super::support::{HANGS, captures};
+
+/// What flow tables get together: what the program gives them when nothing is said.
+const MEMORY: usize = 256 << 20;
+
+/// A capture in memory.
+pub struct Loaded {
+    /// Its packets.
+    pub chunks: Vec<Chunk>,
+    /// Its interfaces.
+    pub interfaces: Vec<InterfaceInfo>,
+}
+
+impl Loaded {
+    /// Reads a capture as far as it can be read.
+    pub fn read(path: &Path) -> Loaded {
+        let mut chunks = Vec::new();
+        let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
+            return Loaded { chunks, interfaces: Vec::new() };
+        };
+        loop {
+            let mut chunk = Chunk::default();
+            match files.fill(&mut chunk) {
+                Ok(true) => chunks.push(chunk),
+                Ok(false) => break,
+                Err(_) => {}
+            }
+        }
+        Loaded { chunks, interfaces: files.interfaces().to_vec() }
+    }
+
+    /// Its packets, in order.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.chunks.iter().flat_map(|chunk| chunk.batch().packets().collect::<Vec<_>>())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.slots.len() as u64).sum()
+    }
+}
+
+/// Shows every capture there is to a law. One that takes forever ends the test with its name.
+pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
+    let (tell, hear) = channel::<PathBuf>();
+    let watch = thread::spawn(move || {
+        let mut at = PathBuf::new();
+        loop {
+            match hear.recv_timeout(HANGS) {
+                Ok(path) => at = path,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("it hangs on {}", at.display());
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    let captures = captures();
+    for path in &captures {
+        tell.send(path.clone()).expect("somebody watches");
+        let named = Named(path);
+        law(path, &Loaded::read(path));
+        drop(named);
+    }
+    drop(tell);
+    watch.join().expect("it ends");
+    captures.len()
+}
+
+/// Names the capture when the law fails on it.
+struct Named<'a>(&'a Path);
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("on {}", self.0.display());
+        }
+    }
+}
+
+/// What came out of a pass.
+#[derive(Default)]
+pub struct Outcome {
+    /// The merged snapshot of each interval.
+    pub snapshots: Vec<Snapshot>,
+    /// The flows of each interval, in order.
+    pub rows: Vec<FlowRecord>,
+    /// How many packets the run's expression let through.
+    pub kept: u64,
+}
+
+impl Outcome {
+    /// Everything, merged.
+    pub fn total(&self) -> Snapshot {
+        self.snapshots.iter().fold(Snapshot::default(), |mut total, snapshot| {
+            total.merge(snapshot);
+            total
+        })
+    }
+}
+
+#[derive(Default)]
+struct Rows(Vec<FlowRecord>, u64);
+
+impl Sink for Rows {
+    fn flow(&mut self, flow: &FlowRecord) {
+        self.0.push(*flow);
+    }
+
+    fn kept(&mut self, packets: Batch<'_>) {
+        self.1 += packets.len() as u64;
+    }
+}
+
+/// Several workers, each with its share of every chunk.
+pub struct Pass {
+    workers: Vec<Worker>,
+    rows: Rows,
+    outcome: Outcome,
+}
+
+impl Pass {
+    /// So many workers for a plan.
+    pub fn new(plan: &Arc<Plan>, workers: usize) -> Pass {
+        let memory = MEMORY / workers;
+        // A key of its own in each: it changes no result.
+        let flows = |n: u64| FlowConfig { memory, seed: [n, !n], ..FlowConfig::default() };
+        let workers = (0..workers as u64).map(|n| Worker::new(Arc::clone(plan), &flows(n))).collect();
+        Pass { workers, rows: Rows::default(), outcome: Outcome::default() }
+    }
+
+    /// Takes a capture through, with intervals of so many nanoseconds; `between` is called with the workers at
+    /// the end of each.
+    pub fn run(mut self, capture: &Loaded, interval: u64, mut between: impl FnMut(&mut [Worker])) -> Outcome {
+        let mut clock = IntervalClock::new(interval);
+        for chunk in &capture.chunks {
+            let owners = self.owners(chunk);
+            let mut from = 0;
+            for (at, slot) in chunk.slots.iter().enumerate() {
+                if let Some(end) = clock.see(slot.time) {
+                    self.show(chunk, &owners, from..at);
+                    from = at;
+                    self.end(|worker, rows| worker.tick(end, rows));
+                    between(&mut self.workers);
+                }
+            }
+            self.show(chunk, &owners, from..chunk.slots.len());
+        }
+        self.end(|worker, rows| worker.finish(Time(0), rows));
+        self.outcome.kept = self.rows.1;
+        self.outcome
+    }
+
+    fn owners(&self, chunk: &Chunk) -> Vec<usize> {
+        let owner = |packet| steer_hash(&packet, &decode(&packet)) as usize % self.workers.len();
+        chunk.batch().packets().map(owner).collect()
+    }
+
+    fn show(&mut self, chunk: &Chunk, owners: &[usize], range: std::ops::Range<usize>) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            let mine = range.clone().filter(|at| owners[*at] == index);
+            let slots: Vec<Slot> = mine.map(|at| chunk.slots[at]).collect();
+            worker.batch(Batch { bytes: &chunk.bytes, slots: &slots }, &mut self.rows);
+        }
+    }
+
+    fn end(&mut self, mut end: impl FnMut(&mut Worker, &mut Rows) -> Snapshot) {
+        let mut merged = Snapshot::default();
+        for worker in &mut self.workers {
+            merged.merge(&end(worker, &mut self.rows));
+        }
+        merged.ledger.capture.offered = merged.ledger.caught;
+        let mut rows = std::mem::take(&mut self.rows.0);
+        rows.sort_by_key(|row| (row.first, row.key));
+        self.outcome.rows.extend(rows);
+        self.outcome.snapshots.push(merged);
+    }
+}
+
+/// What plans of these tests are made with.
+pub fn settings() -> Settings {
+    Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seed: 1 }
+}
+
+/// Every function at every level that it has a meaning at, over all packets and over some.
+pub fn everything() -> Vec<SubscriptionSpec> {
+    let mut specs = Vec::new();
+    for function in FUNCTIONS {
+        for level in function.levels {
+            for call in calls(function.name, *level) {
+                for expression in ["", "tcp or udp port 53"] {
+                    let name = format!("{:?} {:?} {expression}", call.arguments, level);
+                    let spec = SubscriptionSpec::new(&name, expression, vec![call.clone()]);
+                    specs.push(SubscriptionSpec { level: *level, ..spec });
+                }
+            }
+        }
+    }
+    let line = |name: &str, expression: &str, remainder| SubscriptionSpec {
+        chart: Some("chart".to_owned()),
+        remainder,
+        ..SubscriptionSpec::new(name, expression, vec![FunctionCall::new("packets")])
+    };
+    specs.extend([line("tcp", "tcp", false), line("udp", "udp", false), line("xtra", "", true)]);
+    specs
+}
+
+fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
+    let call = FunctionCall::new(name);
+    let choices: (&str, &[&str]) = match (name, level) {
+        ("top", _) => ("by", &["source", "pair", "flow", "port", "protocol", "vlan", "talker", "service"]),
+        ("distribution", Level::Packet) => ("of", &["size", "payload", "ttl"]),
+        ("distribution", Level::Flow) => ("of", &["packets", "bytes", "duration"]),
+        ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
+        ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
+        _ => return vec![call],
+    };
+    choices.1.iter().map(|value| call.clone().with(choices.0, value)).collect()
+}
+
+/// The time of a packet and all that two files of it must agree in.
+pub fn content<'a>(packet: &Packet<'a>) -> (Time, u32, weir_wire::LinkType, &'a [u8]) {
+    (packet.time, packet.wire_len, packet.link, packet.data)
+}
