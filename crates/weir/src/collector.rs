@@ -161,6 +161,8 @@ pub struct Collector {
     report: Snapshot,
     total: Snapshot,
     failures: Vec<String>,
+    /// Failures are kept for the screen, and not said on standard error, which is the same terminal.
+    silent: bool,
 }
 
 /// An interval that not every worker has ended.
@@ -185,7 +187,18 @@ impl Collector {
             report: Snapshot::default(),
             total: Snapshot::default(),
             failures: Vec::new(),
+            silent: false,
         }
+    }
+
+    /// From now on failures are only kept.
+    pub fn silence(&mut self) {
+        self.silent = true;
+    }
+
+    /// What has failed so far, in words.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Takes a message; the merged snapshot of an interval when it is complete with it.
@@ -298,7 +311,9 @@ impl Collector {
             Err(error) => {
                 let text = error.to_string();
                 if self.failures.len() < 100 && !self.failures.contains(&text) {
-                    eprintln!("weir: {text}");
+                    if !self.silent {
+                        eprintln!("weir: {text}");
+                    }
                     self.failures.push(text);
                 }
                 false

@@ -14,6 +14,17 @@ const QUEUE: usize = 64;
 /// How often the writer looks at the clock when no packet comes.
 const TICK: Duration = Duration::from_millis(500);
 
+/// For what kind of run packets are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum For {
+    /// One over files: it waits for a slow reader.
+    Files,
+    /// A live one: what a pipe's reader is too slow for is shed.
+    Link,
+    /// A live one with a full screen: it says nothing on standard error.
+    Screen,
+}
+
 /// A packet file being written.
 pub struct Dump {
     to: Sender<Chunk>,
@@ -21,19 +32,19 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Begins the file. `live` sheds packets where a pipe's reader is too slow; a run over files waits.
+    /// Begins the file.
     pub fn start(
         name: &str,
         options: &cli::Run,
         zone: TimeZone,
         interfaces: &[InterfaceInfo],
-        live: bool,
+        purpose: For,
     ) -> Result<Dump, WriteError> {
         let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
         let write = WriteOptions {
             snaplen: options.snaplen,
             unbuffered: options.unbuffered,
-            shed: live,
+            shed: purpose != For::Files,
             rotate: Rotate {
                 seconds: options.rotate_seconds,
                 bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
@@ -45,7 +56,7 @@ impl Dump {
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from)) })
+        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from, purpose)) })
     }
 
     /// Where packets go.
@@ -64,13 +75,19 @@ fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64)
 }
 
-fn write_all(mut writer: PacketWriter, from: &Receiver<Chunk>) -> (Written, Option<WriteError>) {
+fn write_all(
+    mut writer: PacketWriter,
+    from: &Receiver<Chunk>,
+    purpose: For,
+) -> (Written, Option<WriteError>) {
     let mut first = None;
     let mut note = |result: Result<(), WriteError>| {
         if let Err(error) = result
             && first.is_none()
         {
-            eprintln!("weir: {error}");
+            if purpose != For::Screen {
+                eprintln!("weir: {error}");
+            }
             first = Some(error);
         }
     };

@@ -4,6 +4,7 @@ use super::progress::Progress;
 use super::summary;
 use super::{Exit, Session, complain, report_read_errors};
 use crate::collector::{Courier, Load, WhenFull, queue};
+use crate::dump::For;
 use crate::offline::{self, Input};
 use std::io::Write;
 use weir_capture::{Files, ReadOptions};
@@ -28,7 +29,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         Ok(files) => files,
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
-    let dump = session.dump(files.interfaces(), false)?;
+    let dump = session.dump(files.interfaces(), For::Files)?;
     let outputs = session.outputs()?;
     // Packets that are written, or counted up to a limit, must be taken in their order.
     let ordered = dump.is_some() || session.request.limit.is_some();

@@ -5,7 +5,7 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, RING_EIGHTHS, Session, complain};
 use crate::collector::{Collector, Courier, Load, Message, WhenFull, queue};
-use crate::dump::Dump;
+use crate::dump::{Dump, For};
 use crate::live::Screen;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
@@ -34,7 +34,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let full_screen = wants_screen(session);
     let rings = open(session, workers, full_screen).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let interfaces = describe(session, rings.first());
-    let dump = session.dump(&interfaces, true)?;
+    let dump = session.dump(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let outputs = session.outputs()?;
     let load = Load { rows: session.wants_rows(), packets: dump.as_ref().map(Dump::sender) };
     let (to, from) = queue();

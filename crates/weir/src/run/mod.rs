@@ -13,7 +13,7 @@ pub use request::{inputs, worker_count};
 
 use crate::cli;
 use crate::collector::Collector;
-use crate::dump::Dump;
+use crate::dump::{Dump, For};
 use crate::exit::{Exit, complain};
 use crate::interfaces;
 use crate::names::SystemNames;
@@ -126,9 +126,9 @@ impl Session {
     }
 
     /// Begins the packet file, where one is asked for.
-    fn dump(&self, interfaces: &[InterfaceInfo], live: bool) -> Result<Option<Dump>, (Exit, String)> {
+    fn dump(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Option<Dump>, (Exit, String)> {
         let Some(name) = &self.options.write else { return Ok(None) };
-        Dump::start(name, &self.options, self.zone.time_zone().clone(), interfaces, live)
+        Dump::start(name, &self.options, self.zone.time_zone().clone(), interfaces, purpose)
             .map(Some)
             .map_err(|error| (Exit::Output, error.to_string()))
     }

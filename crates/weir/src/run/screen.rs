@@ -3,7 +3,7 @@
 use super::lines::notice;
 use super::{Exit, Session, compile, complain};
 use crate::collector::{Collector, Message};
-use crate::dump::Dump;
+use crate::dump::{Dump, For};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
 use crate::orders::Mailbox;
@@ -65,6 +65,7 @@ impl<'s> FullScreen<'s> {
 
     /// Shows the run until every worker is done.
     pub fn watch(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> Exit {
+        collector.silence();
         let mut terminal = Ok(());
         let mut drawn: Option<Instant> = None;
         while !collector.is_done() {
@@ -103,7 +104,11 @@ impl<'s> FullScreen<'s> {
                 self.history.push(&pulse);
                 self.total.merge(&pulse);
                 self.last = pulse;
+                let failed = collector.failures().len();
                 collector.flush();
+                if let Some(failure) = collector.failures().get(failed..).and_then(<[String]>::last) {
+                    self.notice = Some(failure.clone());
+                }
                 changed = true;
             }
         }
@@ -159,7 +164,7 @@ impl<'s> FullScreen<'s> {
             self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
         let zone = self.session.zone.time_zone().clone();
-        match Dump::start(&name, &self.session.options, zone, &self.interfaces, true) {
+        match Dump::start(&name, &self.session.options, zone, &self.interfaces, For::Screen) {
             Ok(dump) => {
                 let sender = dump.sender();
                 self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(sender));
