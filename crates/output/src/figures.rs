@@ -200,6 +200,37 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
+/// The printable text on lines of at most `width` columns, broken at spaces where it can be. Of more than `most`
+/// lines (at least 1) the last shows with `…` that it is cut.
+pub fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
+    let text = printable(text);
+    let mut lines = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        if lines.len() + 1 >= most || rest.width() <= width {
+            lines.push(fit(rest, width));
+            break;
+        }
+        let (mut used, mut end, mut space) = (0, 0, None);
+        for (at, c) in rest.char_indices() {
+            // The space that ends a line takes no column.
+            if c == ' ' {
+                space = Some(at);
+            }
+            used += c.width().unwrap_or(0);
+            if used > width {
+                break;
+            }
+            end = at + c.len_utf8();
+        }
+        let first = rest.chars().next().map_or(1, char::len_utf8);
+        let (line, after) = rest.split_at(space.filter(|at| *at > 0).unwrap_or(end.max(first)));
+        lines.push(fit(line.trim_end(), width));
+        rest = after.trim_start();
+    }
+    lines
+}
+
 /// The printable text in exactly `width` columns, on the left.
 pub fn left(text: &str, width: usize) -> String {
     let mut text = fit(text, width);
@@ -280,6 +311,21 @@ mod tests {
         let (cells, each) = squeeze(&[1, 2, 3, 4, 5], 2);
         assert_eq!((cells, each), (vec![6, 9], 3));
         assert_eq!(squeeze(&[], 5).0, Vec::<u64>::new());
+    }
+
+    #[test]
+    fn long_text_is_broken_at_spaces() {
+        assert_eq!(wrap("one two three", 7, 9), ["one two", "three"]);
+        assert_eq!(wrap("one two three", 6, 9), ["one", "two", "three"]);
+        assert_eq!(wrap("one two three", 6, 2), ["one", "two t…"]);
+        assert_eq!(wrap("unbreakable", 4, 9), ["unbr", "eaka", "ble"]);
+        assert_eq!(wrap("日本語", 3, 9), ["日", "本", "語"]);
+        assert_eq!(wrap("  ", 3, 9), Vec::<String>::new());
+        for columns in 0..20 {
+            for line in wrap("a日\u{7} b\u{300}c\u{200d}語 日本語 xxxxxxxxx", columns, 5) {
+                assert!(width(&line) <= columns, "{columns} {line:?}");
+            }
+        }
     }
 
     #[test]

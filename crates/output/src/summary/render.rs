@@ -31,17 +31,21 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let width = style.width.max(MIN_WIDTH);
     let room = width - LABEL;
     let head = sections::inputs(facts, style, width);
-    let before = [sections::traffic(facts, room)];
-    let after = [
-        sections::hosts(facts),
-        sections::ports(facts, style, room),
-        sections::flows(facts, room),
-        sections::errors(facts, room),
-        sections::notes(facts),
-        sections::loss(facts),
-    ];
-    let fixed: usize =
-        head.len() + before.iter().chain(&after).map(|section| section.lines.len()).sum::<usize>();
+    let mut traffic = sections::traffic(facts, room);
+    let mut hosts = sections::hosts(facts);
+    let mut ports = sections::ports(facts, style, room);
+    let mut flows = sections::flows(facts, room);
+    let mut errors = sections::errors(facts, room);
+    let mut notes = sections::notes(facts);
+    let loss = sections::loss(facts, room);
+    let fixed = [&traffic, &hosts, &ports, &flows, &errors, &notes, &loss];
+    let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
+    // What was wrong and what was lost is told before all else.
+    for section in [&mut hosts, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic] {
+        if fixed > MAX_LINES {
+            fixed -= std::mem::take(&mut section.lines).len();
+        }
+    }
     let left_over = MAX_LINES.saturating_sub(fixed);
     let wanted = sections::talker_count(facts).min(TALKERS);
     let next = if style.next { sections::next(facts, room) } else { Section::default() };
@@ -51,7 +55,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
 
     let mut lines: Vec<String> =
         head.into_iter().map(|(text, tone)| painted(&fit(&text, width), tone, style)).collect();
-    for section in before.iter().chain([&talkers]).chain(&after).chain([&next]) {
+    for section in [&traffic, &talkers, &hosts, &ports, &flows, &errors, &notes, &loss, &next] {
         for (at, (text, tone)) in section.lines.iter().enumerate() {
             let label = left(if at == 0 { section.label } else { "" }, LABEL);
             let label = if style.colour && at == 0 { format!("\u{1b}[1;36m{label}\u{1b}[0m") } else { label };

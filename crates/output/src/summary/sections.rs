@@ -5,7 +5,7 @@ use super::render::Tone;
 use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, series, top_by};
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
-    right, sparkline, squeeze, width,
+    right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
 use std::net::IpAddr;
@@ -26,6 +26,11 @@ impl Section {
     fn say(&mut self, text: String, tone: Tone) {
         self.lines.push((text, tone));
     }
+
+    /// Says what may be too long for a line.
+    fn say_wrapped(&mut self, text: &str, room: usize, most: usize, tone: Tone) {
+        self.lines.extend(wrap(text, room, most).into_iter().map(|line| (line, tone)));
+    }
 }
 
 /// Most cells of the strip.
@@ -34,6 +39,12 @@ const CELLS: usize = 24;
 const FEWEST_OF_NAME: usize = 24;
 /// Most inputs whose problems are told one by one.
 const PROBLEMS: usize = 2;
+/// Most lines of a problem or a failure.
+const PROBLEM_LINES: usize = 2;
+/// Most lines of the balance.
+const BALANCE_LINES: usize = 3;
+/// Columns before what the lines at the top say.
+const INDENT: usize = 10;
 
 /// Where the packets came from: the lines without a label at the top.
 pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
@@ -69,7 +80,7 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
     if packets > 0 {
         lines.push((indented(&times(interval.start, interval.end, style)), Tone::Plain));
     }
-    lines.extend(condition(facts).map(|(text, tone)| (indented(&text), tone)));
+    lines.extend(condition(facts, room - INDENT).map(|(text, tone)| (indented(&text), tone)));
     if let Some(expression) = &facts.expression {
         let ledger = &facts.total.ledger;
         let matched = format!("{} of {} match: ", count(ledger.analysed), counted(ledger.caught, "packet"));
@@ -79,7 +90,7 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
 }
 
 fn indented(text: &str) -> String {
-    format!("          {text}")
+    format!("{:INDENT$}{text}", "")
 }
 
 /// The end of a printable text in at most `room` columns.
@@ -127,7 +138,7 @@ fn times(start: u64, end: u64, style: &Style) -> String {
 }
 
 /// Whether the inputs were whole and in order.
-fn condition(facts: &Facts) -> impl Iterator<Item = (String, Tone)> {
+fn condition(facts: &Facts, room: usize) -> impl Iterator<Item = (String, Tone)> {
     let mut lines = Vec::new();
     let several = facts.inputs.len() > 1;
     let troubled: Vec<&InputFacts> = facts.inputs.iter().filter(|input| input.problem.is_some()).collect();
@@ -138,7 +149,7 @@ fn condition(facts: &Facts) -> impl Iterator<Item = (String, Tone)> {
         } else {
             problem.to_owned()
         };
-        lines.push((text, Tone::Bad));
+        lines.extend(wrap(&text, room, PROBLEM_LINES).into_iter().map(|line| (line, Tone::Bad)));
     }
     if troubled.len() > PROBLEMS {
         lines.push((
@@ -450,7 +461,7 @@ pub(super) fn notes(facts: &Facts) -> Section {
 }
 
 /// What became of each packet. Nothing is rounded away here.
-pub(super) fn loss(facts: &Facts) -> Section {
+pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("LOSS");
     let ledger = &facts.total.ledger;
     let capture = &ledger.capture;
@@ -458,11 +469,20 @@ pub(super) fn loss(facts: &Facts) -> Section {
     let before: u64 = facts.inputs.iter().filter_map(|input| input.lost_before).sum();
     let cut = facts.inputs.iter().any(|input| input.problem.is_some());
     let balance = balance(facts);
-    match (lost, cut) {
-        (0, false) => {
-            section.say(format!("none{}   {balance}", if before > 0 { " here" } else { "" }), Tone::Plain)
+    // The balance stands behind the verdict where there is room, else below.
+    let mut verdict = |verdict: &str, tone: Tone| {
+        let both = format!("{verdict}   {balance}");
+        if width(&both) <= room {
+            section.say(both, tone);
+        } else {
+            section.say(verdict.to_owned(), tone);
+            section.say_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
         }
-        (0, true) => section.say(format!("unknown past the fault   {balance}"), Tone::Bad),
+    };
+    match (lost, cut) {
+        (0, false) if before > 0 => verdict("none here", Tone::Plain),
+        (0, false) => verdict("none", Tone::Plain),
+        (0, true) => verdict("unknown past the fault", Tone::Bad),
         (lost, _) => {
             let shares: Vec<String> = [("kernel", capture.dropped), ("interface", capture.interface_dropped)]
                 .iter()
@@ -475,8 +495,8 @@ pub(super) fn loss(facts: &Facts) -> Section {
                 count(lost),
                 shares.join(", ")
             );
-            section.say(text, Tone::Bad);
-            section.say(balance, Tone::Plain);
+            section.say_wrapped(&text, room, 2, Tone::Bad);
+            section.say_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
         }
     }
     if before > 0 {
@@ -493,14 +513,14 @@ pub(super) fn loss(facts: &Facts) -> Section {
         unwritten.push(counted(ledger.packets_unwritten, "packet"));
     }
     if !unwritten.is_empty() {
-        section
-            .say(format!("not written, because the disk was too slow: {}", unwritten.join(", ")), Tone::Bad);
+        let text = format!("not written, because the disk was too slow: {}", unwritten.join(", "));
+        section.say_wrapped(&text, room, PROBLEM_LINES, Tone::Bad);
     }
     for failure in facts.failures.iter().take(1) {
-        section.say(failure.clone(), Tone::Bad);
+        section.say_wrapped(failure, room, PROBLEM_LINES, Tone::Bad);
     }
     if let Some(imbalance) = ledger.imbalance() {
-        section.say(format!("the sums do not hold: {imbalance}"), Tone::Bad);
+        section.say_wrapped(&format!("the sums do not hold: {imbalance}"), room, PROBLEM_LINES, Tone::Bad);
     }
     section
 }

@@ -136,6 +136,9 @@ fn no_facts_make_it_longer_or_wider_or_dangerous() {
                 assert!(width(line) <= columns.max(MIN_WIDTH), "{columns}: {} {line:?}", width(line));
                 assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
             }
+            assert!(text.contains("\nLOSS"), "{columns}:\n{text}");
+            let balance = text.split("LOSS").nth(1).unwrap();
+            assert!(balance.contains("analysed"), "{columns}: the balance is whole\n{text}");
         }
         assert!(!line(&facts.total, &Zone::utc(), true).contains(char::is_control));
     }
@@ -146,7 +149,7 @@ fn colour_changes_nothing_but_colour() {
     for facts in [facts(), hostile()] {
         let plain = render(&facts, &Style::default());
         let coloured = render(&facts, &Style { colour: true, ..Style::default() });
-        assert!(coloured.contains("\u{1b}[1;36mTRAFFIC"));
+        assert!(coloured.contains("\u{1b}[1;36mLOSS"));
         let mut stripped = String::new();
         let mut rest = coloured.as_str();
         while let Some((before, after)) = rest.split_once("\u{1b}[") {
@@ -194,6 +197,28 @@ fn loss_is_never_called_none_when_there_is_some() {
     let text = render(&filtered, &Style::default());
     assert!(text.contains("906 of 1,000 packets match: tcp port 80"), "{text}");
     assert!(text.contains("read 1,000 = not matching 94 + analysed 906"), "{text}");
+}
+
+#[test]
+fn what_was_wrong_is_told_to_its_end() {
+    let mut cut = facts();
+    cut.inputs[0].problem = Some(
+        "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, of which 24 are there"
+            .to_owned(),
+    );
+    cut.total.ledger.caught = 1_310_455;
+    cut.total.ledger.analysed = 1_310_455;
+    let text = render(&cut, &Style::default());
+    let problem = "
+          truncated at byte 99,976, after 10,455 packets: record of 100 bytes or
+          more, of which 24 are there
+";
+    assert!(text.contains(problem), "{text}");
+    let loss = "
+LOSS      unknown past the fault
+          read 1,310,455 = decoded 1,310,455 = analysed 1,310,455
+";
+    assert!(text.contains(loss) && !text.contains('…'), "{text}");
 }
 
 #[test]
