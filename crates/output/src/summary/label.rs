@@ -55,9 +55,13 @@ pub fn key_short(key: &Key, width: usize) -> (String, String) {
     }
 }
 
-/// What was probably spoken, by the port alone: the service's name, or the transport.
+/// What was probably spoken, by the port alone: the service's name, with the transport where it is not the one that
+/// the service mostly uses, or the transport.
 pub(super) fn talk(protocol: u8, port: u16, names: bool) -> String {
     match ports::service(protocol, port).filter(|_| names) {
+        Some(name) if ports::unusual_transport(protocol, port) => {
+            format!("{name}/{}", ports::protocol(protocol))
+        }
         Some(name) => name.to_owned(),
         None => ports::protocol(protocol),
     }
@@ -93,6 +97,10 @@ mod tests {
         let talker = Key::Talker { server: ip("10.0.0.1"), port: 443, client: ip("10.0.0.9"), protocol: 6 };
         assert_eq!(key(&talker, true), "10.0.0.1:443 <-> 10.0.0.9 https");
         assert_eq!(key(&talker, false), "10.0.0.1:443 <-> 10.0.0.9 tcp");
+        let dns =
+            |protocol| Key::Talker { server: ip("10.0.0.1"), port: 53, client: ip("10.0.0.9"), protocol };
+        assert_eq!(key(&dns(17), true), "10.0.0.1:53 <-> 10.0.0.9 domain");
+        assert_eq!(key(&dns(6), true), "10.0.0.1:53 <-> 10.0.0.9 domain/tcp");
         let ping = Key::Talker { server: ip("10.0.0.1"), port: 0, client: ip("10.0.0.9"), protocol: 1 };
         assert_eq!(key(&ping, true), "10.0.0.1 <-> 10.0.0.9 icmp");
         assert_eq!(key(&Key::Port { protocol: 17, port: 53 }, true), "udp/53 domain");
