@@ -42,9 +42,9 @@ pub fn bit_rate(bits_per_second: f64) -> String {
     si(bits_per_second, "b/s")
 }
 
-/// Packets a second: `1,657 pkt/s`, from a million on with a prefix.
+/// Packets a second: `1,657 pkt/s`, from a million on with a prefix; `<1` where it is less and not nothing.
 pub fn packet_rate(packets_per_second: f64) -> String {
-    if packets_per_second < 999_999.5 {
+    if (1.0..999_999.5).contains(&packets_per_second) {
         format!("{} pkt/s", count(packets_per_second.round() as u64))
     } else {
         si(packets_per_second, "pkt/s")
@@ -264,8 +264,8 @@ mod tests {
         );
         assert_eq!([0.0, 0.2, f64::NAN, f64::INFINITY].map(bit_rate), ["0 b/s", "<1 b/s", "0 b/s", "0 b/s"]);
         assert_eq!(
-            [1656.7, 999_999.4, 1_488_000.0].map(packet_rate),
-            ["1,657 pkt/s", "999,999 pkt/s", "1.49 Mpkt/s"]
+            [0.0, 1e-9, 0.7, 1.4, 1656.7, 999_999.4, 1_488_000.0].map(packet_rate),
+            ["0 pkt/s", "<1 pkt/s", "<1 pkt/s", "1 pkt/s", "1,657 pkt/s", "999,999 pkt/s", "1.49 Mpkt/s"]
         );
         assert_eq!(short_count(99_999), "99,999");
         assert_eq!(short_count(1_234_567), "1.23 M");

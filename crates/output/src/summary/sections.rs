@@ -35,6 +35,8 @@ impl Section {
 
 /// Most cells of the strip.
 const CELLS: usize = 24;
+/// Fewest cells for which room is made.
+const FEWEST_CELLS: usize = 4;
 /// Columns of an input's name that are worth to be shown.
 const FEWEST_OF_NAME: usize = 24;
 /// Most inputs whose problems are told one by one.
@@ -217,12 +219,12 @@ fn strip(series: &Series, room: usize) -> Option<String> {
     let last = values.iter().rposition(|&value| value > 0)?;
     let values = values.get(first..=last).filter(|values| values.len() > 1)?;
     let note = |each: usize| format!("  (a cell {})", duration(series.step.saturating_mul(each as u64)));
-    let cells = room.checked_sub(note(usize::MAX / 2).len().min(20))?.min(CELLS);
-    if cells < 4 {
-        return None;
-    }
-    let (values, each) = squeeze(values, cells);
-    Some(format!("{}{}", sparkline(&values), note(each)))
+    // What a cell stands for depends on their number, and the room for them on the length of that.
+    (FEWEST_CELLS..=CELLS.min(room)).rev().find_map(|cells| {
+        let (values, each) = squeeze(values, cells);
+        let strip = format!("{}{}", sparkline(&values), note(each));
+        (width(&strip) <= room).then_some(strip)
+    })
 }
 
 /// Shares of the octets by network and transport protocol; only such as are known exactly.

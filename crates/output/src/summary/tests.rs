@@ -28,7 +28,7 @@ fn the_summary_of_a_capture() {
 web.pcap  pcap, Ethernet, 906 packets, 359.8 kB, 0.547 s
           2026-11-21 01:46:08.985 -> 01:46:09.532 UTC
           complete  in time order
-TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▂▆▆▆▅▄▅▆▆▆▆▄▁▁▁▃▄█▅  (a cell 28 ms)
+TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▁▆▆▆▆▅▄▅▆▆▆▆▆▄▁▁▁▂▃▄█▇  (a cell 24 ms)
           IPv4 100%  TCP 100%
 TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp    6 flows  261.0 kB  ████████████
           10.99.0.2:443  <-> 10.99.0.77  https   1 flow   98.0 kB  ████▌
@@ -219,6 +219,50 @@ LOSS      unknown past the fault
           read 1,310,455 = decoded 1,310,455 = analysed 1,310,455
 ";
     assert!(text.contains(loss) && !text.contains('…'), "{text}");
+}
+
+/// Strips and bars have the room that they take, whatever stands beside them.
+#[test]
+fn strips_and_bars_are_never_cut() {
+    let talker = |port, client: &str| Key::Talker {
+        server: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+        port,
+        client: sample::ip(client),
+        protocol: 17,
+    };
+    let mut cells = 0;
+    for shift in 0..44 {
+        let mut facts = facts();
+        facts.total.interval.end = facts.total.interval.start + (547_000_000 << shift);
+        for answer in &mut facts.total.answers {
+            match &mut answer.reading {
+                Reading::Series(series) => series.step <<= shift,
+                Reading::Top(top) if top.key == KeyKind::Talker => {
+                    let clients = ["10.0.0.1", "fd00::1", "2001:db8:aaaa:bbbb:cccc:dddd:eeee:1"];
+                    let rows = clients.iter().enumerate().map(|(n, client)| TopRow {
+                        key: talker(60_000 + n as u16, client),
+                        count: sample::count(1, 1_234 << shift >> n),
+                        flows: 1 << (shift / 2),
+                        error: 1 << (shift / 3),
+                    });
+                    top.rows = rows.collect();
+                }
+                _ => {}
+            }
+        }
+        for columns in 60..120 {
+            let text = render(&facts, &Style { width: columns, ..Style::default() });
+            for line in text.lines().filter(|line| line.contains(['█', '▁'])) {
+                let whole = match line.contains(" <-> ") {
+                    true => line.ends_with(|c| ('█'..='▏').contains(&c)),
+                    false => line.contains("(a cell ") && line.ends_with(')'),
+                };
+                assert!(whole, "{columns}:\n{text}");
+                cells += usize::from(line.contains("(a cell "));
+            }
+        }
+    }
+    assert!(cells > 1_000, "only {cells} strips");
 }
 
 #[test]
