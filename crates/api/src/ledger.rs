@@ -17,6 +17,12 @@ impl DecodeErrors {
         self.0.iter().flatten().sum()
     }
 
+    /// Packets of a link type that is not decoded: nothing of them is known but their length.
+    pub fn unknown_link(&self) -> u64 {
+        let [[_, _, unknown, _], ..] = self.0;
+        unknown
+    }
+
     /// Those that are not 0, with their names.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         LAYERS.iter().zip(&self.0).flat_map(|(layer, kinds)| {

@@ -42,6 +42,8 @@ pub struct InputFacts {
     pub format: String,
     /// Names of its link types.
     pub links: Vec<String>,
+    /// Those among them whose packets are not decoded.
+    pub undecoded: Vec<String>,
     /// Packets read.
     pub packets: u64,
     /// Octets of those packets on the wire.

@@ -1,5 +1,7 @@
 //! Link types: what a captured packet's first octet means.
 
+use crate::{ErrorKind, Hints, Packet, Time};
+
 /// A LINKTYPE_ value (<https://www.tcpdump.org/linktypes.html>), as capture files hold it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LinkType(pub u16);
@@ -33,6 +35,14 @@ impl LinkType {
     pub const IPV6: Self = Self(229);
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
+
+    /// Whether packets of it are decoded; those of others are counted and no more
+    /// ([`ErrorKind::UnknownLink`](crate::ErrorKind::UnknownLink)).
+    pub fn is_decoded(self) -> bool {
+        let (data, hints) = (&[][..], Hints::default());
+        let nothing = Packet { time: Time(0), data, wire_len: 0, interface: 0, link: self, hints };
+        crate::decode(&nothing).error.is_none_or(|error| error.kind != ErrorKind::UnknownLink)
+    }
 
     /// The registry's name without its prefix, where it is one that a user is likely to meet.
     pub fn name(self) -> Option<&'static str> {
@@ -171,3 +181,14 @@ const NAMES: &[(u16, &str)] = &[
     (291, "ATSC_ALP"),
     (292, "ETW"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_decoder_says_which_it_knows() {
+        let decoded = (0..=u16::MAX).filter(|number| LinkType(*number).is_decoded()).collect::<Vec<_>>();
+        assert_eq!(decoded, [0, 1, 9, 12, 14, 50, 51, 101, 104, 105, 108, 113, 127, 228, 229, 276]);
+    }
+}

@@ -9,7 +9,10 @@ use crate::figures::{
 };
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::{Count, Key, KeyKind, Series, Top, TopRow};
+use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Series, Top, TopRow};
+
+/// What the ledger calls packets of a link type that is not decoded.
+const UNKNOWN_LINK: &str = ERROR_KINDS[2];
 
 /// Lines under a label.
 #[derive(Default)]
@@ -423,9 +426,18 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
 pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("ERRORS");
     let ledger = &facts.total.ledger;
-    let total = ledger.errors.total();
+    let skipped = ledger.errors.unknown_link();
+    if skipped > 0 {
+        let links = distinct(facts.inputs.iter().flat_map(|input| input.undecoded.iter().cloned()));
+        let links = if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) };
+        let text =
+            format!("{} of a link type that is not decoded{links}: skipped", counted(skipped, "packet"));
+        section.say_wrapped(&text, room, 2, Tone::Warning);
+    }
+    let total = ledger.errors.total() - skipped;
     if total > 0 {
-        let mut kinds: Vec<(&str, &str, u64)> = ledger.errors.named().collect();
+        let mut kinds: Vec<(&str, &str, u64)> =
+            ledger.errors.named().filter(|(_, kind, _)| *kind != UNKNOWN_LINK).collect();
         kinds.sort_by_key(|(.., n)| std::cmp::Reverse(*n));
         let mut text = format!("{} decoded in part:", counted(total, "packet"));
         for (at, (layer, kind, n)) in kinds.iter().enumerate() {
@@ -540,21 +552,14 @@ fn balance(facts: &Facts) -> String {
             count(ledger.analysed)
         );
     }
-    match ledger.errors.total() {
-        0 => format!(
-            "{verb} {} = decoded {} = analysed {}",
-            count(caught),
-            count(caught),
-            count(ledger.analysed)
-        ),
-        errors => format!(
-            "{verb} {} = decoded {} + in part {} = analysed {}",
-            count(caught),
-            count(caught.saturating_sub(errors)),
-            count(errors),
-            count(ledger.analysed)
-        ),
+    let (errors, skipped) = (ledger.errors.total(), ledger.errors.unknown_link());
+    let mut parts = format!("decoded {}", count(caught.saturating_sub(errors)));
+    for (name, n) in [("in part", errors - skipped), ("not decoded", skipped)] {
+        if n > 0 {
+            parts.push_str(&format!(" + {name} {}", count(n)));
+        }
     }
+    format!("{verb} {} = {parts} = analysed {}", count(caught), count(ledger.analysed))
 }
 
 /// Commands that may come next, made from what was found.

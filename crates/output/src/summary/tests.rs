@@ -66,6 +66,7 @@ fn hostile() -> Facts {
             name: format!("{nasty}{n}"),
             format: format!("{nasty}{n}"),
             links: vec![format!("{nasty}{n}"), "x".repeat(500)],
+            undecoded: vec![format!("{nasty}{n}"), "x".repeat(500)],
             packets: u64::MAX / 64,
             bytes: u64::MAX / 64,
             problem: Some(nasty.clone()),
@@ -263,6 +264,23 @@ fn strips_and_bars_are_never_cut() {
         }
     }
     assert!(cells > 1_000, "only {cells} strips");
+}
+
+#[test]
+fn what_is_not_decoded_is_said_plainly() {
+    let mut facts = facts();
+    facts.inputs[0].undecoded = vec!["USER0".to_owned()];
+    facts.total.ledger.errors.0[0][2] = 3;
+    let text = render(&facts, &Style::default());
+    let expected = "\nERRORS    3 packets of a link type that is not decoded (USER0): skipped\n";
+    assert!(text.contains(expected) && !text.contains("in part"), "{text}");
+    assert!(text.contains("read 906 = decoded 903 + not decoded 3 = analysed 906"), "{text}");
+
+    facts.total.ledger.errors.0[1][0] = 2;
+    let text = render(&facts, &Style::default());
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("\n          2 packets decoded in part: network truncated 2\n"), "{text}");
+    assert!(text.contains("decoded 901 + in part 2 + not decoded 3 = analysed 906"), "{text}");
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn input(info: &InputInfo) -> InputFacts {
         name: info.name.clone(),
         format,
         links: info.links.iter().map(ToString::to_string).collect(),
+        undecoded: info.links.iter().filter(|link| !link.is_decoded()).map(ToString::to_string).collect(),
         packets: info.packets,
         bytes: info.captured_bytes,
         problem: info.problem.as_ref().map(problem),
