@@ -48,9 +48,12 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     }
     let left_over = MAX_LINES.saturating_sub(fixed);
     let wanted = sections::talker_count(facts).min(TALKERS);
-    let next = if style.next { sections::next(facts, room) } else { Section::default() };
-    let next =
-        if left_over < wanted.min(FEWEST_TALKERS) + next.lines.len() { Section::default() } else { next };
+    let mut next = Section { label: "Next", lines: Vec::new() };
+    for command in if style.next { sections::next(facts, room) } else { Vec::new() } {
+        if wanted.min(FEWEST_TALKERS) + next.lines.len() + command.len() <= left_over {
+            next.lines.extend(command.into_iter().map(|line| (line, Tone::Plain)));
+        }
+    }
     let talkers = sections::talkers(facts, style, room, wanted.min(left_over - next.lines.len()));
 
     let mut lines: Vec<String> =

@@ -562,29 +562,41 @@ fn balance(facts: &Facts) -> String {
     format!("{verb} {} = {parts} = analysed {}", count(caught), count(ledger.analysed))
 }
 
-/// Commands that may come next, made from what was found.
-pub(super) fn next(facts: &Facts, room: usize) -> Section {
-    let mut section = Section::new("Next");
-    let [input] = facts.inputs.as_slice() else { return section };
-    if input.live || facts.total.ledger.caught == 0 {
-        return section;
+/// Commands that may come next, made from what was found: each the lines that it takes, the most useful first.
+pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
+    let [input] = facts.inputs.as_slice() else { return Vec::new() };
+    // Standard input cannot be read again.
+    if input.live || input.name == "-" || facts.total.ledger.caught == 0 {
+        return Vec::new();
     }
-    let Some(name) = quoted(&input.name) else { return section };
-    let mut commands = vec![(format!("weir {name} -o out --log zeek,eve"), "  flow logs")];
+    let Some(name) = quoted(&input.name) else { return Vec::new() };
+    let mut commands =
+        vec![explained(&format!("weir {name} -o out --log zeek,eve"), "flow logs, into out/", room)];
     let heaviest =
         top_by(&facts.total, KeyKind::Talker).and_then(|top| top.ranked().first().map(|row| row.key));
     if let Some(Key::Talker { client, port, protocol, .. }) = heaviest {
         let port = if ports::has_ports(protocol) { format!(" and port {port}") } else { String::new() };
-        commands.push((format!("weir {name} 'host {client}{port}' -w part.pcapng"), ""));
+        commands.push(broken(
+            &format!("weir {name}"),
+            &format!("'host {client}{port}' -w part.pcapng"),
+            room,
+        ));
     }
-    for (command, what) in commands {
-        if width(&command) + what.len() <= room {
-            section.say(format!("{command}{what}"), Tone::Plain);
-        } else if width(&command) <= room {
-            section.say(command, Tone::Plain);
-        }
-    }
-    section
+    commands.push(explained("weir -i any", "the same of this machine's links, live", room));
+    commands.retain(|lines| !lines.is_empty() && lines.iter().all(|line| width(line) <= room));
+    commands
+}
+
+/// A command and what it does, as far as there is room.
+fn explained(command: &str, what: &str, room: usize) -> Vec<String> {
+    let both = format!("{command}  {what}");
+    vec![if width(&both) <= room { both } else { command.to_owned() }]
+}
+
+/// A command on one line or, as a shell takes it, on two.
+fn broken(begin: &str, end: &str, room: usize) -> Vec<String> {
+    let line = format!("{begin} {end}");
+    if width(&line) <= room { vec![line] } else { vec![format!("{begin} \\"), format!("  {end}")] }
 }
 
 /// A name as a shell takes it; `None` where it would have to be escaped to be shown.
@@ -592,7 +604,8 @@ fn quoted(name: &str) -> Option<String> {
     if name.is_empty() || printable(name) != name {
         return None;
     }
-    let plain =
-        name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c)) && !name.starts_with('-');
-    Some(if plain { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) })
+    // What begins with a minus would be an option.
+    let here = if name.starts_with('-') { "./" } else { "" };
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c));
+    Some(if plain { format!("{here}{name}") } else { format!("'{here}{}'", name.replace('\'', "'\\''")) })
 }

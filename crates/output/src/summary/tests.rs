@@ -37,8 +37,9 @@ PORTS     tcp/8000 73%   tcp/443 https 27%   tcp/80 http <1%
 FLOWS     405 flows: REJ 399  SF 6
 NOTE      checksum offload seen (sender 10.99.0.2): checks relaxed
 LOSS      none   read 906 = decoded 906 = analysed 906
-Next      weir web.pcap -o out --log zeek,eve  flow logs
+Next      weir web.pcap -o out --log zeek,eve  flow logs, into out/
           weir web.pcap 'host 10.99.0.1 and port 8000' -w part.pcapng
+          weir -i any  the same of this machine's links, live
 ";
     assert_eq!(text, expected);
 }
@@ -281,6 +282,24 @@ fn what_is_not_decoded_is_said_plainly() {
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("\n          2 packets decoded in part: network truncated 2\n"), "{text}");
     assert!(text.contains("decoded 901 + in part 2 + not decoded 3 = analysed 906"), "{text}");
+}
+
+#[test]
+fn commands_are_such_as_a_shell_takes() {
+    let next = |name: &str| {
+        let mut facts = facts();
+        facts.inputs[0].name = name.to_owned();
+        let text = render(&facts, &Style::default());
+        text.split_once("\nNext      ").map(|(_, next)| next.to_owned())
+    };
+    let spaced = next("my captures/it's.pcap").unwrap();
+    assert!(spaced.starts_with("weir 'my captures/it'\\''s.pcap' -o out --log zeek,eve"), "{spaced}");
+    let long = next("captures/of/last/week/web.pcap").unwrap();
+    let two = "          weir captures/of/last/week/web.pcap \\\n            'host 10.99.0.1 and port 8000' -w part.pcapng\n";
+    assert!(long.contains(two), "{long}");
+    assert_eq!(next("-"), None, "standard input is gone");
+    assert_eq!(next(&"x".repeat(90)).unwrap(), "weir -i any  the same of this machine's links, live\n");
+    assert!(next("-x.pcap").unwrap().starts_with("weir ./-x.pcap -o"));
 }
 
 #[test]
