@@ -276,8 +276,12 @@ impl Capture {
                 false
             }
             Err(error) => {
-                // `base` is the end of the last whole record.
-                self.fail(unpack_error(&self.info.name, self.base, self.info.packets, error));
+                // The end of the last whole record; `base` is beyond it inside of a block that is skipped.
+                let offset = match self.state {
+                    State::Skipping(_, from) => from,
+                    _ => self.base,
+                };
+                self.fail(unpack_error(&self.info.name, offset, self.info.packets, error));
                 false
             }
         }

@@ -25,7 +25,9 @@ pub enum Compression {
 /// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, what `zstd -d` takes.
 const ZSTD_WINDOW_LOG: u32 = 27;
 const PACKED_BUFFER: usize = 64 << 10;
-/// What unpackers give at once, about: a zstd block. Room beyond that would be zeroed in vain.
+/// What unpackers are asked for at once.
+const STEP: usize = 4 << 10;
+/// What is given of it at once, so that a slow pipe is not waited for without need.
 const UNPACKED: usize = 128 << 10;
 
 /// A stream of octets that is unpacked when its first octets say so. Memory does not depend on the ratio:
@@ -35,12 +37,14 @@ pub(crate) struct Octets {
     taken: Arc<AtomicU64>,
     /// First octets, read to tell the format and not yet handed out.
     head: Vec<u8>,
+    /// What broke an unpacker after octets that were handed out first.
+    broken: Option<io::Error>,
 }
 
 enum Stream {
     Plain(Counted),
-    Gzip(Gunzip),
-    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Replay>>>),
+    Gzip(BufReader<Gunzip>),
+    Zstd(Box<BufReader<zstd::stream::read::Decoder<'static, BufReader<Replay>>>>),
 }
 
 impl Octets {
@@ -60,17 +64,25 @@ impl Octets {
         let (stream, head, compression) = match head.as_slice() {
             [0x1f, 0x8b, ..] => {
                 let packed = BufReader::with_capacity(PACKED_BUFFER, Replay { head, at: 0, file });
-                (Stream::Gzip(Gunzip::new(packed)), Vec::new(), Compression::Gzip)
+                (
+                    Stream::Gzip(BufReader::with_capacity(STEP, Gunzip::new(packed))),
+                    Vec::new(),
+                    Compression::Gzip,
+                )
             }
             [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
                 let packed = BufReader::with_capacity(PACKED_BUFFER, Replay { head, at: 0, file });
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-                (Stream::Zstd(Box::new(decoder)), Vec::new(), Compression::Zstd)
+                (
+                    Stream::Zstd(Box::new(BufReader::with_capacity(STEP, decoder))),
+                    Vec::new(),
+                    Compression::Zstd,
+                )
             }
             _ => (Stream::Plain(file), head, Compression::None),
         };
-        Ok((Octets { stream, taken, head }, compression))
+        Ok((Octets { stream, taken, head, broken: None }, compression))
     }
 
     /// Octets taken from the file so far, packed as they are there.
@@ -87,24 +99,42 @@ impl Octets {
         }
         match &mut self.stream {
             Stream::Plain(file) => file.read_spare(out, most),
-            Stream::Gzip(gunzip) => append(gunzip, out, most),
-            Stream::Zstd(decoder) => append(decoder, out, most),
+            Stream::Gzip(gunzip) => append(gunzip, out, most, &mut self.broken),
+            Stream::Zstd(decoder) => append(decoder, out, most, &mut self.broken),
         }
     }
 }
 
-fn append(from: &mut impl Read, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+/// Unpacks up to `most` octets. Always in steps of the reader's buffer, whatever is asked for: a decoder that meets
+/// corrupt data loses what it had unpacked in the step, and so loses little, and always the same.
+fn append(
+    from: &mut impl BufRead,
+    out: &mut Vec<u8>,
+    most: usize,
+    broken: &mut Option<io::Error>,
+) -> io::Result<usize> {
+    if let Some(error) = broken.take() {
+        return Err(error);
+    }
     let start = out.len();
     let most = most.min(UNPACKED);
-    out.resize(start + most, 0);
-    let result = loop {
-        match from.read(out.get_mut(start..).unwrap_or_default()) {
+    while out.len() - start < most {
+        match from.fill_buf() {
+            Ok([]) => break,
+            Ok(octets) => {
+                let count = octets.len().min(most - (out.len() - start));
+                out.extend_from_slice(octets.get(..count).unwrap_or_default());
+                from.consume(count);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => break other,
+            Err(error) if out.len() == start => return Err(error),
+            Err(error) => {
+                *broken = Some(error);
+                break;
+            }
         }
-    };
-    out.truncate(start + *result.as_ref().unwrap_or(&0));
-    result
+    }
+    Ok(out.len() - start)
 }
 
 /// A file, and the count of octets taken from it.

@@ -199,7 +199,8 @@ impl Pcapng {
         }
         let whole = head.len() >= length as usize;
         let wanted = matches!(kind, SECTION | INTERFACE | STATISTICS | ENHANCED | SIMPLE | PACKET);
-        if !whole && !wanted {
+        // Of a block that is not wanted the end is looked at all the same, unless it is too long to be held.
+        if !whole && !wanted && length > MAX_BLOCK {
             return Err(Stop::Skip(u64::from(length)));
         }
         let most = match kind {

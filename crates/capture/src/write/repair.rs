@@ -34,7 +34,8 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
             Ok(true) => packets += chunk.slots.len() as u64,
             Ok(false) => return Ok(Repair { packets, kept: files.position(), changed: false }),
             Err(ReadError::Truncated { offset, .. } | ReadError::Corrupt { offset, .. }) if offset > 0 => {
-                break offset;
+                // Where a compressed member breaks, a record may have begun before.
+                break offset.min(files.position());
             }
             Err(error) => return Err(error),
         }
