@@ -8,10 +8,12 @@
 
 mod ledger;
 mod reading;
+mod scans;
 mod snapshot;
 mod subscription;
 
 pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
 pub use reading::{Class, Count, Histogram, Key, Reading, Series, Top, TopRow};
+pub use scans::{Distinct, Scans, Sweep, Trials};
 pub use snapshot::{Answer, Interval, Snapshot};
 pub use subscription::{FunctionCall, KeyKind, Level, SubscriptionSpec, Unit};

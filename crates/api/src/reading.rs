@@ -1,6 +1,6 @@
 //! What a function found: the few shapes there are, each of which can be added to its like.
 
-use crate::{KeyKind, Unit};
+use crate::{KeyKind, Scans, Unit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,6 +24,8 @@ pub enum Reading {
     Histogram(Histogram),
     /// Packets and octets by time.
     Series(Series),
+    /// Who tried ports or hosts in vain.
+    Scans(Scans),
 }
 
 impl Reading {
@@ -40,6 +42,7 @@ impl Reading {
             }
             (Reading::Histogram(a), Reading::Histogram(b)) => a.merge(b),
             (Reading::Series(a), Reading::Series(b)) => a.merge(b),
+            (Reading::Scans(a), Reading::Scans(b)) => a.merge(b),
             _ => debug_assert!(false, "readings of two functions were merged"),
         }
     }

@@ -46,9 +46,9 @@ impl Snapshot {
     /// Adds what another worker found in the same interval, or what was found in another interval. An empty
     /// snapshot is neutral.
     pub fn merge(&mut self, other: &Snapshot) {
-        if self.interval == Interval::default() {
+        if self.is_of_no_time() {
             self.interval = other.interval;
-        } else if other.interval != Interval::default() {
+        } else if !other.is_of_no_time() {
             self.interval.start = self.interval.start.min(other.interval.start);
             self.interval.end = self.interval.end.max(other.interval.end);
         }
@@ -65,6 +65,11 @@ impl Snapshot {
                 mine.reading.merge(&theirs.reading);
             }
         }
+    }
+
+    /// Whether it is of a worker or a run that has seen no packet yet. Packets of the time 0 there are.
+    fn is_of_no_time(&self) -> bool {
+        self.interval == Interval::default() && self.ledger.caught == 0
     }
 
     /// The readings of a subscription.

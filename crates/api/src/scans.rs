@@ -1,0 +1,288 @@
+//! Who tried ports or hosts one after another and mostly in vain.
+//!
+//! A flow that failed is a trial of two things: of one more port of a host, and of one more host on a port. So it
+//! counts for two rows, and a scan of either kind fills one of them. What distinguishes a scan from a client is not
+//! how often it failed but at how many different things, and that little else answered.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What an initiator tried one after another. All of it is over TCP.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sweep {
+    /// The ports of a host.
+    Ports {
+        /// Who tried.
+        source: IpAddr,
+        /// Whose ports.
+        target: IpAddr,
+    },
+    /// A port of many hosts.
+    Hosts {
+        /// Who tried.
+        source: IpAddr,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// What initiators tried, row by row: exact while the rows fit into `capacity` and the distinct values of a row into
+/// [`Distinct`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scans {
+    /// Most rows kept: those with the most failures.
+    #[serde(skip)]
+    pub capacity: usize,
+    /// The rows, by what was tried.
+    pub rows: Vec<Trials>,
+}
+
+/// A row: ports of a host, or hosts with a port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trials {
+    /// Who tried what.
+    pub sweep: Sweep,
+    /// The ports or hosts where a flow failed.
+    pub failed: Distinct,
+    /// The ports or hosts where one did not.
+    pub answered: Distinct,
+    /// Flows that the responder refused.
+    pub refused: u64,
+    /// Flows that nothing answered.
+    pub unanswered: u64,
+    /// Beginning of the first flow that failed, nanoseconds since the epoch; `u64::MAX` when none did.
+    pub first: u64,
+    /// Beginning of the last flow that failed.
+    pub last: u64,
+}
+
+impl Trials {
+    /// Fewest different ports or hosts that make a scan.
+    pub const LEAST: u64 = 20;
+    /// Of the ports or hosts that were tried, the least share in percent where the trial failed.
+    pub const LEAST_FAILED: u64 = 80;
+
+    /// A row without trials.
+    pub fn new(sweep: Sweep) -> Self {
+        let (failed, answered) = (Distinct::default(), Distinct::default());
+        Self { sweep, failed, answered, refused: 0, unanswered: 0, first: u64::MAX, last: 0 }
+    }
+
+    /// Whether it is a scan: many different things were tried, and most in vain. Something that failed once and
+    /// answered once counts as both.
+    pub fn is_scan(&self) -> bool {
+        let failed = self.failed.estimate();
+        let mut tried = self.failed.clone();
+        tried.merge(&self.answered);
+        failed >= Self::LEAST && failed * 100 >= tried.estimate() * Self::LEAST_FAILED
+    }
+
+    fn merge(&mut self, other: &Trials) {
+        self.failed.merge(&other.failed);
+        self.answered.merge(&other.answered);
+        self.refused += other.refused;
+        self.unanswered += other.unanswered;
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
+}
+
+impl Scans {
+    /// Rows of which as many are kept as there is room for; those with the most failures stay.
+    pub fn new(capacity: usize, rows: Vec<Trials>) -> Self {
+        let mut scans = Self { capacity, rows };
+        scans.trim();
+        scans
+    }
+
+    /// The scans among the rows, those of most ports or hosts first.
+    pub fn found(&self) -> Vec<&Trials> {
+        let mut found: Vec<&Trials> = self.rows.iter().filter(|row| row.is_scan()).collect();
+        found.sort_by_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
+        found
+    }
+
+    pub(crate) fn merge(&mut self, other: &Scans) {
+        let mine = std::mem::take(&mut self.rows);
+        let mut by_sweep: BTreeMap<Sweep, Trials> = mine.into_iter().map(|row| (row.sweep, row)).collect();
+        for row in &other.rows {
+            by_sweep.entry(row.sweep).and_modify(|mine| mine.merge(row)).or_insert_with(|| row.clone());
+        }
+        self.capacity = self.capacity.max(other.capacity);
+        self.rows = by_sweep.into_values().collect();
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        if self.rows.len() > self.capacity {
+            self.rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.failed.kept()), row.sweep));
+            self.rows.truncate(self.capacity);
+        }
+        self.rows.sort_unstable_by_key(|row| row.sweep);
+    }
+}
+
+/// How many different values there were, in bounded memory: exact up to [`Distinct::EXACT`], from there on estimated
+/// from the smallest hashes ("Counting distinct elements in a data stream", Bar-Yossef et al., RANDOM 2002) with a
+/// standard error of 6 %. The hash has no key, so that readings of any two runs can be added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Distinct {
+    /// The values with the smallest hashes, by hash.
+    values: Vec<IpOrPort>,
+    /// Whether there were more.
+    more: bool,
+}
+
+/// A port, or an address as an IPv6 number (IPv4 mapped).
+type IpOrPort = u128;
+
+impl Distinct {
+    /// Values up to which the number is exact.
+    pub const EXACT: usize = 256;
+
+    /// Counts a value, unless it was counted before.
+    pub fn add(&mut self, value: u128) {
+        let hash = mix(value);
+        let Err(at) = self.values.binary_search_by_key(&hash, |value| mix(*value)) else { return };
+        if at >= Self::EXACT {
+            self.more = true;
+            return;
+        }
+        if self.values.len() >= Self::EXACT {
+            self.values.pop();
+            self.more = true;
+        }
+        self.values.insert(at, value);
+    }
+
+    /// How many there were.
+    pub fn estimate(&self) -> u64 {
+        match self.values.last() {
+            Some(last) if self.more => {
+                let share = (mix(*last) as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);
+                ((Self::EXACT - 1) as f64 / share) as u64
+            }
+            _ => self.values.len() as u64,
+        }
+    }
+
+    /// Whether [`Distinct::estimate`] is exact.
+    pub fn is_exact(&self) -> bool {
+        !self.more
+    }
+
+    /// The values in order; `None` where not all are known.
+    pub fn values(&self) -> Option<Vec<u128>> {
+        let mut values = self.values.clone();
+        values.sort_unstable();
+        self.is_exact().then_some(values)
+    }
+
+    fn kept(&self) -> usize {
+        self.values.len()
+    }
+
+    fn merge(&mut self, other: &Distinct) {
+        self.more |= other.more;
+        for value in &other.values {
+            self.add(*value);
+        }
+    }
+}
+
+/// The finalizer of SplitMix64 over both halves: every bit of the value moves every bit of the hash.
+fn mix(value: u128) -> u64 {
+    let step = |mut hash: u64| {
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^ (hash >> 31)
+    };
+    step(step((value >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15) ^ value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(n: u32) -> IpAddr {
+        std::net::Ipv4Addr::from(n).into()
+    }
+
+    #[test]
+    fn distinct_values_are_counted_once_and_estimated_when_many() {
+        let mut distinct = Distinct::default();
+        for n in 0..200 {
+            distinct.add(n % 100);
+        }
+        assert_eq!((distinct.estimate(), distinct.is_exact()), (100, true));
+        assert_eq!(distinct.values().unwrap(), (0..100).collect::<Vec<u128>>());
+        for many in [300_u64, 5_000, 65_536, 1_000_000] {
+            let mut distinct = Distinct::default();
+            (0..many).for_each(|n| distinct.add(u128::from(n)));
+            let off = distinct.estimate() as f64 / many as f64 - 1.0;
+            assert!(off.abs() < 0.2, "{many}: {}", distinct.estimate());
+            assert_eq!((distinct.values(), distinct.values.len()), (None, Distinct::EXACT));
+        }
+    }
+
+    #[test]
+    fn a_sum_does_not_depend_on_how_its_trials_were_divided() {
+        // A scanner of ports beyond what is exact, one of hosts, and a client that fails now and then.
+        let trials: Vec<(Sweep, u128, bool)> = (0..3_000_u32)
+            .map(|n| match n % 3 {
+                0 => (Sweep::Ports { source: ip(1), target: ip(2) }, u128::from(n), true),
+                1 => (Sweep::Hosts { source: ip(1), port: 445 }, u128::from(n % 100), true),
+                _ => (Sweep::Ports { source: ip(3), target: ip(2) }, u128::from(n % 30), n % 5 == 0),
+            })
+            .collect();
+        let scans = |trials: &mut dyn Iterator<Item = &(Sweep, u128, bool)>| {
+            let mut rows: BTreeMap<Sweep, Trials> = BTreeMap::new();
+            for (sweep, value, failed) in trials {
+                let row = rows.entry(*sweep).or_insert_with(|| Trials::new(*sweep));
+                if *failed { &mut row.failed } else { &mut row.answered }.add(*value);
+                row.refused += u64::from(*failed);
+            }
+            Scans::new(100, rows.into_values().collect())
+        };
+        let whole = scans(&mut trials.iter());
+        for parts in 2..6 {
+            let part = |n| scans(&mut trials.iter().skip(n).step_by(parts));
+            for order in [(0..parts).collect::<Vec<_>>(), (0..parts).rev().collect()] {
+                let mut sum = Scans::new(100, Vec::new());
+                order.iter().for_each(|n| sum.merge(&part(*n)));
+                assert_eq!(sum, whole, "{parts} parts");
+            }
+        }
+        let found: Vec<Sweep> = whole.found().iter().map(|row| row.sweep).collect();
+        let expected =
+            [Sweep::Ports { source: ip(1), target: ip(2) }, Sweep::Hosts { source: ip(1), port: 445 }];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn most_of_what_was_tried_must_have_failed() {
+        let mut row = Trials::new(Sweep::Ports { source: ip(1), target: ip(2) });
+        (0..19).for_each(|port| row.failed.add(port));
+        assert!(!row.is_scan(), "too few");
+        row.failed.add(19);
+        assert!(row.is_scan());
+        (100..105).for_each(|port| row.answered.add(port));
+        assert!(row.is_scan(), "20 of 25");
+        row.answered.add(105);
+        assert!(!row.is_scan(), "20 of 26");
+    }
+
+    #[test]
+    fn rows_that_failed_most_are_kept() {
+        let rows = (0..10_u32).map(|n| {
+            let mut row = Trials::new(Sweep::Hosts { source: ip(n), port: 22 });
+            (0..u128::from(n)).for_each(|host| row.failed.add(host));
+            row
+        });
+        let scans = Scans::new(3, rows.collect());
+        let sources: Vec<Sweep> = scans.rows.iter().map(|row| row.sweep).collect();
+        assert_eq!(sources, [7, 8, 9].map(|n| Sweep::Hosts { source: ip(n), port: 22 }));
+    }
+}
