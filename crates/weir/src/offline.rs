@@ -73,8 +73,6 @@ const PARCELS_PER_WORKER: usize = 3;
 /// A stretch of the input, decoded and sorted by owner.
 #[derive(Default)]
 struct Parcel {
-    /// Packets of the run that come before it.
-    before: u64,
     chunk: Chunk,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
@@ -83,10 +81,12 @@ struct Parcel {
     segments: Vec<Segment>,
 }
 
-/// Packets of one interval.
+/// Packets of one interval, all of the beginning of the run or none.
 struct Segment {
     /// The end of the interval before, where it is over with the first packet of this segment.
     tick: Option<Time>,
+    /// Whether it is of the beginning of the run.
+    closely: bool,
     /// Each worker's part of [`Parcel::slots`].
     shares: Vec<Range<usize>>,
 }
@@ -165,8 +165,8 @@ impl<'a> Line<'a> {
         let mut next = 0;
         let mut left = self.limit;
         while let Some(parcel) = self.parcel(next) {
-            worker.look_closely(parcel.before < CLOSE_LOOK);
             for segment in &parcel.segments {
+                worker.look_closely(segment.closely);
                 if let Some(now) = segment.tick {
                     let snapshot = worker.tick(now, &mut courier);
                     courier.send_snapshot(snapshot);
@@ -250,8 +250,9 @@ impl<'a> Line<'a> {
         (self.watch)(&reading.files);
         let number = reading.next;
         reading.next += 1;
-        parcel.before = reading.packets;
-        reading.packets += parcel.chunk.slots.len() as u64;
+        let length = parcel.chunk.slots.len();
+        let close = usize::try_from(CLOSE_LOOK.saturating_sub(reading.packets)).unwrap_or(length).min(length);
+        reading.packets += length as u64;
         // Asked for before the reader is free again, so that numbers are issued in order.
         let mut board = lock(&self.board);
         board.issued = number + 1;
@@ -260,10 +261,11 @@ impl<'a> Line<'a> {
         drop(board);
         drop(reading);
 
+        let parts = parts(length, &cuts, close);
         if self.plan.follows_flows() && self.workers > 1 {
-            sort(&mut parcel, &cuts, self.workers);
+            sort(&mut parcel, parts, self.workers);
         } else {
-            give(&mut parcel, &cuts, number as usize % self.workers, self.plan.needs_layers());
+            give(&mut parcel, parts, number as usize % self.workers, self.plan.needs_layers());
         }
 
         let mut board = lock(&self.board);
@@ -324,9 +326,35 @@ impl Reading {
     }
 }
 
+/// A part of a parcel that becomes a segment.
+struct Part {
+    packets: Range<usize>,
+    tick: Option<Time>,
+    closely: bool,
+}
+
+/// Cuts a parcel of so many packets where intervals end, and where the beginning of the run does: after the first
+/// `close` of them, so that it does not depend on how packets lie in parcels.
+fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(cuts.len() + 2);
+    let mut from = 0;
+    let mut tick = None;
+    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(length, None)]) {
+        let close = close.clamp(from, to);
+        if close > from {
+            parts.push(Part { packets: from..close, tick: tick.take(), closely: true });
+        }
+        if to > close || tick.is_some() {
+            parts.push(Part { packets: close..to, tick, closely: false });
+        }
+        (from, tick) = (to, next_tick);
+    }
+    parts
+}
+
 /// Decodes a parcel's packets, where anything needs their layers, and gives all of them to one worker: there is
 /// no other, or no flow whose packets must meet.
-fn give(parcel: &mut Parcel, cuts: &[(usize, Time)], owner: usize, decoded: bool) {
+fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize, decoded: bool) {
     let Parcel { chunk, slots, layers, segments, .. } = parcel;
     std::mem::swap(slots, &mut chunk.slots);
     if decoded {
@@ -338,18 +366,15 @@ fn give(parcel: &mut Parcel, cuts: &[(usize, Time)], owner: usize, decoded: bool
         layers.resize(slots.len(), Layers::default());
     }
     segments.clear();
-    let mut from = 0;
-    let mut tick = None;
-    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(slots.len(), None)]) {
+    segments.extend(parts.into_iter().map(|Part { packets, tick, closely }| {
         let mut shares = vec![0..0; owner];
-        shares.push(from..to);
-        segments.push(Segment { tick, shares });
-        (from, tick) = (to, next_tick);
-    }
+        shares.push(packets);
+        Segment { tick, closely, shares }
+    }));
 }
 
 /// Decodes a parcel's packets and sorts them by owner within each interval.
-fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
+fn sort(parcel: &mut Parcel, parts: Vec<Part>, workers: usize) {
     let Parcel { chunk, slots, layers, segments, .. } = parcel;
     slots.clear();
     layers.clear();
@@ -359,17 +384,14 @@ fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
     let mut decoded = Vec::with_capacity(batch.len());
     for packet in batch.packets() {
         let found = decode(&packet);
-
         owners.push(steer_hash(&packet, &found) as usize % workers);
         decoded.push(found);
     }
-    let mut from = 0;
-    let mut tick = None;
-    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(batch.len(), None)]) {
+    for Part { packets, tick, closely } in parts {
         let mut shares = Vec::with_capacity(workers);
         for worker in 0..workers {
             let start = slots.len();
-            for at in (from..to).filter(|at| owners.get(*at) == Some(&worker)) {
+            for at in packets.clone().filter(|at| owners.get(*at) == Some(&worker)) {
                 if let (Some(slot), Some(found)) = (chunk.slots.get(at), decoded.get(at)) {
                     slots.push(*slot);
                     layers.push(*found);
@@ -377,7 +399,6 @@ fn sort(parcel: &mut Parcel, cuts: &[(usize, Time)], workers: usize) {
             }
             shares.push(start..slots.len());
         }
-        segments.push(Segment { tick, shares });
-        (from, tick) = (to, next_tick);
+        segments.push(Segment { tick, closely, shares });
     }
 }
