@@ -15,9 +15,6 @@ use weir_wire::{Batch, Chunk, Packet, Slot, Time, decode, steer_hash};
 
 use super::support::{HANGS, captures};
 
-/// What flow tables get together: what the program gives them when nothing is said.
-const MEMORY: usize = 256 << 20;
-
 /// A capture in memory.
 pub struct Loaded {
     /// Its packets.
@@ -47,6 +44,18 @@ impl Loaded {
     /// Its packets, in order.
     pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
         self.chunks.iter().flat_map(|chunk| chunk.batch().packets().collect::<Vec<_>>())
+    }
+
+    /// The length of an interval that cuts it into so many, about.
+    pub fn interval(&self, parts: u64) -> u64 {
+        let times = || self.packets().map(|packet| packet.time.0);
+        let span = times().max().unwrap_or_default() - times().min().unwrap_or_default();
+        span / parts + 1
+    }
+
+    /// Octets with which no flow table runs out of places, whoever it shares the capture with.
+    pub fn ample_memory(&self) -> usize {
+        (self.len() as usize * (128 << 10)).clamp(8 << 20, 256 << 20)
     }
 
     /// How many there are.
@@ -136,9 +145,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// So many workers for a plan.
-    pub fn new(plan: &Arc<Plan>, workers: usize) -> Pass {
-        let memory = MEMORY / workers;
+    /// So many workers for a plan, with so many octets for each one's flows.
+    pub fn new(plan: &Arc<Plan>, workers: usize, memory: usize) -> Pass {
         // A key of its own in each: it changes no result.
         let flows = |n: u64| FlowConfig { memory, seed: [n, !n], ..FlowConfig::default() };
         let workers = (0..workers as u64).map(|n| Worker::new(Arc::clone(plan), &flows(n))).collect();
@@ -203,9 +211,11 @@ pub fn everything() -> Vec<SubscriptionSpec> {
     let mut specs = Vec::new();
     for function in FUNCTIONS {
         for level in function.levels {
-            for call in calls(function.name, *level) {
-                for expression in ["", "tcp or udp port 53"] {
-                    let name = format!("{:?} {:?} {expression}", call.arguments, level);
+            for (n, call) in calls(function.name, *level).into_iter().enumerate() {
+                // Of many choices of an argument two are enough over a part of the packets.
+                let expressions = if n < 2 { &["", "tcp or udp port 53"][..] } else { &[""] };
+                for expression in expressions {
+                    let name = format!("{:?} {level:?} {expression}", call.arguments);
                     let spec = SubscriptionSpec::new(&name, expression, vec![call.clone()]);
                     specs.push(SubscriptionSpec { level: *level, ..spec });
                 }
@@ -224,7 +234,12 @@ pub fn everything() -> Vec<SubscriptionSpec> {
 fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
     let call = FunctionCall::new(name);
     let choices: (&str, &[&str]) = match (name, level) {
-        ("top", _) => ("by", &["source", "pair", "flow", "port", "protocol", "vlan", "talker", "service"]),
+        ("top", level) => {
+            let by = ["source", "port", "pair", "flow", "protocol", "vlan", "talker", "service"];
+            let by = &by[..if level == Level::Packet { by.len() } else { 2 }];
+            // Enough for every key of these captures.
+            return by.iter().map(|by| call.clone().with("by", by).with("rows", 4096)).collect();
+        }
         ("distribution", Level::Packet) => ("of", &["size", "payload", "ttl"]),
         ("distribution", Level::Flow) => ("of", &["packets", "bytes", "duration"]),
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
