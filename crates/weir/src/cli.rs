@@ -186,7 +186,8 @@ pub struct Run {
     #[arg(long)]
     pub inner: bool,
 
-    /// Verify checksums: `on` leaves packets with a wrong one out of flows, `auto` only says what it saw.
+    /// Verify checksums: with `on` a packet with a wrong one counts for nothing in its flow, `auto` only says
+    /// what it saw.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto)]
     pub checksum: Checksum,
 

@@ -1,0 +1,505 @@
+//! What the command line promises: every example, every option, the exit codes, and text that fits a screen.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::*;
+
+const START: u64 = 1_700_000_000 * SECOND;
+
+const CONFIGURATION: &str = r#"
+interval = "10s"
+
+[[subscription]]
+name = "web"
+expression = "tcp port 80 or tcp port 443"
+functions = ["packets", { top = "talker" }]
+"#;
+
+const OURMON: &str = "bpf \"protocols\" \"tcp\" \"tcp\"\nbpf-next \"udp\" \"udp\"\n";
+
+/// A folder with what the examples name.
+fn desk() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    symlink(sample(), folder.path().join("x.pcap")).unwrap();
+    put(folder.path(), "weir.toml", CONFIGURATION.as_bytes());
+    put(folder.path(), "ourmon.conf", OURMON.as_bytes());
+    folder
+}
+
+/// Runs a line as a shell does.
+fn shell(folder: &Path, line: &str) -> Ran {
+    let program = Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    run(Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).stdin(Stdio::null()))
+}
+
+/// The commands among the lines of a text: what stands behind two blanks explains them.
+fn commands(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::trim_start);
+    let commands = lines.filter(|line| line.starts_with("weir ") && !line.contains(['<', '[']));
+    commands.map(|line| line.split("  ").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_example_works_as_it_is_written() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (long, short, alone) = (words("--help"), words("-h"), words(""));
+    let mut examples = BTreeSet::new();
+    for (name, text) in
+        [("README.md", &readme), ("--help", &long.text()), ("-h", &short.text()), ("", &alone.text())]
+    {
+        let found = commands(text);
+        assert!(found.len() >= 5, "weir {name} has examples: {found:?}");
+        examples.extend(found);
+    }
+    let mut tried = 0;
+    for example in &examples {
+        // Those of a live link need one.
+        if example.contains(" -i ") || example == "weir --help" {
+            continue;
+        }
+        let desk = desk();
+        let ran = shell(desk.path(), example).exits(0);
+        assert_eq!(ran.stderr, "", "{example}");
+        assert!(!ran.stdout.is_empty(), "{example}");
+        if example.contains("-o ") {
+            assert!(desk.path().join("logs/conn.log").exists(), "{example}");
+        }
+        tried += 1;
+    }
+    println!("{tried} examples of {}", examples.len());
+    assert!(tried >= 8, "{tried}");
+}
+
+/// The hint under a summary is a command that works too.
+#[test]
+fn what_the_summary_proposes_works() {
+    let desk = desk();
+    let hints = shell(desk.path(), "weir x.pcap").exits(0).text();
+    let at = hints.find("Next").expect("there is a hint");
+    let mut tried = 0;
+    for line in hints[at..].trim_start_matches("Next").replace("\\\n", "").lines() {
+        let command = line.trim();
+        assert!(command.starts_with("weir "), "{line}");
+        if !command.contains(" -i ") {
+            let command = command.split("  ").next().unwrap();
+            shell(desk.path(), command).exits(0).quietly();
+            tried += 1;
+        }
+    }
+    assert!(tried > 0);
+    let quiet = shell(desk.path(), "weir x.pcap -q").exits(0).text();
+    assert!(!quiet.contains("Next"), "{quiet}");
+}
+
+#[test]
+fn a_summary_fits_a_screen_whatever_the_capture() {
+    let captures = diverse(60);
+    for path in &captures {
+        let ran = weir([path]);
+        if ran.code == Some(2) {
+            continue;
+        }
+        let (name, text) = (path.display(), ran.text());
+        assert!(text.lines().count() <= 20, "{name}: {} lines\n{text}", text.lines().count());
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {} columns: {line}", line.chars().count());
+            assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
+        }
+        assert!(text.contains("LOSS"), "{name}: {text}");
+        assert!(
+            !text.contains(" 0 flows") && !text.contains("NaN") && !text.contains("inf"),
+            "{name}: {text}"
+        );
+    }
+    println!("{} summaries", captures.len());
+}
+
+#[test]
+fn facts_are_ndjson_with_a_schema_and_the_same_as_the_summary() {
+    for path in diverse(25) {
+        let ran = weir([text(&path), "-j"]);
+        if ran.code == Some(2) {
+            continue;
+        }
+        let lines = ran.json();
+        assert!(lines.iter().all(|line| line["v"] == 1 && line["kind"].is_string()), "{}", path.display());
+        for kind in ["summary", "input", "ledger", "flows", "top"] {
+            assert!(lines.iter().any(|line| line["kind"] == kind), "{}: {kind}", path.display());
+        }
+    }
+    let summary = weir([sample()]).exits(0).text();
+    let caught = weir([text(&sample()), "-j"]).exits(0).fact("ledger", "caught");
+    assert!(summary.replace(',', "").contains(&format!("read {caught} ")), "{summary}");
+}
+
+#[test]
+fn the_count_option_ends_after_so_many_that_match() {
+    for (expression, n) in [("", 1), ("", 777), ("udp", 5), ("tcp", 300)] {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.pcap");
+        let sample = sample();
+        let number = n.to_string();
+        let ran =
+            weir([text(&sample), expression, "-c", &number, "-j", "-w", text(&copy)]).exits(0).quietly();
+        assert_eq!(ran.fact("ledger", "analysed"), n);
+        assert_eq!(weir([text(&copy), expression, "-j"]).exits(0).fact("ledger", "analysed"), n);
+    }
+    let all = weir([text(&sample()), "-c", "99999999", "-j"]).exits(0).fact("ledger", "caught");
+    assert_eq!(all, weir([text(&sample()), "-j"]).exits(0).fact("ledger", "caught"));
+}
+
+#[test]
+fn a_snaplen_cuts_what_is_looked_at_and_written_but_not_what_is_counted() {
+    let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
+    let copy = folder.path().join("copy.pcapng");
+    let whole = weir([text(&sample), "-j"]).exits(0);
+    let cut = weir([text(&sample), "-s", "96", "-j", "-w", text(&copy)]).exits(0).quietly();
+    for field in ["caught", "bytes", "analysed"] {
+        assert_eq!(cut.fact("ledger", field), whole.fact("ledger", field), "{field}");
+    }
+    let copied = weir([text(&copy), "-j"]).exits(0);
+    assert_eq!(copied.fact("ledger", "bytes"), whole.fact("ledger", "bytes"));
+    assert!(copied.fact("ledger", "captured_bytes") <= 96 * copied.fact("ledger", "caught"));
+}
+
+#[test]
+fn packets_come_from_standard_input_directories_and_compressed_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = sample();
+    let caught = |ran: Ran| ran.exits(0).quietly().fact("ledger", "caught");
+    let all = caught(weir([text(&sample), "-j"]));
+    let octets = fs::read(&sample).unwrap();
+    assert_eq!(caught(weir_reads(["-r", "-", "-j"], octets.clone())), all);
+    assert_eq!(caught(weir_reads(["-", "-j"], octets)), all);
+    for name in ["a.pcapng.gz", "b.pcap.zst", "c.pcapng", "d.pcap"] {
+        weir([text(&sample), "-q", "-w", text(&folder.path().join(name))]).exits(0).quietly();
+    }
+    put(folder.path(), "notes.txt", b"not a capture, and not named as one");
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if !text(&path).ends_with("txt") {
+            assert_eq!(caught(weir([text(&path), "-j"])), all, "{}", path.display());
+        }
+    }
+    assert_eq!(caught(weir([text(folder.path()), "-j"])), 4 * all);
+    assert_eq!(caught(weir(["-r", text(&sample), "-r", text(&sample), "-j"])), 2 * all);
+    let packed = fs::metadata(folder.path().join("a.pcapng.gz")).unwrap().len();
+    assert!(packed < fs::metadata(&sample).unwrap().len() * 9 / 10);
+}
+
+#[test]
+fn leading_words_that_exist_are_files_and_the_rest_is_the_expression() {
+    let desk = desk();
+    symlink(sample(), desk.path().join("tcp")).unwrap();
+    let analysed = |line: &str| shell(desk.path(), line).exits(0).quietly().fact("ledger", "analysed");
+    let (all, tcp) = (analysed("weir -j x.pcap"), analysed("weir -j -r x.pcap 'tcp port 80'"));
+    assert!(tcp < all);
+    assert_eq!(
+        analysed("weir -j x.pcap tcp port 80"),
+        2 * analysed("weir -j -r x.pcap port 80"),
+        "a file: tcp"
+    );
+    assert_eq!(analysed("weir -j x.pcap -- tcp port 80"), tcp);
+    assert_eq!(analysed("weir x.pcap 'tcp port 80' -j"), tcp);
+    fs::write(desk.path().join("filter"), "# only the web\ntcp\nport 80\n").unwrap();
+    assert_eq!(analysed("weir -j -F filter x.pcap"), tcp);
+}
+
+#[test]
+fn packets_that_match_are_written_in_the_format_of_the_name() {
+    let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
+    let matching = weir([text(&sample), "udp", "-j"]).exits(0).fact("ledger", "analysed");
+    let magics: [(&str, &[u8]); 6] = [
+        ("a.pcapng", &[0x0a, 0x0d, 0x0d, 0x0a]),
+        ("a.any", &[0x0a, 0x0d, 0x0d, 0x0a]),
+        ("a.pcap", &[0xd4, 0xc3, 0xb2, 0xa1]),
+        ("a.pcap.gz", &[0x1f, 0x8b]),
+        ("a.pcapng.gz", &[0x1f, 0x8b]),
+        ("a.pcap.zst", &[0x28, 0xb5, 0x2f, 0xfd]),
+    ];
+    for (name, magic) in magics {
+        let path = folder.path().join(name);
+        let ran = weir([text(&sample), "udp", "-w", text(&path)]).exits(0).quietly();
+        assert!(ran.text().contains("packets written to"), "{name}: {}", ran.text());
+        assert!(fs::read(&path).unwrap().starts_with(magic), "{name}");
+        let again = weir([text(&path), "-j"]).exits(0).quietly();
+        assert_eq!(again.fact("ledger", "caught"), matching, "{name}");
+    }
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), magics.len(), "nothing is left behind: {names:?}");
+    // To standard output: packets and nothing else.
+    let piped = weir([text(&sample), "udp", "-w", "-"]).exits(0).quietly();
+    assert_eq!(weir_reads(["-", "-j"], piped.stdout).exits(0).fact("ledger", "caught"), matching);
+}
+
+#[test]
+fn a_packet_file_rotates_by_size() {
+    let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
+    let all = weir([text(&sample), "-j"]).exits(0).fact("ledger", "caught");
+    let path = |name: &str| folder.path().join(name);
+    weir([text(&sample), "-w", text(&path("x.pcap")), "-C", "1"]).exits(0).quietly();
+    let mut sum = 0;
+    for name in ["x.pcap", "x.pcap1", "x.pcap2", "x.pcap3"] {
+        assert!(fs::metadata(path(name)).unwrap().len() < 1_100_000, "{name}");
+        sum += weir([text(&path(name)), "-j"]).exits(0).quietly().fact("ledger", "caught");
+    }
+    assert_eq!(sum, all);
+    weir([text(&sample), "-w", text(&path("ring.pcap")), "-C", "1", "-W", "2"]).exits(0);
+    let names: BTreeSet<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("ring"))
+        .collect();
+    assert_eq!(names, ["ring.pcap0".to_owned(), "ring.pcap1".to_owned()].into());
+    weir([text(&sample), "-w", text(&path("at-%Y.pcap")), "-G", "3600"]).exits(0).quietly();
+    assert!(fs::read_dir(folder.path()).unwrap().any(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.starts_with("at-20") && name.len() == "at-2000.pcap".len()
+    }));
+}
+
+#[test]
+fn counting_gives_a_row_for_each_expression() {
+    let (sample, desk) = (sample(), desk());
+    let table = weir(["count", text(&sample), "-e", "tcp", "-e", "port 53"]).exits(0).quietly().text();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((rows.len(), &rows[0][..]), (3, &["packets", "bytes", "expression"][..]));
+    assert_eq!((rows[1][2], rows[2][2], rows[2][3]), ("tcp", "port", "53"));
+    let ends: BTreeSet<_> =
+        table.lines().skip(1).map(|line| line.find("  tcp").or(line.find("  port"))).collect();
+    assert_eq!(ends.len(), 1, "numbers are right-aligned:\n{table}");
+    let json = weir(["count", text(&sample), "-e", "tcp", "-e", "port 53", "-j"]).exits(0).quietly().json();
+    assert_eq!(json.len(), 2);
+    for (row, line) in json.iter().zip(&rows[1..]) {
+        assert_eq!((&row["v"], &row["kind"]), (&1.into(), &"count".into()));
+        assert_eq!(row["packets"].to_string(), line[0].replace(',', ""));
+        assert_eq!(row["bytes"].to_string(), line[1].replace(',', ""));
+    }
+    let list = put(desk.path(), "list", b"# two\n\ntcp\n  port 53  \n");
+    let listed = weir(["count", text(&sample), "-F", text(&list), "-j"]).exits(0).json();
+    assert_eq!(listed, json);
+    for workers in ["1", "2", "5"] {
+        let again =
+            weir(["count", text(&sample), "-F", text(&list), "-j", "--workers", workers]).exits(0).json();
+        assert_eq!(again, json);
+    }
+    weir(["count", text(&sample)]).exits(1).says("no expression; give one with -e EXPR or -F FILE");
+}
+
+#[test]
+fn expressions_look_through_tags_unless_they_are_strict_and_into_tunnels_when_asked() {
+    use weir_wire::build;
+    let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let tagged = build::ethernet().vlan(7).ipv4(a, b).udp(5, 53).payload(b"x");
+    let plain = build::ethernet().ipv4(a, b).udp(5, 53).payload(b"x");
+    let tunnel =
+        build::ethernet().ipv4([192, 0, 2, 1], [192, 0, 2, 2]).gre().ipv4(a, b).udp(5, 53).payload(b"x");
+    let file = pcap(1, &[(START, tagged), (START + 1000, plain), (START + 2000, tunnel)]);
+    for (option, expected) in [("", 2), ("--strict-bpf", 1), ("--inner", 3)] {
+        let options = ["-", "-j", "udp port 53", option].into_iter().filter(|word| !word.is_empty());
+        assert_eq!(weir_reads(options.clone(), file.clone()).exits(0).fact("ledger", "analysed"), expected);
+        let count =
+            ["count", "-", "-j", "-e", "udp port 53", option].into_iter().filter(|word| !word.is_empty());
+        assert_eq!(weir_reads(count, file.clone()).exits(0).json()[0]["packets"], expected, "{option}");
+    }
+}
+
+#[test]
+fn checksums_are_verified_as_asked() {
+    let mut packets = conversation(START);
+    let at = packets[0].1.len() - 1;
+    packets[0].1[at] ^= 0xff;
+    let file = pcap(1, &packets);
+    let folder = tempfile::tempdir().unwrap();
+    for (mode, verified, bad, counted) in [("auto", 6, 1, 6), ("on", 6, 1, 5), ("off", 0, 0, 6)] {
+        let out = folder.path().join(mode);
+        let options = ["-", "-j", "--checksum", mode, "-o", text(&out), "--log", "zeek-json"];
+        let ran = weir_reads(options, file.clone()).exits(0).quietly();
+        assert_eq!(ran.fact("ledger", "checksums_verified"), verified, "{mode}");
+        assert_eq!(ran.fact("ledger", "checksums_bad"), bad, "{mode}");
+        let flows = objects(&fs::read_to_string(out.join("conn.json")).unwrap());
+        let packets = |field| flows.iter().filter_map(|flow| flow[field].as_u64()).sum::<u64>();
+        assert_eq!(packets("orig_pkts") + packets("resp_pkts"), counted, "{mode}: {flows:?}");
+        let marked = flows.iter().any(|flow| flow["history"].to_string().contains('C'));
+        assert_eq!(marked, mode == "on", "{mode}: {flows:?}");
+    }
+}
+
+#[test]
+fn times_are_in_utc_or_the_zone_that_is_asked_for() {
+    let file = pcap(1, &conversation(START));
+    let printed = |options: &[&str]| weir_reads(["-"].iter().chain(options), file.clone()).exits(0).text();
+    assert!(printed(&[]).contains("2023-11-14 22:13:20.000 -> 22:13:20.005 UTC"), "{}", printed(&[]));
+    assert_eq!(printed(&["--utc"]), printed(&[]));
+    assert!(printed(&["--tz", "Asia/Kolkata"]).contains("2023-11-15 03:43:20.000"));
+    assert!(
+        printed(&["--tz", "America/New_York"]).contains("2023-11-14 17:13:20.000 -> 17:13:20.005 EST -05:00")
+    );
+    // What is meant for programs is in UTC always.
+    assert_eq!(printed(&["-j", "--tz", "Asia/Kolkata"]), printed(&["-j"]));
+}
+
+#[test]
+fn options_that_change_only_the_text_change_only_the_text() {
+    let sample = sample();
+    let plain = weir([text(&sample)]).exits(0).text();
+    assert!(plain.contains("https") && !plain.contains("Ledger"));
+    assert!(!weir([text(&sample), "-n"]).exits(0).text().contains("https"));
+    let verbose = weir([text(&sample), "-v"]).exits(0).text();
+    assert!(
+        verbose.contains("Ledger") && verbose.contains("caught") && verbose.contains("1,000,000 ticks/s")
+    );
+    weir([text(&sample), "--max-loss", "0"]).exits(0).quietly();
+    weir([text(&sample), "--workers", "0", "--memory", "64MiB", "--interval", "5m"]).exits(0).quietly();
+}
+
+#[test]
+fn colours_are_for_terminals_without_no_color() {
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_weir"), text(&sample()));
+    let on_terminal = |name: &str, value: &str| {
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env(name, value).env("TERM", "xterm-256color");
+        String::from_utf8(run(command.stdin(Stdio::null())).exits(0).stdout).unwrap()
+    };
+    if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: script(1) is absent");
+        return;
+    }
+    assert!(on_terminal("LC_ALL", "C.UTF-8").contains("\u{1b}["));
+    assert!(!on_terminal("NO_COLOR", "1").contains("\u{1b}["));
+    assert!(!weir([sample()]).exits(0).text().contains('\u{1b}'));
+}
+
+#[test]
+fn interfaces_are_listed_as_tcpdump_lists_them() {
+    let listed = words("-D").exits(0).quietly().text();
+    assert!(listed.lines().any(|line| line.contains(".lo [") && line.contains("Loopback")), "{listed}");
+    for (n, line) in listed.lines().enumerate() {
+        assert!(line.starts_with(&format!("{}.", n + 1)), "{line}");
+    }
+    assert!(listed.trim_end().ends_with(".any (all interfaces)"));
+    words("").exits(0).quietly().prints("packets/s").prints("weir --help");
+}
+
+#[test]
+fn help_completions_and_the_manual_page_come_from_one_source() {
+    let help = words("--help").exits(0).quietly().text();
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    let options: BTreeSet<&str> = help
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-'))
+        .filter(|word| word.starts_with("--") && word.len() > 3)
+        .collect();
+    assert!(options.len() > 15, "{options:?}");
+    let page = words("man").exits(0).quietly().text().replace("\\-", "-");
+    assert!(page.contains(".TH weir 1"));
+    for (shell, check) in [("bash", Some("bash -n")), ("zsh", None), ("fish", None)] {
+        let script = words(&format!("completion {shell}")).exits(0).quietly().text();
+        for option in &options {
+            let name = if shell == "fish" { option.trim_start_matches('-') } else { option };
+            assert!(script.contains(name), "{shell} completes {option}");
+            assert!(page.contains(option), "the manual page has {option}");
+        }
+        if let Some(check) = check {
+            let folder = tempfile::tempdir().unwrap();
+            let file = put(folder.path(), "completion", script.as_bytes());
+            run(Command::new("sh").args(["-c", &format!("{check} {}", text(&file))])).exits(0).quietly();
+        }
+    }
+    words("completion tcsh").exits(1).says("possible values: bash");
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "weir.1", page.as_bytes());
+    match Command::new("man").args(["--warnings", "-l", text(&file)]).env("LC_ALL", "C.UTF-8").output() {
+        Ok(output) if output.status.success() => {
+            let shown = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                shown.contains("OPTIONS") && shown.contains("EXIT") || shown.contains("Exit codes"),
+                "{shown}"
+            );
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        }
+        _ => println!("skipped: man(1) is absent"),
+    }
+    assert!(words("--version").exits(0).text().starts_with("weir "));
+}
+
+#[test]
+fn every_exit_code_of_the_help_is_real() {
+    let help = words("--help").text();
+    for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "130 "] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "{code}");
+    }
+    let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
+    let cut = put(folder.path(), "cut.pcap", &fs::read(&sample).unwrap()[..1000]);
+    weir([text(&sample)]).exits(0);
+    weir([text(&sample), "tcp prot"]).exits(1);
+    weir(["/nowhere.pcap"]).exits(2);
+    weir([text(&cut)]).exits(3);
+    weir([text(&sample), "-w", "/dev/full"]).exits(4);
+    // 5 is loss on a link: live.rs. The graver of two wins.
+    weir([text(&cut), "-o", "/dev/null/x"]).exits(4);
+}
+
+#[test]
+fn an_interrupt_ends_a_run_on_a_pipe_and_reports_what_came() {
+    for name in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.pcapng");
+        let mut child = start(program().args(["-", "-w", text(&copy)]).stdin(Stdio::piped()));
+        let mut to = child.stdin.take().unwrap();
+        to.write_all(&pcap(1, &conversation(START))).unwrap();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        // Packets go on coming, as they do from a capture in another window.
+        let feeder = std::thread::spawn(move || {
+            let mut time = START;
+            while stopped.recv_timeout(Duration::from_millis(5)).is_err() {
+                time += SECOND;
+                for (time, data) in conversation(time) {
+                    if to.write_all(&record(time, &data)).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        signal(&child, name);
+        let ran = finish(child).exits(130).prints("interrupted").prints("TALKERS");
+        let _ = stop.send(());
+        feeder.join().unwrap();
+        drop(ran);
+        let again = weir([text(&copy), "-j"]).exits(0).quietly();
+        assert!(again.fact("ledger", "caught") >= 6, "{name}");
+    }
+}
+
+#[test]
+fn configurations_are_checked_explained_and_translated() {
+    let desk = desk();
+    shell(desk.path(), "weir config check weir.toml").exits(0).quietly();
+    shell(desk.path(), "weir config explain weir.toml")
+        .exits(0)
+        .quietly()
+        .prints("10s")
+        .prints("weir.toml:2");
+    let translated = shell(desk.path(), "weir config from-ourmon ourmon.conf").exits(0).text();
+    put(desk.path(), "new.toml", translated.as_bytes());
+    shell(desk.path(), "weir config check new.toml").exits(0).quietly();
+    let facts = shell(desk.path(), "weir -c weir.toml x.pcap -j").exits(0).quietly().json();
+    let web: Vec<_> = facts.iter().filter(|line| line["subscription"] == "web").collect();
+    assert_eq!(web.len(), 2, "both functions answer");
+    let logs = shell(desk.path(), "weir -c new.toml x.pcap -o out --log mon -q").exits(0);
+    drop(logs);
+    let mon = fs::read_to_string(desk.path().join("out/mon.lite")).unwrap();
+    assert!(mon.contains("protocols"), "{mon}");
+}
