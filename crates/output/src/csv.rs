@@ -73,6 +73,13 @@ impl Csv {
                     self.count(context, &label, &Count { packets: *n, bytes: 0 }, None, None);
                 }
             }
+            // The flows that failed are all that is counted; their packets are in no reading of scans.
+            Reading::Scans(scans) => {
+                for row in scans.found() {
+                    let failed = Some(row.refused + row.unanswered);
+                    self.count(context, &crate::summary::scan(row), &Count::default(), failed, None);
+                }
+            }
             Reading::Series(series) => {
                 for (at, cell) in series.cells.iter().enumerate().filter(|(_, cell)| cell.packets > 0) {
                     let time = series.first.saturating_add(at as u64).saturating_mul(series.step);

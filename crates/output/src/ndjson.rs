@@ -3,12 +3,13 @@
 
 use crate::file::LineFile;
 use crate::row::{COLUMNS, Ends, Times, write_members};
-use crate::summary::{Facts, key};
+use crate::summary::{Facts, key, scan};
 use crate::{Output, OutputContext, OutputSpec, zone};
 use serde::Serialize;
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Class, Count, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, TopRow, Unit,
+    Answer, Class, Count, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Sweep, TopRow,
+    Trials, Unit,
 };
 use weir_engine::FlowRecord;
 
@@ -181,6 +182,52 @@ impl From<&Ledger> for LedgerBody {
     }
 }
 
+/// The scans that were found; what else was tried is for adding up, not for showing.
+#[derive(Serialize)]
+struct ScansBody {
+    scans: Vec<ScanBody>,
+}
+
+#[derive(Serialize)]
+struct ScanBody {
+    label: String,
+    source: std::net::IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<std::net::IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    /// Different ports of the target or, of a port, different hosts.
+    failed: u64,
+    answered: u64,
+    exact: bool,
+    refused_flows: u64,
+    unanswered_flows: u64,
+    first: String,
+    last: String,
+}
+
+impl From<&Trials> for ScanBody {
+    fn from(row: &Trials) -> Self {
+        let (source, target, port) = match row.sweep {
+            Sweep::Ports { source, target } => (source, Some(target), None),
+            Sweep::Hosts { source, port } => (source, None, Some(port)),
+        };
+        Self {
+            label: scan(row),
+            source,
+            target,
+            port,
+            failed: row.failed.estimate(),
+            answered: row.answered.estimate(),
+            exact: row.failed.is_exact(),
+            refused_flows: row.refused,
+            unanswered_flows: row.unanswered,
+            first: zone::rfc3339(row.first),
+            last: zone::rfc3339(row.last),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct FlowsBody<'a> {
     #[serde(flatten)]
@@ -264,6 +311,10 @@ fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
                 counts: &histogram.counts,
             };
             line("histogram", when, &to(answer, body))
+        }
+        Reading::Scans(scans) => {
+            let scans = scans.found().into_iter().map(ScanBody::from).collect();
+            line("scans", when, &to(answer, ScansBody { scans }))
         }
         Reading::Series(series) => {
             let body = SeriesBody {
@@ -417,6 +468,21 @@ mod tests {
         snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
         assert!(!lines[2].contains("\"min\"") && lines[2].contains("\"chart\":\"c\""), "{}", lines[2]);
         assert!(lines[3].contains("\"sum\":36893488147419103230,"), "{}", lines[3]);
+    }
+
+    #[test]
+    fn a_scan_is_told_with_its_parts() {
+        let mut lines = Vec::new();
+        let mut snapshot = sample::snapshot();
+        snapshot.answers = vec![sample::answer("scans", None, "scans", sample::scans())];
+        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        let line: Value = serde_json::from_str(&lines[2]).unwrap();
+        assert_eq!((&line["kind"], line["scans"].as_array().unwrap().len()), (&json!("scans"), 2));
+        let ports = &line["scans"][0];
+        assert_eq!((&ports["source"], &ports["target"]), (&json!("10.99.0.102"), &json!("10.99.0.1")));
+        assert_eq!((&ports["failed"], &ports["refused_flows"]), (&json!(41), &json!(41)));
+        assert_eq!((&ports["first"], ports.get("port")), (&json!("2026-11-21T01:46:08.985000000Z"), None));
+        assert_eq!((&line["scans"][1]["port"], line["scans"][1].get("target")), (&json!(445), None));
     }
 
     #[test]

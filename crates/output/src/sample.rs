@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use weir_api::{
-    Answer, Class, Count, FlowCount, Histogram, Interval, Key, KeyKind, Ledger, Reading, Series, Snapshot,
-    Top, TopRow, Unit,
+    Answer, Class, Count, FlowCount, Histogram, Interval, Key, KeyKind, Ledger, Reading, Scans, Series,
+    Snapshot, Sweep, Top, TopRow, Trials, Unit,
 };
 use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
 use weir_wire::{FlowKey, Time, Tunnel, mapped};
@@ -50,6 +50,20 @@ pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
         .map(|(label, p, b)| Class { label: (*label).to_owned(), count: count(*p, *b) })
         .collect();
     Reading::Classes { unit, classes }
+}
+
+/// A scan of ports, one of hosts, and a client that was refused once.
+pub fn scans() -> Reading {
+    let source = ip("10.99.0.102");
+    let mut ports = Trials::new(Sweep::Ports { source, target: ip("10.99.0.1") });
+    (1..=40).chain([443]).for_each(|port| ports.failed.add(port));
+    (ports.refused, ports.first, ports.last) = (41, START, START + 213_000_000);
+    let mut hosts = Trials::new(Sweep::Hosts { source, port: 445 });
+    (1..=30).for_each(|host| hosts.failed.add(host));
+    (hosts.refused, hosts.unanswered, hosts.first, hosts.last) = (4, 26, START, START + 3_000_000_000);
+    let mut client = Trials::new(Sweep::Hosts { source, port: 81 });
+    client.failed.add(1);
+    Reading::Scans(Scans::new(100, vec![ports, hosts, client]))
 }
 
 /// What a scan and six downloads look like.

@@ -7,12 +7,13 @@ mod sections;
 mod tests;
 
 pub use crate::ndjson::summary as ndjson;
-pub use label::{key, key_short};
+use label::scan_short;
+pub use label::{key, key_short, scan};
 pub use render::{MAX_LINES, MIN_WIDTH, render};
 
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;
-use weir_api::{Count, Key, KeyKind, Reading, Series, Snapshot, Top};
+use weir_api::{Count, Key, KeyKind, Reading, Series, Snapshot, Top, Trials};
 
 /// What the summary tells.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +86,15 @@ pub fn top_by(snapshot: &Snapshot, kind: KeyKind) -> Option<&Top> {
         Reading::Top(top) if top.key == kind => Some(top),
         _ => None,
     })
+}
+
+/// The scans that a snapshot's answers found, the widest first.
+pub fn scans(snapshot: &Snapshot) -> Vec<&Trials> {
+    let found = snapshot.answers.iter().find_map(|answer| match &answer.reading {
+        Reading::Scans(scans) => Some(scans.found()),
+        _ => None,
+    });
+    found.unwrap_or_default()
 }
 
 /// The first series among a snapshot's answers.

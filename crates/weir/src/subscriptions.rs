@@ -1,6 +1,6 @@
 //! What a run asks when nobody says otherwise: the subscriptions behind the summary and the live screen.
 
-use weir_api::{FunctionCall, SubscriptionSpec};
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
 
 /// The subscriptions of the summary.
 pub fn summary() -> Vec<SubscriptionSpec> {
@@ -12,6 +12,7 @@ pub fn summary() -> Vec<SubscriptionSpec> {
         all("flows", top("flow").with("rows", 4096)),
         all("protocols", top("protocol").with("rows", 256)),
         all("rate", FunctionCall::new("rate")),
+        SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ]
 }
 

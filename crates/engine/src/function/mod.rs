@@ -11,6 +11,7 @@ mod distribution;
 mod ipproto;
 mod iprange;
 mod rate;
+mod scans;
 mod size;
 mod tcp3;
 mod top;
@@ -32,6 +33,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &iprange::IPRANGE,
     &rate::RATE,
     &distribution::DISTRIBUTION,
+    &scans::SCANS,
 ];
 
 /// What the program knows about a function.

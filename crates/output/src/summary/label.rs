@@ -1,8 +1,9 @@
 //! Keys of top lists as people read them.
 
+use crate::figures::counted;
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::Key;
+use weir_api::{Key, Sweep, Trials};
 
 /// A key in full: `tcp/443 https`, `10.0.0.1:443 https <-> 10.0.0.9`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`. With
 /// `names`, ports are named.
@@ -33,6 +34,54 @@ pub fn key(key: &Key, names: bool) -> String {
             format!("{ends} {}", talk(protocol, port, names))
         }
     }
+}
+
+/// A scan: `10.0.0.9 -> 10.0.0.1  40 ports`, `10.0.0.9 -> 30 hosts, tcp/445`.
+pub fn scan(row: &Trials) -> String {
+    scan_short(row, usize::MAX)
+}
+
+/// The same in `width` columns, where addresses without their middle make it fit.
+pub(super) fn scan_short(row: &Trials, width: usize) -> String {
+    let about = if row.failed.is_exact() { "" } else { "about " };
+    let many = |noun| format!("{about}{}", counted(row.failed.estimate(), noun));
+    let short = |ends: [String; 2], tail: String, places: usize| {
+        let room = width.saturating_sub(" -> ".len() + tail.len()) / places;
+        let whole: usize = ends.iter().map(String::len).sum();
+        let [from, to] = if whole + " -> ".len() + tail.len() <= width {
+            ends
+        } else {
+            ends.map(|end| middle_out(&end, room))
+        };
+        format!("{from} -> {to}{tail}")
+    };
+    match row.sweep {
+        Sweep::Ports { source, target } => {
+            short([source.to_string(), target.to_string()], format!("  {}", many("port")), 2)
+        }
+        Sweep::Hosts { source, port } => {
+            short([source.to_string(), String::new()], format!("{}, tcp/{port}", many("host")), 1)
+        }
+    }
+}
+
+/// Numbers in order as `1-40, 443, 8080`; those that do not fit into `width` columns end in `...`.
+pub(super) fn ranges(numbers: &[u128], width: usize) -> String {
+    let mut text = String::new();
+    let mut rest = numbers;
+    while let Some((&first, _)) = rest.split_first() {
+        let run = rest.iter().zip(first..).take_while(|(number, expected)| **number == *expected).count();
+        let last = rest.get(run.saturating_sub(1)).copied().unwrap_or(first);
+        rest = rest.get(run.max(1)..).unwrap_or_default();
+        let comma = if text.is_empty() { "" } else { ", " };
+        let range = if first == last { format!("{comma}{first}") } else { format!("{comma}{first}-{last}") };
+        let more = if rest.is_empty() { 0 } else { ", ...".len() };
+        if text.len() + range.len() + more > width {
+            return if text.is_empty() { text } else { text + ", ..." };
+        }
+        text.push_str(&range);
+    }
+    text
 }
 
 /// A talker's ends, each in at most `width` columns: an address that is too long loses its middle.
@@ -90,6 +139,17 @@ fn middle_out(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_a_row_are_a_range() {
+        let numbers: Vec<u128> = (1..=40).chain([53, 55, 56, 443]).collect();
+        assert_eq!(ranges(&numbers, 40), "1-40, 53, 55-56, 443");
+        assert_eq!(ranges(&numbers, 16), "1-40, 53, ...");
+        assert_eq!((ranges(&numbers, 3), ranges(&[], 9)), (String::new(), String::new()));
+        for width in 0..40 {
+            assert!(ranges(&numbers, width).len() <= width);
+        }
+    }
 
     #[test]
     fn keys_read_well() {

@@ -1,18 +1,21 @@
 //! The parts of a summary, each some lines with a label before the first.
 
-use super::label::talk;
+use super::label::{ranges, talk};
 use super::render::Tone;
-use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, series, top_by};
+use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, scan_short, series, top_by};
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
     right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Series, Top, TopRow};
+use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Series, Sweep, Top, TopRow};
 
 /// What the ledger calls packets of a link type that is not decoded.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
+
+/// Most scans told.
+const SCANS: usize = 2;
 
 /// Lines under a label.
 #[derive(Default)]
@@ -308,6 +311,45 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) ->
             text.push_str(&format!("  {}", bar(row.count.in_unit(top.unit), greatest, columns)));
         }
         section.say(text.trim_end().to_owned(), Tone::Plain);
+    }
+    section
+}
+
+/// Who scanned.
+pub(super) fn scans(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("SCANS");
+    let found = super::scans(&facts.total);
+    let more = found.len().saturating_sub(SCANS);
+    for (at, row) in found.iter().take(SCANS).enumerate() {
+        let time = match row.last.saturating_sub(row.first) {
+            0 => " at once".to_owned(),
+            time => format!(" in {}", duration(time)),
+        };
+        let how = match (row.refused, row.unanswered) {
+            (_, 0) => ", refused".to_owned(),
+            (0, _) => ", unanswered".to_owned(),
+            (refused, _) => format!(", {} of flows refused", percent(refused, refused + row.unanswered)),
+        };
+        let others = match more {
+            n if n > 0 && at + 1 == SCANS => format!("  and {}", counted(n as u64, "more scan")),
+            _ => String::new(),
+        };
+        let mut left_over = room.saturating_sub(width(&others));
+        let begin = scan_short(row, left_over);
+        left_over = left_over.saturating_sub(width(&begin));
+        let mut end = String::new();
+        for part in [time, how] {
+            if let Some(rest) = left_over.checked_sub(width(&part)) {
+                left_over = rest;
+                end.push_str(&part);
+            }
+        }
+        let ports = match (row.sweep, row.failed.values()) {
+            (Sweep::Ports { .. }, Some(values)) => ranges(&values, left_over.saturating_sub(" ()".len())),
+            _ => String::new(),
+        };
+        let ports = if ports.is_empty() { ports } else { format!(" ({ports})") };
+        section.say(format!("{begin}{ports}{end}{others}"), Tone::Warning);
     }
     section
 }

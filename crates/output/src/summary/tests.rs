@@ -303,6 +303,47 @@ fn commands_are_such_as_a_shell_takes() {
 }
 
 #[test]
+fn scans_are_told_where_there_are_some() {
+    let mut facts = facts();
+    facts.total.answers.push(sample::answer("scans", None, "scans", sample::scans()));
+    let text = render(&facts, &Style::default());
+    let expected = "
+SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
+          10.99.0.102 -> 30 hosts, tcp/445 in 3.000 s, 13% of flows refused
+";
+    assert!(text.contains(expected), "{text}");
+
+    let Some(Reading::Scans(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
+        panic!("the reading that was put there");
+    };
+    let many = scans.found()[0].clone();
+    for n in 1..6 {
+        let target = sample::ip(&format!("10.99.1.{n}"));
+        let mut row = many.clone();
+        row.sweep = weir_api::Sweep::Ports { source: target, target };
+        (1_000..3_000).for_each(|port| row.failed.add(port));
+        scans.rows.push(row);
+    }
+    let text = render(&facts, &Style::default());
+    assert_eq!(text.matches(" -> 10.99.1.").count(), 2, "{text}");
+    assert!(
+        text.contains("  about 2,") && !text.contains('…') && text.contains("  and 5 more scans\n"),
+        "{text}"
+    );
+    assert!(text.lines().count() <= MAX_LINES, "{text}");
+
+    let long = sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
+    let Some(Reading::Scans(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
+        panic!("the reading that was put there");
+    };
+    scans.rows.truncate(1);
+    scans.rows[0].sweep = weir_api::Sweep::Ports { source: long, target: long };
+    let text = render(&facts, &Style::default());
+    let scans = text.lines().find(|line| line.starts_with("SCANS")).unwrap();
+    assert!(scans.contains(" -> 2001:db8:") && scans.contains("  41 ports"), "{text}");
+}
+
+#[test]
 fn what_is_not_exact_says_so() {
     let mut facts = facts();
     for answer in &mut facts.total.answers {

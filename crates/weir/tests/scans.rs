@@ -1,0 +1,45 @@
+//! Scans in captures whose scans are known.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::{sample, weir};
+
+fn scans(arguments: &[&str]) -> Value {
+    let path = sample();
+    let mut words = vec![path.to_str().unwrap(), "-j"];
+    words.extend(arguments);
+    let ran = weir(words).exits(0);
+    let lines = ran.json().into_iter().filter(|line| line["kind"] == "scans").collect::<Vec<_>>();
+    assert_eq!(lines.len(), 1);
+    lines[0]["scans"].clone()
+}
+
+/// testdata/sample/README.md: h4 tried 60 ports of one address, 8 of them open, and no other host scanned. Its
+/// trial of one port on 30 addresses met four hosts only: no SYN was sent to the others.
+#[test]
+fn the_sample_has_one_scan() {
+    let found = scans(&[]);
+    let found = found.as_array().unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((&found[0]["source"], &found[0]["target"]), (&"10.99.0.104".into(), &"10.99.0.3".into()));
+    // 52 of the scan, and port 445 of the other trial.
+    assert_eq!((&found[0]["failed"], &found[0]["refused_flows"]), (&53.into(), &53.into()));
+    weir([sample()]).exits(0).prints("\nSCANS     10.99.0.104 -> 10.99.0.3  53 ports (");
+}
+
+#[test]
+fn workers_and_intervals_do_not_matter() {
+    let one = scans(&["--workers", "1"]);
+    for arguments in [["--workers", "4"], ["--interval", "1s"]] {
+        assert_eq!(scans(&arguments), one, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_part_without_scans_has_no_line() {
+    let ran = weir([sample().to_str().unwrap(), "port 80"]).exits(0);
+    assert!(!ran.text().contains("SCANS"), "{}", ran.text());
+}
