@@ -1,0 +1,31 @@
+//! Standard input that says nothing more.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{conversation, finish, pcap, program, signal, start};
+
+/// Far less than the writer's patience, far more than it takes.
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn an_interrupt_ends_a_run_on_an_idle_pipe() {
+    for (packets, summary) in [(6, "6 packets"), (0, "0 packets")] {
+        let mut child = start(program().arg("-").stdin(Stdio::piped()));
+        let mut to = child.stdin.take().unwrap();
+        if packets > 0 {
+            to.write_all(&pcap(1, &conversation(1_000_000_000))).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        signal(&child, "INT");
+        // The pipe stays open.
+        finish(child).exits(130).prints(summary).prints("interrupted").prints("LOSS      none");
+        assert!(begun.elapsed() < SOON);
+        drop(to);
+    }
+}
