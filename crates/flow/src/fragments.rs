@@ -27,7 +27,9 @@ struct Entry {
 
 /// The fragmented packets that were seen lately; of fixed size.
 pub(crate) struct Fragments {
+    /// Empty until the first fragment is seen: most runs see none.
     sets: Vec<[Entry; WAYS]>,
+    size: usize,
     hash: KeyHash,
     lifetime: u64,
     pub joined: u64,
@@ -49,14 +51,7 @@ impl Fragments {
     pub const BYTES_PER_SET: usize = size_of::<[Entry; WAYS]>();
 
     pub fn new(sets: usize, hash: KeyHash, lifetime: u64) -> Self {
-        Self {
-            sets: vec![<[Entry; WAYS]>::default(); sets.max(1)],
-            hash,
-            lifetime,
-            joined: 0,
-            unmatched: 0,
-            shed: 0,
-        }
+        Self { sets: Vec::new(), size: sets.max(1), hash, lifetime, joined: 0, unmatched: 0, shed: 0 }
     }
 
     /// Takes the sighting of a fragment. `id` is the identification, `is_first` whether it has the ports.
@@ -74,7 +69,10 @@ impl Fragments {
             proto,
         };
         let now = sighting.facts.time.0.saturating_add(1);
-        let at = ((u128::from(self.hash.of(&id)) * self.sets.len() as u128) >> 64) as usize;
+        if self.sets.is_empty() {
+            self.sets = vec![<[Entry; WAYS]>::default(); self.size];
+        }
+        let at = ((u128::from(self.hash.of(&id)) * self.size as u128) >> 64) as usize;
         let Some(set) = self.sets.get_mut(at) else { return counted };
         let known = set.iter().position(|entry| entry.seen != 0 && entry.id == id);
         let way = known

@@ -388,16 +388,25 @@ fn sort(parcel: &mut Parcel, parts: Vec<Part>, workers: usize) {
         decoded.push(found);
     }
     for Part { packets, tick, closely } in parts {
+        // Where each worker's share begins, and then where its next packet goes.
+        let mut ends = vec![0; workers];
+        for owner in owners.get(packets.clone()).unwrap_or_default() {
+            ends[*owner] += 1;
+        }
+        let mut from = slots.len();
         let mut shares = Vec::with_capacity(workers);
-        for worker in 0..workers {
-            let start = slots.len();
-            for at in packets.clone().filter(|at| owners.get(*at) == Some(&worker)) {
-                if let (Some(slot), Some(found)) = (chunk.slots.get(at), decoded.get(at)) {
-                    slots.push(*slot);
-                    layers.push(*found);
-                }
-            }
-            shares.push(start..slots.len());
+        for end in &mut ends {
+            let length = std::mem::replace(end, from);
+            shares.push(from..from + length);
+            from += length;
+        }
+        slots.resize(from, Slot::default());
+        layers.resize(from, Layers::default());
+        for at in packets {
+            let place = ends[owners[at]];
+            ends[owners[at]] += 1;
+            slots[place] = chunk.slots[at];
+            layers[place] = decoded[at];
         }
         segments.push(Segment { tick, closely, shares });
     }
