@@ -219,8 +219,11 @@ impl FlowTable {
     /// Reads one word of every line that is about to be used: independent reads, of which the processor has many
     /// on their way at a time.
     fn touch(&mut self) {
+        for probe in &self.probes {
+            self.index.warm(self.index.set(probe.whose.hash));
+        }
         let index = &self.index;
-        let mut sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.set(probe.whose.hash)));
+        let mut sum = 0;
         let mut lines = 0;
         let mut missing = 0;
         for probe in &mut self.probes {
