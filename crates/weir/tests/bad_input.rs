@@ -170,7 +170,11 @@ fn an_unknown_link_type_is_named_counted_and_skipped() {
     for (link, name) in [(147, "USER0"), (64_999, "LINKTYPE_64999"), (189, "USB_LINUX")] {
         let packets = conversation(START);
         let file = pcap(link, &packets);
-        weir_reads(["-"], file.clone()).exits(0).quietly().prints(name).prints("of a link type that is not decoded");
+        weir_reads(["-"], file.clone())
+            .exits(0)
+            .quietly()
+            .prints(name)
+            .prints("of a link type that is not decoded");
         let ran = read(&file).exits(0);
         assert_eq!((ran.fact("ledger", "caught"), ran.fact("ledger", "unflowed")), (6, 6));
         assert_eq!(ran.fact("flows", "created"), 0);
