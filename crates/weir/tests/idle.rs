@@ -1,6 +1,6 @@
 //! Standard input that says nothing more.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 

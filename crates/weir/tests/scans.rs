@@ -1,6 +1,6 @@
 //! Scans in captures whose scans are known.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
