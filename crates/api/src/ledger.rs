@@ -133,9 +133,29 @@ pub struct FlowCount {
     pub ended: u64,
     /// Those among them that had to go because the table was full.
     pub evicted: u64,
+    /// IP fragments counted to the flow of the first one of their packet.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragments_joined: u64,
+    /// IP fragments whose first one was not seen in time: counted to a flow without ports.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragments_unmatched: u64,
+    /// Fragmented packets that had to be forgotten because there were too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fragments_shed: u64,
+    /// TCP streams whose gaps could not be followed because there were too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub holes_shed: u64,
+    /// Ticks that were not believed, because they were too far ahead.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub time_jumps: u64,
     /// The flows that ended, by state.
     #[serde(skip)]
     pub states: States,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Names of the states of a flow that has ended, as Zeek calls them (conn_state), in the order of [`States`].
@@ -164,6 +184,11 @@ impl FlowCount {
         self.created += other.created;
         self.ended += other.ended;
         self.evicted += other.evicted;
+        self.fragments_joined += other.fragments_joined;
+        self.fragments_unmatched += other.fragments_unmatched;
+        self.fragments_shed += other.fragments_shed;
+        self.holes_shed += other.holes_shed;
+        self.time_jumps += other.time_jumps;
         for (mine, theirs) in self.states.0.iter_mut().zip(other.states.0) {
             *mine += theirs;
         }

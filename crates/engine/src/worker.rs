@@ -234,6 +234,11 @@ impl Worker {
                 created: stats.created - before.created,
                 ended: stats.ended - before.ended,
                 evicted: stats.evicted - before.evicted,
+                fragments_joined: stats.fragments_joined - before.fragments_joined,
+                fragments_unmatched: stats.fragments_unmatched - before.fragments_unmatched,
+                fragments_shed: stats.fragments_shed - before.fragments_shed,
+                holes_shed: stats.holes_shed - before.holes_shed,
+                time_jumps: stats.time_jumps - before.time_jumps,
                 states: std::mem::take(&mut self.states),
             },
             offloaders: self

@@ -23,7 +23,7 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     packages
         .iter()
-        .filter(|package| package["targets"][0]["kind"][0] != "test")
+        .filter(|package| text(&package["manifest_path"]).contains("/crates/"))
         .map(|package| {
             let dependencies = package["dependencies"].as_array().expect("dependencies");
             let ours = dependencies.iter().filter(|d| d["kind"].is_null()).map(|d| text(&d["name"]));

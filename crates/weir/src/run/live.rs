@@ -15,7 +15,9 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter};
+use weir_api::Snapshot;
+use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter, WriteError, Written};
+use weir_output::figures::count;
 use weir_wire::LinkType;
 
 /// How long the main thread waits for a message before it looks at its other duties.
@@ -72,12 +74,27 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     }
     let (total, failures) = collector.finish();
     let written = dump.map(Dump::finish);
-    if let Some((_, Some(_))) = written {
-        exit = exit.or(Exit::Output);
-    }
+    exit = exit.or(unwritten(session, &total, written.as_ref()));
     let text = summary::of_links(session, &total, written.map(|(written, _)| written), &failures);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
+}
+
+/// Says how many packets that match are not in the packet file: without a summary nothing else does.
+fn unwritten(session: &Session, total: &Snapshot, written: Option<&(Written, Option<WriteError>)>) -> Exit {
+    let (Some(name), Some((written, trouble))) = (&session.options.write, written) else { return Exit::Good };
+    match total.ledger.packets_unwritten + written.lost {
+        // Its trouble was told when it came.
+        0 if trouble.is_some() => Exit::Output,
+        0 => Exit::Good,
+        shed => {
+            let shed = count(shed);
+            complain(
+                Exit::Output,
+                format!("{name}: {shed} packets were not written: it does not take them fast enough"),
+            )
+        }
+    }
 }
 
 /// The full screen is for people: not where the output goes elsewhere or is meant for programs.

@@ -14,7 +14,8 @@ pub fn ledger(total: &Snapshot) -> String {
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
     let Ledger { checksums_verified, checksums_bad, checksums_pending, .. } = total.ledger;
     let Ledger { time_jumps, rows_shed, packets_unwritten, .. } = total.ledger;
-    let FlowCount { created, ended, evicted, .. } = total.flows;
+    let FlowCount { created, ended, evicted, holes_shed, .. } = total.flows;
+    let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
     let mut text = String::from("\nLedger\n");
     let rows = [
         (0, "offered by the source", capture.offered),
@@ -40,6 +41,10 @@ pub fn ledger(total: &Snapshot) -> String {
         (0, "flows begun", created),
         (0, "flows ended", ended),
         (1, "to make room", evicted),
+        (0, "fragments joined to their flow", fragments_joined),
+        (0, "fragments whose first was not seen", fragments_unmatched),
+        (0, "fragmented packets forgotten: too many", fragments_shed),
+        (0, "streams with more gaps than are followed", holes_shed),
         (0, "leaps in time", time_jumps),
         (0, "flow rows shed by slow outputs", rows_shed),
         (0, "matching packets not written", packets_unwritten),
