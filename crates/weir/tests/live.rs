@@ -1,0 +1,593 @@
+//! The program on live links: veth pairs between network namespaces of their own. Needs root and ip(8); each test
+//! is skipped, with the reason, where there are none.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use support::*;
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Two namespaces, `near` in the first linked to `far` in the second, gone with the value. Nothing but what a test
+/// sends is on the link.
+struct Net {
+    here: String,
+    there: String,
+}
+
+impl Net {
+    fn new() -> Option<Net> {
+        if !is_root() {
+            println!("skipped: not root");
+            return None;
+        }
+        let name = format!("weir-t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let net = Net { here: format!("{name}a"), there: format!("{name}b") };
+        for space in [&net.here, &net.there] {
+            match Command::new("ip").args(["netns", "add", space]).output() {
+                Ok(made) if made.status.success() => {}
+                Ok(made) => {
+                    println!("skipped: ip netns add: {}", String::from_utf8_lossy(&made.stderr));
+                    return None;
+                }
+                Err(error) => {
+                    println!("skipped: ip: {error}");
+                    return None;
+                }
+            }
+            let quiet = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; \
+                         echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6";
+            let _ = net.inside(space, "sh").args(["-c", quiet]).stderr(Stdio::null()).status();
+        }
+        net.link();
+        Some(net)
+    }
+
+    /// Makes the link.
+    fn link(&self) {
+        let (a, b) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+        let peer = ["peer", "name", "far", "address", b, "netns", &self.there];
+        self.ip(
+            &self.here,
+            &[&["link", "add", "name", "near", "address", a, "type", "veth"][..], &peer].concat(),
+        );
+        self.ip(&self.there, &["link", "set", "far", "up"]);
+        self.ip(&self.here, &["link", "set", "near", "up"]);
+        self.ip(&self.here, &["address", "add", "10.77.0.1/24", "dev", "near"]);
+        // A host that is not there: its packets cross the link, and nobody answers.
+        self.ip(
+            &self.here,
+            &["neigh", "replace", "10.77.0.9", "lladdr", b, "dev", "near", "nud", "permanent"],
+        );
+    }
+
+    fn ip(&self, space: &str, arguments: &[&str]) {
+        let done = Command::new("ip").args(["-n", space]).args(arguments).output().unwrap();
+        assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn inside(&self, space: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", space, program]);
+        command
+    }
+
+    /// The program at the far end of the link.
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = self.inside(&self.there, env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    /// Starts it, and waits until it listens.
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.listening(start(&mut self.weir(arguments)))
+    }
+
+    fn listening(&self, mut child: Child) -> Child {
+        // Behind the titles, a line for each socket: its sixth word is 1 when it runs.
+        let listening = || {
+            let sockets = self.inside(&self.there, "cat").arg("/proc/net/packet").output().unwrap();
+            let lines = String::from_utf8_lossy(&sockets.stdout).into_owned();
+            lines.lines().skip(1).filter(|line| line.split_whitespace().nth(5) == Some("1")).count()
+        };
+        let (mut ended, mut before) = (None, 0);
+        // There is one for each worker and interface: all are there when no more come.
+        let ready = eventually(|| {
+            ended = child.try_wait().unwrap();
+            thread::sleep(Duration::from_millis(200));
+            let now = listening();
+            let all = now > 0 && now == before;
+            before = now;
+            ended.is_some() || all
+        });
+        assert!(ready && ended.is_none(), "the program does not listen: {:?}", finish(child));
+        child
+    }
+
+    /// Begins to send so many datagrams, with a pause of so many microseconds after each hundred.
+    fn begin_to_send(&self, packets: u64, pause: u64) -> Child {
+        let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        command.env("WEIR_SEND", format!("{packets} {pause}"));
+        start(&mut command)
+    }
+
+    /// How many datagrams were sent.
+    #[track_caller]
+    fn sent(sender: Child) -> u64 {
+        let ran = finish(sender).exits(0);
+        let text = ran.text();
+        let line =
+            text.lines().find_map(|line| line.split("datagrams sent: ").nth(1)).expect("the sender says so");
+        line.trim().parse().unwrap()
+    }
+
+    /// Sends so many datagrams.
+    #[track_caller]
+    fn send(&self, packets: u64) -> u64 {
+        Net::sent(self.begin_to_send(packets, 0))
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for space in [&self.here, &self.there] {
+            // What a test that failed has left running in its namespace.
+            if let Ok(left) = Command::new("ip").args(["netns", "pids", space]).output() {
+                for process in String::from_utf8_lossy(&left.stdout).split_whitespace() {
+                    let _ = Command::new("kill").args(["-s", "KILL", process]).status();
+                }
+            }
+            let _ = Command::new("ip").args(["netns", "del", space]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// Runs in a namespace, in a process of its own.
+#[test]
+#[ignore = "the others run it, in a namespace"]
+fn sender() {
+    let Ok(order) = std::env::var("WEIR_SEND") else { return };
+    let numbers: Vec<u64> = order.split(' ').map(|word| word.parse().unwrap()).collect();
+    let socket = UdpSocket::bind("10.77.0.1:4000").unwrap();
+    socket.connect("10.77.0.9:9").unwrap();
+    let mut sent = 0;
+    for n in 1..=numbers[0] {
+        sent += u64::from(socket.send(b"a datagram of weir").is_ok());
+        if numbers[1] > 0 && n % 100 == 0 {
+            thread::sleep(Duration::from_micros(numbers[1]));
+        }
+    }
+    println!("datagrams sent: {sent}");
+}
+
+/// The ledger of `-j`: offered, caught, dropped; it adds up.
+#[track_caller]
+fn ledger(ran: &Ran) -> (u64, u64, u64) {
+    let [offered, caught, dropped, filtered, analysed] =
+        ["offered", "caught", "dropped", "filtered", "analysed"].map(|field| ran.fact("ledger", field));
+    assert_eq!(offered, caught + dropped, "{}", ran.text());
+    assert_eq!(caught, filtered + analysed, "{}", ran.text());
+    assert!(!ran.stderr.contains("does not add up"), "{}", ran.stderr);
+    (offered, caught, dropped)
+}
+
+#[test]
+fn an_interrupt_right_after_a_burst_loses_nothing() {
+    let Some(net) = Net::new() else { return };
+    for packets in [1, 1000, 100_000] {
+        let child = net.start(&["-i", "far", "-j"]);
+        let sent = net.send(packets);
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        let (offered, caught, dropped) = ledger(&ran);
+        println!("sent {sent}, caught {caught}, dropped {dropped}");
+        assert_eq!((offered, sent), (sent, packets));
+        assert_eq!(dropped, 0);
+    }
+}
+
+#[test]
+fn an_interrupt_in_the_middle_of_a_burst_adds_up() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcapng");
+    let child = net.start(&["-i", "far", "-j", "-w", text(&copy)]);
+    let sender = net.begin_to_send(300_000, 500);
+    thread::sleep(Duration::from_millis(300));
+    signal(&child, "INT");
+    let ran = finish(child);
+    let (_, caught, _) = ledger(&ran);
+    // A disk that is too slow for the burst is an output that failed.
+    let expected = if ran.fact("ledger", "packets_unwritten") > 0 { 4 } else { 130 };
+    assert_eq!(ran.code, Some(expected), "{}", ran.stderr);
+    let sent = Net::sent(sender);
+    assert!(caught > 0 && caught <= sent, "{caught} of {sent}");
+    let written = weir([text(&copy), "-j"]).exits(0).quietly().fact("ledger", "caught");
+    assert_eq!(written + ran.fact("ledger", "packets_unwritten"), caught);
+}
+
+#[test]
+fn a_line_a_second_and_a_summary_at_the_end() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("stdout");
+    let command = &mut net.weir(&["-i", "far", "-l", "udp"]);
+    let child =
+        net.listening(command.stdout(File::create(&out).unwrap()).stderr(Stdio::piped()).spawn().unwrap());
+    let printed = || fs::read_to_string(&out).unwrap();
+    assert!(eventually(|| printed().lines().count() >= 2), "an idle link has lines too: {}", printed());
+    let sent = net.send(500);
+    let seen = printed().lines().count();
+    assert!(eventually(|| printed().lines().count() > seen + 1));
+    signal(&child, "INT");
+    finish(child).exits(130);
+    let text = printed();
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.starts_with("far  live")).collect();
+    assert!(lines.len() >= 3 && lines.iter().all(|line| line.contains(" UTC  ")), "{text}");
+    let summary = text.lines().skip(lines.len()).collect::<Vec<_>>();
+    assert!(summary.len() <= 20 && summary.len() > 4, "{text}");
+    assert!(text.contains("interrupted") && text.contains(&format!("analysed {sent}")), "{text}");
+    assert!(text.contains("10.77.0.9:9"), "the talkers: {text}");
+}
+
+#[test]
+fn reports_go_by_the_clock_when_the_link_is_idle() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("logs");
+    let child = net.start(&["-i", "far", "-q", "-o", text(&out), "--log", "mon,ndjson", "--interval", "1s"]);
+    let mon = || fs::read_to_string(out.join("mon.lite")).unwrap_or_default();
+    let written_at = || fs::metadata(out.join("mon.lite")).and_then(|data| data.modified()).ok();
+    let mut reports = BTreeSet::new();
+    let often = eventually(|| {
+        reports.extend(written_at());
+        reports.len() >= 3
+    });
+    assert!(often, "mon.lite was written {} times", reports.len());
+    let sent = net.send(200);
+    assert!(eventually(|| mon().lines().any(|line| line.contains(&format!("{sent}")))), "{}", mon());
+    signal(&child, "TERM");
+    finish(child).exits(130).prints("LOSS");
+    let intervals = objects(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
+    assert!(intervals.iter().filter(|line| line["kind"] == "ledger").count() >= 3);
+}
+
+#[test]
+fn so_many_that_match_end_a_live_run() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("five.pcap");
+    let child = net.start(&["-i", "far", "-c", "5", "-j", "-w", text(&copy), "udp port 9"]);
+    net.send(1000);
+    let ran = finish(child).exits(0);
+    ledger(&ran);
+    assert_eq!(ran.fact("ledger", "analysed"), 5);
+    assert_eq!(weir([text(&copy), "-j"]).exits(0).fact("ledger", "caught"), 5);
+}
+
+#[test]
+fn expressions_choose_on_a_link_what_they_choose_in_a_file() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("all.pcapng");
+    let child = net.start(&["-i", "far", "-q", "-w", text(&copy)]);
+    net.send(100);
+    signal(&child, "INT");
+    finish(child).exits(130);
+    for expression in ["udp port 9", "port 10", "src host 10.77.0.1 and len < 100", "tcp or vlan", "not udp"]
+    {
+        let child = net.start(&["-i", "far", "-j", expression]);
+        net.send(100);
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        ledger(&ran);
+        let of_file = weir([text(&copy), "-j", expression]).exits(0).fact("ledger", "analysed");
+        assert_eq!(ran.fact("ledger", "analysed"), of_file, "{expression}");
+    }
+}
+
+#[test]
+fn several_interfaces_are_one_stream() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    for interfaces in [&["-i", "far", "-i", "lo"][..], &["-i", "any"]] {
+        let child = net.start(&[interfaces, &["-j", "--workers", "3"]].concat());
+        let sent = net.send(2000);
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        assert_eq!(ledger(&ran).0, sent, "{interfaces:?}");
+    }
+}
+
+#[test]
+fn loss_above_what_is_accepted_is_an_exit_code() {
+    let Some(net) = Net::new() else { return };
+    let child = net.start(&["-i", "far", "-j", "--memory", "16M", "--workers", "1", "--max-loss", "0.5"]);
+    // A program that does not run reads no ring: what does not fit is lost.
+    signal(&child, "STOP");
+    let sent = net.send(200_000);
+    signal(&child, "INT");
+    signal(&child, "CONT");
+    let ran = finish(child).exits(5).says("of the packets were lost");
+    let (offered, caught, dropped) = ledger(&ran);
+    println!("sent {sent}, caught {caught}, dropped {dropped}");
+    assert_eq!(offered, sent);
+    assert!(dropped > sent / 200, "{dropped}");
+}
+
+/// A pipe that is full, and its reading end, which nobody reads.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    // Ends when the reader goes.
+    thread::spawn(move || filler.write_all(&vec![b'\n'; 2 << 20]));
+    thread::sleep(Duration::from_millis(300));
+    (reader, writer)
+}
+
+#[test]
+fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcapng");
+    let (reader, writer) = full_pipe();
+    let mut command = net.weir(&["-i", "far", "-w", text(&copy)]);
+    let child = net.listening(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
+    let sent = net.send(20_000);
+    // A few lines that nobody reads.
+    thread::sleep(Duration::from_millis(2500));
+    signal(&child, "INT");
+    finish(child).exits(4).says("standard output was not read");
+    drop(reader);
+    assert_eq!(weir([text(&copy), "-j"]).exits(0).fact("ledger", "caught"), sent);
+}
+
+#[test]
+fn a_reader_of_packets_that_stops_reading_costs_only_its_packets() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("logs");
+    let (reader, writer) = full_pipe();
+    let mut command = net.weir(&["-i", "far", "-w", "-", "-o", text(&out), "--log", "ndjson,zeek-json"]);
+    let child = net.listening(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
+    let sent = net.send(50_000);
+    signal(&child, "INT");
+    let ran = finish(child).exits(4).says("packets were not written");
+    println!("{}", ran.stderr);
+    drop(reader);
+    let flows = objects(&fs::read_to_string(out.join("conn.json")).unwrap());
+    let seen: u64 = flows.iter().filter_map(|flow| flow["orig_pkts"].as_u64()).sum();
+    assert_eq!(seen, sent, "every packet was analysed");
+}
+
+#[test]
+fn a_link_that_goes_down_or_away_is_told_and_waited_for() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let said = folder.path().join("stderr");
+    let mut command = net.weir(&["-i", "far", "-j"]);
+    let child =
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
+    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
+    let mut sent = net.send(10);
+    net.ip(&net.there, &["link", "set", "far", "down"]);
+    assert!(hears("far: is down"), "{}", fs::read_to_string(&said).unwrap());
+    net.ip(&net.there, &["link", "set", "far", "up"]);
+    assert!(hears("far: is up again"), "{}", fs::read_to_string(&said).unwrap());
+    sent += net.send(20);
+    net.ip(&net.there, &["link", "del", "far"]);
+    assert!(hears("far: is gone"), "{}", fs::read_to_string(&said).unwrap());
+    net.link();
+    assert!(hears("far: is back"), "{}", fs::read_to_string(&said).unwrap());
+    sent += net.send(40);
+    signal(&child, "INT");
+    let ran = finish(child).exits(130);
+    assert_eq!(ledger(&ran).0, sent);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_told_with_those_that_are() {
+    let Some(net) = Net::new() else { return };
+    run(&mut net.weir(&["-i", "nosuch0"])).exits(2).says("no interface \"nosuch0\"").says("lo, far, any");
+}
+
+#[test]
+fn without_the_privilege_the_error_has_the_command_that_grants_it() {
+    let program = env!("CARGO_BIN_EXE_weir");
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let able = Command::new("setpriv").args(nobody).args(["test", "-x", program]).status();
+    if !is_root() || !able.is_ok_and(|status| status.success()) {
+        println!("skipped: nobody(65534) cannot run the program here");
+        return;
+    }
+    let ran = run(Command::new("setpriv").args(nobody).args([program, "-i", "lo"])).exits(2);
+    ran.says("sudo setcap cap_net_raw").says(Path::new(program).file_name().unwrap().to_str().unwrap());
+}
+
+/// The program on a terminal.
+struct Terminal {
+    child: Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    fn new(net: &Net, arguments: &str) -> Option<Terminal> {
+        let program = env!("CARGO_BIN_EXE_weir");
+        let line = format!(
+            "stty rows {ROWS} cols {COLUMNS}; exec ip netns exec {} {program} {arguments}",
+            net.there
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("script");
+        command.args(["-qefc", &line, "/dev/null"]).current_dir(folder.path()).env("TERM", "xterm-256color");
+        let spawned = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = spawned else {
+            println!("skipped: script(1) is absent");
+            return None;
+        };
+        let (shown, mut from) = (Arc::new(Mutex::new(Vec::new())), child.stdout.take().unwrap());
+        let to = Arc::clone(&shown);
+        thread::spawn(move || {
+            let mut octets = [0; 4096];
+            while let Ok(n @ 1..) = from.read(&mut octets) {
+                to.lock().unwrap().extend(&octets[..n]);
+            }
+        });
+        Some(Terminal { child: net.listening(child), shown, folder })
+    }
+
+    /// Presses keys, and waits until the screen has the text.
+    #[track_caller]
+    fn press(&mut self, keys: &str, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+        self.shows(text);
+    }
+
+    /// Waits until the screen has the text.
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        assert!(eventually(|| self.screen().contains(text)), "no {text:?} on:\n{}", self.screen());
+    }
+
+    /// What is on the screen now.
+    fn screen(&self) -> String {
+        screen(&String::from_utf8_lossy(&self.shown.lock().unwrap()))
+    }
+
+    /// The end: the exit code, what is left on the plain screen, and the folder that it ran in.
+    fn end(mut self) -> (Option<i32>, String, tempfile::TempDir) {
+        let code = wait(&mut self.child).expect("it ends");
+        thread::sleep(Duration::from_millis(200));
+        let shown = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
+        assert!(shown.contains("\u{1b}[?1049h"), "it took the screen");
+        let (_, after) = shown.rsplit_once("\u{1b}[?1049l").expect("it gave the screen back");
+        assert!(shown.contains("\u{1b}[?25h"), "and the cursor");
+        (code, after.to_owned(), self.folder)
+    }
+}
+
+const ROWS: usize = 40;
+const COLUMNS: usize = 120;
+
+/// What a terminal shows after these octets: text, places and erasing are understood, colours passed over.
+fn screen(octets: &str) -> String {
+    let mut cells = vec![vec![' '; COLUMNS]; ROWS];
+    let (mut row, mut column) = (0, 0);
+    let mut letters = octets.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\u{1b}' if letters.next() == Some('[') => {
+                let mut numbers = String::new();
+                let last = letters.find(|letter| {
+                    numbers.push(*letter);
+                    letter.is_ascii_alphabetic()
+                });
+                let mut numbers =
+                    numbers.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<usize>().unwrap_or(1));
+                match last {
+                    Some('H') => {
+                        let mut next = || numbers.next().unwrap_or(1).max(1) - 1;
+                        (row, column) = (next(), next());
+                    }
+                    Some('J') => cells = vec![vec![' '; COLUMNS]; ROWS],
+                    _ => {}
+                }
+            }
+            '\r' => column = 0,
+            '\n' => row += 1,
+            letter if !letter.is_control() => {
+                if let Some(cell) = cells.get_mut(row).and_then(|row| row.get_mut(column)) {
+                    *cell = letter;
+                }
+                column += 1;
+            }
+            _ => {}
+        }
+    }
+    cells.iter().map(|row| row.iter().collect::<String>().trim_end().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
+    let Some(net) = Net::new() else { return };
+    let Some(mut terminal) = Terminal::new(&net, "-i far") else { return };
+    terminal.shows("[1 overview]");
+    net.send(1000);
+    terminal.shows("10.77.0.9");
+    for (key, pane, text) in [
+        ("2", "[2 talkers]", "TALKERS"),
+        ("3", "[3 services]", "udp/9"),
+        ("4", "[4 sources]", "10.77.0.1"),
+        ("5", "[5 destinations]", "10.77.0.9"),
+        ("6", "[6 flows]", "FLOWS"),
+        ("7", "[7 protocols]", "IP PROTOCOLS"),
+        ("8", "[8 errors]", "DECODING ERRORS"),
+        ("9", "[9 ledger]", "LEDGER"),
+        ("1", "[1 overview]", "TALKERS"),
+    ] {
+        terminal.press(key, pane);
+        terminal.shows(text);
+    }
+    assert!(!terminal.screen().contains("PAUSED"));
+    terminal.press("p", "PAUSED");
+    terminal.press("p2", "by bits/s now");
+    terminal.press("o", "by packets/s now");
+    terminal.press("o", "by bytes in all");
+    // An expression with an error stays in the editor; a good one is taken.
+    terminal.press("/", "/");
+    terminal.press("udp prt 9\r", "expected");
+    terminal.press("\u{1b}", "q quit");
+    // A file of what is seen, begun at the pulse after next.
+    terminal.press("w", "WRITING weir-");
+    thread::sleep(Duration::from_millis(2500));
+    let sent = net.send(300);
+    thread::sleep(Duration::from_millis(1500));
+    terminal.press("w", "is written");
+    terminal.press("?", "KEYS");
+    terminal.press("?", "by bytes in all");
+    terminal.shows("LOSS none   offered 1,300");
+    terminal.child.stdin.as_mut().unwrap().write_all(b"q").unwrap();
+    let (code, after, folder) = terminal.end();
+    assert_eq!(code, Some(0), "{after}");
+    assert!(
+        after.contains("far  live") && after.contains("1,300 packets") && after.contains("LOSS"),
+        "{after}"
+    );
+    let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files.collect();
+    let [file] = files.as_slice() else { panic!("one file: {files:?}") };
+    assert_eq!(weir([text(file), "-j"]).exits(0).fact("ledger", "caught"), sent);
+}
+
+#[test]
+fn an_interrupt_from_the_keyboard_or_outside_gives_the_terminal_back() {
+    let Some(net) = Net::new() else { return };
+    for (signalled, expected) in [(false, 0), (true, 130)] {
+        let Some(mut terminal) = Terminal::new(&net, "-i far") else { return };
+        terminal.shows("[1 overview]");
+        net.send(100);
+        if signalled {
+            let inside = format!("ip netns pids {} | xargs kill -s INT", net.there);
+            assert!(Command::new("sh").args(["-c", &inside]).status().unwrap().success());
+        } else {
+            terminal.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+        }
+        let (code, after, _) = terminal.end();
+        assert_eq!(code, Some(expected), "{after}");
+        assert!(after.contains("100 packets") && after.contains("LOSS"), "{after}");
+    }
+}
