@@ -145,9 +145,6 @@ pub struct FlowCount {
     /// TCP streams whose gaps could not be followed because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub holes_shed: u64,
-    /// Ticks that were not believed, because they were too far ahead.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub time_jumps: u64,
     /// The flows that ended, by state.
     #[serde(skip)]
     pub states: States,
@@ -188,7 +185,6 @@ impl FlowCount {
         self.fragments_unmatched += other.fragments_unmatched;
         self.fragments_shed += other.fragments_shed;
         self.holes_shed += other.holes_shed;
-        self.time_jumps += other.time_jumps;
         for (mine, theirs) in self.states.0.iter_mut().zip(other.states.0) {
             *mine += theirs;
         }

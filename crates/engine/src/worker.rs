@@ -238,7 +238,6 @@ impl Worker {
                 fragments_unmatched: stats.fragments_unmatched - before.fragments_unmatched,
                 fragments_shed: stats.fragments_shed - before.fragments_shed,
                 holes_shed: stats.holes_shed - before.holes_shed,
-                time_jumps: stats.time_jumps - before.time_jumps,
                 states: std::mem::take(&mut self.states),
             },
             offloaders: self
