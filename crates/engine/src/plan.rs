@@ -162,6 +162,11 @@ impl Planned {
             }
             calls.push((function, call.clone()));
         }
+        if spec.level == Level::Flow && (spec.remainder || !spec.expression.trim().is_empty()) {
+            // It would be passed over in silence: a flow is not a packet that an expression can look at.
+            let text = "at flow level every flow is seen: the run's expression is the place to choose";
+            return Err(wrong(text.to_owned()));
+        }
         let scope = if spec.remainder {
             let lines = specs.iter().enumerate();
             Scope::Remainder(
@@ -198,5 +203,22 @@ impl Planned {
     /// The functions' names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.calls.iter().map(|(function, _)| function.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_at_flow_level_is_refused() {
+        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let mut spec = SubscriptionSpec::new("flows", "tcp", vec![FunctionCall::new("packets")]);
+        assert!(Plan::new("", vec![spec.clone()], settings.clone()).is_ok());
+        spec.level = Level::Flow;
+        let error = Plan::new("", vec![spec.clone()], settings.clone()).err().unwrap();
+        assert!(error.to_string().contains("flow level"), "{error}");
+        spec.expression = String::new();
+        assert!(Plan::new("", vec![spec], settings).is_ok());
     }
 }

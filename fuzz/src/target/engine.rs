@@ -77,7 +77,10 @@ fn plan(kind: u8) -> Plan {
                 call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" });
         }
         for level in function.levels {
-            for (expression, remainder) in [("", false), ("tcp or vlan", false), ("", true)] {
+            let parts = [("", false), ("tcp or vlan", false), ("", true)];
+            // At flow level every flow is seen.
+            let parts = if *level == Level::Packet { &parts[..] } else { &parts[..1] };
+            for &(expression, remainder) in parts {
                 specs.push(SubscriptionSpec {
                     name: format!("{} {level:?} {expression} {remainder}", function.name),
                     chart: (*level == Level::Packet).then(|| function.name.to_owned()),

@@ -206,14 +206,15 @@ pub fn settings() -> Settings {
     Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seed: 1 }
 }
 
-/// Every function at every level that it has a meaning at, over all packets and over some.
+/// Every function at every level that it has a meaning at, over all packets and, at packet level, over some.
 pub fn everything() -> Vec<SubscriptionSpec> {
     let mut specs = Vec::new();
     for function in FUNCTIONS {
         for level in function.levels {
             for (n, call) in calls(function.name, *level).into_iter().enumerate() {
                 // Of many choices of an argument two are enough over a part of the packets.
-                let expressions = if n < 2 { &["", "tcp or udp port 53"][..] } else { &[""] };
+                let some = n < 2 && *level == Level::Packet;
+                let expressions = if some { &["", "tcp or udp port 53"][..] } else { &[""] };
                 for expression in expressions {
                     let name = format!("{:?} {level:?} {expression}", call.arguments);
                     let spec = SubscriptionSpec::new(&name, expression, vec![call.clone()]);
