@@ -1,7 +1,7 @@
 # The two commands of the README are `make run` and `make test`.
 PCAP ?= testdata/sample/sample.pcap
 EXPR ?=
-WEIR := target/release/weir
+WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
 .PHONY: build run test test-long bench install clean man
 
