@@ -22,23 +22,25 @@ pub struct Cli {
     pub run: Run,
 }
 
-const EXAMPLES: &str = "\
+/// A macro, because concat! takes no constants.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   weir x.pcap                              a summary of a capture file
   weir x.pcap 'tcp port 443'               of the packets that match
   weir -i eth0                             live; on a terminal a full-screen view
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
-  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression";
+  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression"
+    };
+}
 
-const LONG_NOTES: &str = "\
-Examples:
-  weir x.pcap                              a summary of a capture file
-  weir x.pcap 'tcp port 443'               of the packets that match
-  weir -i eth0                             live; on a terminal a full-screen view
-  weir x.pcap -o logs --log zeek,eve       logs into a directory
-  weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
-  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
+const EXAMPLES: &str = examples!();
+
+const LONG_NOTES: &str = concat!(
+    examples!(),
+    "
 
 Exit codes:
   0    good
@@ -47,7 +49,8 @@ Exit codes:
   3    truncated or corrupt input: the results are partial
   4    an output failed
   5    loss above --max-loss
-  130  interrupted, after everything received was reported";
+  130  interrupted, after everything received was reported"
+);
 
 /// What to do instead of a summary.
 #[derive(Debug, Subcommand)]
