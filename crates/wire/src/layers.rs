@@ -1,5 +1,7 @@
 //! Where the layers of a packet start, and the few fields that everything downstream asks for.
 
+use crate::LinkType;
+
 /// The layers of one level of a packet: of the packet itself, or of the packet that a tunnel carries in it.
 ///
 /// All offsets are into [`crate::Packet::data`]. Lengths are those that the headers claim, so that a packet
@@ -45,6 +47,8 @@ pub struct Layers {
     pub tcp_flags: u8,
     /// Whether it is a fragment, and which.
     pub fragment: Fragment,
+    /// Whether extension headers were passed on the way to the transport header; in IPv4 that is AH.
+    pub extended: bool,
     /// Whether an IPv6 routing header names hops that are yet to come, so that the destination address is not
     /// the final one.
     pub source_routed: bool,
@@ -63,6 +67,31 @@ impl Layers {
                 self.error,
                 Some(DecodeError { layer: Layer::Link | Layer::Network | Layer::Transport, .. })
             )
+    }
+
+    /// Whether the headers are no more than link layer, VLAN tags, an IP header and what it says of the transport:
+    /// a whole IPv4 or IPv6 packet without error, tunnel, extension header (AH among them), MPLS, PPPoE, LLC or any
+    /// other encapsulation, of a link type that says where IP begins. `link` is [`crate::Packet::link`].
+    ///
+    /// What the flow key says of such a packet is what its own headers say, octet by octet, where a filter that
+    /// follows fixed offsets looks for it.
+    #[inline]
+    pub fn is_plain_ip(&self, link: LinkType) -> bool {
+        let header = match link {
+            LinkType::ETHERNET => 14,
+            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
+            LinkType::LINUX_SLL => 16,
+            LinkType::LINUX_SLL2 => 20,
+            _ => return false,
+        };
+        // Labels, sessions and frames in frames all take octets that are not of a VLAN tag.
+        let tags = u32::from(self.vlan_count) * 4;
+        matches!(self.network_kind, Network::Ipv4 | Network::Ipv6)
+            && self.error.is_none()
+            && self.fragment == Fragment::Whole
+            && self.tunnel == Tunnel::None
+            && !self.extended
+            && self.network.wrapping_sub(self.link) == header + tags
     }
 
     /// The captured part of the transport payload.
@@ -162,4 +191,115 @@ pub enum ErrorKind {
     UnknownLink,
     /// Deeper than the limit on tags, labels, extension headers or tunnels.
     TooDeep,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{self, flags};
+    use crate::{decapsulate, decode};
+
+    fn is_plain(data: &[u8], link: LinkType) -> bool {
+        let packet = build::packet(data, link);
+        decode(&packet).is_plain_ip(link)
+    }
+
+    #[test]
+    fn fits_into_a_cache_line() {
+        assert!(size_of::<Layers>() <= 64);
+    }
+
+    #[test]
+    fn plain_packets_are_told() {
+        let v4 = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, flags::ACK).payload(&[0; 9]);
+        let v6 = build::ip().ipv6([1; 16], [2; 16]).udp(1, 2).payload(&[0; 9]);
+        let sctp = build::ip().ipv6([1; 16], [2; 16]).proto(132).raw(&[0; 12]).payload(&[]);
+        for (ip, kind) in [(&v4, 0x0800_u16), (&v6, 0x86dd), (&sctp, 0x86dd)] {
+            assert!(is_plain(ip, LinkType::RAW));
+            assert!(is_plain(ip, if kind == 0x0800 { LinkType::IPV4 } else { LinkType::IPV6 }));
+            let ether = |kinds: &[u16]| {
+                let mut data = vec![2; 12];
+                for (at, tag) in kinds.iter().enumerate() {
+                    data.extend_from_slice(&tag.to_be_bytes());
+                    if at + 1 < kinds.len() {
+                        data.extend_from_slice(&[0, 7]);
+                    }
+                }
+                [&data, ip.as_slice()].concat()
+            };
+            assert!(is_plain(&ether(&[kind]), LinkType::ETHERNET));
+            assert!(is_plain(&ether(&[0x8100, kind]), LinkType::ETHERNET));
+            assert!(is_plain(&ether(&[0x88a8, 0x8100, kind]), LinkType::ETHERNET));
+            assert!(!is_plain(&ether(&[kind]), LinkType::RAW), "the version is none");
+            let sll = [&[0, 0, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0][..], &kind.to_be_bytes(), ip].concat();
+            assert!(is_plain(&sll, LinkType::LINUX_SLL));
+            let sll2 = [&kind.to_be_bytes()[..], &[0; 6], &[0, 1, 0, 6], &[0; 8], ip].concat();
+            assert!(is_plain(&sll2, LinkType::LINUX_SLL2));
+            let loopback = [&[0, 0, 0, if kind == 0x0800 { 2 } else { 24 }][..], ip].concat();
+            assert_eq!(decode(&build::packet(&loopback, LinkType::LOOP)).error, None);
+            assert!(!is_plain(&loopback, LinkType::LOOP), "a link type that is not asked for");
+            // Labels, sessions, LLC, frames in frames.
+            let frame = |kind: u16, between: &[u8]| {
+                [&[2; 12][..], &kind.to_be_bytes(), between, ip.as_slice()].concat()
+            };
+            let [high, low] = kind.to_be_bytes();
+            let snap = [0xaa, 0xaa, 3, 0, 0, 0, high, low];
+            let ppp = if kind == 0x0800 { 0x21 } else { 0x57 };
+            let bridged = [&[2; 12][..], &[high, low]].concat();
+            for data in [
+                frame(0x8847, &[0, 0, 0x11, 64]),
+                frame(0x8864, &[0x11, 0, 0, 1, 0, 99, 0, ppp]),
+                frame(8 + ip.len() as u16, &snap),
+                frame(0x6558, &bridged),
+                frame(0x8926, &[0, 0, 0, 0, high, low]),
+            ] {
+                let layers = decode(&build::packet(&data, LinkType::ETHERNET));
+                assert!(matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6), "{data:02x?}");
+                assert_eq!(layers.error, None);
+                assert!(!layers.is_plain_ip(LinkType::ETHERNET), "{data:02x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_hides_something_is_not_plain() {
+        let tcp = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, flags::ACK).payload(&[0; 9]);
+        for len in 0..40 {
+            assert!(!is_plain(&tcp[..len], LinkType::RAW), "{len} octets");
+        }
+        let (header, rest) = tcp.split_at(20);
+        // AH (RFC 4302), of 12 octets, before TCP.
+        let mut ah = [header, &[6, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], rest].concat();
+        ah[9] = 51;
+        let len = (ah.len() as u16).to_be_bytes();
+        ah[2..4].copy_from_slice(&len);
+        let layers = decode(&build::packet(&ah, LinkType::RAW));
+        assert_eq!((layers.ip_proto, layers.ports, layers.error), (6, [1, 2], None));
+        assert!(layers.extended && !is_plain(&ah, LinkType::RAW));
+        // Hop-by-hop options, and the fragment header of a whole packet (RFC 6946).
+        let udp = build::ip().ipv6([1; 16], [2; 16]).udp(1, 2).payload(&[0; 9]);
+        for next in [0, 44] {
+            let mut data = [&udp[..40], &[17, 0, 0, 0, 0, 0, 0, 0], &udp[40..]].concat();
+            data[6] = next;
+            data[5] += 8;
+            let layers = decode(&build::packet(&data, LinkType::RAW));
+            assert_eq!((layers.ports, layers.error, layers.fragment), ([1, 2], None, Fragment::Whole));
+            assert!(layers.extended && !is_plain(&data, LinkType::RAW));
+        }
+        let mut first = tcp.clone();
+        first[6] = 0x20;
+        assert!(!is_plain(&first, LinkType::RAW));
+        let mut later = tcp.clone();
+        later[7] = 5;
+        assert!(!is_plain(&later, LinkType::RAW));
+        let arp = [&[2; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
+        assert_eq!(decode(&build::packet(&arp, LinkType::ETHERNET)).network_kind, Network::Arp);
+        assert!(!is_plain(&arp, LinkType::ETHERNET));
+        // A tunnel is not plain; what it carries may look so.
+        let gre = build::ip().ipv4([1; 4], [2; 4]).gre().ipv4([3; 4], [4; 4]).udp(1, 2).payload(b"x");
+        let packet = build::packet(&gre, LinkType::RAW);
+        let outer = decode(&packet);
+        assert!(!outer.is_plain_ip(LinkType::RAW));
+        assert!(decapsulate(&packet, &outer).is_some_and(|inner| inner.is_plain_ip(LinkType::RAW)));
+    }
 }

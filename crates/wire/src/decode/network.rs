@@ -123,6 +123,7 @@ fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), Dec
         if matches!(next, MOBILITY | HIP | SHIM6) && after == NO_NEXT {
             return transport::transport(f, at, l);
         }
+        l.extended = true;
         let header = match next {
             FRAGMENT => 8,
             AH => (u32::from(len) + 2) * 4,
