@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     /// It is what the sighting before carries.
     pub carried: bool,
     pub bad_checksum: bool,
+    /// Its own headers say what the key says, see [`Layers::is_plain_ip`].
+    pub regular: bool,
     /// The TCP header, where there is one.
     pub segment: Option<Segment>,
     pub packets: u32,
@@ -99,6 +101,7 @@ impl Looker {
         let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
         let whose = self.whose(packet, layers, vlan)?;
         let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers) };
+        facts.regular &= tunnel == Tunnel::None;
         if self.checksums {
             let sums = verify(packet, layers);
             if sums.network == Checksum::Bad {
@@ -131,6 +134,7 @@ impl Looker {
             carrier: false,
             carried: false,
             bad_checksum: false,
+            regular: layers.is_plain_ip(packet.link),
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
             frame_bytes: u64::from(packet.wire_len),

@@ -108,7 +108,7 @@ impl FlowTable {
         for (slots, layers) in batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)) {
             let get = |at| Some((batch.packet(slots.get(at)?), layers.get(at)?));
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                self.look(at, &batch.packet(slot), layers);
+                self.look(at, &batch.packet(slot), layers, sink);
                 // A packet has few levels, but an attacker's have more.
                 if self.probes.len() + MAX_LEVELS > PROBES {
                     self.count(sink, get);
@@ -120,7 +120,7 @@ impl FlowTable {
 
     /// Counts one packet: the same as a batch of one.
     pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        self.look(0, packet, layers);
+        self.look(0, packet, layers, sink);
         self.count(sink, |_| Some((*packet, layers)));
     }
 
@@ -186,9 +186,9 @@ impl FlowTable {
 
     /// Notes which flow packet `at` of those that are looked up together is of.
     #[inline]
-    fn look(&mut self, at: usize, packet: &Packet<'_>, layers: &Layers) {
+    fn look(&mut self, at: usize, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
         if !self.look.is_plain(layers) {
-            self.look_closely(packet, layers);
+            self.look_closely(packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
             self.probes.push(Probe { whose, at: at as u32, is_plain: true, likely: 0 });
@@ -197,7 +197,7 @@ impl FlowTable {
 
     /// The same for fragments and for packets that carry others.
     #[cold]
-    fn look_closely(&mut self, packet: &Packet<'_>, layers: &Layers) {
+    fn look_closely(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
         let Self { look, sightings, fragments, stats, .. } = self;
         let before = sightings.len();
         let mut is_counted = false;
@@ -210,6 +210,13 @@ impl FlowTable {
             }
         });
         stats.packets += u64::from(is_counted);
+        if !is_counted
+            && layers.is_plain_ip(packet.link)
+            && let Some(whose) = look.whose(packet, layers, layers.vlan)
+        {
+            // Its network header has a wrong checksum.
+            missed(&whose, &look.facts(packet, layers), sink);
+        }
         for (at, sighting) in sightings.iter().enumerate().skip(before) {
             let whose = sighting.whose;
             self.probes.push(Probe { whose, at: at as u32, is_plain: false, likely: 0 });
@@ -298,9 +305,15 @@ impl FlowTable {
         }
         let at = match row {
             Some(at) => at,
-            None => self.begin(whose, s, carrier, sink)?,
+            None => {
+                let Some(at) = self.begin(whose, s, carrier, sink) else {
+                    missed(whose, s, sink);
+                    return None;
+                };
+                at
+            }
         };
-        self.update(at, whose, s)
+        self.update(at, whose, s, sink)
     }
 
     /// Why a packet does not belong to the flow that the row has, if so.
@@ -418,7 +431,7 @@ impl FlowTable {
 
     /// Counts a packet to a flow.
     #[inline]
-    fn update(&mut self, at: u32, whose: &Whose, s: &Facts) -> Option<u32> {
+    fn update(&mut self, at: u32, whose: &Whose, s: &Facts, sink: &mut impl FlowSink) -> Option<u32> {
         let side = usize::from(whose.sender & 1);
         let row = self.rows.get_mut(at as usize)?;
         let used = row.counts[side].packets | row.counts[1 - side].packets;
@@ -430,7 +443,11 @@ impl FlowTable {
             if matches!(whose.key.proto, 6 | 17) {
                 tcp::repeat(row, side, Repeated::Checksum);
             }
+            missed(whose, s, sink);
             return Some(at);
+        }
+        if !s.regular {
+            odd(row, side, s, sink);
         }
         let counts = &mut row.counts[side];
         if counts.packets == 0 {
@@ -589,6 +606,39 @@ fn flips(whose: &Whose, s: &Facts) -> bool {
 
 const fn mapped_broadcast() -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
+}
+
+/// Tells that a packet was counted to a flow although its own headers do not say so.
+#[cold]
+fn odd(row: &Row, side: usize, s: &Facts, sink: &mut impl FlowSink) {
+    sink.odd(&Tally {
+        key: &row.key,
+        source_is_lower: side == 0,
+        initiator_is_lower: row.initiator() == 0,
+        vlan: row.origin.vlan[0],
+        packets: u64::from(s.packets),
+        bytes: s.frame_bytes,
+        begins: false,
+        carrier: row.has(mark::CARRIER),
+    });
+}
+
+/// Tells that a regular packet was not counted to any flow.
+#[cold]
+fn missed(whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
+    if s.regular {
+        let source_is_lower = whose.sender & 1 == 0;
+        sink.missed(&Tally {
+            key: &whose.key,
+            source_is_lower,
+            initiator_is_lower: source_is_lower,
+            vlan: s.vlan[0],
+            packets: u64::from(s.packets),
+            bytes: s.frame_bytes,
+            begins: false,
+            carrier: false,
+        });
+    }
 }
 
 /// Gives what both directions of a flow had, by `count`.

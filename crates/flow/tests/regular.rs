@@ -1,0 +1,203 @@
+//! What a filter that decides by the key of a flow counts is exact: tallies, without what is odd and with what was
+//! missed, are the packets whose own headers say what the key says.
+
+#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+
+mod captures;
+
+use captures::{data, read};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
+use weir_wire::build::{self, flags};
+use weir_wire::{Chunk, FlowKey, Layers, LinkType, Packet, Time, decode};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Packets and octets by key and whether the sender is the lower endpoint.
+type Sums = HashMap<(FlowKey, bool), [i64; 2]>;
+
+/// What a table says, added up as a filter by keys does it.
+#[derive(Default)]
+struct Filter {
+    sums: Sums,
+    odd: i64,
+    missed: i64,
+}
+
+impl Filter {
+    fn add(&mut self, tally: &Tally<'_>, sign: i64) {
+        let sum = self.sums.entry((*tally.key, tally.source_is_lower)).or_default();
+        sum[0] += sign * tally.packets as i64;
+        sum[1] += sign * tally.bytes as i64;
+    }
+}
+
+impl FlowSink for Filter {
+    fn end(&mut self, _: &FlowRecord) {}
+
+    fn tally(&mut self, tally: &Tally<'_>) {
+        self.add(tally, 1);
+    }
+
+    fn odd(&mut self, odd: &Tally<'_>) {
+        assert!(odd.packets > 0 && !odd.begins);
+        self.odd += odd.packets as i64;
+        self.add(odd, -1);
+    }
+
+    fn missed(&mut self, missed: &Tally<'_>) {
+        self.missed += missed.packets as i64;
+        self.add(missed, 1);
+    }
+}
+
+/// Runs a capture through a table, and says what its regular packets are.
+fn compare(name: &str, chunk: &Chunk, config: &FlowConfig) -> (Filter, u64) {
+    let mut table = FlowTable::new(config);
+    let mut filter = Filter::default();
+    let mut truth = Sums::new();
+    let mut regular = 0;
+    let batch = chunk.batch();
+    let mut layers: Vec<Layers> = Vec::new();
+    for (n, slots) in batch.slots.chunks(256).enumerate() {
+        let block = weir_wire::Batch { bytes: batch.bytes, slots };
+        layers.clear();
+        layers.extend(block.packets().map(|packet| decode(&packet)));
+        for (packet, layers) in block.packets().zip(&layers) {
+            if !layers.is_plain_ip(packet.link) {
+                continue;
+            }
+            let (mut key, is_lower) = FlowKey::of(&packet, layers).expect("a plain packet has a key");
+            if config.vlan {
+                key.vlan = layers.vlan[0];
+            }
+            let sum = truth.entry((key, is_lower)).or_default();
+            sum[0] += 1;
+            sum[1] += i64::from(packet.wire_len);
+            regular += 1;
+        }
+        table.batch(block, &layers, &mut filter);
+        if n % 7 == 6 {
+            table.roll_up(&mut filter);
+        }
+        if n % 31 == 30 {
+            table.tick(slots.last().map_or(Time(0), |slot| slot.time), &mut filter);
+        }
+    }
+    table.drain(&mut filter);
+    filter.sums.retain(|_, sum| *sum != [0, 0]);
+    assert_eq!(filter.sums.len(), truth.len(), "{name}");
+    for (key, sum) in &truth {
+        assert_eq!(filter.sums.get(key), Some(sum), "{name}: {key:?}");
+    }
+    (filter, regular)
+}
+
+fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            every_capture(&path, found);
+        } else if path.extension().is_some_and(|ext| ext.to_string_lossy().contains("cap")) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn keys_decide_exactly_on_every_capture() {
+    let Some(folder) = data("") else { return };
+    let mut captures = Vec::new();
+    every_capture(&folder, &mut captures);
+    let (mut files, mut regular, mut odd, mut missed) = (0, 0, 0, 0);
+    for (n, path) in captures.iter().enumerate() {
+        let chunk = read(path);
+        // Every way of looking at packets, each on a part of the captures; a table that evicts on others.
+        let config = FlowConfig {
+            memory: [128 << 10, 4 << 20][n % 2],
+            vlan: n % 3 == 0,
+            checksums: n % 5 == 0,
+            active: if n % 7 == 0 { SECOND } else { u64::MAX },
+            ..FlowConfig::default()
+        };
+        let (filter, these) = compare(&path.display().to_string(), &chunk, &config);
+        files += 1;
+        regular += these;
+        odd += filter.odd;
+        missed += filter.missed;
+    }
+    println!("{files} captures: {regular} regular packets; {odd} odd, {missed} missed");
+    assert!(files > 1000 && regular > 50_000 && odd > 5_000 && missed > 1_000);
+}
+
+/// Packets of all kinds at random, of so few addresses that plain and odd ones meet in the same flows.
+fn mixed(packets: u32, hosts: u32, seed: u64) -> Chunk {
+    let mut state = seed;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as u32
+    };
+    let mut chunk = Chunk::default();
+    for n in 0..packets {
+        let host = random() % hosts;
+        let (a, b) = ([10, 0, (host >> 8) as u8, host as u8], [192, 0, 2, (host % 5) as u8]);
+        let (from, to) = if random() % 2 == 0 { (a, b) } else { (b, a) };
+        let (x, y) = if from == a { (1000, 4789) } else { (4789, 1000) };
+        let flag = [flags::SYN, flags::ACK, flags::FIN | flags::ACK, flags::RST][random() as usize % 4];
+        let mut v6 = [0; 16];
+        v6[15] = host as u8;
+        let ethernet = build::ethernet;
+        let mut data = match random() % 10 {
+            0 => ethernet().ipv4(from, to).tcp(x, y, flag).seq(random()).payload(&[1; 5]),
+            1 => ethernet().vlan(random() as u16 & 3).ipv4(from, to).udp(x, y).payload(b"plain"),
+            2 => {
+                let inner = ethernet().ipv4(from, to).udp(x, y).payload(b"carried");
+                let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
+                ethernet().ipv4(from, to).udp(x, 4789).payload(&vxlan)
+            }
+            3 => {
+                let (id, at) = (random() as u16 & 3, random() as u16 % 3 * 8);
+                ethernet().ipv4(from, to).fragment(id, at, random() % 2 == 0).udp(x, y).payload(&[0; 16])
+            }
+            4 => ethernet().ipv4(from, to).gre().ipv4(to, from).tcp(x, y, flag).payload(b"in gre"),
+            5 => ethernet().mpls(17).ipv4(from, to).tcp(x, y, flag).payload(b"labelled"),
+            6 => ethernet().ipv6(v6, [2; 16]).extension(60, &[0; 7]).udp(x, y).payload(b"options"),
+            7 => ethernet().ipv6(v6, [2; 16]).udp(x, y).payload(b"six"),
+            8 => ethernet().ipv4(from, to).icmp([0, 3, 8][host as usize % 3], 0, [0; 4]).payload(b"echo"),
+            _ => ethernet().ipv4(from, to).tcp(x, y, flag).seq(random()).payload(&[2; 400]),
+        };
+        if random() % 16 == 0 {
+            let at = random() as usize % data.len();
+            data[at] ^= 1 << (random() % 8);
+        }
+        let wire_len = data.len() as u32;
+        if random() % 16 == 0 {
+            data.truncate(random() as usize % data.len());
+        }
+        let time = Time(u64::from(n) * 1_000_000 + if random() % 1000 == 0 { 1000 * SECOND } else { 0 });
+        chunk.push(&Packet { time, wire_len, ..build::packet(&data, LinkType::ETHERNET) });
+    }
+    chunk
+}
+
+#[test]
+fn keys_decide_exactly_in_small_tables() {
+    for seed in 1..=12_u64 {
+        let hosts = [3, 40, 900, 60_000][seed as usize % 4];
+        let chunk = mixed(20_000, hosts, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let checksums = seed % 3 == 0;
+        let config = FlowConfig {
+            memory: 0,
+            checksums,
+            vlan: seed % 2 == 0,
+            active: if seed > 8 { SECOND } else { u64::MAX },
+            ..FlowConfig::default()
+        };
+        let (filter, regular) = compare(&format!("seed {seed}"), &chunk, &config);
+        assert!(regular > 5_000 && filter.odd > 5_000, "{regular} {}", filter.odd);
+        assert_eq!(filter.missed > 0, checksums, "{} missed", filter.missed);
+    }
+}
