@@ -11,9 +11,11 @@ mod reading;
 mod scans;
 mod snapshot;
 mod subscription;
+mod top;
 
 pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
-pub use reading::{Class, Count, Histogram, Key, Reading, Series, Top, TopRow};
+pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{Distinct, Scans, Sweep, Trials};
 pub use snapshot::{Answer, Interval, Snapshot};
 pub use subscription::{FunctionCall, KeyKind, Level, SubscriptionSpec, Unit};
+pub use top::{Key, Top, TopRow};

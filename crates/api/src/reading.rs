@@ -1,9 +1,7 @@
 //! What a function found: the few shapes there are, each of which can be added to its like.
 
-use crate::{KeyKind, Scans, Unit};
+use crate::{Scans, Top, Unit};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// What one function found in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,146 +79,6 @@ pub struct Class {
     /// What fell into it.
     #[serde(flatten)]
     pub count: Count,
-}
-
-/// What a row of a top list is about.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Key {
-    /// An address.
-    Address(IpAddr),
-    /// Source and destination address.
-    Pair(IpAddr, IpAddr),
-    /// A five-tuple; ports are 0 where the protocol has none.
-    Flow {
-        /// Source address.
-        source: IpAddr,
-        /// Source port.
-        source_port: u16,
-        /// Destination address.
-        destination: IpAddr,
-        /// Destination port.
-        destination_port: u16,
-        /// IP protocol number.
-        protocol: u8,
-    },
-    /// A port of an IP protocol.
-    Port {
-        /// IP protocol number.
-        protocol: u8,
-        /// Port.
-        port: u16,
-    },
-    /// IP protocol number.
-    Protocol(u8),
-    /// VLAN identifier.
-    Vlan(u16),
-    /// A server's port and who talks with it.
-    Talker {
-        /// The responder.
-        server: IpAddr,
-        /// Its port.
-        port: u16,
-        /// The initiator.
-        client: IpAddr,
-        /// IP protocol number.
-        protocol: u8,
-    },
-}
-
-/// A list of the heaviest keys: exact while the distinct keys fit into `capacity`, else with a bound.
-///
-/// Rows are ordered by key, so that equal lists are equal; [`Top::ranked`] orders them for showing and cuts
-/// them, which never happens before the merge.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Top {
-    /// What the rows are keyed by.
-    pub key: KeyKind,
-    /// How many to show.
-    pub show: usize,
-    /// What they are ranked by.
-    pub unit: Unit,
-    /// Most rows kept.
-    #[serde(skip)]
-    pub capacity: usize,
-    /// The rows, by key.
-    pub rows: Vec<TopRow>,
-    /// Keys that were put into the list, those that came back after they were displaced again: far above
-    /// `capacity` under a flood of random addresses. The number of keys where the list is exact.
-    pub inserts: u64,
-    /// What was counted for keys that had no room.
-    pub shed: Count,
-}
-
-/// A row of a top list.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct TopRow {
-    /// The key.
-    pub key: Key,
-    /// Packets and octets counted for it.
-    #[serde(flatten)]
-    pub count: Count,
-    /// Flows that had it.
-    pub flows: u64,
-    /// The most by which `count` may be too high, in the list's unit; 0 when it is exact.
-    pub error: u64,
-}
-
-impl Top {
-    /// Whether every row is exact and none is missing.
-    pub fn is_exact(&self) -> bool {
-        self.shed == Count::default() && self.rows.iter().all(|row| row.error == 0)
-    }
-
-    /// The rows to show, heaviest first; equal weights in the order of their keys.
-    pub fn ranked(&self) -> Vec<TopRow> {
-        let mut rows = self.rows.clone();
-        self.rank(&mut rows);
-        rows.truncate(self.show);
-        rows
-    }
-
-    fn rank(&self, rows: &mut [TopRow]) {
-        rows.sort_by(|a, b| {
-            let (x, y) = (a.count.in_unit(self.unit), b.count.in_unit(self.unit));
-            y.cmp(&x).then_with(|| a.key.cmp(&b.key))
-        });
-    }
-
-    fn merge(&mut self, other: &Top) {
-        let mut by_key: BTreeMap<Key, TopRow> = self.rows.iter().map(|row| (row.key, *row)).collect();
-        for row in &other.rows {
-            by_key
-                .entry(row.key)
-                .and_modify(|mine| {
-                    mine.count.add(&row.count);
-                    mine.flows += row.flows;
-                    mine.error += row.error;
-                })
-                .or_insert(*row);
-        }
-        // A key that both have is one key: so the sum does not tell how many workers there were.
-        let both = (self.rows.len() + other.rows.len() - by_key.len()) as u64;
-        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
-        self.shed.add(&other.shed);
-        self.capacity = self.capacity.max(other.capacity);
-        self.rows = by_key.into_values().collect();
-        self.trim();
-    }
-
-    /// Keeps the heaviest `capacity` rows; what goes is counted as shed.
-    fn trim(&mut self) {
-        if self.rows.len() <= self.capacity {
-            return;
-        }
-        let mut rows = std::mem::take(&mut self.rows);
-        self.rank(&mut rows);
-        for row in rows.drain(self.capacity..) {
-            self.shed.add(&row.count);
-        }
-        rows.sort_by_key(|row| row.key);
-        self.rows = rows;
-    }
 }
 
 /// A histogram over bins with fixed edges.
@@ -395,31 +253,6 @@ mod tests {
         let s = series(&[0, u64::MAX / 2, u64::MAX]);
         assert!(s.cells.len() <= Series::MAX_CELLS);
         assert_eq!(s.cells.iter().map(|c| c.packets).sum::<u64>(), 3);
-    }
-
-    #[test]
-    fn a_trimmed_list_keeps_the_heaviest_and_counts_the_rest() {
-        let row = |v: u16, bytes| TopRow {
-            key: Key::Vlan(v),
-            count: Count { packets: 1, bytes },
-            flows: 1,
-            error: 0,
-        };
-        let list = |rows| Top {
-            key: KeyKind::Vlan,
-            show: 2,
-            unit: Unit::Bytes,
-            capacity: 3,
-            rows,
-            inserts: 2,
-            shed: Count::default(),
-        };
-        let mut a = list(vec![row(1, 10), row(2, 50)]);
-        a.merge(&list(vec![row(1, 5), row(3, 70), row(4, 1)]));
-        assert_eq!(a.rows.iter().map(|r| r.count.bytes).collect::<Vec<_>>(), [15, 50, 70]);
-        assert_eq!(a.shed, Count { packets: 1, bytes: 1 });
-        assert_eq!(a.ranked().iter().map(|r| r.key).collect::<Vec<_>>(), [Key::Vlan(3), Key::Vlan(2)]);
-        assert!(!a.is_exact());
     }
 
     #[test]

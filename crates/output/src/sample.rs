@@ -26,6 +26,7 @@ pub fn top(key: KeyKind, rows: Vec<TopRow>) -> Reading {
         unit: Unit::Bytes,
         capacity: 8192,
         rows,
+        absent: 0,
         inserts,
         shed: Count::default(),
     })

@@ -1,12 +1,12 @@
 //! The heaviest keys.
 
+use super::ends::{Ends, carries_ports};
+use super::keyed::{Address, Keyed, Tuple};
 use super::{Argument, Arguments, Feed, Function, FunctionSpec, Pass};
-use crate::bounded::Bounded;
-use crate::{FlowRecord, Item, Tally};
-use std::hash::Hash;
+use crate::Item;
+use crate::bounded::{Bounded, Taken};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
-use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
 
 pub(super) static TOP: FunctionSpec = FunctionSpec {
     name: "top",
@@ -64,8 +64,8 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
             shape,
             rows,
             arguments.seed,
-            |see, e| see((e.source, e.destination, e.ports, e.protocol)),
-            |(a, b, [source_port, destination_port], protocol)| Key::Flow {
+            |see, e| see(Tuple { a: e.source, b: e.destination, ports: e.ports, protocol: e.protocol }),
+            |Tuple { a, b, ports: [source_port, destination_port], protocol }| Key::Flow {
                 source: ip(a),
                 source_port,
                 destination: ip(b),
@@ -88,90 +88,11 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
             Key::Vlan,
         ),
         KeyKind::Talker => {
-            Top::boxed(shape, rows, arguments.seed, talker, |(server, port, client, protocol)| Key::Talker {
-                server: ip(server),
-                port,
-                client: ip(client),
-                protocol,
+            Top::boxed(shape, rows, arguments.seed, talker, |Tuple { a, b, ports: [port, _], protocol }| {
+                Key::Talker { server: ip(a), port, client: ip(b), protocol }
             })
         }
     })
-}
-
-/// An address as a number, IPv4 mapped into IPv6: quicker to hash and to compare than octets.
-type Address = u128;
-
-/// What a key is made from, whatever the item was.
-struct Ends {
-    source: Address,
-    destination: Address,
-    /// Of source and destination; 0 where there are none.
-    ports: [u16; 2],
-    protocol: u8,
-    vlan: u16,
-    /// Whether the source began the flow; `None` where the flow is not known.
-    from_initiator: Option<bool>,
-}
-
-impl Ends {
-    fn of_packet(packet: &Packet<'_>, layers: &Layers) -> Option<Self> {
-        let (source, destination) = match layers.network_kind {
-            Network::Ipv4 | Network::Ipv6 => addresses(packet, layers)?,
-            Network::None | Network::Arp => return None,
-        };
-        let ports =
-            if carries_ports(layers.ip_proto) && layers.has_transport() { layers.ports } else { [0, 0] };
-        Some(Self {
-            source: u128::from_be_bytes(source),
-            destination: u128::from_be_bytes(destination),
-            ports,
-            protocol: layers.ip_proto,
-            vlan: layers.vlan[0],
-            from_initiator: None,
-        })
-    }
-
-    fn of_tally(tally: &Tally<'_>) -> Self {
-        Self::of_key(
-            tally.key,
-            tally.source_is_lower,
-            tally.vlan,
-            tally.source_is_lower == tally.initiator_is_lower,
-        )
-    }
-
-    fn of_flow(flow: &FlowRecord) -> Self {
-        Self::of_key(&flow.key, flow.initiator_is_lower, flow.vlan[0], true)
-    }
-
-    fn of_key(key: &FlowKey, source_is_lower: bool, vlan: u16, from_initiator: bool) -> Self {
-        let (source, destination) = if source_is_lower { (0, 1) } else { (1, 0) };
-        let ports = if carries_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
-        Self {
-            source: u128::from_be_bytes(key.addr[source]),
-            destination: u128::from_be_bytes(key.addr[destination]),
-            ports,
-            protocol: key.proto,
-            vlan,
-            from_initiator: Some(from_initiator),
-        }
-    }
-
-    /// Server's address and port, and the client's address. Where the flow is not known, the lower port is
-    /// taken for the server's.
-    fn roles(&self) -> (Address, u16, Address) {
-        let [source_port, destination_port] = self.ports;
-        if self.from_initiator.unwrap_or(destination_port <= source_port) {
-            (self.destination, destination_port, self.source)
-        } else {
-            (self.source, source_port, self.destination)
-        }
-    }
-}
-
-/// TCP, UDP, DCCP, SCTP, UDP-Lite: ICMP types stand where ports do, and are none.
-fn carries_ports(protocol: u8) -> bool {
-    matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
 fn both_ports(see: &mut dyn FnMut((u8, u16)), ends: &Ends) {
@@ -188,13 +109,13 @@ fn service(see: &mut dyn FnMut((u8, u16)), ends: &Ends) {
     see((ends.protocol, ends.roles().1));
 }
 
-fn talker(see: &mut dyn FnMut((Address, u16, Address, u8)), ends: &Ends) {
-    let (server, port, client) = ends.roles();
-    see((server, port, client, ends.protocol));
+fn talker(see: &mut dyn FnMut(Tuple), ends: &Ends) {
+    let (a, port, b) = ends.roles();
+    see(Tuple { a, b, ports: [port, 0], protocol: ends.protocol });
 }
 
-fn ip(address: Address) -> IpAddr {
-    Ipv6Addr::from(address).to_canonical()
+fn ip([high, low]: Address) -> IpAddr {
+    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
 }
 
 fn address(key: Address) -> Key {
@@ -212,16 +133,6 @@ struct Shape {
     unit: Unit,
 }
 
-impl Shape {
-    /// Octets are told apart by 16: the smallest frame has 14.
-    fn shift(self) -> u32 {
-        match self.unit {
-            Unit::Bytes => 4,
-            Unit::Packets => 0,
-        }
-    }
-}
-
 /// Gives each key of an item to the function it is handed.
 type Keys<K> = fn(&mut dyn FnMut(K), &Ends);
 
@@ -232,32 +143,29 @@ struct Top<K> {
     show: fn(K) -> Key,
 }
 
-impl<K: Copy + Default + Eq + Hash + Send + 'static> Top<K> {
+impl<K: Keyed + Send + 'static> Top<K> {
     fn boxed(shape: Shape, rows: usize, seed: u64, keys: Keys<K>, show: fn(K) -> Key) -> Box<dyn Function> {
-        Box::new(Self { shape, list: Bounded::new(rows, shape.shift(), seed), keys, show })
+        Box::new(Self { shape, list: Bounded::new(rows, shape.unit, seed), keys, show })
     }
 }
 
-impl<K: Copy + Default + Eq + Hash + Send> Function for Top<K> {
+impl<K: Keyed + Send> Function for Top<K> {
     fn item(&mut self, item: &Item<'_>) -> Pass {
-        let (ends, flows) = match item {
-            Item::Packet(packet, layers) => match Ends::of_packet(packet, layers) {
-                Some(ends) => (ends, 0),
-                None => return Pass::Keep,
-            },
-            Item::Tally(tally) => (Ends::of_tally(tally), u64::from(tally.begins)),
-            Item::Flow(flow) => (Ends::of_flow(flow), 1),
+        let Some(ends) = Ends::of(item) else { return Pass::Keep };
+        let flows = match item {
+            Item::Packet(..) => 0,
+            Item::Tally(tally) => tally.begins.into(),
+            Item::Flow(_) => 1,
         };
         let count = item.count();
-        let weight = count.in_unit(self.shape.unit);
         let list = &mut self.list;
-        (self.keys)(&mut |key| list.add(key, count, flows, weight), &ends);
+        (self.keys)(&mut |key| list.add(key, count, flows), &ends);
         Pass::Keep
     }
 
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
-        let (rows, shed, inserts) = self.list.take();
+        let Taken { rows, absent, shed, inserts } = self.list.take();
         let mut rows: Vec<TopRow> = rows
             .into_iter()
             .map(|row| TopRow {
@@ -269,26 +177,6 @@ impl<K: Copy + Default + Eq + Hash + Send> Function for Top<K> {
             .collect();
         rows.sort_unstable_by_key(|row| row.key);
         let Shape { kind, show, unit } = self.shape;
-        Reading::Top(TopReading { key: kind, show, unit, capacity, rows, inserts, shed })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lower_port_is_the_servers_where_the_flow_is_unknown() {
-        let mut ends = Ends {
-            source: 1,
-            destination: 2,
-            ports: [443, 50_000],
-            protocol: 6,
-            vlan: 0,
-            from_initiator: None,
-        };
-        assert_eq!(ends.roles(), (1, 443, 2));
-        ends.from_initiator = Some(true);
-        assert_eq!(ends.roles(), (2, 50_000, 1));
+        Reading::Top(TopReading { key: kind, show, unit, capacity, rows, absent, inserts, shed })
     }
 }

@@ -28,6 +28,7 @@ fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
             unit: Unit::Bytes,
             capacity: 64,
             rows,
+            absent: 0,
             inserts: 9,
             shed: Count::default(),
         })

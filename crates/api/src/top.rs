@@ -1,0 +1,276 @@
+//! Lists of the heaviest keys, as they are added up.
+//!
+//! Each row has a bound: what is true of its key is not below `count` and not above `count + error`. A key without a row
+//! has at most [`Top::absent`]. A list that did not have room for all keys may have had one that another list has
+//! a row for; so the row of a sum that only one of two lists has is uncertain by the other's `absent`.
+//!
+//! Adding is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the
+//! lightest rows are left out, which depends on the order; the bounds hold in every order.
+
+use crate::{Count, KeyKind, Unit};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What a row of a top list is about.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Key {
+    /// An address.
+    Address(IpAddr),
+    /// Source and destination address.
+    Pair(IpAddr, IpAddr),
+    /// A five-tuple; ports are 0 where the protocol has none.
+    Flow {
+        /// Source address.
+        source: IpAddr,
+        /// Source port.
+        source_port: u16,
+        /// Destination address.
+        destination: IpAddr,
+        /// Destination port.
+        destination_port: u16,
+        /// IP protocol number.
+        protocol: u8,
+    },
+    /// A port of an IP protocol.
+    Port {
+        /// IP protocol number.
+        protocol: u8,
+        /// Port.
+        port: u16,
+    },
+    /// IP protocol number.
+    Protocol(u8),
+    /// VLAN identifier.
+    Vlan(u16),
+    /// A server's port and who talks with it.
+    Talker {
+        /// The responder.
+        server: IpAddr,
+        /// Its port.
+        port: u16,
+        /// The initiator.
+        client: IpAddr,
+        /// IP protocol number.
+        protocol: u8,
+    },
+}
+
+/// A list of the heaviest keys: exact while the distinct keys fit into `capacity`, else with bounds; see the module.
+///
+/// Rows are ordered by key, so that equal lists are equal; [`Top::ranked`] orders them for showing and cuts
+/// them, which never happens before the merge.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Top {
+    /// What the rows are keyed by.
+    pub key: KeyKind,
+    /// How many to show.
+    pub show: usize,
+    /// What they are ranked by.
+    pub unit: Unit,
+    /// Most rows kept.
+    #[serde(skip)]
+    pub capacity: usize,
+    /// The rows, by key.
+    pub rows: Vec<TopRow>,
+    /// The most that a key without a row can have had, in the list's unit; 0 when none is missing.
+    pub absent: u64,
+    /// Keys that had no row when they came: new ones, and again those that had been refused or displaced. Far above
+    /// `capacity` under a flood of random addresses. It is the number of keys where the list is exact, whatever the
+    /// number of workers; else a key of which several workers had packets (a host, a port) may count once for each
+    /// of them.
+    pub inserts: u64,
+    /// What was counted for keys that had no room.
+    pub shed: Count,
+}
+
+/// A row of a top list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct TopRow {
+    /// The key.
+    pub key: Key,
+    /// Packets and octets counted for it.
+    #[serde(flatten)]
+    pub count: Count,
+    /// Flows that had it.
+    pub flows: u64,
+    /// The most by which the truth may be above `count`, in the list's unit; 0 when `count` is exact. It is never
+    /// below `count`.
+    pub error: u64,
+}
+
+impl Top {
+    /// Whether every row is exact and none is missing.
+    pub fn is_exact(&self) -> bool {
+        self.shed == Count::default() && self.rows.iter().all(|row| row.error == 0)
+    }
+
+    /// The rows to show, heaviest first; equal weights in the order of their keys.
+    pub fn ranked(&self) -> Vec<TopRow> {
+        let mut rows = self.rows.clone();
+        self.rank(&mut rows);
+        rows.truncate(self.show);
+        rows
+    }
+
+    fn rank(&self, rows: &mut [TopRow]) {
+        rows.sort_by(|a, b| {
+            let (x, y) = (a.count.in_unit(self.unit), b.count.in_unit(self.unit));
+            y.cmp(&x).then_with(|| a.key.cmp(&b.key))
+        });
+    }
+
+    /// Adds another list; see the module for what holds of the sum.
+    pub(crate) fn merge(&mut self, other: &Top) {
+        let mut theirs: BTreeMap<Key, &TopRow> = other.rows.iter().map(|row| (row.key, row)).collect();
+        let mut both = 0;
+        for mine in &mut self.rows {
+            match theirs.remove(&mine.key) {
+                Some(row) => {
+                    mine.count.add(&row.count);
+                    mine.flows += row.flows;
+                    mine.error = mine.error.saturating_add(row.error);
+                    both += 1;
+                }
+                None => mine.error = mine.error.saturating_add(other.absent),
+            }
+        }
+        let unknown = self.absent;
+        self.rows.extend(
+            theirs.into_values().map(|row| TopRow { error: row.error.saturating_add(unknown), ..*row }),
+        );
+        self.rows.sort_unstable_by_key(|row| row.key);
+        self.absent = self.absent.saturating_add(other.absent);
+        // A key that both have is one key: so the sum does not tell how many workers there were.
+        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
+        self.shed.add(&other.shed);
+        self.capacity = self.capacity.max(other.capacity);
+        self.trim();
+    }
+
+    /// Keeps the heaviest `capacity` rows; what goes is counted as shed.
+    fn trim(&mut self) {
+        if self.rows.len() <= self.capacity {
+            return;
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        self.rank(&mut rows);
+        for row in rows.drain(self.capacity..) {
+            self.shed.add(&row.count);
+            self.absent = self.absent.max(row.count.in_unit(self.unit).saturating_add(row.error));
+        }
+        rows.sort_unstable_by_key(|row| row.key);
+        self.rows = rows;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(v: u16, bytes: u64, error: u64) -> TopRow {
+        TopRow { key: Key::Vlan(v), count: Count { packets: 1, bytes }, flows: 1, error }
+    }
+
+    fn list(capacity: usize, absent: u64, rows: Vec<TopRow>) -> Top {
+        let (key, unit, shed) = (KeyKind::Vlan, Unit::Bytes, Count { packets: 0, bytes: absent });
+        let inserts = rows.len() as u64;
+        Top { key, show: 2, unit, capacity, rows, absent, inserts, shed }
+    }
+
+    #[test]
+    fn a_trimmed_list_keeps_the_heaviest_and_counts_the_rest() {
+        let mut a = list(3, 0, vec![row(1, 10, 0), row(2, 50, 0)]);
+        a.merge(&list(3, 0, vec![row(1, 5, 0), row(3, 70, 0), row(4, 1, 0)]));
+        assert_eq!(a.rows.iter().map(|r| r.count.bytes).collect::<Vec<_>>(), [15, 50, 70]);
+        assert_eq!((a.shed, a.absent), (Count { packets: 1, bytes: 1 }, 1));
+        assert_eq!(a.ranked().iter().map(|r| r.key).collect::<Vec<_>>(), [Key::Vlan(3), Key::Vlan(2)]);
+        assert!(!a.is_exact());
+    }
+
+    #[test]
+    fn a_key_that_one_of_two_lists_had_no_room_for_is_uncertain_by_as_much() {
+        let mut a = list(9, 7, vec![row(1, 10, 1), row(2, 50, 0)]);
+        a.merge(&list(9, 100, vec![row(1, 5, 2), row(3, 70, 3)]));
+        let errors: Vec<u64> = a.rows.iter().map(|row| row.error).collect();
+        assert_eq!((errors, a.absent), (vec![3, 100, 10], 107));
+    }
+
+    /// What was true, and a list that is right about it: some rows are missing, some count too little.
+    fn lists() -> impl Strategy<Value = (BTreeMap<u16, u64>, Top)> {
+        let entry = (0_u64..1000, any::<bool>(), 0_u64..50);
+        (proptest::collection::btree_map(0_u16..40, entry, 0..30), 0_u64..20).prop_map(|(entries, slack)| {
+            let truth = entries.iter().map(|(key, (n, ..))| (*key, *n)).collect();
+            let rows: Vec<TopRow> = entries
+                .iter()
+                .filter(|(_, (_, known, _))| *known)
+                .map(|(key, (n, _, error))| row(*key, n.saturating_sub(*error), *error))
+                .collect();
+            let missing = entries.values().filter(|(_, known, _)| !known).map(|(n, ..)| *n).max();
+            let absent = missing.map_or(0, |most| most + slack);
+            (truth, list(1000, absent, rows))
+        })
+    }
+
+    fn sum(parts: &[&Top]) -> Top {
+        let (first, rest) = parts.split_first().unwrap();
+        let mut sum = (*first).clone();
+        rest.iter().for_each(|part| sum.merge(part));
+        sum
+    }
+
+    fn is_right(top: &Top, truth: &BTreeMap<u16, u64>) -> Result<(), TestCaseError> {
+        for (key, n) in truth {
+            match top.rows.iter().find(|row| row.key == Key::Vlan(*key)) {
+                Some(row) => {
+                    prop_assert!(row.count.bytes <= *n && *n <= row.count.bytes + row.error, "{row:?} {n}");
+                }
+                None => prop_assert!(*n <= top.absent, "key {key} had {n}, not {} at most", top.absent),
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn adding_is_commutative_and_associative_and_right_while_nothing_is_left_out(
+            (t, a) in lists(), (u, b) in lists(), (v, c) in lists()
+        ) {
+            let mut truth = t;
+            u.iter().chain(&v).for_each(|(key, n)| *truth.entry(*key).or_insert(0) += n);
+            let whole = sum(&[&a, &b, &c]);
+            is_right(&whole, &truth)?;
+            prop_assert_eq!(&sum(&[&a, &b]), &sum(&[&b, &a]));
+            prop_assert_eq!(&sum(&[&a, &sum(&[&b, &c])]), &whole);
+            prop_assert_eq!(&sum(&[&c, &a, &b]), &whole);
+            let nothing = list(1000, 0, Vec::new());
+            prop_assert_eq!(&sum(&[&nothing, &a]), &a);
+            prop_assert_eq!(&sum(&[&a, &nothing]), &a);
+        }
+
+        #[test]
+        fn bounds_hold_in_every_order_when_rows_are_left_out(
+            parts in proptest::collection::vec(lists(), 1..6), capacity in 0_usize..12, turn in 0_usize..6
+        ) {
+            let mut truth = BTreeMap::new();
+            for (part, _) in &parts {
+                part.iter().for_each(|(key, n)| *truth.entry(*key).or_insert(0) += n);
+            }
+            let mut tops: Vec<Top> = parts.into_iter().map(|(_, top)| Top { capacity, ..top }).collect();
+            tops.iter_mut().for_each(Top::trim);
+            let n = tops.len();
+            tops.rotate_left(turn % n);
+            // From the left, and as a tree.
+            is_right(&sum(&tops.iter().collect::<Vec<_>>()), &truth)?;
+            let (left, right) = tops.split_at(n / 2);
+            if !left.is_empty() {
+                let halves = [left, right].map(|half| sum(&half.iter().collect::<Vec<_>>()));
+                let total = sum(&[&halves[0], &halves[1]]);
+                is_right(&total, &truth)?;
+                prop_assert!(total.rows.len() <= capacity);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the keys of lists and of distinct counts are made from, whatever the item was.
+
+use super::keyed::Address;
+use crate::{FlowRecord, Item, Tally};
+use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
+
+/// The ends of a packet, of a direction of a flow or of a flow.
+pub(super) struct Ends {
+    pub source: Address,
+    pub destination: Address,
+    /// Of source and destination; 0 where there are none.
+    pub ports: [u16; 2],
+    pub protocol: u8,
+    pub vlan: u16,
+    /// Whether the source began the flow; `None` where the flow is not known.
+    pub from_initiator: Option<bool>,
+}
+
+impl Ends {
+    /// Of an item; `None` for a packet that is not IP or does not have its addresses.
+    #[inline]
+    pub fn of(item: &Item<'_>) -> Option<Self> {
+        match item {
+            Item::Packet(packet, layers) => Self::of_packet(packet, layers),
+            Item::Tally(tally) => Some(Self::of_tally(tally)),
+            Item::Flow(flow) => Some(Self::of_flow(flow)),
+        }
+    }
+
+    fn of_packet(packet: &Packet<'_>, layers: &Layers) -> Option<Self> {
+        let (source, destination) = match layers.network_kind {
+            Network::Ipv4 | Network::Ipv6 => addresses(packet, layers)?,
+            Network::None | Network::Arp => return None,
+        };
+        let ports =
+            if carries_ports(layers.ip_proto) && layers.has_transport() { layers.ports } else { [0, 0] };
+        Some(Self {
+            source: words(source),
+            destination: words(destination),
+            ports,
+            protocol: layers.ip_proto,
+            vlan: layers.vlan[0],
+            from_initiator: None,
+        })
+    }
+
+    fn of_tally(tally: &Tally<'_>) -> Self {
+        Self::of_key(
+            tally.key,
+            tally.source_is_lower,
+            tally.vlan,
+            tally.source_is_lower == tally.initiator_is_lower,
+        )
+    }
+
+    fn of_flow(flow: &FlowRecord) -> Self {
+        Self::of_key(&flow.key, flow.initiator_is_lower, flow.vlan[0], true)
+    }
+
+    fn of_key(key: &FlowKey, source_is_lower: bool, vlan: u16, from_initiator: bool) -> Self {
+        let (source, destination) = if source_is_lower { (0, 1) } else { (1, 0) };
+        let ports = if carries_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
+        Self {
+            source: words(key.addr[source]),
+            destination: words(key.addr[destination]),
+            ports,
+            protocol: key.proto,
+            vlan,
+            from_initiator: Some(from_initiator),
+        }
+    }
+
+    /// Server's address and port, and the client's address. Where the flow is not known, the lower port is
+    /// taken for the server's.
+    pub fn roles(&self) -> (Address, u16, Address) {
+        let [source_port, destination_port] = self.ports;
+        if self.from_initiator.unwrap_or(destination_port <= source_port) {
+            (self.destination, destination_port, self.source)
+        } else {
+            (self.source, source_port, self.destination)
+        }
+    }
+}
+
+/// TCP, UDP, DCCP, SCTP, UDP-Lite: ICMP types stand where ports do, and are none.
+pub(super) fn carries_ports(protocol: u8) -> bool {
+    matches!(protocol, 6 | 17 | 33 | 132 | 136)
+}
+
+fn words(address: [u8; 16]) -> Address {
+    let address = u128::from_be_bytes(address);
+    [(address >> 64) as u64, address as u64]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lower_port_is_the_servers_where_the_flow_is_unknown() {
+        let mut ends = Ends {
+            source: [0, 1],
+            destination: [0, 2],
+            ports: [443, 50_000],
+            protocol: 6,
+            vlan: 0,
+            from_initiator: None,
+        };
+        assert_eq!(ends.roles(), ([0, 1], 443, [0, 2]));
+        ends.from_initiator = Some(true);
+        assert_eq!(ends.roles(), ([0, 2], 50_000, [0, 1]));
+    }
+}

@@ -1,0 +1,177 @@
+//! A keyed hash for the keys of lists and of distinct counts.
+//!
+//! Whoever sends packets chooses the keys, so the hash must not have collisions that hold for every seed. Such are
+//! easy to make where one factor of a folded product is a public constant (foldhash's `FixedState` with a 64-bit
+//! seed: an IPv6 prefix makes the factor 0, and every address in it has the same hash). Here each word is added to a
+//! secret one before two are multiplied: NH of UMAC ("UMAC: Fast and secure message authentication", Black et al.,
+//! CRYPTO 1999, section 4), of which it is proven that two keys have the same 128-bit sum for at most one seed in
+//! 2^64.
+
+/// The secret words of a run. The same seed gives the same ones, in every worker.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyHash([u64; 8]);
+
+/// What can be hashed.
+pub(crate) trait Keyed: Copy + Default + Eq {
+    /// Its keyed hash.
+    fn hash(&self, hash: &KeyHash) -> u64;
+}
+
+impl KeyHash {
+    pub fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self(std::array::from_fn(|_| next(&mut state)))
+    }
+
+    /// The hash of as many words as a key of this kind has; keys of two kinds are never compared. Six at most.
+    #[inline]
+    pub fn of<const WORDS: usize>(&self, words: [u64; WORDS]) -> u64 {
+        const { assert!(WORDS <= 6) };
+        let [.., last, most] = self.0;
+        let mut sum = 0_u128;
+        for (pair, secret) in words.chunks(2).zip(self.0.chunks(2)) {
+            if let ([a, rest @ ..], [s, t]) = (pair, secret) {
+                // A word without a second one is multiplied by a secret alone.
+                let b = rest.first().copied().unwrap_or_default().wrapping_add(*t);
+                sum = sum.wrapping_add(u128::from(a.wrapping_add(*s)) * u128::from(b));
+            }
+        }
+        let product = u128::from(sum as u64 ^ last) * u128::from((sum >> 64) as u64 ^ most);
+        product as u64 ^ (product >> 64) as u64
+    }
+}
+
+/// SplitMix64.
+pub(crate) fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// An address as two words, IPv4 mapped into IPv6.
+pub(crate) type Address = [u64; 2];
+
+/// A five-tuple, or what is like one.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Tuple {
+    pub a: Address,
+    pub b: Address,
+    pub ports: [u16; 2],
+    pub protocol: u8,
+}
+
+impl Keyed for Tuple {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        let [p, q] = self.ports.map(u64::from);
+        hash.of([self.a[0], self.a[1], self.b[0], self.b[1], p | q << 16 | u64::from(self.protocol) << 32])
+    }
+}
+
+impl Keyed for Address {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of(*self)
+    }
+}
+
+impl Keyed for (Address, Address) {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of([self.0[0], self.0[1], self.1[0], self.1[1]])
+    }
+}
+
+/// A protocol and a port.
+impl Keyed for (u8, u16) {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of([u64::from(self.0) << 16 | u64::from(self.1)])
+    }
+}
+
+impl Keyed for u8 {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of([u64::from(*self)])
+    }
+}
+
+impl Keyed for u16 {
+    #[inline]
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of([u64::from(*self)])
+    }
+}
+
+#[cfg(test)]
+impl Keyed for u64 {
+    fn hash(&self, hash: &KeyHash) -> u64 {
+        hash.of([*self])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::hash::BuildHasher;
+
+    /// The upper half of an IPv6 address for which foldhash's fixed state multiplies by 0.
+    const ABSORBING: u64 = 0xc0ac_29b7_c97c_50dd;
+
+    #[test]
+    fn keys_that_collide_under_every_seed_of_another_hash_do_not_under_any_of_ours() {
+        for seed in 0..50 {
+            let theirs = foldhash::fast::FixedState::with_seed(seed);
+            let hash = KeyHash::new(seed);
+            let (mut same, mut ours) = (BTreeSet::new(), BTreeSet::new());
+            for n in 0..1000_u64 {
+                same.insert(theirs.hash_one(u128::from(ABSORBING) << 64 | u128::from(n)));
+                ours.insert([ABSORBING, n].hash(&hash));
+            }
+            assert_eq!((same.len(), ours.len()), (1, 1000), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_key_moves_half_of_the_bits_of_its_hash() {
+        let mut state = 1;
+        for seed in 0..20 {
+            let hash = KeyHash::new(seed);
+            for bit in 0..256 {
+                let mut moved = 0;
+                for _ in 0..32 {
+                    let key: (Address, Address) =
+                        ([next(&mut state), next(&mut state)], [next(&mut state), next(&mut state)]);
+                    let mut other = key;
+                    let word = match bit / 64 {
+                        0 => &mut other.0[0],
+                        1 => &mut other.0[1],
+                        2 => &mut other.1[0],
+                        _ => &mut other.1[1],
+                    };
+                    *word ^= 1 << (bit % 64);
+                    moved += (key.hash(&hash) ^ other.hash(&hash)).count_ones();
+                }
+                assert!((26 * 32..38 * 32).contains(&moved), "seed {seed} bit {bit}: {moved} of {}", 64 * 32);
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_spread_evenly_over_every_part_of_the_hash() {
+        for seed in 0..10 {
+            let hash = KeyHash::new(seed);
+            for shift in [0, 16, 32, 48, 56] {
+                let mut buckets = [0_u32; 256];
+                for n in 0..65_536_u64 {
+                    let key = Tuple { a: [0, 0xffff_0a00_0000 + n], ports: [80, 0], protocol: 6, b: [0, 9] };
+                    buckets[(key.hash(&hash) >> shift & 255) as usize] += 1;
+                }
+                assert!(buckets.iter().all(|&n| (160..360).contains(&n)), "seed {seed} shift {shift}");
+            }
+        }
+    }
+}
