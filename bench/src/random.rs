@@ -1,6 +1,7 @@
 //! Numbers that look random and follow from a seed.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
+#[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
@@ -13,9 +14,28 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 to `n` - 1; `n` is at least 1. Even enough where `n` is far below 2^32.
+    pub fn below(&mut self, n: u32) -> u32 {
+        (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
+    }
+
+    /// A number from 0 to 1, either excluded.
+    pub fn unit(&mut self) -> f64 {
+        ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    /// True in `share` of all cases.
+    pub fn chance(&mut self, share: f64) -> bool {
+        self.unit() < share
+    }
+
     /// The time to the next of events that come independently of each other, `rate` of them in one unit of time.
     pub fn gap(&mut self, rate: f64) -> f64 {
-        let uniform = ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        -uniform.ln() / rate
+        -self.unit().ln() / rate
+    }
+
+    /// A rank from 0 to `n` - 1 by Zipf's law with exponent 1: rank r comes about 1/(r + 1) as often as the first.
+    pub fn rank(&mut self, n: usize) -> usize {
+        ((n as f64).powf(self.unit()) as usize).saturating_sub(1).min(n.saturating_sub(1))
     }
 }

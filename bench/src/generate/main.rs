@@ -1,5 +1,5 @@
-//! Makes traffic to measure with: floods of small packets, a realistic mix from a profile of a provider's link, and a
-//! diverse one from captures.
+//! Makes traffic to measure with: floods of small packets, flows of small packets by Zipf's law, a realistic mix from
+//! a profile of a provider's link, and a diverse one from captures; and expressions about it.
 //!
 //! What is written depends on the arguments only, so that two machines measure the same packets. The facts of the
 //! capture (packets, octets, flows) go to standard output as one JSON object: they are known by construction, and
@@ -13,13 +13,15 @@ mod flood;
 mod mix;
 mod pcap;
 mod profile;
-mod random;
+mod zipf;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weir_bench::random::Random;
+use weir_bench::traffic::Pool;
 
 /// Makes captures to measure with.
 #[derive(Parser)]
@@ -48,6 +50,31 @@ enum Traffic {
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
         /// What the random addresses follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Small packets of 65,536 flows by Zipf's law, most of them TCP under way.
+    Zipf {
+        /// The capture to write.
+        out: PathBuf,
+        /// How many packets.
+        #[arg(long, default_value_t = 10_000_000)]
+        packets: u64,
+        /// Octets of a frame, without the frame check sequence; more where the headers are longer (IPv6 with TCP).
+        #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(60..=9000))]
+        len: u16,
+        /// Packets per second of capture time.
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+        rate: u64,
+        /// What flows and their order follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Pcap-filter expressions about the flows of `zipf` with the same seed, one a line on standard output.
+    Expressions {
+        /// How many.
+        n: usize,
+        /// What they follow from.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
@@ -93,7 +120,7 @@ struct Facts {
     packets: u64,
     /// Octets of frames.
     bytes: u64,
-    /// Sessions of the mix; what a flow table makes of a flood depends on the table.
+    /// Sessions of the mix, flows of a link; what a flow table makes of a flood depends on the table.
     sessions: Option<u64>,
 }
 
@@ -101,6 +128,16 @@ fn main() -> ExitCode {
     let facts = match Arguments::parse().traffic {
         Traffic::Flood { out, packets, mode, len, rate, seed } => {
             flood::write(&out, &flood::Flood { packets, addresses: mode, len, rate, seed })
+        }
+        Traffic::Zipf { out, packets, len, rate, seed } => {
+            zipf::write(&out, &zipf::Zipf { packets, len, rate, seed })
+        }
+        Traffic::Expressions { n, seed } => {
+            let mut random = Random(seed);
+            for expression in Pool::new(&mut random).expressions(n, &mut random) {
+                println!("{expression}");
+            }
+            return ExitCode::SUCCESS;
         }
         Traffic::Mix { out, seconds, multiplier, seed, profile } => {
             mix::write(&out, &mix::Mix { seconds, multiplier, seed, profile })

@@ -8,8 +8,8 @@ use weir_wire::build::{self, packet};
 use weir_wire::checksum::update;
 
 use crate::pcap::Writer;
-use crate::random::Random;
 use crate::{Facts, Result};
+use weir_bench::random::Random;
 
 /// Whose addresses a flood has.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -12,8 +12,8 @@ use weir_wire::{Chunk, LinkType, Network, checksum, decode};
 use crate::flood::replace;
 use crate::pcap::Writer;
 use crate::profile::Profile;
-use crate::random::Random;
 use crate::{Facts, Result};
+use weir_bench::random::Random;
 
 /// What to make.
 pub struct Mix {

@@ -12,8 +12,8 @@ use weir_wire::{Chunk, Layers, LinkType, Network, decode};
 
 use crate::flood::replace;
 use crate::pcap::Writer;
-use crate::random::Random;
 use crate::{Facts, Result};
+use weir_bench::random::Random;
 
 /// What to make.
 pub struct Captures {

@@ -1,0 +1,117 @@
+//! A link of small packets: flows by Zipf's law, most of them TCP under way.
+
+use std::path::Path;
+
+use weir_bench::random::Random;
+use weir_bench::traffic::{FLOWS, Pool, Shape, frame};
+use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
+use weir_wire::build::packet;
+use weir_wire::{LinkType, checksum, decode};
+
+use crate::pcap::Writer;
+use crate::{Facts, Result};
+
+/// What to make.
+pub struct Zipf {
+    pub packets: u64,
+    pub len: u16,
+    pub rate: u64,
+    pub seed: u64,
+}
+
+/// Where a flow is: of each side the next sequence number and what the flow is to be counted by.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    sent: u64,
+    total: u64,
+    next: [u32; 2],
+}
+
+/// Writes the traffic. A TCP flow begins with its handshake, a tenth of the rest is SYNs and their answers sent again,
+/// and its last packet is a FIN; all between carries payload or acknowledges it.
+pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
+    let mut random = Random(zipf.seed);
+    let pool = Pool::new(&mut random);
+    // A flow's packets are counted before they are made, by the same draws, so that it is known which is the last.
+    let mut ranks = random.clone();
+    let mut flows = vec![Progress::default(); FLOWS];
+    for _ in 0..zipf.packets {
+        flows[ranks.rank(FLOWS)].total += 1;
+    }
+    let mut shapes = ranks;
+    let mut out = Writer::create(path)?;
+    let mut octets = Vec::new();
+    for n in 0..zipf.packets {
+        let rank = random.rank(FLOWS);
+        let (flow, progress) = (&pool.flows[rank], &mut flows[rank]);
+        let shape = progress.shape(zipf.len, &mut shapes);
+        frame(flow, &shape, usize::MAX, &mut octets);
+        if flow.is_tcp() && shape.flags & (SYN | FIN) == 0 {
+            let headers = if flow.v6 { 74 } else { 54 };
+            let side = usize::from(shape.reverse);
+            progress.next[side] = progress.next[side].wrapping_add((octets.len() - headers) as u32);
+        }
+        let layers = decode(&packet(&octets, LinkType::ETHERNET));
+        checksum::fill(&mut octets, &layers);
+        out.write(n * 1_000_000 / zipf.rate, &octets)?;
+    }
+    let sessions = flows.iter().filter(|flow| flow.total > 0).count() as u64;
+    Ok(Facts { sessions: Some(sessions), ..out.finish()? })
+}
+
+impl Progress {
+    /// The next packet of the flow. Each side's sequence numbers begin at 1, and its handshake stands before that.
+    fn shape(&mut self, len: u16, random: &mut Random) -> Shape {
+        if self.sent == 0 {
+            self.next = [1, 1];
+        }
+        self.sent += 1;
+        let (flags, reverse) = match (self.sent, random.below(20)) {
+            (1, _) => (SYN, false),
+            (2, _) => (SYN | ACK, true),
+            (sent, _) if sent == self.total => (FIN | ACK, random.chance(0.5)),
+            (_, 0) => (SYN, false),
+            (_, 1) => (SYN | ACK, true),
+            _ => (PSH | ACK, random.chance(0.5)),
+        };
+        let [own, other] = if reverse { [self.next[1], self.next[0]] } else { self.next };
+        let seq = if flags & SYN != 0 { 0 } else { own };
+        let ack = match (flags & ACK != 0, flags & SYN != 0) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => other,
+        };
+        Shape { reverse, flags, seq, ack, fragment: false, len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_capture::{Files, Input, ReadOptions};
+    use weir_wire::{Checksum, Chunk, verify};
+
+    #[test]
+    fn packets_are_valid_small_and_in_order() {
+        let path = std::env::temp_dir().join(format!("weir-zipf-{}.pcap", std::process::id()));
+        let facts = write(&path, &Zipf { packets: 20_000, len: 64, rate: 1_000_000, seed: 5 }).unwrap();
+        let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
+        let (mut chunk, mut packets, mut last, mut syns) = (Chunk::default(), 0, 0, 0);
+        while files.fill(&mut chunk).unwrap() {
+            for packet in chunk.batch().packets() {
+                let layers = decode(&packet);
+                let sums = verify(&packet, &layers);
+                assert_eq!(layers.error, None);
+                assert!(sums.network != Checksum::Bad && sums.transport != Checksum::Bad, "packet {packets}");
+                assert!(packet.time.0 >= last && (64..=74).contains(&packet.wire_len));
+                last = packet.time.0;
+                packets += 1;
+                syns += u64::from(layers.tcp_flags & SYN != 0);
+            }
+        }
+        std::fs::remove_file(path).unwrap();
+        assert_eq!((packets, facts.packets), (20_000, 20_000));
+        assert!(syns > packets / 20, "{syns} with SYN");
+        assert!(facts.sessions.is_some_and(|flows| flows > 1000 && flows < packets));
+    }
+}

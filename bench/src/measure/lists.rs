@@ -1,0 +1,121 @@
+//! What a top list of bounded memory finds of the heaviest keys when five packets of six are random.
+
+use crate::Result;
+use crate::clock::timed;
+use serde_json::json;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use weir_api::{FunctionCall, Key, Reading};
+use weir_bench::random::Random;
+use weir_engine::{FunctionSpec, Item, Tally};
+use weir_wire::FlowKey;
+
+/// Keys of the skewed load.
+const KEYS: usize = 1_000_000;
+/// Of so many items one is of the load, the others are the flood.
+const ONE_OF: usize = 6;
+/// How many of the heaviest are looked for.
+const SHOWN: [usize; 2] = [100, 1000];
+
+/// What lists are keyed by, and how many rows 256 KB hold of each.
+const LISTS: [(&str, usize); 2] = [("source", 4096), ("flow", 2048)];
+
+/// A flow that an item is of.
+type Ends = (Ipv4Addr, Ipv4Addr, [u16; 2]);
+
+fn random_ends(random: &mut Random) -> Ends {
+    let (addresses, ports) = (random.bits(), random.bits());
+    ((addresses as u32).into(), ((addresses >> 32) as u32).into(), [ports as u16, (ports >> 16) as u16])
+}
+
+/// Items in order: the same for every list.
+fn items(count: usize, seed: u64) -> impl Iterator<Item = Ends> {
+    let mut random = Random(seed);
+    let load: Vec<Ends> = (0..KEYS).map(|_| random_ends(&mut random)).collect();
+    (0..count).map(move |n| match n % ONE_OF {
+        0 => load[random.rank(KEYS)],
+        _ => random_ends(&mut random),
+    })
+}
+
+fn key_of(by: &str, (source, destination, ports): Ends) -> Key {
+    match by {
+        "source" => Key::Address(IpAddr::V4(source)),
+        _ => Key::Flow {
+            source: IpAddr::V4(source),
+            source_port: ports[0],
+            destination: IpAddr::V4(destination),
+            destination_port: ports[1],
+            protocol: 6,
+        },
+    }
+}
+
+/// Measures and prints the rows.
+pub fn measure(count: usize, seed: u64) -> Result<()> {
+    for (by, rows) in LISTS {
+        let mut truth: HashMap<Key, u64> = HashMap::new();
+        for ends in items(count, seed) {
+            *truth.entry(key_of(by, ends)).or_default() += 1;
+        }
+        let mut heaviest: Vec<u64> = truth.values().copied().collect();
+        heaviest.sort_unstable_by(|a, b| b.cmp(a));
+
+        let call = FunctionCall::new("top").with("by", by).with("show", SHOWN[1]).with("unit", "packets");
+        let mut list = FunctionSpec::find("top")?.call(&call.with("rows", rows), seed)?;
+        let mut nanos = 0;
+        let mut items = items(count, seed);
+        let mut together = Vec::with_capacity(1024);
+        loop {
+            together.clear();
+            together.extend(items.by_ref().take(1024).map(flow_key));
+            if together.is_empty() {
+                break;
+            }
+            nanos += timed(|| {
+                for (key, source_is_lower) in &together {
+                    list.item(&Item::Tally(&Tally {
+                        key,
+                        source_is_lower: *source_is_lower,
+                        initiator_is_lower: *source_is_lower,
+                        vlan: 0,
+                        packets: 1,
+                        bytes: 64,
+                        begins: true,
+                        carrier: false,
+                    }));
+                }
+            });
+        }
+        let Reading::Top(top) = list.take() else { return Err("top gives another reading".into()) };
+        let shown = top.ranked();
+        let recall = |n: usize| {
+            // Equal counts are equally right: a row is found when it is as heavy as the last that belongs there.
+            let least = heaviest.get(n - 1).copied().unwrap_or(1);
+            let rows: BTreeSet<Key> = shown.iter().take(n).map(|row| row.key).collect();
+            let found = rows.iter().filter(|key| truth.get(key).is_some_and(|count| *count >= least));
+            found.count() as f64 / n as f64
+        };
+        let within = shown.iter().all(|row| {
+            let truth = truth.get(&row.key).copied().unwrap_or(0);
+            row.count.packets.saturating_sub(row.error) <= truth && truth <= row.count.packets + row.error
+        });
+        println!(
+            "{}",
+            json!({
+                "what": "list", "by": by, "rows": top.capacity, "items": count, "keys": truth.len(),
+                "recall": SHOWN.map(recall), "at": SHOWN.map(|n| heaviest.get(n - 1)), "within": within,
+                "inserts": top.inserts, "ours": nanos as f64 / count as f64,
+            })
+        );
+    }
+    Ok(())
+}
+
+fn flow_key((source, destination, ports): Ends) -> (FlowKey, bool) {
+    let lower = source <= destination;
+    let addr = [source, destination].map(|address| address.to_ipv6_mapped().octets());
+    let [source, destination] = addr;
+    let (addr, port) = if lower { (addr, ports) } else { ([destination, source], [ports[1], ports[0]]) };
+    (FlowKey { addr, port, vlan: 0, proto: 6 }, lower)
+}

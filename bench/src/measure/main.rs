@@ -1,0 +1,93 @@
+//! Measures the parts of Weir against what they replace: the same input, in turn, on one thread, by its CPU time.
+//!
+//! Prints one JSON object a row; `bench/run` makes the tables of them and knows what each row has to reach. Results are
+//! checked first: where ours differ from the baseline's the exit code is 1, and nothing is worth measuring.
+
+#![allow(clippy::print_stdout)]
+
+mod bandwidth;
+mod clock;
+mod libpcap;
+mod lists;
+mod ours;
+mod sets;
+mod tables;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Measures parts of Weir.
+#[derive(Parser)]
+#[command(name = "measure")]
+struct Arguments {
+    /// How often each is measured; the median counts.
+    #[arg(long, default_value_t = 5, global = true, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// What the traffic follows from.
+    #[arg(long, default_value_t = 1, global = true)]
+    seed: u64,
+    #[command(subcommand)]
+    part: Part,
+}
+
+/// Which packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Packets {
+    /// 65,536 flows by Zipf's law.
+    Zipf,
+    /// Every packet a TCP SYN of a new flow.
+    Flood,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// A filter set against libpcap's bpf_filter(), called for each expression and packet.
+    Sets {
+        /// How many expressions; may be repeated.
+        #[arg(long, default_values_t = [1, 80, 1000, 10_000])]
+        expressions: Vec<usize>,
+        /// Which packets; may be repeated.
+        #[arg(long, value_enum, default_values_t = [Packets::Zipf, Packets::Flood])]
+        traffic: Vec<Packets>,
+        /// How many packets, a multiple of 1,024.
+        #[arg(long, default_value_t = 1 << 20)]
+        packets: usize,
+    },
+    /// The flow table against the standard library's HashMap.
+    Tables {
+        /// How many packets.
+        #[arg(long, default_value_t = 10_000_000)]
+        packets: usize,
+    },
+    /// Recall of top lists of bounded memory under a random flood.
+    Lists {
+        /// How many items.
+        #[arg(long, default_value_t = 12_000_000)]
+        items: usize,
+    },
+    /// How fast one core reads memory in order.
+    Bandwidth,
+}
+
+fn main() -> ExitCode {
+    let Arguments { rounds, seed, part } = Arguments::parse();
+    let outcome = match part {
+        Part::Sets { expressions, traffic, packets } => {
+            traffic.iter().try_for_each(|which| sets::measure(*which, packets, &expressions, rounds, seed))
+        }
+        Part::Tables { packets } => tables::measure(packets, rounds, seed),
+        Part::Lists { items } => lists::measure(items, seed),
+        Part::Bandwidth => bandwidth::measure(rounds),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("measure: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -1,0 +1,324 @@
+//! A link's flows by Zipf's law, floods in which every packet is a new flow, and expressions about both.
+//!
+//! Hosts are few and popular, some of them in one network, ports are mostly those of services: so that expressions
+//! with nets and ports match a part of the packets, as on a real link.
+
+use crate::random::Random;
+use weir_wire::build::flags::{ACK, FIN, SYN};
+
+/// Flows of a [`Pool`].
+pub const FLOWS: usize = 65_536;
+
+/// IP protocol numbers of what the flows are.
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+const HOSTS: u32 = 4096;
+const SERVICES: [u16; 16] =
+    [443, 80, 53, 22, 25, 123, 445, 3389, 8080, 993, 1433, 3306, 5060, 6667, 110, 143];
+
+/// Expressions that stand at the head of every long list.
+const COMMON: [&str; 6] = ["tcp", "udp", "icmp", "port 80", "tcp and port 443", "port 53"];
+
+/// The ends of a flow, the first one that of the client.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Flow {
+    /// IPv4 addresses; of an IPv6 flow what follows its network.
+    pub addresses: [u32; 2],
+    /// Ports; of ICMP without meaning.
+    pub ports: [u16; 2],
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Whether it is IPv6.
+    pub v6: bool,
+}
+
+impl Flow {
+    /// A TCP flow between addresses and ports that nobody has seen.
+    pub fn random(random: &mut Random) -> Self {
+        let (addresses, ports) = (random.bits(), random.bits());
+        Self {
+            addresses: [addresses as u32, (addresses >> 32) as u32],
+            ports: [ports as u16, (ports >> 16) as u16],
+            protocol: TCP,
+            v6: false,
+        }
+    }
+
+    /// Whether it is TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == TCP
+    }
+}
+
+/// The hosts of a link and their flows, the most popular one first.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    hosts: Vec<u32>,
+    /// The flows, [`FLOWS`] of them.
+    pub flows: Vec<Flow>,
+}
+
+impl Pool {
+    /// Draws hosts and flows.
+    pub fn new(random: &mut Random) -> Self {
+        let host = |n: u32, random: &mut Random| {
+            let bits = random.bits() as u32;
+            if n.is_multiple_of(2) { 10 << 24 | bits & 0x00ff_ffff } else { bits }
+        };
+        let mut pool = Self { hosts: (0..HOSTS).map(|n| host(n, random)).collect(), flows: Vec::new() };
+        for _ in 0..FLOWS {
+            let mut ports = [1024 + random.below(60_000) as u16, service(random)];
+            if random.chance(0.5) {
+                ports.swap(0, 1);
+            }
+            let addresses = [pool.address(random), pool.address(random)];
+            let v6 = random.chance(0.05);
+            let protocol = match random.unit() {
+                share if share < 0.85 => TCP,
+                share if share < 0.97 => UDP,
+                _ if v6 => ICMPV6,
+                _ => ICMP,
+            };
+            pool.flows.push(Flow { addresses, ports, protocol, v6 });
+        }
+        pool
+    }
+
+    /// The address of a popular host, or any.
+    fn address(&self, random: &mut Random) -> u32 {
+        let place = random.unit().powi(3) * f64::from(HOSTS);
+        let host = self.hosts.get(place as usize).copied();
+        if random.chance(0.7) { host.unwrap_or_default() } else { random.bits() as u32 }
+    }
+
+    /// A flow, as often as its rank says.
+    pub fn draw(&self, random: &mut Random) -> Flow {
+        self.flows[random.rank(FLOWS)]
+    }
+
+    /// Pcap-filter expressions: 45 % nets and hosts, 35 % ports with or without a protocol, 15 % nets with a TCP port,
+    /// the rest TCP flags with a net; from 80 on some that every chart has come first. One alone is `tcp port 443`.
+    pub fn expressions(&self, n: usize, random: &mut Random) -> Vec<String> {
+        if n == 1 {
+            return vec!["tcp port 443".to_owned()];
+        }
+        let common = COMMON.iter().take(if n >= 80 { COMMON.len() } else { 0 });
+        let mut expressions: Vec<String> = common.map(|text| (*text).to_owned()).collect();
+        expressions.extend((expressions.len()..n).map(|_| self.expression(random)));
+        expressions
+    }
+
+    fn expression(&self, random: &mut Random) -> String {
+        match random.unit() {
+            share if share < 0.45 => {
+                if random.chance(0.2) {
+                    return format!("host {}", dotted(self.address(random)));
+                }
+                let prefix = 8 + random.below(21);
+                self.net(prefix, random)
+            }
+            share if share < 0.80 => {
+                let port = if random.chance(0.3) { service(random) } else { 1 + random.below(65_535) as u16 };
+                let protocol = ["", "tcp ", "udp "][random.below(3) as usize];
+                format!("{protocol}port {port}")
+            }
+            share if share < 0.95 => {
+                let prefix = 8 + random.below(17);
+                format!("{} and tcp port {}", self.net(prefix, random), service(random))
+            }
+            _ => {
+                let prefix = 8 + random.below(17);
+                format!("tcp[13] & 2 != 0 and {}", self.net(prefix, random))
+            }
+        }
+    }
+
+    fn net(&self, prefix: u32, random: &mut Random) -> String {
+        let net = self.address(random) & (u32::MAX << (32 - prefix));
+        format!("net {}/{prefix}", dotted(net))
+    }
+}
+
+/// A port that servers use, the first ones often; or any below 10,001.
+fn service(random: &mut Random) -> u16 {
+    if random.chance(0.2) {
+        return 1 + random.below(10_000) as u16;
+    }
+    let place = random.unit().powi(2) * SERVICES.len() as f64;
+    SERVICES.get(place as usize).copied().unwrap_or_default()
+}
+
+fn dotted(address: u32) -> std::net::Ipv4Addr {
+    address.into()
+}
+
+/// A packet of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    /// Whether the server sends it.
+    pub reverse: bool,
+    /// TCP flags.
+    pub flags: u8,
+    /// TCP sequence number.
+    pub seq: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// Whether it is a later fragment (of IPv4): there is no transport header.
+    pub fragment: bool,
+    /// Octets of the frame; where its headers need more, those.
+    pub len: u16,
+}
+
+impl Shape {
+    /// Any packet of an established link: half of them small, a tenth SYNs, a tenth each of answers to them and of
+    /// FINs, one of a hundred a fragment.
+    pub fn any(random: &mut Random) -> Self {
+        let len = match random.unit() {
+            share if share < 0.5 => 64,
+            share if share < 0.8 => 1500,
+            _ => 200 + random.below(1000) as u16,
+        };
+        let flags = match random.below(10) {
+            0 => SYN,
+            1 => SYN | ACK,
+            2 => FIN | ACK,
+            _ => ACK,
+        };
+        let reverse = random.chance(0.5);
+        Self { reverse, flags, seq: 1, ack: 1, fragment: random.chance(0.01), len }
+    }
+
+    /// The first packet of a TCP flow, 64 octets long.
+    pub fn syn() -> Self {
+        Self { flags: SYN, seq: 1, len: 64, ..Self::default() }
+    }
+}
+
+/// Writes the first `most` octets of a packet's Ethernet frame over what is in `out`, checksums left 0. Returns the
+/// octets that it has on the wire.
+pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 {
+    let (from, to) = if shape.reverse { (1, 0) } else { (0, 1) };
+    let transport = match flow.protocol {
+        _ if shape.fragment && !flow.v6 => 0,
+        TCP => 20,
+        _ => 8,
+    };
+    let header = if flow.v6 { 40 } else { 20 };
+    let len = usize::from(shape.len).max(14 + header + transport);
+    out.clear();
+    out.extend_from_slice(&[2, 0, 0, 0, 0, 2 - from as u8, 2, 0, 0, 0, 0, 2 - to as u8]);
+    if flow.v6 {
+        let payload = (len - 54) as u16;
+        out.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+        out.extend_from_slice(&payload.to_be_bytes());
+        out.extend_from_slice(&[flow.protocol, 64]);
+        for end in [from, to] {
+            out.extend_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
+            out.extend_from_slice(&flow.addresses[end].to_be_bytes());
+            out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1]);
+        }
+    } else {
+        let total = (len - 14) as u16;
+        let offset: u16 = if shape.fragment { 100 } else { 0 };
+        out.extend_from_slice(&[0x08, 0, 0x45, 0]);
+        out.extend_from_slice(&total.to_be_bytes());
+        out.extend_from_slice(&[0, 1]);
+        out.extend_from_slice(&offset.to_be_bytes());
+        out.extend_from_slice(&[64, flow.protocol, 0, 0]);
+        for end in [from, to] {
+            out.extend_from_slice(&flow.addresses[end].to_be_bytes());
+        }
+    }
+    if transport > 0 {
+        if matches!(flow.protocol, ICMP | ICMPV6) {
+            let kinds = if flow.protocol == ICMP { [8, 0] } else { [128, 129] };
+            out.extend_from_slice(&[kinds[from], 0, 0, 0, 0, 1, 0, 1]);
+        } else {
+            out.extend_from_slice(&flow.ports[from].to_be_bytes());
+            out.extend_from_slice(&flow.ports[to].to_be_bytes());
+        }
+        if flow.protocol == TCP {
+            out.extend_from_slice(&shape.seq.to_be_bytes());
+            out.extend_from_slice(&shape.ack.to_be_bytes());
+            out.extend_from_slice(&[0x50, shape.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        } else if flow.protocol == UDP {
+            out.extend_from_slice(&((len - 14 - header) as u16).to_be_bytes());
+            out.extend_from_slice(&[0, 0]);
+        }
+    }
+    out.resize(len.min(most), 0);
+    len as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::build::packet;
+    use weir_wire::{FlowKey, Layers, LinkType, decode};
+
+    fn layers(frame: &[u8]) -> Layers {
+        decode(&packet(frame, LinkType::ETHERNET))
+    }
+
+    #[test]
+    fn frames_decode_to_what_was_asked_for() {
+        let mut random = Random(1);
+        let pool = Pool::new(&mut random);
+        assert_eq!(pool.flows.len(), FLOWS);
+        let mut out = Vec::new();
+        for flow in pool.flows.iter().take(5000) {
+            let mut keys = Vec::new();
+            for reverse in [false, true] {
+                let shape = Shape { reverse, flags: SYN, seq: 7, len: 64, ..Shape::default() };
+                let len = frame(flow, &shape, 2000, &mut out);
+                assert_eq!(len as usize, out.len());
+                let layers = layers(&out);
+                assert_eq!((layers.error, layers.ip_proto), (None, flow.protocol));
+                assert_eq!(layers.tcp_flags & SYN != 0, flow.is_tcp());
+                let expected = if reverse { [flow.ports[1], flow.ports[0]] } else { flow.ports };
+                assert!(flow.protocol != UDP || layers.ports == expected);
+                keys.push(FlowKey::of(&packet(&out, LinkType::ETHERNET), &layers).unwrap().0);
+            }
+            assert_eq!(keys[0], keys[1], "{flow:?}");
+        }
+    }
+
+    #[test]
+    fn traffic_has_the_shares_that_it_promises() {
+        let mut random = Random(2);
+        let pool = Pool::new(&mut random);
+        let (mut tcp, mut v6, mut first) = (0, 0, 0);
+        for _ in 0..100_000 {
+            let flow = pool.draw(&mut random);
+            tcp += usize::from(flow.is_tcp());
+            v6 += usize::from(flow.v6);
+            first += usize::from(flow == pool.flows[0]);
+        }
+        assert!((70_000..97_000).contains(&tcp) && v6 < 20_000, "{tcp} TCP, {v6} IPv6");
+        // ln 2 / ln 65,536 is a sixteenth.
+        assert!((5_000..7_500).contains(&first), "{first} of the first flow");
+    }
+
+    #[test]
+    fn expressions_are_of_every_kind_and_follow_from_the_seed() {
+        let make = || {
+            let mut random = Random(3);
+            let pool = Pool::new(&mut random);
+            pool.expressions(1000, &mut random)
+        };
+        let expressions = make();
+        assert_eq!(expressions, make());
+        let count = |test: &dyn Fn(&str) -> bool| expressions.iter().filter(|text| test(text)).count();
+        assert!(
+            (380..520).contains(&count(
+                &|t| t.starts_with("net ") && !t.contains(" and ") || t.starts_with("host ")
+            ))
+        );
+        assert!((280..420).contains(&count(&|t| t.contains("port ") && !t.contains("net "))));
+        assert!((100..200).contains(&count(&|t| t.contains(" and tcp port "))));
+        assert!((25..80).contains(&count(&|t| t.starts_with("tcp[13]"))));
+    }
+}
