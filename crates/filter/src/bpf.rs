@@ -244,7 +244,8 @@ pub(crate) fn run<V: View>(program: &[Insn], view: V) -> u32 {
     execute(program, view).unwrap_or(0)
 }
 
-fn execute<V: View>(program: &[Insn], view: V) -> Option<u32> {
+/// The same; `None` where a load from beyond the captured octets, or a division by 0, ended it.
+pub(crate) fn execute<V: View>(program: &[Insn], view: V) -> Option<u32> {
     let mut a = 0u32;
     let mut x = 0u32;
     let mut memory = [0u32; MEMORY_WORDS];

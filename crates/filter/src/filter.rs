@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use weir_wire::{Layers, LinkType, MAX_TUNNELS, Packet, Tunnel, decapsulate};
 
 use crate::ast::{Expr, Primitive};
-use crate::bpf::{BpfInsn, Insn, extension, op, run};
+use crate::bpf::{BpfInsn, Insn, execute, extension, op, run};
 use crate::codegen::{Code, Context, Mode, generate};
 use crate::emit;
 use crate::error::{ErrorKind, FilterError};
@@ -132,6 +132,21 @@ impl Program {
         }
         run(&self.plain, Plain(packet))
     }
+
+    /// Whether a packet matches; `None` where it was rejected because it is too short for a test.
+    fn verdict(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> Option<bool> {
+        if self.looks_through
+            && let Some(encapsulation) = Encapsulation::of(packet, layers)
+        {
+            let program = self.encapsulated.as_ref().unwrap_or(&self.plain);
+            // An empty program is one that rejects everything.
+            if program.is_empty() {
+                return Some(false);
+            }
+            return execute(program, Decapsulated(packet, &encapsulation)).map(|octets| octets != 0);
+        }
+        execute(&self.plain, Plain(packet)).map(|octets| octets != 0)
+    }
 }
 
 /// A compiled expression, for packets of every link type.
@@ -162,6 +177,19 @@ impl Filter {
         options: &Options<'_>,
     ) -> Result<Self, FilterError> {
         let expr = parse(expression, options.resolver)?;
+        let filter = Self::over(expression, expr, links, options);
+        match filter.wrong_everywhere() {
+            Some(error) => Err(error),
+            None => Ok(filter),
+        }
+    }
+
+    /// A tree that is known to compile, or whose packets are to match nothing where it does not.
+    pub(crate) fn of(expression: &str, expr: Option<Expr>, options: &Options<'_>) -> Self {
+        Self::over(expression, expr, LINK_TYPES, options)
+    }
+
+    fn over(expression: &str, expr: Option<Expr>, links: &[LinkType], options: &Options<'_>) -> Self {
         let mode = if options.strict_bpf { Mode::Strict } else { Mode::LookThrough };
         let context = Context {
             mode,
@@ -170,16 +198,12 @@ impl Filter {
             snaplen: options.snaplen.max(1),
             netmask: options.netmask,
         };
-        let filter = Self {
+        Self {
             expression: expression.to_owned(),
             expr,
             context,
             inner: options.inner,
             programs: links.iter().map(|link| (*link, OnceLock::new())).collect(),
-        };
-        match filter.wrong_everywhere() {
-            Some(error) => Err(error),
-            None => Ok(filter),
         }
     }
 
@@ -251,28 +275,17 @@ impl Filter {
         if !self.inner || layers.tunnel == Tunnel::None {
             return self.decide(packet, layers);
         }
-        let (mut innermost, mut tunnel) = (*layers, Tunnel::None);
-        for _ in 0..MAX_TUNNELS {
-            let Some(inner) = decapsulate(packet, &innermost) else { break };
-            tunnel = innermost.tunnel;
-            innermost = inner;
+        let (packet, layers) = innermost(packet, layers);
+        self.decide(&packet, &layers)
+    }
+
+    /// Whether a packet matches that was looked into before, where it is to be ([`innermost`]); `None` where it was
+    /// rejected because it is too short for a test.
+    pub(crate) fn verdict(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> Option<bool> {
+        match self.program(packet.link) {
+            Some(Ok(program)) => program.verdict(packet, layers),
+            _ => Some(false),
         }
-        if tunnel == Tunnel::None {
-            return self.decide(packet, layers);
-        }
-        // A frame, or what has no link-layer header that an expression could ask for.
-        let bare =
-            matches!(tunnel, Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya);
-        let header = innermost.network.saturating_sub(innermost.link);
-        let (start, link) = if !bare && header >= ETHERNET_HEADER {
-            (innermost.link, LinkType::ETHERNET)
-        } else {
-            (innermost.network.max(innermost.link), LinkType::RAW)
-        };
-        let Some(data) = packet.data.get(start as usize..) else { return false };
-        innermost.network = innermost.network.saturating_sub(start);
-        let wire_len = packet.wire_len.saturating_sub(start);
-        self.decide(&Packet { data, wire_len, link, ..*packet }, &innermost)
     }
 
     fn decide(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
@@ -350,6 +363,32 @@ impl Filter {
         }
         first
     }
+}
+
+/// What a tunnel carries in the end, as if it had come without the tunnel; the packet itself where there is none.
+pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>, Layers) {
+    let (mut innermost, mut tunnel) = (*layers, Tunnel::None);
+    for _ in 0..MAX_TUNNELS {
+        let Some(inner) = decapsulate(packet, &innermost) else { break };
+        tunnel = innermost.tunnel;
+        innermost = inner;
+    }
+    if tunnel == Tunnel::None {
+        return (*packet, *layers);
+    }
+    // A frame, or what has no link-layer header that an expression could ask for.
+    let bare = matches!(tunnel, Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya);
+    let header = innermost.network.saturating_sub(innermost.link);
+    let (start, link) = if !bare && header >= ETHERNET_HEADER {
+        (innermost.link, LinkType::ETHERNET)
+    } else {
+        (innermost.network.max(innermost.link), LinkType::RAW)
+    };
+    // Where nothing was captured of it, there is nothing that could match.
+    let data = packet.data.get(start as usize..).unwrap_or_default();
+    innermost.network = innermost.network.saturating_sub(start);
+    let wire_len = packet.wire_len.saturating_sub(start);
+    (Packet { data, wire_len, link, ..*packet }, innermost)
 }
 
 /// Where the kernel's offsets for what is known of a packet besides its octets start (linux/filter.h).

@@ -17,10 +17,12 @@
 //! `protochain` never ends, which rejects the packet here. The version is 1.10.3; newer words and newer refusals are
 //! those of 1.11.
 //!
-//! What is not here: name resolution (see [`Resolve`]), capture, and sharing between expressions. The last is what
-//! [`ast`] is public for.
+//! [`Set`] compiles many expressions into one plan, which shares what they have in common; [`Counter`] puts packets
+//! through it.
+//!
+//! What is not here: name resolution (see [`Resolve`]) and capture.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ast;
@@ -34,9 +36,11 @@ mod lex;
 mod names;
 mod optimize;
 mod parse;
+mod set;
 mod view;
 
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use names::Protocol;
+pub use set::{Counter, Set, SetError, Total, Totals, Way};

@@ -130,6 +130,12 @@ impl Encapsulation {
         Some(e)
     }
 
+    /// The EtherType behind all of them, and where its header is.
+    pub fn carries(&self) -> (u16, u32) {
+        let kind = u16::from_be_bytes(self.type_octets);
+        (kind, self.network)
+    }
+
     /// Steps over one header; `None` where it was not captured whole.
     fn header(&mut self, data: &[u8], kind: u16) -> Option<u16> {
         match kind {

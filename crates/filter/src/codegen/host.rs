@@ -25,7 +25,7 @@ const RARP: Place = Place { ether_type: ethertype::RARP, src: 14, dst: 24 };
 const IP6: Place = Place { ether_type: ethertype::IPV6, src: 8, dst: 24 };
 
 /// Octets of an IPv4 address, as a number, and how many bits are written: `10.1` is 16 bits.
-fn dotted(text: &str) -> Option<(u32, u32)> {
+pub(crate) fn dotted(text: &str) -> Option<(u32, u32)> {
     let mut address = 0u32;
     let mut bits = 0;
     for part in text.split('.') {

@@ -13,6 +13,8 @@ mod port;
 mod proto;
 mod wlan;
 
+pub(crate) use host::dotted;
+
 use std::ops::Range;
 
 use weir_wire::LinkType;

@@ -16,13 +16,13 @@ pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.replace('_', "").parse().ok()).unwrap_or(default)
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let seed = setting("WEIR_SEED", std::process::id().into());
     println!("seed {seed}");
     seed
 }
 
-fn options(strict_bpf: bool) -> Options<'static> {
+pub fn options(strict_bpf: bool) -> Options<'static> {
     Options { strict_bpf, snaplen: SNAPLEN, netmask: Some(NETMASK), ..Options::default() }
 }
 

@@ -13,4 +13,5 @@ mod differential;
 mod ffi;
 mod grammar;
 mod packets;
+mod sets;
 mod syntax;

@@ -1,0 +1,377 @@
+//! Packets as columns: one array for each thing that an expression can ask for, so that one comparison goes over all
+//! packets of a batch.
+
+use super::index::{Source, Total};
+use super::kind::{Classes, is_v4, is_v6};
+use super::look::Look;
+use super::ranges::{Addresses, Ranges};
+use super::simd::{BATCH, Column, Level, Mask, in_range_u16, in_range_u32, masked_in_range, sum};
+use std::collections::HashMap;
+
+/// A batch in columns.
+pub(super) struct Columns {
+    len: usize,
+    pub class: Column<u16>,
+    src4: Column<u32>,
+    dst4: Column<u32>,
+    src6: Column<u128>,
+    dst6: Column<u128>,
+    sport: Column<u16>,
+    dport: Column<u16>,
+    /// Octets on the wire.
+    length: Column<u32>,
+    /// Where each packet was in what the caller gave.
+    pub origin: Column<u32>,
+    /// Flows have more than one packet and its octets.
+    weights: Vec<Total>,
+    /// The packets whose ports were read.
+    has_ports: Mask,
+    /// A column for each field that atoms look at.
+    pub fields: Vec<Column<u32>>,
+    /// Packets of which everything is to be decided, not only what a flow cannot say.
+    pub full: Mask,
+    /// What programs said: a mask for each atom that is one.
+    pub programs: Vec<Mask>,
+}
+
+impl Columns {
+    pub fn new(fields: usize, programs: usize) -> Box<Self> {
+        Box::new(Self {
+            len: 0,
+            class: [0; BATCH],
+            src4: [0; BATCH],
+            dst4: [0; BATCH],
+            src6: [0; BATCH],
+            dst6: [0; BATCH],
+            sport: [0; BATCH],
+            dport: [0; BATCH],
+            length: [0; BATCH],
+            origin: [0; BATCH],
+            weights: Vec::new(),
+            has_ports: [0; BATCH / 64],
+            fields: vec![[0; BATCH]; fields],
+            full: [0; BATCH / 64],
+            programs: vec![[0; BATCH / 64]; programs],
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    /// Adds a packet, or with a `weight` a flow; its place. There must be room.
+    #[inline]
+    pub fn push(
+        &mut self,
+        look: &Look,
+        class: u16,
+        has_ports: bool,
+        length: u32,
+        weight: Option<Total>,
+    ) -> usize {
+        let at = self.len % BATCH;
+        self.len = at + 1;
+        self.class[at] = class;
+        if is_v6(look.kind) {
+            self.src6[at] = look.src;
+            self.dst6[at] = look.dst;
+        } else {
+            self.src4[at] = look.src as u32;
+            self.dst4[at] = look.dst as u32;
+        }
+        self.sport[at] = look.sport;
+        self.dport[at] = look.dport;
+        self.length[at] = length;
+        self.has_ports[at / 64] |= u64::from(has_ports) << (at % 64);
+        self.weights.extend(weight);
+        at
+    }
+
+    /// What a packet's kind, addresses and ports are: class, whether it has ports, and these.
+    #[inline]
+    pub fn packet(&self, at: usize) -> (u16, bool, Ends) {
+        let at = at % BATCH;
+        let ends = Ends {
+            v4: [self.src4[at], self.dst4[at]],
+            v6: [self.src6[at], self.dst6[at]],
+            ports: [self.sport[at], self.dport[at]],
+        };
+        (self.class[at], self.has_ports[at / 64] >> (at % 64) & 1 == 1, ends)
+    }
+
+    /// Packets and octets that one stands for.
+    #[inline]
+    pub fn weight(&self, at: usize) -> Total {
+        match self.weights.get(at) {
+            Some(weight) => *weight,
+            None => Total { packets: 1, bytes: u64::from(self.length[at % BATCH]) },
+        }
+    }
+
+    /// Packets and octets of a mask.
+    pub fn sum(&self, level: Level, mask: &Mask) -> Total {
+        if self.weights.is_empty() {
+            let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
+            return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
+        }
+        let mut total = Total::default();
+        each(mask, |at| total.add(self.weight(at)));
+        total
+    }
+
+    /// All that are there.
+    pub fn present(&self) -> Mask {
+        std::array::from_fn(|word| match self.len.saturating_sub(word * 64) {
+            0 => 0,
+            n @ 1..=63 => (1 << n) - 1,
+            _ => u64::MAX,
+        })
+    }
+
+    /// The packets of each class.
+    pub fn classes(&self, count: usize, masks: &mut Vec<Mask>) {
+        masks.clear();
+        masks.resize(count, [0; BATCH / 64]);
+        for (at, class) in self.class.iter().take(self.len).enumerate() {
+            if let Some(mask) = masks.get_mut(usize::from(*class)) {
+                mask[at / 64] |= 1 << (at % 64);
+            }
+        }
+    }
+
+    /// Packets whose field, under `bits`, is in a range. Of those that have no such field nothing is said.
+    pub fn field(&self, level: Level, field: usize, bits: u32, range: (u32, u32)) -> Mask {
+        let mut mask = [0; BATCH / 64];
+        if let Some(column) = self.fields.get(field) {
+            masked_in_range(level, column, bits, range, &mut mask);
+        }
+        mask
+    }
+
+    /// Packets of a length on the wire.
+    pub fn of_length(&self, level: Level, range: (u32, u32)) -> Mask {
+        let mut mask = [0; BATCH / 64];
+        in_range_u32(level, &self.length, range, &mut mask);
+        mask
+    }
+
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.weights.clear();
+        self.has_ports = [0; BATCH / 64];
+        self.full = [0; BATCH / 64];
+        for mask in &mut self.programs {
+            *mask = [0; BATCH / 64];
+        }
+    }
+}
+
+/// Addresses and ports, source first; which of the addresses are meant, the packet's class says.
+pub(super) struct Ends {
+    pub v4: [u32; 2],
+    pub v6: [u128; 2],
+    pub ports: [u16; 2],
+}
+
+/// Calls with the number of each bit.
+#[inline]
+pub(super) fn each(mask: &Mask, mut see: impl FnMut(usize)) {
+    for (word, &bits) in mask.iter().enumerate() {
+        let mut bits = bits;
+        while bits != 0 {
+            see(word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
+}
+
+/// Which side of a packet is compared.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Side {
+    Source,
+    Destination,
+    Either,
+}
+
+/// A comparison that expressions share.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Predicate<'t> {
+    Address(Side, &'t Addresses),
+    Port(Side, &'t Ranges<u16>),
+    Kinds(&'t super::kind::Kinds),
+}
+
+/// The same, owned.
+#[derive(Clone, Debug)]
+enum Comparison {
+    Address(Side, Addresses),
+    Port(Side, Ranges<u16>),
+    /// Classes.
+    Kinds(Vec<u16>),
+}
+
+/// A term as the comparisons that must hold for it.
+#[derive(Clone, Debug)]
+pub(super) struct Conjunction {
+    pub expression: u32,
+    comparisons: Vec<u32>,
+    /// The set's atoms, and whether they must hold.
+    atoms: Vec<(u32, bool)>,
+}
+
+/// All comparisons of a set, each once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ColumnPlan {
+    comparisons: Vec<Comparison>,
+    /// In the order of expressions.
+    pub terms: Vec<Conjunction>,
+    /// Classes of packets with addresses.
+    v4: Vec<u16>,
+    v6: Vec<u16>,
+}
+
+impl ColumnPlan {
+    pub fn new<'t>(parts: &'t [Source<'t>], classes: &Classes) -> Self {
+        let mut plan = Self {
+            v4: (0..classes.len()).filter(|c| is_v4(classes.example(*c))).map(|c| c as u16).collect(),
+            v6: (0..classes.len()).filter(|c| is_v6(classes.example(*c))).map(|c| c as u16).collect(),
+            ..Self::default()
+        };
+        let mut known: HashMap<Predicate<'t>, u32> = HashMap::new();
+        for Source { expression, terms, atoms } in parts {
+            for term in *terms {
+                let mut comparisons = Vec::new();
+                let mut add = |predicate: Predicate<'t>| {
+                    let next = known.len() as u32;
+                    let number = *known.entry(predicate.clone()).or_insert(next);
+                    if number == next {
+                        plan.comparisons.push(match predicate {
+                            Predicate::Address(side, set) => Comparison::Address(side, set.clone()),
+                            Predicate::Port(side, set) => Comparison::Port(side, set.clone()),
+                            Predicate::Kinds(kinds) => Comparison::Kinds(classes.within(kinds)),
+                        });
+                    }
+                    comparisons.push(number);
+                };
+                add(Predicate::Kinds(&term.kinds));
+                term.src.iter().for_each(|set| add(Predicate::Address(Side::Source, set)));
+                term.dst.iter().for_each(|set| add(Predicate::Address(Side::Destination, set)));
+                term.either.iter().for_each(|set| add(Predicate::Address(Side::Either, set)));
+                term.sport.iter().for_each(|set| add(Predicate::Port(Side::Source, set)));
+                term.dport.iter().for_each(|set| add(Predicate::Port(Side::Destination, set)));
+                term.either_port.iter().for_each(|set| add(Predicate::Port(Side::Either, set)));
+                let atoms =
+                    term.atoms.iter().filter_map(|(local, holds)| Some((*atoms.get(*local)? as u32, *holds)));
+                plan.terms.push(Conjunction { expression: *expression, comparisons, atoms: atoms.collect() });
+            }
+        }
+        plan
+    }
+
+    /// How many vectors are compared for a batch, more or less.
+    pub fn cost(&self) -> usize {
+        let of_addresses = |set: &Addresses| set.v4.as_slice().len() * 2 + set.v6.as_slice().len() * 4;
+        let each = self.comparisons.iter().map(|comparison| match comparison {
+            Comparison::Address(_, set) => of_addresses(set),
+            Comparison::Port(_, set) => set.as_slice().len(),
+            Comparison::Kinds(_) => 1,
+        });
+        each.sum::<usize>() + self.terms.len()
+    }
+
+    /// Decides every comparison for a batch.
+    pub fn compare(&self, level: Level, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
+        let any_of = |of: &[u16]| {
+            of.iter().fold([0; BATCH / 64], |all, class| {
+                or(&all, classes.get(usize::from(*class)).unwrap_or(&[0; BATCH / 64]))
+            })
+        };
+        let (v4, v6) = (any_of(&self.v4), any_of(&self.v6));
+        results.clear();
+        for comparison in &self.comparisons {
+            results.push(match comparison {
+                Comparison::Kinds(kinds) => any_of(kinds),
+                Comparison::Address(side, set) => addresses(level, columns, *side, set, &v4, &v6),
+                Comparison::Port(side, set) => ports(level, columns, *side, set),
+            });
+        }
+    }
+}
+
+impl Conjunction {
+    /// The packets of the term.
+    #[inline]
+    pub fn holds(&self, comparisons: &[Mask], atoms: &[Mask]) -> Mask {
+        let mut mask = [u64::MAX; BATCH / 64];
+        for at in &self.comparisons {
+            if let Some(other) = comparisons.get(*at as usize) {
+                mask = and(&mask, other);
+            }
+        }
+        for (at, holds) in &self.atoms {
+            if let Some(other) = atoms.get(*at as usize) {
+                mask = if *holds { and(&mask, other) } else { and_not(&mask, other) };
+            }
+        }
+        mask
+    }
+}
+
+#[inline]
+pub(super) fn and(a: &Mask, b: &Mask) -> Mask {
+    std::array::from_fn(|word| a[word] & b[word])
+}
+
+#[inline]
+pub(super) fn and_not(a: &Mask, b: &Mask) -> Mask {
+    std::array::from_fn(|word| a[word] & !b[word])
+}
+
+#[inline]
+pub(super) fn or(a: &Mask, b: &Mask) -> Mask {
+    std::array::from_fn(|word| a[word] | b[word])
+}
+
+fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &Mask, v6: &Mask) -> Mask {
+    let mut mask = [0; BATCH / 64];
+    if v4.iter().any(|word| *word != 0) {
+        for range in set.v4.as_slice() {
+            if side != Side::Destination {
+                in_range_u32(level, &columns.src4, *range, &mut mask);
+            }
+            if side != Side::Source {
+                in_range_u32(level, &columns.dst4, *range, &mut mask);
+            }
+        }
+        mask = and(&mask, v4);
+    }
+    if !set.v6.is_empty() {
+        each(v6, |at| {
+            let (src, dst) = (columns.src6[at % BATCH], columns.dst6[at % BATCH]);
+            let holds = (side != Side::Destination && set.v6.contains(src))
+                || (side != Side::Source && set.v6.contains(dst));
+            mask[at / 64] |= u64::from(holds) << (at % 64);
+        });
+    }
+    if set.none {
+        mask = or(&mask, &and_not(&columns.present(), &or(v4, v6)));
+    }
+    mask
+}
+
+fn ports(level: Level, columns: &Columns, side: Side, set: &Ranges<u16>) -> Mask {
+    let mut mask = [0; BATCH / 64];
+    for range in set.as_slice() {
+        if side != Side::Destination {
+            in_range_u16(level, &columns.sport, *range, &mut mask);
+        }
+        if side != Side::Source {
+            in_range_u16(level, &columns.dport, *range, &mut mask);
+        }
+    }
+    mask
+}

@@ -1,0 +1,777 @@
+//! Which expressions match, found without touching those that do not.
+//!
+//! Terms that ask for the same kinds of packets, ports and atoms are one group, and the groups that may match are
+//! found by the packet's ports or, where they ask for none, by its kind. Within a group addresses are nodes of a
+//! prefix tree. The expressions that match are those of the nodes from a packet's own up to the root; where they are
+//! only to be counted, it is enough to count at that node and to add up the tree at the end of an interval: of
+//! `net X` (the source or the destination is in X) the packets are those counted at the source's node and at the
+//! destination's, less those counted at the deepest node that has both.
+//!
+//! That is exact for an expression that is one term with one address range. Others are looked up by one of their
+//! ranges and then compared with the rest.
+
+use super::kind::Classes;
+use super::lower::Term;
+use super::places::{AddressStretches, NO_ADDRESS, PortStretches, prefixes_v4, prefixes_v6};
+use super::ranges::{Addresses, Ranges};
+use std::collections::HashMap;
+
+/// What an index asks of a packet, or of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unit {
+    pub class: u16,
+    /// Whether it has ports, and they were captured.
+    pub has_ports: bool,
+    /// Stretches of addresses.
+    pub src: u32,
+    pub dst: u32,
+    /// Stretches of ports.
+    pub sport: u32,
+    pub dport: u32,
+}
+
+/// A bit for each atom of a set.
+pub(super) type AtomBits = [u64; 4];
+
+/// Atoms that a set can tell apart.
+pub(super) const MOST_ATOMS: usize = 256;
+
+/// Packets and octets; differences of such, so that they wrap.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Total {
+    /// Packets.
+    pub packets: u64,
+    /// Octets on the wire.
+    pub bytes: u64,
+}
+
+impl Total {
+    #[inline]
+    pub(super) fn add(&mut self, other: Total) {
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+
+    #[inline]
+    pub(super) fn sub(&mut self, other: Total) {
+        self.packets = self.packets.wrapping_sub(other.packets);
+        self.bytes = self.bytes.wrapping_sub(other.bytes);
+    }
+}
+
+/// Which address a group goes by.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum By {
+    Nothing,
+    Source,
+    Destination,
+    Either,
+}
+
+/// A group with all of its terms.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Which kinds it takes: into `Index::kinds`.
+    kinds: u32,
+    by: By,
+    /// Whether the packet is compared with the rest of each term, instead of counting at nodes.
+    listed: bool,
+    /// For a group by either port: its stretches, in `Index::stretches`.
+    ports: (u32, u32),
+    yes: AtomBits,
+    no: AtomBits,
+    /// Nodes of the tree, in the order of their first stretch, parents first.
+    nodes: (u32, u32),
+    /// Where stretches' nodes are: `len` entries of `Index::starts`, or one for each stretch in `Index::table`.
+    find: Find,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Find {
+    /// Begins of stretches and the node that holds from there on, in order.
+    Sorted { from: u32, len: u32 },
+    /// One node for each stretch.
+    Table { from: u32 },
+}
+
+/// A node of a group's prefix tree.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// Stretches that it covers, both ends included.
+    low: u32,
+    high: u32,
+    /// The node above; [`NONE`] for none.
+    parent: u32,
+    /// Its terms, in `Index::entries`.
+    terms: (u32, u32),
+}
+
+/// A term at a node.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    expression: u32,
+    /// What else it asks for, in `Index::checks`; [`NONE`] for nothing.
+    check: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// What a term asks for besides what its group and node say; ranges of stretches.
+#[derive(Clone, Debug, Default)]
+struct Check {
+    src: Option<Vec<(u32, u32)>>,
+    dst: Option<Vec<(u32, u32)>>,
+    either: Vec<Vec<(u32, u32)>>,
+    sport: Option<Vec<(u32, u32)>>,
+    dport: Option<Vec<(u32, u32)>>,
+    either_port: Vec<Vec<(u32, u32)>>,
+}
+
+/// Lists by number, end to end.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    fn new(count: usize, pairs: &mut [(u32, u32)]) -> Self {
+        pairs.sort_unstable();
+        let mut starts = vec![0; count + 1];
+        for (at, _) in pairs.iter() {
+            starts[*at as usize + 1] += 1;
+        }
+        for at in 0..count {
+            starts[at + 1] += starts[at];
+        }
+        Self { starts, items: pairs.iter().map(|(_, item)| *item).collect() }
+    }
+
+    #[inline]
+    fn of(&self, at: u32) -> &[u32] {
+        let at = at as usize;
+        match (self.starts.get(at), self.starts.get(at + 1)) {
+            (Some(&from), Some(&to)) => self.items.get(from as usize..to as usize).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+}
+
+/// Groups by a stretch of ports: where a range has few stretches it is in the list of each, else in the lists of the
+/// few nodes of a binary tree that it is made of, of which every stretch has one for each level above it.
+#[derive(Clone, Debug, Default)]
+struct ByPort {
+    exact: Lists,
+    /// Of the tree's nodes, the root being 1 and the children of `n` being `2n` and `2n + 1`; empty where no range is
+    /// wide.
+    wide: Lists,
+    /// The number of the tree's leaves, a power of two.
+    leaves: u32,
+}
+
+/// Stretches of a range that are each listed.
+const NARROW: u32 = 8;
+
+impl ByPort {
+    fn new(stretches: usize, ranges: &[((u32, u32), u32)]) -> Self {
+        let leaves = stretches.next_power_of_two() as u32;
+        let (mut exact, mut wide) = (Vec::new(), Vec::new());
+        for ((low, high), group) in ranges {
+            if high - low < NARROW {
+                exact.extend((*low..=*high).map(|at| (at, *group)));
+                continue;
+            }
+            let (mut low, mut high) = (low + leaves, high + leaves + 1);
+            while low < high {
+                if low & 1 == 1 {
+                    wide.push((low, *group));
+                    low += 1;
+                }
+                if high & 1 == 1 {
+                    high -= 1;
+                    wide.push((high, *group));
+                }
+                low /= 2;
+                high /= 2;
+            }
+        }
+        let tree = if wide.is_empty() { 0 } else { 2 * leaves as usize };
+        Self {
+            exact: Lists::new(stretches, &mut exact),
+            wide: if tree == 0 { Lists::default() } else { Lists::new(tree, &mut wide) },
+            leaves,
+        }
+    }
+
+    #[inline]
+    fn each(&self, stretch: u32, mut see: impl FnMut(u32)) {
+        for group in self.exact.of(stretch) {
+            see(*group);
+        }
+        if !self.wide.starts.is_empty() {
+            let mut node = stretch + self.leaves;
+            while node > 0 {
+                for group in self.wide.of(node) {
+                    see(*group);
+                }
+                node /= 2;
+            }
+        }
+    }
+}
+
+/// Expressions by what their packets have in common.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    groups: Vec<Group>,
+    /// Sets of classes, `class_words` words each.
+    kinds: Vec<u64>,
+    class_words: usize,
+    /// Groups that ask for no port, by class.
+    by_class: Lists,
+    by_source_port: ByPort,
+    by_destination_port: ByPort,
+    stretches: Vec<(u32, u32)>,
+    nodes: Vec<Node>,
+    starts: Vec<(u32, u32)>,
+    table: Vec<u32>,
+    entries: Vec<Entry>,
+    checks: Vec<Check>,
+    /// For each node the charts of its terms and of those above it, `chart_words` words each.
+    charts: Vec<u64>,
+    chart_words: usize,
+    /// Atoms of which one must hold for any group to match, where every group asks for one.
+    needed: Option<AtomBits>,
+}
+
+/// An expression in parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'s> {
+    pub expression: u32,
+    pub terms: &'s [Term],
+    /// The set's numbers of the atoms of the expression.
+    pub atoms: &'s [usize],
+}
+
+/// What an index is made over.
+pub(super) struct Places<'p> {
+    pub classes: &'p Classes,
+    pub addresses: &'p AddressStretches,
+    pub ports: &'p PortStretches,
+    /// For each expression the charts that it is a line of, `chart_words` words each.
+    pub charts: &'p [u64],
+    pub chart_words: usize,
+}
+
+/// What makes terms one group.
+#[derive(Clone, Eq, Hash, PartialEq)]
+struct GroupKey<'t> {
+    kinds: u32,
+    by: By,
+    listed: bool,
+    source_port: Option<&'t Ranges<u16>>,
+    destination_port: Option<&'t Ranges<u16>>,
+    either_port: Option<&'t Ranges<u16>>,
+    yes: AtomBits,
+    no: AtomBits,
+}
+
+/// A term on its way into a group: its ranges of stretches, and what is left to compare.
+struct Placed {
+    ranges: Vec<(u32, u32)>,
+    expression: u32,
+    check: u32,
+}
+
+/// All prefixes of a set, so that any two either have nothing in common or lie one in the other.
+pub(super) fn as_prefixes(set: &Addresses) -> impl Iterator<Item = Addresses> + '_ {
+    let v4 = set.v4.as_slice().iter().flat_map(|range| prefixes_v4(*range));
+    let v6 = set.v6.as_slice().iter().flat_map(|range| prefixes_v6(*range));
+    v4.map(|(low, high)| Addresses::v4(low, high)).chain(v6.map(|(low, high)| Addresses::v6(low, high)))
+}
+
+impl<'t> GroupKey<'t> {
+    /// The group of a term, and the addresses that it goes by there.
+    fn of(
+        term: &'t Term,
+        kinds: u32,
+        atoms: (AtomBits, AtomBits),
+        is_alone: bool,
+    ) -> (Self, Option<&'t Addresses>) {
+        let constraints =
+            usize::from(term.src.is_some()) + usize::from(term.dst.is_some()) + term.either.len();
+        let port_constraints =
+            usize::from(term.sport.is_some()) + usize::from(term.dport.is_some()) + term.either_port.len();
+        let by_one = [(By::Source, &term.src), (By::Destination, &term.dst)];
+        let candidates = by_one.into_iter().filter_map(|(by, set)| Some((by, set.as_ref()?)));
+        let candidates = candidates.chain(term.either.first().map(|set| (By::Either, set)));
+        // What is not somewhere is nearly everywhere: the other one tells more.
+        let (by, set) = match candidates.min_by_key(|(_, set)| set.none) {
+            Some((by, set)) => (by, Some(set)),
+            None => (By::Nothing, None),
+        };
+        // What is counted twice at two nodes of one packet cannot be counted at nodes.
+        let is_one = match (by, set) {
+            (By::Either, Some(set)) => {
+                let pieces: usize = as_prefixes(set).take(2).count();
+                pieces + usize::from(set.none) <= 1
+            }
+            _ => true,
+        };
+        let listed = !is_alone || constraints > 1 || port_constraints > 1 || !is_one;
+        let either_port = match (&term.sport, &term.dport) {
+            (None, None) => term.either_port.first(),
+            _ => None,
+        };
+        let key = Self {
+            kinds,
+            by,
+            listed,
+            source_port: term.sport.as_ref(),
+            destination_port: if term.sport.is_some() { None } else { term.dport.as_ref() },
+            either_port,
+            yes: atoms.0,
+            no: atoms.1,
+        };
+        (key, set)
+    }
+}
+
+impl Index {
+    /// An index of these expressions. Every atom's number is below [`MOST_ATOMS`].
+    pub fn new<'s>(sources: impl Iterator<Item = &'s Source<'s>>, places: &Places<'_>) -> Self {
+        let class_words = places.classes.len().div_ceil(64).max(1);
+        let mut index = Self { class_words, chart_words: places.chart_words, ..Self::default() };
+        let mut known_kinds: HashMap<&super::kind::Kinds, u32> = HashMap::new();
+        let mut by_key: HashMap<GroupKey<'_>, usize> = HashMap::new();
+        let mut placed: Vec<Vec<Placed>> = Vec::new();
+        let mut keys: Vec<GroupKey<'_>> = Vec::new();
+        for source in sources {
+            for term in source.terms {
+                let next = known_kinds.len() as u32;
+                let kinds = *known_kinds.entry(&term.kinds).or_insert(next);
+                if kinds == next {
+                    index.add_kinds(places, term);
+                }
+                let atoms = atom_bits(term, source.atoms);
+                let (key, set) = GroupKey::of(term, kinds, atoms, source.terms.len() == 1);
+                let check = if key.listed { index.check(term, places) } else { NONE };
+                let at = *by_key.entry(key.clone()).or_insert_with(|| {
+                    placed.push(Vec::new());
+                    keys.push(key);
+                    placed.len() - 1
+                });
+                let ranges = set.map_or_else(Vec::new, |set| stretches_of(set, places.addresses));
+                placed[at].push(Placed { ranges, expression: source.expression, check });
+            }
+        }
+        let mut ports = Ports::default();
+        for (key, placed) in keys.iter().zip(placed) {
+            index.group(key, placed, places, &mut ports);
+        }
+        index.by_class = Lists::new(places.classes.len(), &mut ports.none);
+        index.by_source_port = ByPort::new(places.ports.len(), &ports.source);
+        index.by_destination_port = ByPort::new(places.ports.len(), &ports.destination);
+        index.needed = needed(&index.groups);
+        index
+    }
+
+    fn add_kinds(&mut self, places: &Places<'_>, term: &Term) {
+        let from = self.kinds.len();
+        self.kinds.resize(from + self.class_words, 0);
+        for class in places.classes.within(&term.kinds) {
+            self.kinds[from + usize::from(class) / 64] |= 1 << (class % 64);
+        }
+    }
+
+    fn check(&mut self, term: &Term, places: &Places<'_>) -> u32 {
+        let addresses = |set: &Addresses| places.addresses.within(set);
+        let ports = |set: &Ranges<u16>| places.ports.within(set.as_slice());
+        self.checks.push(Check {
+            src: term.src.as_ref().map(addresses),
+            dst: term.dst.as_ref().map(addresses),
+            either: term.either.iter().map(addresses).collect(),
+            sport: term.sport.as_ref().map(ports),
+            dport: term.dport.as_ref().map(ports),
+            either_port: term.either_port.iter().map(ports).collect(),
+        });
+        self.checks.len() as u32 - 1
+    }
+
+    /// Builds the tree of a group.
+    fn group(&mut self, key: &GroupKey<'_>, placed: Vec<Placed>, places: &Places<'_>, ports: &mut Ports) {
+        let number = self.groups.len() as u32;
+        let first = self.nodes.len() as u32;
+        let mut at_nodes: Vec<((u32, u32), Entry)> = Vec::with_capacity(placed.len());
+        for Placed { ranges, expression, check } in placed {
+            let entry = Entry { expression, check };
+            match key.by {
+                By::Nothing => at_nodes.push(((0, 0), entry)),
+                // Wider ranges first where they begin at the same place, so that parents come before children.
+                _ => at_nodes.extend(ranges.into_iter().map(|(low, high)| ((low, u32::MAX - high), entry))),
+            }
+        }
+        at_nodes.sort_by_key(|(place, entry)| (*place, entry.expression));
+        let mut open: Vec<u32> = Vec::new();
+        for ((low, inverse), entry) in at_nodes {
+            let high = if key.by == By::Nothing { u32::MAX } else { u32::MAX - inverse };
+            let terms = self.entries.len() as u32;
+            self.entries.push(entry);
+            if let Some(node) = self.nodes.get_mut(first as usize..).and_then(<[Node]>::last_mut)
+                && (node.low, node.high) == (low, high)
+            {
+                node.terms.1 = terms + 1;
+                continue;
+            }
+            while let Some(above) = open.last().and_then(|above| self.nodes.get(*above as usize))
+                && above.high < low
+            {
+                open.pop();
+            }
+            let parent = open.last().copied().unwrap_or(NONE);
+            open.push(self.nodes.len() as u32);
+            self.nodes.push(Node { low, high, parent, terms: (terms, terms + 1) });
+        }
+        let nodes = (first, self.nodes.len() as u32);
+        self.charts_of(nodes, places);
+        let find = self.find_table(nodes, places.addresses.len());
+        let stretch = |set: Option<&Ranges<u16>>| set.map(|set| places.ports.within(set.as_slice()));
+        let either = stretch(key.either_port);
+        let from = self.stretches.len() as u32;
+        self.stretches.extend(either.iter().flatten());
+        ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, || {
+            self.classes_of(key.kinds)
+        });
+        self.groups.push(Group {
+            kinds: key.kinds,
+            by: key.by,
+            listed: key.listed,
+            ports: (from, self.stretches.len() as u32),
+            yes: key.yes,
+            no: key.no,
+            nodes,
+            find,
+        });
+    }
+
+    fn classes_of(&self, kinds: u32) -> Vec<u32> {
+        (0..self.class_words as u32 * 64).filter(|class| self.takes(kinds, *class as u16)).collect()
+    }
+
+    /// For each node the charts of its terms and those of the nodes above.
+    fn charts_of(&mut self, nodes: (u32, u32), places: &Places<'_>) {
+        let words = self.chart_words;
+        for at in nodes.0..nodes.1 {
+            let Some(node) = self.nodes.get(at as usize).copied() else { continue };
+            let from = self.charts.len();
+            self.charts.resize(from + words, 0);
+            if node.parent != NONE {
+                let above = node.parent as usize * words;
+                self.charts.copy_within(above..above + words, from);
+            }
+            for entry in &self.entries[node.terms.0 as usize..node.terms.1 as usize] {
+                // A term that has more to ask for is only known to match once it was asked.
+                if entry.check == NONE {
+                    let charts = entry.expression as usize * words;
+                    for word in 0..words {
+                        self.charts[from + word] |= places.charts[charts + word];
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where each stretch finds the deepest node that has it.
+    fn find_table(&mut self, (first, end): (u32, u32), stretches: usize) -> Find {
+        let mut starts: Vec<(u32, u32)> = Vec::new();
+        let mut open: Vec<u32> = Vec::new();
+        let mut begin = |low: u32, node: u32| match starts.last_mut() {
+            Some(last) if last.0 == low => last.1 = node,
+            _ => starts.push((low, node)),
+        };
+        let high_of = |nodes: &[Node], node: u32| nodes.get(node as usize).map_or(0, |node| node.high);
+        for at in first..end {
+            let low = self.nodes.get(at as usize).map_or(0, |node| node.low);
+            while let Some(last) = open.last().copied()
+                && high_of(&self.nodes, last) < low
+            {
+                open.pop();
+                begin(high_of(&self.nodes, last) + 1, open.last().copied().unwrap_or(NONE));
+            }
+            begin(low, at);
+            open.push(at);
+        }
+        while let Some(last) = open.pop() {
+            if let Some(after) = high_of(&self.nodes, last).checked_add(1) {
+                begin(after, open.last().copied().unwrap_or(NONE));
+            }
+        }
+        // A table where it is not much larger than what it replaces.
+        if starts.len() > 16 && starts.len() * 16 >= stretches {
+            let from = self.table.len() as u32;
+            let mut node = NONE;
+            let mut next = starts.iter().peekable();
+            for stretch in 0..stretches as u32 {
+                while let Some((_, at)) = next.next_if(|(low, _)| *low <= stretch) {
+                    node = *at;
+                }
+                self.table.push(node);
+            }
+            return Find::Table { from };
+        }
+        let from = self.starts.len() as u32;
+        let len = starts.len() as u32;
+        self.starts.extend(starts);
+        Find::Sorted { from, len }
+    }
+
+    /// Nodes that are counted at.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether a packet with these atoms can match anything here.
+    #[inline]
+    pub fn may_match(&self, atoms: &AtomBits) -> bool {
+        match &self.needed {
+            Some(needed) => (0..needed.len()).any(|word| needed[word] & atoms[word] != 0),
+            None => true,
+        }
+    }
+
+    #[inline]
+    fn takes(&self, kinds: u32, class: u16) -> bool {
+        let word = kinds as usize * self.class_words + usize::from(class) / 64;
+        self.kinds.get(word).is_some_and(|word| word >> (class % 64) & 1 == 1)
+    }
+
+    /// Gives the groups that a packet is in.
+    #[inline]
+    fn each_group(&self, unit: &Unit, atoms: &AtomBits, mut see: impl FnMut(&Group)) {
+        let mut see = |number: u32| {
+            if let Some(group) = self.groups.get(number as usize)
+                && self.takes(group.kinds, unit.class)
+                && (0..atoms.len()).all(|w| group.yes[w] & !atoms[w] == 0 && group.no[w] & atoms[w] == 0)
+            {
+                see(group);
+            }
+        };
+        for group in self.by_class.of(u32::from(unit.class)) {
+            see(*group);
+        }
+        if unit.has_ports {
+            self.by_source_port.each(unit.sport, &mut see);
+            self.by_destination_port.each(unit.dport, |number| {
+                // It was seen by the source's port.
+                let twice = self.groups.get(number as usize).is_some_and(|group| {
+                    let ports = self.stretches.get(group.ports.0 as usize..group.ports.1 as usize);
+                    ports.unwrap_or_default().iter().any(|(low, high)| (*low..=*high).contains(&unit.sport))
+                });
+                if !twice {
+                    see(number);
+                }
+            });
+        }
+    }
+
+    #[inline]
+    fn find(&self, group: &Group, stretch: u32) -> u32 {
+        match group.find {
+            Find::Table { from } => self.table.get((from + stretch) as usize).copied().unwrap_or(NONE),
+            Find::Sorted { from, len } => {
+                let starts = self.starts.get(from as usize..(from + len) as usize).unwrap_or_default();
+                let next = starts.partition_point(|(low, _)| *low <= stretch);
+                next.checked_sub(1).and_then(|at| starts.get(at)).map_or(NONE, |(_, node)| *node)
+            }
+        }
+    }
+
+    #[inline]
+    fn node(&self, at: u32) -> Option<&Node> {
+        self.nodes.get(at as usize)
+    }
+
+    /// The nodes that a unit has in a group: by its source and by its destination.
+    #[inline]
+    fn ends(&self, group: &Group, unit: &Unit) -> (u32, u32) {
+        match group.by {
+            By::Nothing => (group.nodes.0, NONE),
+            By::Source => (self.find(group, unit.src), NONE),
+            By::Destination => (self.find(group, unit.dst), NONE),
+            By::Either => (self.find(group, unit.src), self.find(group, unit.dst)),
+        }
+    }
+
+    /// Counts a packet or a flow: at nodes, or in `listed` for the expressions whose terms are compared. The charts
+    /// that it is in by what is counted at nodes are set in `charts`. Without `counts` nothing is counted.
+    #[inline]
+    pub fn count(
+        &self,
+        unit: &Unit,
+        atoms: &AtomBits,
+        weight: Total,
+        counts: &mut [Total],
+        charts: &mut [u64],
+        mut listed: impl FnMut(u32),
+    ) {
+        self.each_group(unit, atoms, |group| {
+            if group.listed {
+                self.list_group(group, unit, &mut listed);
+                return;
+            }
+            let (a, b) = self.ends(group, unit);
+            for node in [a, b].into_iter().filter(|node| *node != NONE) {
+                if let Some(count) = counts.get_mut(node as usize) {
+                    count.add(weight);
+                }
+                for (word, charts) in charts.iter_mut().enumerate() {
+                    *charts |= self.charts.get(node as usize * self.chart_words + word).copied().unwrap_or(0);
+                }
+            }
+            if a != NONE && b != NONE {
+                let mut both = a;
+                while let Some(node) = self.node(both)
+                    && !(node.low..=node.high).contains(&unit.dst)
+                {
+                    both = node.parent;
+                }
+                if let Some(count) = counts.get_mut(both as usize) {
+                    count.sub(weight);
+                }
+            }
+        });
+    }
+
+    /// Gives every expression that matches, one that has several terms more than once.
+    #[inline]
+    pub fn list(&self, unit: &Unit, atoms: &AtomBits, mut see: impl FnMut(u32)) {
+        self.each_group(unit, atoms, |group| self.list_group(group, unit, &mut see));
+    }
+
+    #[inline]
+    fn list_group(&self, group: &Group, unit: &Unit, see: &mut impl FnMut(u32)) {
+        let (a, b) = self.ends(group, unit);
+        let mut at = a;
+        while let Some(node) = self.node(at) {
+            self.list_node(node, unit, see);
+            at = node.parent;
+        }
+        let mut at = b;
+        while let Some(node) = self.node(at)
+            && !(node.low..=node.high).contains(&unit.src)
+        {
+            self.list_node(node, unit, see);
+            at = node.parent;
+        }
+    }
+
+    #[inline]
+    fn list_node(&self, node: &Node, unit: &Unit, see: &mut impl FnMut(u32)) {
+        for entry in self.entries.get(node.terms.0 as usize..node.terms.1 as usize).unwrap_or_default() {
+            if entry.check == NONE || self.checks.get(entry.check as usize).is_some_and(|c| c.holds(unit)) {
+                see(entry.expression);
+            }
+        }
+    }
+
+    /// Adds up what was counted at nodes, by expression; the counts are zero afterwards.
+    pub fn add_up(&self, counts: &mut [Total], mut see: impl FnMut(u32, Total)) {
+        // Children come after their parents.
+        for at in (0..self.nodes.len()).rev() {
+            let (Some(node), Some(count)) = (self.nodes.get(at), counts.get_mut(at)) else { continue };
+            let sum = std::mem::take(count);
+            if sum == Total::default() {
+                continue;
+            }
+            for entry in self.entries.get(node.terms.0 as usize..node.terms.1 as usize).unwrap_or_default() {
+                see(entry.expression, sum);
+            }
+            if let Some(above) = counts.get_mut(node.parent as usize) {
+                above.add(sum);
+            }
+        }
+    }
+}
+
+/// Groups by the ports that they ask for.
+#[derive(Default)]
+struct Ports {
+    /// Class and group.
+    none: Vec<(u32, u32)>,
+    source: Vec<((u32, u32), u32)>,
+    destination: Vec<((u32, u32), u32)>,
+}
+
+impl Ports {
+    fn add(
+        &mut self,
+        group: u32,
+        source: Option<Vec<(u32, u32)>>,
+        destination: Option<Vec<(u32, u32)>>,
+        either: Option<Vec<(u32, u32)>>,
+        classes: impl FnOnce() -> Vec<u32>,
+    ) {
+        if source.is_none() && destination.is_none() && either.is_none() {
+            self.none.extend(classes().into_iter().map(|class| (class, group)));
+        }
+        let with_group = |range: &(u32, u32)| (*range, group);
+        self.source.extend(source.iter().chain(&either).flatten().map(with_group));
+        self.destination.extend(destination.iter().chain(&either).flatten().map(with_group));
+    }
+}
+
+impl Check {
+    #[inline]
+    fn holds(&self, unit: &Unit) -> bool {
+        let within = |ranges: &[(u32, u32)], at: u32| {
+            let next = ranges.partition_point(|(low, _)| *low <= at);
+            next.checked_sub(1).and_then(|last| ranges.get(last)).is_some_and(|(_, high)| at <= *high)
+        };
+        let is = |ranges: &Option<Vec<(u32, u32)>>, at| ranges.as_ref().is_none_or(|r| within(r, at));
+        let any = |sets: &[Vec<(u32, u32)>], a, b| sets.iter().all(|r| within(r, a) || within(r, b));
+        is(&self.src, unit.src)
+            && is(&self.dst, unit.dst)
+            && is(&self.sport, unit.sport)
+            && is(&self.dport, unit.dport)
+            && any(&self.either, unit.src, unit.dst)
+            && any(&self.either_port, unit.sport, unit.dport)
+    }
+}
+
+fn stretches_of(set: &Addresses, places: &AddressStretches) -> Vec<(u32, u32)> {
+    let mut out: Vec<(u32, u32)> = as_prefixes(set).flat_map(|prefix| places.within(&prefix)).collect();
+    if set.none {
+        out.push((NO_ADDRESS, NO_ADDRESS));
+    }
+    out
+}
+
+/// The set's atoms that must and that must not hold.
+pub(super) fn atom_bits(term: &Term, atoms: &[usize]) -> (AtomBits, AtomBits) {
+    let (mut yes, mut no) = (AtomBits::default(), AtomBits::default());
+    for (local, holds) in &term.atoms {
+        let Some(atom) = atoms.get(*local) else { continue };
+        let bits = if *holds { &mut yes } else { &mut no };
+        if let Some(word) = bits.get_mut(atom / 64) {
+            *word |= 1 << (atom % 64);
+        }
+    }
+    (yes, no)
+}
+
+fn needed(groups: &[Group]) -> Option<AtomBits> {
+    let mut any = AtomBits::default();
+    for group in groups {
+        if group.yes == AtomBits::default() {
+            return None;
+        }
+        for (word, yes) in any.iter_mut().zip(group.yes) {
+            *word |= yes;
+        }
+    }
+    Some(any)
+}

@@ -1,0 +1,162 @@
+//! What all expressions of a set need of a packet, read once.
+
+use super::kind::{ARP, Kind, RARP, has_ports, ip, ip6, ip6_fragment, other};
+use crate::names::{ethertype, ip_protocol};
+use crate::view::{ENCAPSULATIONS, Encapsulation};
+use weir_wire::{FlowKey, Layers, LinkType, Packet};
+
+/// A packet's kind, addresses and ports, as an expression's program finds them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    pub kind: Kind,
+    /// Whether its ports, which its kind has, were not captured both.
+    pub ports_missing: bool,
+    /// Whether the source's was, then: it stands for both.
+    pub source_port_only: bool,
+    /// Source and destination, as the kind says: IPv4 in the low 32 bits.
+    pub src: u128,
+    pub dst: u128,
+    pub sport: u16,
+    pub dport: u16,
+    /// Offset of the network header.
+    pub network: u32,
+    /// Offset of what is behind an IPv4 header with its options.
+    pub transport: u32,
+}
+
+/// Looks at a packet; `None` where the headers that every expression reads were not captured, and on link types
+/// that are left to programs. `layers`, where they are known, are its own.
+#[inline]
+pub(super) fn look(packet: &Packet<'_>, layers: Option<&Layers>, look_through: bool) -> Option<Look> {
+    let data = packet.data;
+    let (kind, network) = match packet.link {
+        LinkType::ETHERNET => (u16_at(data, 12)?, 14),
+        LinkType::LINUX_SLL => (u16_at(data, 14)?, 16),
+        LinkType::LINUX_SLL2 => (u16_at(data, 0)?, 20),
+        LinkType::RAW => match data.first()? >> 4 {
+            4 => (ethertype::IP, 0),
+            6 => (ethertype::IPV6, 0),
+            _ => (0, 0),
+        },
+        LinkType::IPV4 => (ethertype::IP, 0),
+        LinkType::IPV6 => (ethertype::IPV6, 0),
+        _ => return None,
+    };
+    match kind {
+        ethertype::IP => look_at_ip(data, network),
+        ethertype::IPV6 => look_at_ip6(data, network),
+        _ => look_closely(packet, layers, look_through, kind, network),
+    }
+}
+
+/// The same for what is not IP right behind the link-layer header.
+#[inline(never)]
+fn look_closely(
+    packet: &Packet<'_>,
+    layers: Option<&Layers>,
+    look_through: bool,
+    mut kind: u16,
+    mut network: u32,
+) -> Option<Look> {
+    let data = packet.data;
+    if look_through
+        && ENCAPSULATIONS.contains(&kind)
+        && let Some(encapsulation) = Encapsulation::of(packet, layers)
+    {
+        (kind, network) = encapsulation.carries();
+        match kind {
+            ethertype::IP => return look_at_ip(data, network),
+            ethertype::IPV6 => return look_at_ip6(data, network),
+            _ => {}
+        }
+    }
+    let nothing = Look { kind: other(kind), network, ..Look::default() };
+    if !matches!(kind, ethertype::ARP | ethertype::RARP) {
+        return Some(nothing);
+    }
+    // RFC 826, with addresses of 6 and 4 octets, which an expression takes for granted.
+    let header = data.get(network as usize..)?.first_chunk::<28>()?;
+    Some(Look {
+        kind: if kind == ethertype::ARP { ARP } else { RARP },
+        src: u128::from(u32::from_be_bytes([header[14], header[15], header[16], header[17]])),
+        dst: u128::from(u32::from_be_bytes([header[24], header[25], header[26], header[27]])),
+        ..nothing
+    })
+}
+
+#[inline(always)]
+fn look_at_ip(data: &[u8], network: u32) -> Option<Look> {
+    let header = data.get(network as usize..)?.first_chunk::<20>()?;
+    let later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let mut look = Look {
+        kind: ip(header[9], later),
+        src: u128::from(u32::from_be_bytes([header[12], header[13], header[14], header[15]])),
+        dst: u128::from(u32::from_be_bytes([header[16], header[17], header[18], header[19]])),
+        network,
+        transport: network + u32::from(header[0] & 0xf) * 4,
+        ..Look::default()
+    };
+    read_ports(data, &mut look);
+    Some(look)
+}
+
+#[inline(always)]
+fn look_at_ip6(data: &[u8], network: u32) -> Option<Look> {
+    let header = data.get(network as usize..)?.first_chunk::<40>()?;
+    let next = header[6];
+    let (_, addresses) = header.split_first_chunk::<8>()?;
+    let (src, dst) = addresses.split_first_chunk::<16>()?;
+    let transport = network + 40;
+    let kind = match u32::from(next) {
+        ip_protocol::FRAGMENT => ip6_fragment(*data.get(transport as usize)?),
+        _ => ip6(next),
+    };
+    let mut look = Look {
+        kind,
+        src: u128::from_be_bytes(*src),
+        dst: u128::from_be_bytes(*dst.first_chunk::<16>()?),
+        network,
+        transport,
+        ..Look::default()
+    };
+    read_ports(data, &mut look);
+    Some(look)
+}
+
+#[inline(always)]
+fn read_ports(data: &[u8], look: &mut Look) {
+    if has_ports(look.kind) {
+        match data.get(look.transport as usize..).and_then(|rest| rest.first_chunk::<4>()) {
+            Some(&[a, b, c, d]) => {
+                look.sport = u16::from_be_bytes([a, b]);
+                look.dport = u16::from_be_bytes([c, d]);
+            }
+            None => {
+                look.ports_missing = true;
+                if let Some(port) = u16_at(data, look.transport as usize) {
+                    (look.sport, look.dport) = (port, port);
+                    look.source_port_only = true;
+                }
+            }
+        }
+    }
+}
+
+/// What the packets of a flow are like whose headers say what its key says ([`Layers::is_plain_ip`]), in one
+/// direction.
+#[inline]
+pub(super) fn look_at_flow(key: &FlowKey, source_is_lower: bool) -> Look {
+    const MAPPED: u128 = 0xffff << 32;
+    let (from, to) = if source_is_lower { (0, 1) } else { (1, 0) };
+    let (src, dst) = (u128::from_be_bytes(key.addr[from]), u128::from_be_bytes(key.addr[to]));
+    let v4 = src >> 32 == MAPPED >> 32 && dst >> 32 == MAPPED >> 32;
+    let kind = if v4 { ip(key.proto, false) } else { ip6(key.proto) };
+    let (sport, dport) = if has_ports(kind) { (key.port[from], key.port[to]) } else { (0, 0) };
+    let low = |address: u128| if v4 { address & 0xffff_ffff } else { address };
+    Look { kind, src: low(src), dst: low(dst), sport, dport, ..Look::default() }
+}
+
+#[inline]
+fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*data.get(at..)?.first_chunk::<2>()?))
+}

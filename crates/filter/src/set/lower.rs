@@ -1,0 +1,814 @@
+//! From an expression to what is shared with others: a union of terms, each of which says what kinds of packets,
+//! addresses and ports it takes, and which octets it looks at besides.
+//!
+//! The verdict of an expression that is put together from such parts is libpcap's for every packet whose parts can
+//! all be read. A load from beyond the captured octets rejects a packet whatever else holds, so a packet in which
+//! that can happen is decided by the expression's own program; [`Lowered::wary`] says for which expressions the
+//! terms cannot even say that they do *not* match it.
+
+use super::kind::{ARP, Kinds, RARP, ip, ip6, other};
+use super::ranges::{Addresses, Ranges};
+use crate::ast::{Arithmetic, Connective, Expr, Id, IdKind, Primitive, Qualifiers, Relation, Side, Test};
+use crate::bpf::op;
+use crate::names::{
+    IP_PROTOCOLS, LINK_PROTOCOLS, Protocol, SERVICES, Transport, ethertype, ip_protocol, lookup,
+};
+use std::net::IpAddr;
+
+/// Terms that an expression may come to; more are decided by its program.
+const MOST_TERMS: usize = 64;
+
+/// Addresses or ports that one term may ask of either side.
+const MOST_EITHER: usize = 4;
+
+/// Packets for which all of this holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Term {
+    pub kinds: Kinds,
+    /// What the source, the destination must be; `None` for anything.
+    pub src: Option<Addresses>,
+    pub dst: Option<Addresses>,
+    /// In each of these must be the one or the other.
+    pub either: Vec<Addresses>,
+    pub sport: Option<Ranges<u16>>,
+    pub dport: Option<Ranges<u16>>,
+    pub either_port: Vec<Ranges<u16>>,
+    /// Which atoms of the expression must hold, and which must not.
+    pub atoms: Vec<(usize, bool)>,
+}
+
+/// A test of octets or of the length, which can change from packet to packet of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Atom {
+    /// A comparison of a number at a fixed place of a header, in packets of some kinds.
+    Field {
+        kinds: Kinds,
+        base: Base,
+        offset: u32,
+        /// 1, 2 or 4 octets.
+        size: u8,
+        mask: u32,
+        comparison: Comparison,
+        value: u32,
+    },
+    /// A comparison of the octets on the wire.
+    Length { comparison: Comparison, value: u32 },
+    /// Anything else: decided by a program of its own.
+    Program(Test),
+}
+
+/// Where a field's header starts.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Base {
+    Link,
+    Network,
+    /// Behind an IPv4 header with its options.
+    Transport,
+}
+
+/// A comparison without sign.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Comparison {
+    Equal,
+    Greater,
+    AtLeast,
+}
+
+/// An expression in parts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lowered {
+    pub terms: Vec<Term>,
+    pub atoms: Vec<Atom>,
+    /// Whether a term can fail where a load from beyond the packet would be needed for the opposite to hold, because
+    /// there is a `not` before a port or an atom.
+    pub wary: bool,
+    /// Whether a word stands in it that other link types than Ethernet do not have.
+    pub ethernet_only: bool,
+}
+
+impl Lowered {
+    /// Whether a part of it is left to a program.
+    pub fn has_programs(&self) -> bool {
+        self.atoms.iter().any(|atom| matches!(atom, Atom::Program(_)))
+    }
+}
+
+impl Atom {
+    /// The same for equal atoms, and for no others.
+    pub fn name(&self) -> String {
+        match self {
+            Atom::Program(test) => format!("{:?}", test.primitive),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Term {
+    fn of(kinds: Kinds) -> Self {
+        Self {
+            kinds,
+            src: None,
+            dst: None,
+            either: Vec::new(),
+            sport: None,
+            dport: None,
+            either_port: Vec::new(),
+            atoms: Vec::new(),
+        }
+    }
+
+    fn all() -> Self {
+        Self::of(Kinds::all())
+    }
+
+    /// Whether no packet can be in it, as far as that shows.
+    fn is_empty(&self) -> bool {
+        let no_address = |set: &Addresses| set.is_empty();
+        self.kinds.is_empty()
+            || self.src.as_ref().is_some_and(no_address)
+            || self.dst.as_ref().is_some_and(no_address)
+            || self.either.iter().any(no_address)
+            || self.sport.as_ref().is_some_and(Ranges::is_empty)
+            || self.dport.as_ref().is_some_and(Ranges::is_empty)
+            || self.either_port.iter().any(Ranges::is_empty)
+            || self.atoms.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
+    }
+
+    /// Packets in both; `None` where the term would be too long.
+    fn and(&self, other: &Self) -> Option<Self> {
+        let mut both = Self {
+            kinds: self.kinds.intersection(&other.kinds),
+            src: meet(&self.src, &other.src, Addresses::intersection),
+            dst: meet(&self.dst, &other.dst, Addresses::intersection),
+            either: self.either.clone(),
+            sport: meet(&self.sport, &other.sport, Ranges::intersection),
+            dport: meet(&self.dport, &other.dport, Ranges::intersection),
+            either_port: self.either_port.clone(),
+            atoms: self.atoms.clone(),
+        };
+        both.either.extend(other.either.iter().filter(|set| !self.either.contains(set)).cloned());
+        both.either_port
+            .extend(other.either_port.iter().filter(|set| !self.either_port.contains(set)).cloned());
+        both.atoms.extend(&other.atoms);
+        both.atoms.sort_unstable();
+        both.atoms.dedup();
+        (both.either.len() <= MOST_EITHER && both.either_port.len() <= MOST_EITHER).then_some(both)
+    }
+
+    /// Takes another term in, where the two differ in one thing only, so that one term says both.
+    fn unite(&mut self, other: &Self) -> bool {
+        if self.atoms != other.atoms {
+            return false;
+        }
+        let same = [
+            self.kinds == other.kinds,
+            self.src == other.src,
+            self.dst == other.dst,
+            self.either == other.either,
+            self.sport == other.sport,
+            self.dport == other.dport,
+            self.either_port == other.either_port,
+        ];
+        match same {
+            [true, true, true, true, true, true, true] => true,
+            [false, true, true, true, true, true, true] => {
+                self.kinds = self.kinds.union(&other.kinds);
+                true
+            }
+            [true, false, true, true, true, true, true] => {
+                self.src = join(&self.src, &other.src, Addresses::union);
+                true
+            }
+            [true, true, false, true, true, true, true] => {
+                self.dst = join(&self.dst, &other.dst, Addresses::union);
+                true
+            }
+            [true, true, true, false, true, true, true] => {
+                unite_one(&mut self.either, &other.either, Addresses::union)
+            }
+            [true, true, true, true, false, true, true] => {
+                self.sport = join(&self.sport, &other.sport, Ranges::union);
+                true
+            }
+            [true, true, true, true, true, false, true] => {
+                self.dport = join(&self.dport, &other.dport, Ranges::union);
+                true
+            }
+            [true, true, true, true, true, true, false] => {
+                unite_one(&mut self.either_port, &other.either_port, Ranges::union)
+            }
+            _ => false,
+        }
+    }
+
+    /// The opposite, as terms of which no two have a packet in common: what fails the first part, then what holds
+    /// for it and fails the second ...
+    fn not(&self) -> Vec<Self> {
+        let mut out = Vec::new();
+        let mut held = Self::all();
+        out.push(Self { kinds: self.kinds.complement(), ..held.clone() });
+        held.kinds = self.kinds;
+        if let Some(set) = &self.src {
+            out.push(Self { src: Some(set.complement()), ..held.clone() });
+            held.src = Some(set.clone());
+        }
+        if let Some(set) = &self.dst {
+            out.push(Self { dst: Some(set.complement()), ..held.clone() });
+            held.dst = Some(set.clone());
+        }
+        for set in &self.either {
+            let none = Some(set.complement());
+            out.push(Self {
+                src: meet(&held.src, &none, Addresses::intersection),
+                dst: meet(&held.dst, &none, Addresses::intersection),
+                ..held.clone()
+            });
+            held.either.push(set.clone());
+        }
+        if let Some(set) = &self.sport {
+            out.push(Self { sport: Some(set.complement()), ..held.clone() });
+            held.sport = Some(set.clone());
+        }
+        if let Some(set) = &self.dport {
+            out.push(Self { dport: Some(set.complement()), ..held.clone() });
+            held.dport = Some(set.clone());
+        }
+        for set in &self.either_port {
+            let none = Some(set.complement());
+            out.push(Self {
+                sport: meet(&held.sport, &none, Ranges::intersection),
+                dport: meet(&held.dport, &none, Ranges::intersection),
+                ..held.clone()
+            });
+            held.either_port.push(set.clone());
+        }
+        for (atom, holds) in &self.atoms {
+            out.push(Self {
+                atoms: held.atoms.iter().copied().chain([(*atom, !holds)]).collect(),
+                ..held.clone()
+            });
+            held.atoms.push((*atom, *holds));
+        }
+        out.retain(|term| !term.is_empty());
+        out
+    }
+}
+
+fn meet<T: Clone>(a: &Option<T>, b: &Option<T>, both: impl Fn(&T, &T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(both(a, b)),
+        (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+    }
+}
+
+fn join<T>(a: &Option<T>, b: &Option<T>, any: impl Fn(&T, &T) -> T) -> Option<T> {
+    Some(any(a.as_ref()?, b.as_ref()?))
+}
+
+fn unite_one<T>(mine: &mut [T], other: &[T], any: impl Fn(&T, &T) -> T) -> bool {
+    match (mine, other) {
+        ([mine], [other]) => {
+            *mine = any(mine, other);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The expression is better left to its program.
+pub(super) struct Unshared;
+
+type Terms = Result<Vec<Term>, Unshared>;
+
+/// Takes an expression apart. `look_through` is the reading without [`crate::Options::strict_bpf`].
+pub(super) fn lower(expr: Option<&Expr>, look_through: bool) -> Result<Lowered, Unshared> {
+    let Some(expr) = expr else {
+        return Ok(Lowered { terms: vec![Term::all()], ..Lowered::default() });
+    };
+    let mut lowering = Lowering { look_through, ..Lowering::default() };
+    let terms = lowering.expr(expr)?;
+    let Lowering { atoms, wary, ethernet_only, .. } = lowering;
+    Ok(Lowered { terms, atoms, wary, ethernet_only })
+}
+
+#[derive(Default)]
+struct Lowering {
+    look_through: bool,
+    atoms: Vec<Atom>,
+    wary: bool,
+    ethernet_only: bool,
+    /// Tests so far that a packet can be too short for.
+    fragile: usize,
+    /// Whether `vlan` was there: a second one asks for the next tag.
+    vlan: bool,
+    /// Tests that bits under a mask are all 0, so far.
+    zeros: Vec<Zero>,
+}
+
+/// That some bits of a field are all 0. Where the same such test comes twice in an expression, libpcap's optimiser can
+/// join the two wrongly (`not src and dst net 0.0.0.0/2 and not net 0.0.0.0/2` takes packets from that net), and its
+/// verdict is what its program says.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Zero {
+    /// Of the source (`true`) or the destination: which word, and the mask.
+    Address {
+        v6: bool,
+        source: bool,
+        word: u8,
+        mask: u32,
+    },
+    Field {
+        base: Base,
+        offset: u32,
+        size: u8,
+        mask: u32,
+    },
+}
+
+impl Lowering {
+    fn expr(&mut self, expr: &Expr) -> Terms {
+        match expr {
+            Expr::Test(test) => self.test(test),
+            Expr::Not(inner) => {
+                let before = self.fragile;
+                let terms = self.expr(inner)?;
+                self.wary |= self.fragile > before;
+                terms.iter().try_fold(vec![Term::all()], |all, term| and(&all, &term.not()))
+            }
+            Expr::Chain(first, rest) => {
+                let mut terms = self.expr(first)?;
+                for (connective, operand) in rest {
+                    let next = self.expr(operand)?;
+                    terms = match connective {
+                        Connective::And => and(&terms, &next)?,
+                        Connective::Or => or(terms, next)?,
+                    };
+                }
+                Ok(terms)
+            }
+        }
+    }
+
+    fn test(&mut self, test: &Test) -> Terms {
+        match &test.primitive {
+            Primitive::Protocol(protocol) => match kinds_of(*protocol) {
+                Some(kinds) => Ok(vec![Term::of(kinds)]),
+                None => Ok(self.program(test)),
+            },
+            Primitive::Id(qualifiers, id) => self.id(*qualifiers, id, test),
+            Primitive::Relation(relation) => self.relation(relation, test),
+            Primitive::Less(n) => {
+                // At most n: not more.
+                let atom = self.atom(Atom::Length { comparison: Comparison::Greater, value: *n });
+                Ok(vec![Term { atoms: vec![(atom, false)], ..Term::all() }])
+            }
+            Primitive::Greater(n) => {
+                let atom = self.atom(Atom::Length { comparison: Comparison::AtLeast, value: *n });
+                Ok(vec![Term { atoms: vec![(atom, true)], ..Term::all() }])
+            }
+            Primitive::Multicast(Some(Protocol::Ip)) => {
+                let groups = Addresses::v4(0xe000_0000, u32::MAX);
+                Ok(vec![Term { dst: Some(groups), ..Term::of(Kinds::ip()) }])
+            }
+            Primitive::Multicast(Some(Protocol::Ip6)) => {
+                let groups = Addresses::v6(0xff << 120, u128::MAX);
+                Ok(vec![Term { dst: Some(groups), ..Term::of(Kinds::ip6()) }])
+            }
+            Primitive::Multicast(None | Some(Protocol::Link)) => {
+                self.ethernet_only = true;
+                Ok(self.octets(0, &[(1, 1)], 1))
+            }
+            Primitive::Broadcast(None | Some(Protocol::Link)) => {
+                self.ethernet_only = true;
+                Ok(self.mac(0, [0xff; 6]))
+            }
+            Primitive::Vlan(_) if self.look_through && !self.vlan => {
+                self.vlan = true;
+                self.ethernet_only = true;
+                Ok(self.program(test))
+            }
+            Primitive::Inbound | Primitive::Outbound | Primitive::Interface(_) | Primitive::Llc(_) => {
+                self.ethernet_only = true;
+                Ok(self.program(test))
+            }
+            _ => Err(Unshared),
+        }
+    }
+
+    /// Notes a test; an error where it was there before.
+    fn zero(&mut self, zero: Zero) -> Result<(), Unshared> {
+        if self.zeros.contains(&zero) {
+            return Err(Unshared);
+        }
+        self.zeros.push(zero);
+        Ok(())
+    }
+
+    /// Notes the tests of a network's words that are compared with 0 under a mask.
+    fn zero_words(&mut self, side: Side, v6: bool, words: &[(u32, u32)]) -> Result<(), Unshared> {
+        for (word, (value, mask)) in words.iter().enumerate() {
+            if *value == 0 && *mask != u32::MAX {
+                for source in [true, false] {
+                    if side != if source { Side::Dst } else { Side::Src } {
+                        self.zero(Zero::Address { v6, source, word: word as u8, mask: *mask })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn atom(&mut self, atom: Atom) -> usize {
+        self.fragile += usize::from(!matches!(atom, Atom::Length { .. }));
+        match self.atoms.iter().position(|known| *known == atom) {
+            Some(at) => at,
+            None => {
+                self.atoms.push(atom);
+                self.atoms.len() - 1
+            }
+        }
+    }
+
+    fn program(&mut self, test: &Test) -> Vec<Term> {
+        let atom = self.atom(Atom::Program(test.clone()));
+        vec![Term { atoms: vec![(atom, true)], ..Term::all() }]
+    }
+
+    /// That one octet of the frame has these bits under a mask.
+    fn octets(&mut self, offset: u32, bits: &[(u32, u32)], size: u8) -> Vec<Term> {
+        let mut term = Term::all();
+        for (mask, value) in bits {
+            let comparison = Comparison::Equal;
+            let atom = Atom::Field {
+                kinds: Kinds::all(),
+                base: Base::Link,
+                offset,
+                size,
+                mask: *mask,
+                comparison,
+                value: *value,
+            };
+            term.atoms.push((self.atom(atom), true));
+        }
+        vec![term]
+    }
+
+    /// That a MAC address stands there.
+    fn mac(&mut self, offset: u32, mac: [u8; 6]) -> Vec<Term> {
+        let [a, b, c, d, e, f] = mac;
+        let mut field = |offset, size, value| {
+            self.atom(Atom::Field {
+                kinds: Kinds::all(),
+                base: Base::Link,
+                offset,
+                size,
+                mask: u32::MAX,
+                comparison: Comparison::Equal,
+                value,
+            })
+        };
+        let high = field(offset, 4, u32::from_be_bytes([a, b, c, d]));
+        let low = field(offset + 4, 2, u32::from(u16::from_be_bytes([e, f])));
+        let mut atoms = vec![(high, true), (low, true)];
+        atoms.sort_unstable();
+        vec![Term { atoms, ..Term::all() }]
+    }
+
+    fn id(&mut self, q: Qualifiers, id: &Id, test: &Test) -> Terms {
+        match q.kind {
+            IdKind::Port | IdKind::PortRange => self.ports(q, id),
+            IdKind::Proto => {
+                let number = match id {
+                    Id::Number(v) => *v,
+                    Id::Name(name, _) => {
+                        let table = match q.protocol {
+                            None | Some(Protocol::Ip | Protocol::Ip6) => IP_PROTOCOLS,
+                            Some(Protocol::Link) => LINK_PROTOCOLS,
+                            _ => return Err(Unshared),
+                        };
+                        lookup(table, name).ok_or(Unshared)?
+                    }
+                    _ => return Err(Unshared),
+                };
+                self.protocol_number(q, number, test)
+            }
+            IdKind::Default | IdKind::Host | IdKind::Net => match (q.protocol, id) {
+                (Some(Protocol::Link), Id::Mac(mac)) => self.link_host(q, *mac),
+                (Some(Protocol::Link), _) => Err(Unshared),
+                (_, Id::Mac(_)) => Err(Unshared),
+                _ => self.addresses(q, id),
+            },
+            IdKind::ProtoChain | IdKind::Gateway => Err(Unshared),
+        }
+    }
+
+    fn link_host(&mut self, q: Qualifiers, mac: [u8; 6]) -> Terms {
+        if q.kind == IdKind::Net {
+            return Err(Unshared);
+        }
+        self.ethernet_only = true;
+        let (src, dst) = (self.mac(6, mac), self.mac(0, mac));
+        match q.direction {
+            Side::Src => Ok(src),
+            Side::Dst => Ok(dst),
+            Side::Default | Side::SrcOrDst => or(src, dst),
+            Side::SrcAndDst => and(&src, &dst),
+            _ => Err(Unshared),
+        }
+    }
+
+    fn protocol_number(&mut self, q: Qualifiers, number: u32, test: &Test) -> Terms {
+        if q.protocol == Some(Protocol::Link) {
+            let kinds = match u16::try_from(number) {
+                Ok(ethertype::IP) => Kinds::ip(),
+                Ok(ethertype::IPV6) => Kinds::ip6(),
+                Ok(ethertype::ARP) => Kinds::of([ARP]),
+                Ok(ethertype::RARP) => Kinds::of([RARP]),
+                Ok(listed) if other(listed) != super::kind::OTHER => Kinds::of([other(listed)]),
+                Ok(_) => return Ok(self.program(test)),
+                Err(_) => return Err(Unshared),
+            };
+            return Ok(vec![Term::of(kinds)]);
+        }
+        let number = u8::try_from(number).map_err(|_| Unshared)?;
+        let kinds = match q.protocol {
+            None => Kinds::ip_protocol(number).union(&Kinds::ip6_protocol(number)),
+            Some(Protocol::Ip) => Kinds::ip_protocol(number),
+            Some(Protocol::Ip6) => Kinds::ip6_protocol(number),
+            _ => return Err(Unshared),
+        };
+        Ok(vec![Term::of(kinds)])
+    }
+
+    fn addresses(&mut self, q: Qualifiers, id: &Id) -> Terms {
+        let is_net = q.kind == IdKind::Net;
+        let mut set = Addresses::default();
+        let v4 = matches!(q.protocol, None | Some(Protocol::Ip | Protocol::Arp | Protocol::Rarp));
+        let v6 = matches!(q.protocol, None | Some(Protocol::Ip6));
+        match id {
+            Id::Number(value) if v4 => {
+                let (mut address, mut mask) = (*value, u32::MAX);
+                while is_net && address != 0 && address & 0xff00_0000 == 0 {
+                    address <<= 8;
+                    mask <<= 8;
+                }
+                set = masked(address, mask)?;
+                self.zero_words(q.direction, false, &[(address, mask)])?;
+            }
+            Id::Dotted(text) if v4 => {
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
+                set = masked(shifted(address, bits), high_bits(bits))?;
+                self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(bits))])?;
+            }
+            Id::Prefix(text, len) if v4 && is_net && *len <= 32 => {
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
+                set = masked(shifted(address, bits), high_bits(*len))?;
+                self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(*len))])?;
+            }
+            Id::Masked(text, mask) if v4 && is_net => {
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
+                let (mask, mask_bits) = crate::codegen::dotted(mask).ok_or(Unshared)?;
+                let (address, mask) = (shifted(address, bits), shifted(mask, mask_bits));
+                set = masked(address, mask)?;
+                self.zero_words(q.direction, false, &[(address, mask)])?;
+            }
+            Id::V6(address, _, len) if v6 => {
+                let len = len.unwrap_or(128);
+                if len > 128 || (!is_net && len != 128) {
+                    return Err(Unshared);
+                }
+                let mask = !u128::MAX.checked_shr(len).unwrap_or(0);
+                let low = u128::from_be_bytes(*address);
+                if low & !mask != 0 {
+                    return Err(Unshared);
+                }
+                set = Addresses::v6(low, low | !mask);
+                let word = |number: u128, at: u32| (number >> (96 - 32 * at)) as u32;
+                self.zero_words(q.direction, true, &[0, 1, 2, 3].map(|at| (word(low, at), word(mask, at))))?;
+            }
+            Id::Name(_, resolved) if !is_net && (v4 || v6) => {
+                for address in &resolved.addresses {
+                    let one = match address {
+                        IpAddr::V4(a) if v4 => Addresses::v4(u32::from(*a), u32::from(*a)),
+                        IpAddr::V6(a) if v6 => Addresses::v6(u128::from(*a), u128::from(*a)),
+                        _ => continue,
+                    };
+                    set = set.union(&one);
+                }
+                if set.is_empty() {
+                    return Err(Unshared);
+                }
+            }
+            _ => return Err(Unshared),
+        }
+        let kinds = match q.protocol {
+            None => Kinds::all(),
+            Some(Protocol::Ip) => Kinds::ip(),
+            Some(Protocol::Ip6) => Kinds::ip6(),
+            Some(Protocol::Arp) => Kinds::of([ARP]),
+            Some(Protocol::Rarp) => Kinds::of([RARP]),
+            Some(_) => return Err(Unshared),
+        };
+        let term = Term::of(kinds);
+        Ok(vec![match q.direction {
+            Side::Src => Term { src: Some(set), ..term },
+            Side::Dst => Term { dst: Some(set), ..term },
+            Side::SrcAndDst => Term { src: Some(set.clone()), dst: Some(set), ..term },
+            Side::Default | Side::SrcOrDst => Term { either: vec![set], ..term },
+            _ => return Err(Unshared),
+        }])
+    }
+
+    fn ports(&mut self, q: Qualifiers, id: &Id) -> Terms {
+        let wanted = match q.protocol {
+            None => None,
+            Some(Protocol::Tcp) => Some(ip_protocol::TCP),
+            Some(Protocol::Udp) => Some(ip_protocol::UDP),
+            Some(Protocol::Sctp) => Some(ip_protocol::SCTP),
+            Some(_) => return Err(Unshared),
+        };
+        let (low, high, of) = match id {
+            Id::Number(v) => (*v, *v, None),
+            Id::Name(name, _) if q.kind == IdKind::PortRange => {
+                let (low, high) = name.split_once('-').ok_or(Unshared)?;
+                (number(low)?, number(high)?, None)
+            }
+            Id::Name(name, _) => service(name)?,
+            _ => return Err(Unshared),
+        };
+        if wanted.is_some() && of.is_some() && wanted != of {
+            return Err(Unshared);
+        }
+        let low_high = (u16::try_from(low.min(high)), u16::try_from(low.max(high)));
+        let (Ok(low), Ok(high)) = low_high else { return Err(Unshared) };
+        let protocols: Vec<u8> = match wanted.or(of) {
+            Some(protocol) => vec![protocol as u8],
+            None => vec![ip_protocol::TCP as u8, ip_protocol::UDP as u8, ip_protocol::SCTP as u8],
+        };
+        self.fragile += 1;
+        let set = Ranges::one(low, high);
+        let term = Term::of(Kinds::with_ports(&protocols));
+        Ok(vec![match q.direction {
+            Side::Src => Term { sport: Some(set), ..term },
+            Side::Dst => Term { dport: Some(set), ..term },
+            Side::SrcAndDst => Term { sport: Some(set.clone()), dport: Some(set), ..term },
+            Side::Default | Side::SrcOrDst => Term { either_port: vec![set], ..term },
+            _ => return Err(Unshared),
+        }])
+    }
+
+    fn relation(&mut self, relation: &Relation, test: &Test) -> Terms {
+        let Some(atom) = field(relation) else { return Ok(self.program(test)) };
+        let mut of = Kinds::all();
+        if let Atom::Field { kinds, base, offset, size, mask, comparison, value } = &atom {
+            of = *kinds;
+            if *comparison == Comparison::Equal && *value == 0 && *mask != u32::MAX {
+                self.zero(Zero::Field { base: *base, offset: *offset, size: *size, mask: *mask })?;
+            }
+        }
+        let at = self.atom(atom);
+        Ok(vec![Term { atoms: vec![(at, !relation.reversed)], ..Term::of(of) }])
+    }
+}
+
+/// A comparison of one field, or of the length, with a constant.
+fn field(relation: &Relation) -> Option<Atom> {
+    let Arithmetic::Number(value) = relation.right else { return None };
+    let comparison = match relation.jump {
+        op::JEQ => Comparison::Equal,
+        op::JGT => Comparison::Greater,
+        op::JGE => Comparison::AtLeast,
+        _ => return None,
+    };
+    let (load, mask) = match &relation.left {
+        Arithmetic::Len => return Some(Atom::Length { comparison, value }),
+        Arithmetic::Chain(load, rest, _) => match rest.as_slice() {
+            [(op::AND, Arithmetic::Number(mask))] => (&**load, *mask),
+            _ => return None,
+        },
+        load => (load, u32::MAX),
+    };
+    let Arithmetic::Load(protocol, offset, size, _) = load else { return None };
+    let Arithmetic::Number(offset) = **offset else { return None };
+    let size = u8::try_from(*size).ok().filter(|size| matches!(size, 1 | 2 | 4))?;
+    // Far beyond any packet, where sums of offsets would wrap; and what no number is above.
+    if offset > 0xffff || (comparison == Comparison::Greater && value == u32::MAX) {
+        return None;
+    }
+    let behind_ip = |protocol: u32| Some((Kinds::of([ip(protocol as u8, false)]), Base::Transport, offset));
+    use Protocol as P;
+    let (kinds, base, offset) = match protocol {
+        P::Link => Some((Kinds::all(), Base::Link, offset)),
+        P::Ip => Some((Kinds::ip(), Base::Network, offset)),
+        P::Ip6 => Some((Kinds::ip6(), Base::Network, offset)),
+        P::Arp => Some((Kinds::of([ARP]), Base::Network, offset)),
+        P::Rarp => Some((Kinds::of([RARP]), Base::Network, offset)),
+        P::Tcp => behind_ip(ip_protocol::TCP),
+        P::Udp => behind_ip(ip_protocol::UDP),
+        P::Sctp => behind_ip(ip_protocol::SCTP),
+        P::Icmp => behind_ip(ip_protocol::ICMP),
+        P::Igmp => behind_ip(ip_protocol::IGMP),
+        P::Igrp => behind_ip(ip_protocol::IGRP),
+        P::Pim => behind_ip(ip_protocol::PIM),
+        P::Vrrp | P::Carp => behind_ip(ip_protocol::VRRP),
+        P::Icmp6 => Some((Kinds::of([ip6(ip_protocol::ICMPV6 as u8)]), Base::Network, offset + 40)),
+        _ => None,
+    }?;
+    Some(Atom::Field { kinds, base, offset, size, mask, comparison, value })
+}
+
+/// The kinds of packets that a protocol by itself matches; `None` where it takes more to tell.
+fn kinds_of(protocol: Protocol) -> Option<Kinds> {
+    use Protocol as P;
+    let both = |number: u32| {
+        let number = number as u8;
+        Kinds::ip_protocol(number).union(&Kinds::ip6_protocol(number))
+    };
+    let v4 = |number: u32| Kinds::ip_protocol(number as u8);
+    Some(match protocol {
+        P::Ip => Kinds::ip(),
+        P::Ip6 => Kinds::ip6(),
+        P::Arp => Kinds::of([ARP]),
+        P::Rarp => Kinds::of([RARP]),
+        P::Tcp => both(ip_protocol::TCP),
+        P::Udp => both(ip_protocol::UDP),
+        P::Sctp => both(ip_protocol::SCTP),
+        P::Pim => both(ip_protocol::PIM),
+        P::Ah => both(ip_protocol::AH),
+        P::Esp => both(ip_protocol::ESP),
+        P::Icmp => v4(ip_protocol::ICMP),
+        P::Igmp => v4(ip_protocol::IGMP),
+        P::Igrp => v4(ip_protocol::IGRP),
+        P::Vrrp | P::Carp => v4(ip_protocol::VRRP),
+        P::Icmp6 => Kinds::ip6_protocol(ip_protocol::ICMPV6 as u8),
+        P::Decnet => Kinds::of([other(ethertype::DECNET)]),
+        P::Lat => Kinds::of([other(ethertype::LAT)]),
+        P::Mopdl => Kinds::of([other(ethertype::MOPDL)]),
+        P::Moprc => Kinds::of([other(ethertype::MOPRC)]),
+        P::Sca => Kinds::of([other(ethertype::SCA)]),
+        _ => return None,
+    })
+}
+
+fn and(a: &[Term], b: &[Term]) -> Terms {
+    let mut out = Vec::new();
+    for a in a {
+        for b in b {
+            let both = a.and(b).ok_or(Unshared)?;
+            if !both.is_empty() {
+                out.push(both);
+            }
+        }
+        if out.len() > MOST_TERMS {
+            return Err(Unshared);
+        }
+    }
+    Ok(out)
+}
+
+fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
+    for term in b {
+        if !a.iter_mut().any(|known| known.unite(&term)) {
+            a.push(term);
+        }
+    }
+    if a.len() > MOST_TERMS { Err(Unshared) } else { Ok(a) }
+}
+
+/// All bits, shifted left; by the whole word, none.
+fn high_bits(n: u32) -> u32 {
+    u32::MAX.checked_shl(32 - n).unwrap_or(0)
+}
+
+fn shifted(address: u32, bits: u32) -> u32 {
+    address.checked_shl(32 - bits).unwrap_or(0)
+}
+
+/// A network; the mask must be a prefix, and no bit set outside of it.
+fn masked(address: u32, mask: u32) -> Result<Addresses, Unshared> {
+    if mask.leading_ones() + mask.trailing_zeros() < 32 || address & !mask != 0 {
+        return Err(Unshared);
+    }
+    Ok(Addresses::v4(address, address | !mask))
+}
+
+fn number(text: &str) -> Result<u32, Unshared> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Unshared);
+    }
+    crate::lex::parse_number(text).map_err(|_| Unshared)
+}
+
+/// A service's port and the protocol that it is of; `None` for both.
+fn service(name: &str) -> Result<(u32, u32, Option<u32>), Unshared> {
+    if let Ok(port) = number(name) {
+        return Ok((port, port, None));
+    }
+    let (_, port, transport) = SERVICES.iter().find(|(known, _, _)| *known == name).ok_or(Unshared)?;
+    let port = u32::from(*port);
+    Ok(match transport {
+        Transport::Tcp => (port, port, Some(ip_protocol::TCP)),
+        Transport::Udp => (port, port, Some(ip_protocol::UDP)),
+        Transport::Both => (port, port, None),
+    })
+}

@@ -1,0 +1,378 @@
+//! Many expressions as one plan.
+//!
+//! A [`Set`] takes each expression apart (`lower.rs`) into what a flow's key decides and what can change from packet
+//! to packet, and shares what expressions have in common. A [`Counter`] puts packets through it, in one of three ways:
+//!
+//! - **Columns** (`columns.rs`): the packets of a batch lie in columns, each comparison goes over a column with SIMD
+//!   and is made once for all expressions, and expressions are masks that are combined. For sets of some hundreds.
+//! - **Index** (`index.rs`): prefix trees and tables of ports find the expressions that match without touching the
+//!   others. For thousands; and for the exact list of the expressions that match a packet.
+//! - **Programs**: the expression's own program runs, for what the others cannot say: an expression that is not made
+//!   of such parts, and a packet that is too short for a comparison (a load from beyond it rejects it, whatever else
+//!   the expression says, so that the order of the tests matters).
+//!
+//! All give libpcap's verdict, packet by packet; one test forces each of them in turn. What depends on the flow's
+//! key alone can be counted by flow: [`Counter::flow`] adds many packets at once, and
+//! [`Counter::packets_beside_flows`] the rest.
+
+mod bound;
+mod columns;
+mod counter;
+mod index;
+mod kind;
+mod look;
+mod lower;
+mod places;
+mod ranges;
+mod simd;
+
+pub use counter::{Counter, Totals};
+pub use index::Total;
+
+use crate::FilterError;
+use crate::ast::Expr;
+use crate::filter::{Filter, Options};
+use bound::Atoms;
+use columns::ColumnPlan;
+use index::{Index, Places, Source};
+use kind::Classes;
+use lower::{Lowered, lower};
+use places::{AddressStretches, PortStretches};
+use ranges::Addresses;
+use simd::Level;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+/// How packets are put through a set.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// Every comparison over columns of packets.
+    Columns,
+    /// Prefix trees and tables of ports.
+    Index,
+    /// Each expression's own program.
+    Programs,
+}
+
+/// Comparisons of vectors for a batch beyond which the index is quicker.
+const MOST_COLUMN_COST: usize = 600;
+
+/// An expression that does not compile, and which.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SetError {
+    /// Its number, counted from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub error: FilterError,
+}
+
+impl std::fmt::Display for SetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for SetError {}
+
+/// An expression of a set. Plans that have it in common share it.
+#[derive(Debug)]
+struct Expression {
+    text: String,
+    expr: Option<Expr>,
+    /// In parts; `None` where its program decides.
+    lowered: Option<Lowered>,
+    /// Its program, made when the first packet needs it.
+    filter: OnceLock<Filter>,
+}
+
+impl Expression {
+    /// Whether it looks at more than addresses, ports and kinds.
+    fn has_atoms(&self) -> bool {
+        self.lowered.as_ref().is_some_and(|lowered| !lowered.atoms.is_empty())
+    }
+}
+
+/// What a set's expressions depend on besides their text.
+#[derive(Clone, Copy)]
+struct Reading {
+    strict_bpf: bool,
+    inner: bool,
+    live: bool,
+    swapped: bool,
+    netmask: Option<u32>,
+}
+
+impl Reading {
+    fn of(options: &Options<'_>) -> Self {
+        let Options { strict_bpf, inner, live, swapped, netmask, .. } = *options;
+        Self { strict_bpf, inner, live, swapped, netmask }
+    }
+
+    fn options(self) -> Options<'static> {
+        let Self { strict_bpf, inner, live, swapped, netmask } = self;
+        Options { strict_bpf, inner, live, swapped, netmask, ..Options::default() }
+    }
+}
+
+/// Expressions, compiled into one plan. It does not change; workers share it.
+pub struct Set {
+    reading: Reading,
+    expressions: Vec<Arc<Expression>>,
+    /// For each remainder the expressions that it is the rest of.
+    remainders: Vec<Vec<u32>>,
+    way: Way,
+    level: Level,
+    classes: Classes,
+    addresses: AddressStretches,
+    ports: PortStretches,
+    atoms: Atoms,
+    /// What a flow's key decides, and the rest.
+    keyed: Index,
+    changing: Index,
+    plan: ColumnPlan,
+    /// Expressions that only their program decides.
+    programs: Vec<u32>,
+    /// Whether the verdict of each can change from packet to packet of a flow.
+    is_changing: Vec<bool>,
+    /// Expressions that are asked of every packet that is too short for something.
+    wary: Vec<u32>,
+    /// Expressions that are asked of every packet of another link type than Ethernet.
+    ethernet_only: Vec<u32>,
+    /// For each expression the remainders that it counts against: `chart_words` words.
+    charts: Vec<u64>,
+    chart_words: usize,
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Set").field("expressions", &self.expressions.len()).field("way", &self.way).finish()
+    }
+}
+
+impl Set {
+    /// Compiles expressions; an empty one matches every packet.
+    ///
+    /// # Errors
+    ///
+    /// The first expression that does not compile.
+    pub fn compile<E: AsRef<str>>(expressions: &[E], options: &Options<'_>) -> Result<Self, SetError> {
+        Self::compile_from(None, expressions, options)
+    }
+
+    /// The same; what `before` has compiled with the same options is taken from there.
+    ///
+    /// # Errors
+    ///
+    /// The first expression that does not compile.
+    pub fn compile_from<E: AsRef<str>>(
+        before: Option<&Set>,
+        expressions: &[E],
+        options: &Options<'_>,
+    ) -> Result<Self, SetError> {
+        let known: HashMap<&str, &Arc<Expression>> =
+            before.iter().flat_map(|set| &set.expressions).map(|e| (e.text.as_str(), e)).collect();
+        let mut compiled = Vec::with_capacity(expressions.len());
+        for (index, text) in expressions.iter().enumerate() {
+            let text = text.as_ref();
+            compiled.push(match known.get(text) {
+                Some(expression) => Arc::clone(expression),
+                None => Arc::new(Expression::new(text, options).map_err(|error| SetError { index, error })?),
+            });
+        }
+        Ok(Self::of(compiled, Vec::new(), Reading::of(options)))
+    }
+
+    /// The same set with remainders: for each of these lists the packets that no expression of it matches are
+    /// counted, see [`Totals::remainders`]. Numbers that are no expression's are passed over.
+    #[must_use]
+    pub fn with_remainders(self, remainders: Vec<Vec<u32>>) -> Self {
+        let way = self.way;
+        Self::of(self.expressions, remainders, self.reading).by(way)
+    }
+
+    /// The set with one expression more, at the end.
+    ///
+    /// # Errors
+    ///
+    /// The expression does not compile.
+    pub fn with(&self, expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        let mut expressions = self.expressions.clone();
+        expressions.push(Arc::new(Expression::new(expression, options)?));
+        Ok(Self::of(expressions, self.remainders.clone(), self.reading))
+    }
+
+    /// The set without the expression of that number. Those behind it move up.
+    #[must_use]
+    pub fn without(&self, index: usize) -> Self {
+        let mut expressions = self.expressions.clone();
+        if index < expressions.len() {
+            expressions.remove(index);
+        }
+        let moved = |of: u32| match (of as usize).cmp(&index) {
+            std::cmp::Ordering::Less => Some(of),
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Greater => Some(of - 1),
+        };
+        let moved = |list: &Vec<u32>| list.iter().copied().filter_map(moved).collect();
+        Self::of(expressions, self.remainders.iter().map(moved).collect(), self.reading)
+    }
+
+    /// The same set, put through in this way whatever is quickest.
+    #[must_use]
+    pub fn by(mut self, way: Way) -> Self {
+        if way == Way::Columns && self.expressions.len() > MOST_COLUMN_COST {
+            let parts: Vec<Source<'_>> = in_parts(&self.expressions, &self.atoms).collect();
+            self.plan = ColumnPlan::new(&parts, &self.classes);
+        }
+        self.way = way;
+        self
+    }
+
+    /// The way that was found to be the quickest.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// How many expressions there are.
+    pub fn len(&self) -> usize {
+        self.expressions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.expressions.is_empty()
+    }
+
+    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_beside_flows`] has only to
+    /// see the packets that no flow stands for.
+    pub fn is_keyed(&self) -> bool {
+        self.changing.is_empty() && self.programs.is_empty()
+    }
+
+    fn of(expressions: Vec<Arc<Expression>>, remainders: Vec<Vec<u32>>, reading: Reading) -> Self {
+        let mut atoms = Atoms::new(&expressions, reading);
+        let classes = {
+            let terms = in_parts(&expressions, &atoms).flat_map(|part| part.terms);
+            let kinds: HashSet<_> = terms.map(|term| &term.kinds).chain(atoms.kinds()).collect();
+            Classes::new(kinds.into_iter())
+        };
+        atoms.classes(&classes);
+        let parts: Vec<Source<'_>> = in_parts(&expressions, &atoms).collect();
+        let (addresses, ports) = places_of(&parts);
+        let chart_words = remainders.len().div_ceil(64);
+        let charts = chart_bits(&remainders, expressions.len(), chart_words);
+        let places =
+            Places { classes: &classes, addresses: &addresses, ports: &ports, charts: &charts, chart_words };
+        let keyed = Index::new(parts.iter().filter(|part| part.atoms.is_empty()), &places);
+        let changing = Index::new(parts.iter().filter(|part| !part.atoms.is_empty()), &places);
+        // Thousands cannot come to less than the limit.
+        let is_small = expressions.len() <= MOST_COLUMN_COST;
+        let plan = if is_small { ColumnPlan::new(&parts, &classes) } else { ColumnPlan::default() };
+        let is_small = is_small && plan.cost() <= MOST_COLUMN_COST;
+        let which = |wanted: fn(&Lowered) -> bool| -> Vec<u32> {
+            let wanted = |part: &&Source<'_>| {
+                expressions[part.expression as usize].lowered.as_ref().is_some_and(wanted)
+            };
+            parts.iter().filter(wanted).map(|part| part.expression).collect()
+        };
+        let (wary, ethernet_only) = (which(|lowered| lowered.wary), which(|lowered| lowered.ethernet_only));
+        let mut is_program = vec![true; expressions.len()];
+        for part in &parts {
+            is_program[part.expression as usize] = false;
+        }
+        drop(parts);
+        let programs = (0..).zip(&is_program).filter(|(_, is)| **is).map(|(number, _)| number).collect();
+        let is_changing =
+            expressions.iter().zip(is_program).map(|(e, is_program)| is_program || e.has_atoms()).collect();
+        Self {
+            reading,
+            way: if is_small { Way::Columns } else { Way::Index },
+            level: Level::best(),
+            keyed,
+            changing,
+            plan,
+            programs,
+            is_changing,
+            wary,
+            ethernet_only,
+            charts,
+            chart_words,
+            remainders,
+            atoms,
+            classes,
+            addresses,
+            ports,
+            expressions,
+        }
+    }
+
+    /// The expression's own filter.
+    fn filter(&self, expression: u32) -> Option<&Filter> {
+        let expression = self.expressions.get(expression as usize)?;
+        Some(
+            expression.filter.get_or_init(|| {
+                Filter::of(&expression.text, expression.expr.clone(), &self.reading.options())
+            }),
+        )
+    }
+
+    /// Whether an expression's verdict can change from packet to packet of a flow.
+    #[inline]
+    fn is_changing(&self, expression: u32) -> bool {
+        self.is_changing.get(expression as usize).copied().unwrap_or(true)
+    }
+
+    /// The remainders that an expression counts against.
+    #[inline]
+    fn charts_of(&self, expression: u32) -> &[u64] {
+        let from = expression as usize * self.chart_words;
+        self.charts.get(from..from + self.chart_words).unwrap_or_default()
+    }
+}
+
+impl Expression {
+    fn new(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        let expr = crate::parse::parse(text, options.resolver)?;
+        let lowered = lower(expr.as_ref(), !options.strict_bpf).ok();
+        // What is taken apart whole is known to compile, as long as something can match it.
+        let is_known = lowered.as_ref().is_some_and(|lowered| {
+            !lowered.terms.is_empty() && lowered.atoms.len() <= 1 && !lowered.has_programs()
+        });
+        let filter = OnceLock::new();
+        if !is_known {
+            let compiled = Filter::compile(text, options)?;
+            let _ = filter.set(compiled);
+        }
+        Ok(Self { text: text.to_owned(), expr, lowered, filter })
+    }
+}
+
+/// The expressions that their program need not decide.
+fn in_parts<'s>(expressions: &'s [Arc<Expression>], atoms: &'s Atoms) -> impl Iterator<Item = Source<'s>> {
+    expressions.iter().enumerate().filter_map(|(number, expression)| {
+        let number = number as u32;
+        let lowered = expression.lowered.as_ref().filter(|_| atoms.fits(number))?;
+        Some(Source { expression: number, terms: &lowered.terms, atoms: atoms.of(number) })
+    })
+}
+
+/// The stretches that the expressions cut addresses and ports into.
+fn places_of(parts: &[Source<'_>]) -> (AddressStretches, PortStretches) {
+    let terms = || parts.iter().flat_map(|part| part.terms);
+    let sets = terms().flat_map(|term| term.src.iter().chain(&term.dst).chain(&term.either));
+    let prefixes: Vec<Addresses> = sets.flat_map(index::as_prefixes).collect();
+    let ranges = terms().flat_map(|t| t.sport.iter().chain(&t.dport).chain(&t.either_port));
+    let ranges = ranges.flat_map(|set| set.as_slice());
+    (AddressStretches::new(prefixes.iter()), PortStretches::new(ranges))
+}
+
+/// For each expression a bit for each remainder that it counts against.
+fn chart_bits(remainders: &[Vec<u32>], expressions: usize, words: usize) -> Vec<u64> {
+    let mut bits = vec![0; expressions * words];
+    for (chart, lines) in remainders.iter().enumerate() {
+        for line in lines.iter().map(|line| *line as usize).filter(|line| *line < expressions) {
+            bits[line * words + chart / 64] |= 1 << (chart % 64);
+        }
+    }
+    bits
+}

@@ -1,0 +1,211 @@
+//! Addresses and ports as the numbers of the stretches that a set's expressions cut them into: two addresses of one
+//! stretch are the same to all of them.
+
+use super::ranges::Addresses;
+
+/// The stretch of packets without an address.
+pub(super) const NO_ADDRESS: u32 = 0;
+
+/// A stretch for each address.
+#[derive(Clone, Debug)]
+pub(super) struct AddressStretches {
+    /// Where IPv4's stretches begin, the first at 0.
+    v4: Vec<u32>,
+    /// By the upper half of an address: the first stretch that begins in it or later.
+    v4_at: Vec<u32>,
+    v6: Vec<u128>,
+    v6_at: Vec<u32>,
+}
+
+impl AddressStretches {
+    /// The stretches between the ends of all ranges of the sets.
+    pub fn new<'s>(sets: impl Iterator<Item = &'s Addresses>) -> Self {
+        let (mut v4, mut v6) = (vec![0], vec![0]);
+        for set in sets {
+            for (low, high) in set.v4.as_slice() {
+                v4.push(*low);
+                v4.extend(high.checked_add(1));
+            }
+            for (low, high) in set.v6.as_slice() {
+                v6.push(*low);
+                v6.extend(high.checked_add(1));
+            }
+        }
+        v4.sort_unstable();
+        v4.dedup();
+        v6.sort_unstable();
+        v6.dedup();
+        let v4_at = directory(&v4, |start| (start >> 16) as u16);
+        let v6_at = directory(&v6, |start| (start >> 112) as u16);
+        Self { v4, v4_at, v6, v6_at }
+    }
+
+    /// How many there are, that of packets without an address among them.
+    pub fn len(&self) -> usize {
+        1 + self.v4.len() + self.v6.len()
+    }
+
+    #[inline]
+    pub fn of_v4(&self, address: u32) -> u32 {
+        // 1 for those without an address, less 1 for the one before the first that begins later: 0.
+        find(&self.v4, &self.v4_at, (address >> 16) as u16, address)
+    }
+
+    #[inline]
+    pub fn of_v6(&self, address: u128) -> u32 {
+        self.v4.len() as u32 + find(&self.v6, &self.v6_at, (address >> 112) as u16, address)
+    }
+
+    /// The stretches of a set, as ranges with both ends in them.
+    pub fn within(&self, set: &Addresses) -> Vec<(u32, u32)> {
+        let none = set.none.then_some((NO_ADDRESS, NO_ADDRESS));
+        let v4 = set.v4.as_slice().iter().map(|(low, high)| (self.of_v4(*low), self.of_v4(*high)));
+        let v6 = set.v6.as_slice().iter().map(|(low, high)| (self.of_v6(*low), self.of_v6(*high)));
+        none.into_iter().chain(v4).chain(v6).collect()
+    }
+}
+
+/// For each value of the upper 16 bits the number of stretches that begin below it, and one more entry at the end.
+fn directory<T: Copy>(starts: &[T], upper: impl Fn(T) -> u16) -> Vec<u32> {
+    let mut at = vec![0; (1 << 16) + 1];
+    let mut next = 0;
+    for (number, start) in starts.iter().enumerate() {
+        let upper = usize::from(upper(*start));
+        while next <= upper {
+            at[next] = number as u32;
+            next += 1;
+        }
+    }
+    at[next..].fill(starts.len() as u32);
+    at
+}
+
+/// The number of stretches that begin at or below a point.
+#[inline]
+fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
+    let (Some(&from), Some(&to)) = (at.get(usize::from(upper)), at.get(usize::from(upper) + 1)) else {
+        return 0;
+    };
+    let mut from = from;
+    let mut len = to.wrapping_sub(from);
+    // Halves without a branch that would be guessed wrong every other time.
+    while len > 0 {
+        let half = len / 2;
+        let begins_later = starts.get((from + half) as usize).is_none_or(|start| *start > point);
+        from = if begins_later { from } else { from + half + 1 };
+        len = if begins_later { half } else { len - half - 1 };
+    }
+    from
+}
+
+/// A stretch for each port.
+#[derive(Clone, Debug)]
+pub(super) struct PortStretches {
+    of: Vec<u16>,
+    len: usize,
+}
+
+impl PortStretches {
+    pub fn new<'r>(ranges: impl Iterator<Item = &'r (u16, u16)>) -> Self {
+        let mut begins = vec![false; 1 << 16];
+        for (low, high) in ranges {
+            begins[usize::from(*low)] = true;
+            if let Some(after) = high.checked_add(1) {
+                begins[usize::from(after)] = true;
+            }
+        }
+        let mut number = 0_u16;
+        let of = begins
+            .iter()
+            .enumerate()
+            .map(|(port, begins)| {
+                number += u16::from(*begins && port > 0);
+                number
+            })
+            .collect();
+        Self { of, len: usize::from(number) + 1 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn of(&self, port: u16) -> u32 {
+        self.of.get(usize::from(port)).copied().map_or(0, u32::from)
+    }
+
+    pub fn within(&self, ranges: &[(u16, u16)]) -> Vec<(u32, u32)> {
+        ranges.iter().map(|(low, high)| (self.of(*low), self.of(*high))).collect()
+    }
+}
+
+/// The prefixes that a range of IPv4 addresses is made of, from low to high.
+pub(super) fn prefixes_v4((low, high): (u32, u32)) -> Vec<(u32, u32)> {
+    let wide = prefixes(u128::from(low), u128::from(high), 32);
+    wide.into_iter().map(|(low, high)| (low as u32, high as u32)).collect()
+}
+
+/// The prefixes that a range of IPv6 addresses is made of, from low to high.
+pub(super) fn prefixes_v6((low, high): (u128, u128)) -> Vec<(u128, u128)> {
+    prefixes(low, high, 128)
+}
+
+fn prefixes(low: u128, high: u128, bits: u32) -> Vec<(u128, u128)> {
+    let mut out = Vec::new();
+    let mut next = Some(low);
+    while let Some(start) = next.filter(|start| *start <= high) {
+        // As long as the start's zeros allow and the end does.
+        let mut free = start.trailing_zeros().min(bits);
+        let end_of = |free: u32| start | !u128::MAX.checked_shl(free).unwrap_or(0);
+        while end_of(free) > high {
+            free -= 1;
+        }
+        let end = end_of(free);
+        out.push((start, end));
+        next = end.checked_add(1);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_told_apart_where_ranges_end() {
+        let mut set = Addresses::v4(0x0a00_0000, 0x0aff_ffff);
+        set = set.union(&Addresses::v6(0xfe80 << 112, (0xfe80 << 112) | 0xffff));
+        let other = Addresses::v4(0x0a01_0203, 0x0a01_0203);
+        let all = Addresses::default().complement();
+        let s = AddressStretches::new([&set, &other, &all].into_iter());
+        let of = |a| s.of_v4(a);
+        assert_eq!(s.len(), 1 + 5 + 3);
+        assert_eq!([of(0), of(0x09ff_ffff), of(0x0a00_0000), of(0x0a01_0202)], [1, 1, 2, 2]);
+        assert_eq!([of(0x0a01_0203), of(0x0a01_0204), of(0x0b00_0000), of(u32::MAX)], [3, 4, 5, 5]);
+        assert_eq!([s.of_v6(0), s.of_v6(0xfe80 << 112), s.of_v6(u128::MAX)], [6, 7, 8]);
+        assert_eq!(s.within(&set), [(2, 4), (7, 7)]);
+        assert_eq!(s.within(&all), [(0, 0), (1, 5), (6, 8)]);
+    }
+
+    #[test]
+    fn a_range_is_made_of_prefixes() {
+        assert_eq!(prefixes_v4((0, u32::MAX)), [(0, u32::MAX)]);
+        assert_eq!(prefixes_v4((1, 4)), [(1, 1), (2, 3), (4, 4)]);
+        assert_eq!(prefixes_v6((1, u128::MAX)).len(), 128);
+        for (low, high) in prefixes_v4((0x0102_0304, 0xfedc_ba98)) {
+            assert!((high - low + 1).is_power_of_two() && low % (high - low + 1) == 0);
+        }
+    }
+
+    #[test]
+    fn ports_have_stretches() {
+        let p = PortStretches::new([(80, 80), (1024, 65535), (0, 10)].iter());
+        assert_eq!(p.len(), 5);
+        assert_eq!(
+            [0, 10, 11, 79, 80, 81, 1023, 1024, 65535].map(|port| p.of(port)),
+            [0, 0, 1, 1, 2, 3, 3, 4, 4]
+        );
+        assert_eq!(p.within(&[(80, 80), (1024, 65535)]), [(2, 2), (4, 4)]);
+    }
+}

@@ -1,0 +1,346 @@
+//! The comparisons that go over a whole column, in three forms: AVX-512, AVX2 and plain. All give the same bits.
+//!
+//! This is the only room for `unsafe` in the crate. Its reasons are two: a function that is compiled for
+//! instructions that not every processor has may only be called after asking the processor, which [`Level::best`]
+//! does; and loads of whole vectors go through pointers, always into arrays of [`BATCH`] elements whose length is in
+//! their type, at offsets below it. Measured against the plain form (which the compiler makes vectors of where it
+//! can): see docs/performance.md.
+#![allow(unsafe_code)]
+
+/// Packets that are decided together.
+pub(super) const BATCH: usize = 512;
+
+/// A bit for each packet of a batch.
+pub(super) type Mask = [u64; BATCH / 64];
+
+pub(super) type Column<T> = [T; BATCH];
+
+/// Which instructions are used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Level {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// Those that this processor has, the widest last.
+    pub fn available() -> Vec<Self> {
+        let mut levels = vec![Self::Plain];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                levels.push(Self::Avx2);
+            }
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                levels.push(Self::Avx512);
+            }
+        }
+        levels
+    }
+
+    /// The widest that this processor has.
+    pub fn best() -> Self {
+        Self::available().last().copied().unwrap_or(Self::Plain)
+    }
+}
+
+/// Adds the packets whose number is from `low` to `high`.
+pub(super) fn in_range_u16(level: Level, column: &Column<u16>, (low, high): (u16, u16), mask: &mut Mask) {
+    match level {
+        Level::Plain => plain::in_range(column, low, high, mask),
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { avx2::in_range_u16(column, low, high, mask) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::in_range_u16(column, low, high, mask) },
+    }
+}
+
+/// Adds the packets whose number is from `low` to `high`.
+pub(super) fn in_range_u32(level: Level, column: &Column<u32>, (low, high): (u32, u32), mask: &mut Mask) {
+    match level {
+        Level::Plain => plain::in_range(column, low, high, mask),
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { avx2::in_range_u32(column, low, high, mask) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::in_range_u32(column, low, high, mask) },
+    }
+}
+
+/// The packets whose number, under `bits`, is from `low` to `high`.
+pub(super) fn masked_in_range(
+    level: Level,
+    column: &Column<u32>,
+    bits: u32,
+    (low, high): (u32, u32),
+    mask: &mut Mask,
+) {
+    match level {
+        Level::Plain => plain::masked_in_range(column, bits, low, high, mask),
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { avx2::masked_in_range(column, bits, low, high, mask) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::masked_in_range(column, bits, low, high, mask) },
+    }
+}
+
+/// The sum of a column over the packets of a mask.
+pub(super) fn sum(level: Level, column: &Column<u32>, mask: &Mask) -> u64 {
+    match level {
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::sum(column, mask) },
+        // Masked sums are what AVX-512 is better at; with AVX2 a walk over the bits is as quick.
+        _ => plain::sum(column, mask),
+    }
+}
+
+mod plain {
+    use super::{Column, Mask};
+
+    #[inline(always)]
+    pub fn select<T: Copy>(column: &Column<T>, mask: &mut Mask, holds: impl Fn(T) -> bool) {
+        for (word, numbers) in mask.iter_mut().zip(column.chunks_exact(64)) {
+            let mut bits = 0;
+            for (at, number) in numbers.iter().enumerate() {
+                bits |= u64::from(holds(*number)) << at;
+            }
+            *word |= bits;
+        }
+    }
+
+    pub fn in_range<T: Copy + Ord>(column: &Column<T>, low: T, high: T, mask: &mut Mask) {
+        select(column, mask, |number| low <= number && number <= high);
+    }
+
+    pub fn masked_in_range(column: &Column<u32>, bits: u32, low: u32, high: u32, mask: &mut Mask) {
+        select(column, mask, |number| low <= number & bits && number & bits <= high);
+    }
+
+    pub fn sum(column: &Column<u32>, mask: &Mask) -> u64 {
+        let mut sum = 0;
+        for (word, numbers) in mask.iter().zip(column.chunks_exact(64)) {
+            let mut bits = *word;
+            while bits != 0 {
+                sum += u64::from(numbers[bits.trailing_zeros() as usize % 64]);
+                bits &= bits - 1;
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{Column, Mask};
+    use std::arch::x86_64::{
+        __m256i, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi16, _mm256_cmpeq_epi32,
+        _mm256_loadu_si256, _mm256_min_epu16, _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps,
+        _mm256_packs_epi16, _mm256_permute4x64_epi64, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_sub_epi16,
+        _mm256_sub_epi32,
+    };
+
+    /// Eight numbers of a column.
+    ///
+    /// # Safety
+    ///
+    /// `at + 8` is at most the column's length.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load_u32(column: &Column<u32>, at: usize) -> __m256i {
+        // SAFETY: the caller's promise; the load needs no alignment.
+        unsafe { _mm256_loadu_si256(column.as_ptr().add(at).cast()) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn in_range_u32(column: &Column<u32>, low: u32, high: u32, mask: &mut Mask) {
+        masked(column, None, low, high, |word, bits| mask[word] |= bits);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn masked_in_range(column: &Column<u32>, bits: u32, low: u32, high: u32, mask: &mut Mask) {
+        masked(column, Some(bits), low, high, |word, bits| mask[word] |= bits);
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn masked(column: &Column<u32>, bits: Option<u32>, low: u32, high: u32, mut add: impl FnMut(usize, u64)) {
+        let (first, width) =
+            (_mm256_set1_epi32(low as i32), _mm256_set1_epi32(high.wrapping_sub(low) as i32));
+        let keep = _mm256_set1_epi32(bits.unwrap_or(u32::MAX) as i32);
+        for word in 0..column.len() / 64 {
+            let mut found = 0_u64;
+            for part in 0..8 {
+                // SAFETY: word * 64 + part * 8 + 8 is at most the length.
+                let numbers = unsafe { load_u32(column, word * 64 + part * 8) };
+                let above = _mm256_sub_epi32(_mm256_and_si256(numbers, keep), first);
+                let within = _mm256_cmpeq_epi32(_mm256_min_epu32(above, width), above);
+                let bits = _mm256_movemask_ps(_mm256_castsi256_ps(within)) as u32;
+                found |= u64::from(bits) << (part * 8);
+            }
+            add(word, found);
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn in_range_u16(column: &Column<u16>, low: u16, high: u16, mask: &mut Mask) {
+        let (first, width) =
+            (_mm256_set1_epi16(low as i16), _mm256_set1_epi16(high.wrapping_sub(low) as i16));
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for half in 0..2 {
+                let at = word * 64 + half * 32;
+                let within = |at: usize| {
+                    // SAFETY: `at` is at most word * 64 + 48, and the column has 16 more from there.
+                    let numbers = unsafe { _mm256_loadu_si256(column.as_ptr().add(at).cast()) };
+                    let above = _mm256_sub_epi16(numbers, first);
+                    _mm256_cmpeq_epi16(_mm256_min_epu16(above, width), above)
+                };
+                let octets = _mm256_packs_epi16(within(at), within(at + 16));
+                let in_order = _mm256_permute4x64_epi64(octets, 0b11_01_10_00);
+                *bits |= u64::from(_mm256_movemask_epi8(in_order) as u32) << (half * 32);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::{Column, Mask};
+    use std::arch::x86_64::{
+        _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256, _mm512_cmple_epu16_mask,
+        _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
+        _mm512_maskz_loadu_epi32, _mm512_reduce_add_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
+        _mm512_setzero_si512, _mm512_sub_epi16, _mm512_sub_epi32,
+    };
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn in_range_u32(column: &Column<u32>, low: u32, high: u32, mask: &mut Mask) {
+        let (first, width) =
+            (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(high.wrapping_sub(low) as i32));
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for part in 0..4 {
+                // SAFETY: word * 64 + part * 16 + 16 is at most the column's length.
+                let numbers =
+                    unsafe { _mm512_loadu_si512(column.as_ptr().add(word * 64 + part * 16).cast()) };
+                let found = _mm512_cmple_epu32_mask(_mm512_sub_epi32(numbers, first), width);
+                *bits |= u64::from(found) << (part * 16);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn masked_in_range(column: &Column<u32>, keep: u32, low: u32, high: u32, mask: &mut Mask) {
+        let (first, width) =
+            (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(high.wrapping_sub(low) as i32));
+        let keep = _mm512_set1_epi32(keep as i32);
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for part in 0..4 {
+                // SAFETY: as above.
+                let numbers =
+                    unsafe { _mm512_loadu_si512(column.as_ptr().add(word * 64 + part * 16).cast()) };
+                let above = _mm512_sub_epi32(_mm512_and_si512(numbers, keep), first);
+                *bits |= u64::from(_mm512_cmple_epu32_mask(above, width)) << (part * 16);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn in_range_u16(column: &Column<u16>, low: u16, high: u16, mask: &mut Mask) {
+        let (first, width) =
+            (_mm512_set1_epi16(low as i16), _mm512_set1_epi16(high.wrapping_sub(low) as i16));
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for half in 0..2 {
+                // SAFETY: word * 64 + half * 32 + 32 is at most the column's length.
+                let numbers =
+                    unsafe { _mm512_loadu_si512(column.as_ptr().add(word * 64 + half * 32).cast()) };
+                let found = _mm512_cmple_epu16_mask(_mm512_sub_epi16(numbers, first), width);
+                *bits |= u64::from(found) << (half * 32);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn sum(column: &Column<u32>, mask: &Mask) -> u64 {
+        let mut sum = _mm512_setzero_si512();
+        for (word, bits) in mask.iter().enumerate() {
+            if *bits == 0 {
+                continue;
+            }
+            for part in 0..4 {
+                let wanted = (bits >> (part * 16)) as u16;
+                // SAFETY: as above; the numbers that the mask leaves out are not read.
+                let numbers = unsafe {
+                    _mm512_maskz_loadu_epi32(wanted, column.as_ptr().add(word * 64 + part * 16).cast())
+                };
+                let (low, high) = (_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64(numbers, 1));
+                sum = _mm512_add_epi64(sum, _mm512_cvtepu32_epi64(low));
+                sum = _mm512_add_epi64(sum, _mm512_cvtepu32_epi64(high));
+            }
+        }
+        _mm512_reduce_add_epi64(sum) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every form against the meaning of the words, on numbers at and around the limits of the ranges.
+    #[test]
+    fn all_levels_give_the_same_bits() {
+        let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x
+        };
+        for round in 0..300 {
+            let edge = (random() >> 20) as u32;
+            let near = |r: u64| match r % 4 {
+                0 => edge.wrapping_add((r >> 8) as u32 % 3),
+                1 => edge.wrapping_sub((r >> 8) as u32 % 3),
+                2 => [0, 1, u32::MAX, 0x8000_0000, 0x7fff_ffff][(r >> 8) as usize % 5],
+                _ => (r >> 16) as u32,
+            };
+            let wide: Column<u32> = std::array::from_fn(|_| near(random()));
+            let narrow: Column<u16> = wide.map(|number| number as u16);
+            let (a, b) = (near(random()), near(random()));
+            let (low, high) = if round % 5 == 0 { (a, a) } else { (a.min(b), a.max(b)) };
+            let (low16, high16) = ((a as u16).min(b as u16), (a as u16).max(b as u16));
+            let keep = near(random());
+            let expected = |holds: &dyn Fn(usize) -> bool| -> Mask {
+                std::array::from_fn(|word| (0..64).map(|at| u64::from(holds(word * 64 + at)) << at).sum())
+            };
+            let of_wide = expected(&|at| (low..=high).contains(&wide[at]));
+            let of_narrow = expected(&|at| (low16..=high16).contains(&narrow[at]));
+            let of_masked = expected(&|at| (low..=high).contains(&(wide[at] & keep)));
+            let total: u64 = wide
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| of_masked[at / 64] >> (at % 64) & 1 == 1)
+                .map(|(_, n)| u64::from(*n))
+                .sum();
+            for level in Level::available() {
+                let mut mask = [0; BATCH / 64];
+                in_range_u32(level, &wide, (low, high), &mut mask);
+                assert_eq!(mask, of_wide, "{level:?}");
+                let mut mask = [0; BATCH / 64];
+                in_range_u16(level, &narrow, (low16, high16), &mut mask);
+                assert_eq!(mask, of_narrow, "{level:?}");
+                let mut mask = [0; BATCH / 64];
+                masked_in_range(level, &wide, keep, (low, high), &mut mask);
+                assert_eq!(mask, of_masked, "{level:?}");
+                assert_eq!(sum(level, &wide, &mask), total, "{level:?}");
+            }
+        }
+    }
+}
