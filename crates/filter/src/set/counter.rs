@@ -23,11 +23,11 @@ pub struct Totals {
 ///
 /// Packets may wait to be decided together: what was counted is complete when it is taken.
 pub struct Counter {
-    set: Arc<Set>,
-    packets: Box<Columns>,
+    pub(super) set: Arc<Set>,
+    pub(super) packets: Box<Columns>,
     flows: Box<Columns>,
     counts: Counts,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
 }
 
 /// What was counted since it was last taken.
@@ -44,28 +44,28 @@ struct Counts {
 }
 
 /// Memory that is used again.
-struct Scratch {
-    classes: Vec<Mask>,
-    comparisons: Vec<Mask>,
-    atoms: Vec<Mask>,
+pub(super) struct Scratch {
+    pub classes: Vec<Mask>,
+    pub comparisons: Vec<Mask>,
+    pub atoms: Vec<Mask>,
     charts: Vec<u64>,
     other_charts: Vec<u64>,
     chart_masks: [Vec<Mask>; 2],
     /// By expression the last packet that it was found to match, so that it is counted once.
-    seen: Seen,
-    matched: Vec<u32>,
+    pub seen: Seen,
+    pub matched: Vec<u32>,
 }
 
 /// Finds what was there before, without being emptied for each packet.
-struct Seen {
+pub(super) struct Seen {
     last: Vec<u64>,
-    now: u64,
+    pub now: u64,
 }
 
 impl Seen {
     /// Whether an expression comes up for the first time for this packet.
     #[inline]
-    fn is_first(&mut self, expression: u32) -> bool {
+    pub fn is_first(&mut self, expression: u32) -> bool {
         match self.last.get_mut(expression as usize) {
             Some(last) => std::mem::replace(last, self.now) != self.now,
             None => false,
@@ -74,7 +74,7 @@ impl Seen {
 }
 
 /// How a packet is decided.
-enum Offered {
+pub(super) enum Offered {
     /// It is in the columns.
     Waits,
     /// By programs: for these expressions, of which some may not match.
@@ -173,67 +173,6 @@ impl Counter {
         Totals { remainders: remainders.collect(), expressions }
     }
 
-    /// Calls with each packet's number in the batch and the expressions that match it, in order, where there are any.
-    /// Nothing is counted.
-    pub fn match_sets(
-        &mut self,
-        batch: Batch<'_>,
-        layers: Option<&[Layers]>,
-        see: &mut dyn FnMut(usize, &[u32]),
-    ) {
-        self.decide_packets();
-        let set = Arc::clone(&self.set);
-        let mut matched = std::mem::take(&mut self.scratch.matched);
-        let mut flush = |counter: &mut Self, see: &mut dyn FnMut(usize, &[u32])| {
-            let columns = &counter.packets;
-            compare_atoms(&set, columns, &mut counter.scratch);
-            for at in 0..columns.len() {
-                matched.clear();
-                let (unit, atoms) = unit_of(&set, columns, &counter.scratch.atoms, at);
-                let seen = &mut counter.scratch.seen;
-                seen.now += 1;
-                let mut add = |expression| {
-                    if seen.is_first(expression) {
-                        matched.push(expression);
-                    }
-                };
-                set.keyed.list(&unit, &atoms, &mut add);
-                if set.changing.may_match(&atoms) {
-                    set.changing.list(&unit, &atoms, &mut add);
-                }
-                programs_of(&set, columns, at, add);
-                if !matched.is_empty() {
-                    matched.sort_unstable();
-                    see(columns.origin[at] as usize, &matched);
-                }
-            }
-            counter.packets.clear();
-        };
-        for (at, packet) in batch.packets().enumerate() {
-            let layers = layers.and_then(|layers| layers.get(at));
-            let (packet, layers) = self.set.seen(packet, layers);
-            match self.offer(&packet, layers.as_ref(), true) {
-                Offered::Waits => {
-                    let last = (self.packets.len() - 1) % BATCH;
-                    self.packets.origin[last] = at as u32;
-                    if self.packets.is_full() {
-                        flush(self, see);
-                    }
-                }
-                Offered::Slow => {
-                    flush(self, see);
-                    self.decide_slowly(&packet, layers.as_ref(), true);
-                    if !self.scratch.matched.is_empty() {
-                        self.scratch.matched.sort_unstable();
-                        see(at, &self.scratch.matched);
-                    }
-                }
-            }
-        }
-        flush(self, see);
-        self.scratch.matched = matched;
-    }
-
     /// Adds a packet to the columns, or decides it at once.
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
@@ -249,7 +188,7 @@ impl Counter {
     }
 
     #[inline]
-    fn offer(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) -> Offered {
+    pub(super) fn offer(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) -> Offered {
         let set = &*self.set;
         if set.way == Way::Programs {
             return Offered::Slow;
@@ -281,7 +220,7 @@ impl Counter {
 
     /// Finds in `scratch.matched` the expressions that match a packet which columns and indexes cannot decide.
     #[cold]
-    fn decide_slowly(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
+    pub(super) fn decide_slowly(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
         let Self { set, scratch, .. } = self;
         let Scratch { seen, matched, .. } = scratch;
         matched.clear();
@@ -339,7 +278,7 @@ impl Counter {
         count_charts(&mut counts.charted, &scratch.charts, weight);
     }
 
-    fn decide_packets(&mut self) {
+    pub(super) fn decide_packets(&mut self) {
         let Self { set, packets, counts, scratch, .. } = self;
         decide(set, packets, counts, scratch);
     }
@@ -368,7 +307,7 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
         masks.clear();
         masks.resize(set.remainders.len(), [0; BATCH / 64]);
     }
-    let mut count = |expression: u32, mask: &Mask| {
+    let count = |expression: u32, mask: &Mask| {
         let changing = set.is_changing(expression);
         let counted = if changing { *mask } else { and(mask, &columns.full) };
         if let Some(count) = counts.direct.get_mut(expression as usize) {
@@ -385,23 +324,34 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
             }
         }
     };
-    let mut terms = set.plan.terms.iter().peekable();
-    while let Some(term) = terms.next() {
-        let mut mask = term.holds(&scratch.comparisons, &scratch.atoms);
-        while let Some(next) = terms.next_if(|next| next.expression == term.expression) {
-            mask = or(&mask, &next.holds(&scratch.comparisons, &scratch.atoms));
-        }
-        count(term.expression, &mask);
-    }
-    let whole = columns.programs.iter().skip(set.atoms.program_count());
-    for (expression, mask) in set.programs.iter().zip(whole) {
-        count(*expression, mask);
-    }
+    each_mask(set, columns, &scratch.comparisons, &scratch.atoms, count);
     let [keyed, changing] = &scratch.chart_masks;
     for ((keyed, changing), charted) in keyed.iter().zip(changing).zip(&mut counts.charted) {
         let all = and(&columns.full, &or(keyed, changing));
         let beside = and_not(&and_not(changing, keyed), &columns.full);
         charted.add(columns.sum(set.level, &or(&all, &beside)));
+    }
+}
+
+/// Calls with every expression and the packets that match it.
+pub(super) fn each_mask(
+    set: &Set,
+    columns: &Columns,
+    comparisons: &[Mask],
+    atoms: &[Mask],
+    mut see: impl FnMut(u32, &Mask),
+) {
+    let mut terms = set.plan.terms.iter().peekable();
+    while let Some(term) = terms.next() {
+        let mut mask = term.holds(comparisons, atoms);
+        while let Some(next) = terms.next_if(|next| next.expression == term.expression) {
+            mask = or(&mask, &next.holds(comparisons, atoms));
+        }
+        see(term.expression, &mask);
+    }
+    let whole = columns.programs.iter().skip(set.atoms.program_count());
+    for (expression, mask) in set.programs.iter().zip(whole) {
+        see(*expression, mask);
     }
 }
 
@@ -443,7 +393,7 @@ fn by_index(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scr
 }
 
 /// Decides the atoms of a batch.
-fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
+pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
     let is_needed = set.way == Way::Columns || set.atoms.len() > 0;
     if is_needed {
         columns.classes(set.classes.len(), &mut scratch.classes);
@@ -453,7 +403,7 @@ fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
 
 /// What an index asks of a packet of a batch.
 #[inline]
-fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
+pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
     let (class, has_ports, ends) = columns.packet(at);
     let kind = set.classes.example(usize::from(class));
     let mut unit = Unit { class, has_ports, ..Unit::default() };
@@ -496,7 +446,7 @@ fn unit(set: &Set, class: u16, has_ports: bool, look: &Look) -> Unit {
 
 /// The expressions that only their program decides, and that match.
 #[inline]
-fn programs_of(set: &Set, columns: &Columns, at: usize, mut see: impl FnMut(u32)) {
+pub(super) fn programs_of(set: &Set, columns: &Columns, at: usize, mut see: impl FnMut(u32)) {
     let whole = columns.programs.iter().skip(set.atoms.program_count());
     for (expression, mask) in set.programs.iter().zip(whole) {
         if mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1 {
@@ -539,7 +489,11 @@ fn count_charts(charted: &mut [Total], charts: &[u64], weight: Total) {
 impl Set {
     /// The packet that expressions are about: with [`crate::Options::inner`] the innermost.
     #[inline]
-    fn seen<'a>(&self, packet: Packet<'a>, layers: Option<&Layers>) -> (Packet<'a>, Option<Layers>) {
+    pub(super) fn seen<'a>(
+        &self,
+        packet: Packet<'a>,
+        layers: Option<&Layers>,
+    ) -> (Packet<'a>, Option<Layers>) {
         match layers {
             Some(layers) if self.reading.inner => {
                 let (packet, layers) = innermost(&packet, layers);

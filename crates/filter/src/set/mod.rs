@@ -22,12 +22,14 @@ mod index;
 mod kind;
 mod look;
 mod lower;
+mod matching;
 mod places;
 mod ranges;
 mod simd;
 
 pub use counter::{Counter, Totals};
 pub use index::Total;
+pub use matching::{MASK_PACKETS, PacketMask};
 
 use crate::FilterError;
 use crate::ast::Expr;

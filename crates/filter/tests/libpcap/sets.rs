@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_filter::{Counter, Filter, Options, Set, Total, Way};
+use weir_filter::{Counter, Filter, MASK_PACKETS, Options, Set, Total, Way};
 use weir_wire::{Batch, Chunk, Layers, LinkType, decode};
 
 use crate::differential::{options, seed, setting};
@@ -197,6 +197,17 @@ fn differences(
             let odd = (0..texts.len() as u32).find(|t| expected.contains(t) != found.contains(t));
             let text = odd.map_or("twice", |odd| &texts[odd as usize]);
             wrong.push(format!("{text}\n  match set of packet {at}: {:x?}", batch.get(at).unwrap().data));
+        }
+    }
+    let Some(layers) = layers else { return wrong };
+    for (slots, at) in batch.slots.chunks(MASK_PACKETS).zip((0..).step_by(MASK_PACKETS)) {
+        let mut masks = Vec::new();
+        counter.masks(Batch { bytes: batch.bytes, slots }, &layers[at..at + slots.len()], &mut masks);
+        for ((text, truth), mask) in texts.iter().zip(truth).zip(&masks) {
+            let found = (0..slots.len()).map(|n| mask[n / 64] >> (n % 64) & 1 == 1);
+            if !found.eq(truth[at..at + slots.len()].iter().copied()) {
+                wrong.push(format!("{text}\n  mask of packets from {at}"));
+            }
         }
     }
     wrong

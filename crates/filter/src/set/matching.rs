@@ -1,0 +1,138 @@
+//! Which expressions match each packet, for those who need the packets and not only their number.
+
+use super::columns::{Columns, each};
+use super::counter::{Counter, Offered, compare_atoms, each_mask, programs_of, unit_of};
+use super::simd::BATCH;
+use super::{Set, Way};
+use std::sync::Arc;
+use weir_wire::{Batch, Layers};
+
+/// Packets of which [`Counter::masks`] says at once what matches them.
+pub const MASK_PACKETS: usize = BATCH;
+
+/// A bit for each of [`MASK_PACKETS`] packets, the lowest of the first word first.
+pub type PacketMask = [u64; MASK_PACKETS / 64];
+
+impl Counter {
+    /// Calls with each packet's number in the batch and the expressions that match it, in order, where there are any.
+    /// Nothing is counted.
+    pub fn match_sets(
+        &mut self,
+        batch: Batch<'_>,
+        layers: Option<&[Layers]>,
+        see: &mut dyn FnMut(usize, &[u32]),
+    ) {
+        self.decide_packets();
+        for (at, packet) in batch.packets().enumerate() {
+            let (packet, layers) = self.set.seen(packet, layers.and_then(|layers| layers.get(at)));
+            match self.offer(&packet, layers.as_ref(), true) {
+                Offered::Waits => {
+                    let last = (self.packets.len() - 1) % BATCH;
+                    self.packets.origin[last] = at as u32;
+                    if self.packets.is_full() {
+                        self.list(see);
+                    }
+                }
+                Offered::Slow => {
+                    self.list(see);
+                    self.decide_slowly(&packet, layers.as_ref(), true);
+                    if !self.scratch.matched.is_empty() {
+                        self.scratch.matched.sort_unstable();
+                        see(at, &self.scratch.matched);
+                    }
+                }
+            }
+        }
+        self.list(see);
+    }
+
+    /// Gives the match set of each packet of the batch in work, by the index, and empties it.
+    fn list(&mut self, see: &mut dyn FnMut(usize, &[u32])) {
+        let set = Arc::clone(&self.set);
+        let columns = &self.packets;
+        compare_atoms(&set, columns, &mut self.scratch);
+        for at in 0..columns.len() {
+            self.scratch.list_packet(&set, columns, at);
+            if !self.scratch.matched.is_empty() {
+                self.scratch.matched.sort_unstable();
+                see(columns.origin[at] as usize, &self.scratch.matched);
+            }
+        }
+        self.packets.clear();
+    }
+
+    /// For each expression the packets that match it, of a batch of at most [`MASK_PACKETS`]; those beyond are left
+    /// out. Nothing is counted.
+    pub fn masks(&mut self, batch: Batch<'_>, layers: &[Layers], masks: &mut Vec<PacketMask>) {
+        self.decide_packets();
+        masks.clear();
+        masks.resize(self.set.len(), [0; MASK_PACKETS / 64]);
+        let mut set_bit = |expression: u32, at: usize| {
+            if let Some(mask) = masks.get_mut(expression as usize) {
+                mask[at / 64 % mask.len()] |= 1 << (at % 64);
+            }
+        };
+        let mut is_whole = true;
+        for (at, (packet, layers)) in batch.packets().zip(layers).take(MASK_PACKETS).enumerate() {
+            let (packet, layers) = self.set.seen(packet, Some(layers));
+            match self.offer(&packet, layers.as_ref(), true) {
+                Offered::Waits => {
+                    let last = (self.packets.len() - 1) % BATCH;
+                    self.packets.origin[last] = at as u32;
+                }
+                Offered::Slow => {
+                    is_whole = false;
+                    self.decide_slowly(&packet, layers.as_ref(), true);
+                    self.scratch.matched.iter().for_each(|expression| set_bit(*expression, at));
+                }
+            }
+        }
+        let set = Arc::clone(&self.set);
+        let columns = &self.packets;
+        compare_atoms(&set, columns, &mut self.scratch);
+        if set.way == Way::Columns {
+            set.plan.compare(set.level, columns, &self.scratch.classes, &mut self.scratch.comparisons);
+            each_mask(&set, columns, &self.scratch.comparisons, &self.scratch.atoms, |expression, found| {
+                if is_whole {
+                    if let Some(mask) = masks.get_mut(expression as usize) {
+                        *mask = *found;
+                    }
+                } else {
+                    each(found, |at| {
+                        let origin = columns.origin[at % BATCH] as usize;
+                        if let Some(mask) = masks.get_mut(expression as usize) {
+                            mask[origin / 64 % mask.len()] |= 1 << (origin % 64);
+                        }
+                    });
+                }
+            });
+        } else {
+            for at in 0..columns.len() {
+                self.scratch.list_packet(&set, columns, at);
+                self.scratch.matched.iter().for_each(|e| set_bit(*e, columns.origin[at] as usize));
+            }
+        }
+        self.packets.clear();
+    }
+}
+
+impl super::counter::Scratch {
+    /// Finds in `matched` the expressions that match a packet of a batch.
+    #[inline]
+    fn list_packet(&mut self, set: &Set, columns: &Columns, at: usize) {
+        let Self { seen, matched, .. } = self;
+        let (unit, atoms) = unit_of(set, columns, &self.atoms, at);
+        matched.clear();
+        seen.now += 1;
+        let mut add = |expression| {
+            if seen.is_first(expression) {
+                matched.push(expression);
+            }
+        };
+        set.keyed.list(&unit, &atoms, &mut add);
+        if set.changing.may_match(&atoms) {
+            set.changing.list(&unit, &atoms, &mut add);
+        }
+        programs_of(set, columns, at, add);
+    }
+}
