@@ -61,21 +61,40 @@ pub(crate) struct Taken<K> {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Set {
-    /// Upper halves of the hashes, 0 for an empty place.
-    tags: [u32; WAYS],
+    /// A part of the hash of each key, never 0, and 0 for an empty place: lanes of 16 bits.
+    tags: [u64; 2],
     /// What rows are ranked by, in units of `1 << shift`, saturating; 0 for an empty place.
     weights: [u32; WAYS],
 }
 
+/// Lanes in a word of tags.
+const LANES: usize = 4;
+/// One in each lane.
+const EACH: u64 = 0x0001_0001_0001_0001;
+
 impl Set {
-    /// A bit for each place with that tag. Without a branch, so that it becomes two vector compares.
+    /// A bit for each place with that tag; see [`way`].
     #[inline]
-    fn with_tag(&self, tag: u32) -> u32 {
-        let mut mask = 0;
-        for (way, found) in self.tags.iter().enumerate() {
-            mask |= u32::from(*found == tag) << way;
+    fn with_tag(&self, tag: u16) -> u64 {
+        let tag = u64::from(tag) * EACH;
+        let equal = |lanes: u64| {
+            let differ = lanes ^ tag;
+            // The highest bit of a lane becomes 1 unless all of the lane is 0; nothing is carried into the next.
+            !(((differ & (EACH * 0x7fff)) + EACH * 0x7fff) | differ) & (EACH * 0x8000)
+        };
+        let [low, high] = self.tags;
+        equal(low) >> 15 | equal(high) >> 14
+    }
+
+    fn set_tag(&mut self, way: usize, tag: u16) {
+        let shift = way % LANES * 16;
+        if let Some(lanes) = self.tags.get_mut(way / LANES) {
+            *lanes = *lanes & !(0xffff << shift) | u64::from(tag) << shift;
         }
-        mask
+    }
+
+    fn empty(&self) -> u32 {
+        self.with_tag(0).count_ones()
     }
 
     #[inline]
@@ -86,6 +105,14 @@ impl Set {
     fn of_weight(&self, weight: u32) -> usize {
         self.weights.iter().position(|found| *found == weight).unwrap_or_default()
     }
+}
+
+/// Which of two sets, and which place in it, a bit stands for: those of [`Set::with_tag`] for the first, and two
+/// further left for the second.
+#[inline]
+fn way(bit: u32) -> (usize, usize) {
+    let bit = bit as usize;
+    (bit >> 1 & 1, bit / 16 + LANES * (bit & 1))
 }
 
 /// What is known of keys that have no row: one cache line.
@@ -112,15 +139,16 @@ struct Kept<K> {
 #[derive(Clone, Copy, Debug)]
 struct Pending<K> {
     hash: u64,
+    /// The two sets that the key may be in.
+    sets: [u32; 2],
     key: K,
     count: Count,
     flows: u32,
 }
 
-/// Where a key may be.
+/// Where a key without a row is counted.
+#[derive(Clone, Copy)]
 struct Place {
-    sets: [usize; 2],
-    tag: u32,
     door: usize,
     /// Which of the door's counters is its.
     counter: usize,
@@ -191,7 +219,8 @@ impl<K: Keyed> Bounded<K> {
     /// Counts for a key.
     #[inline]
     pub fn add(&mut self, key: K, count: Count, flows: u32) {
-        self.pending.push(Pending { hash: key.hash(&self.hash), key, count, flows });
+        let hash = key.hash(&self.hash);
+        self.pending.push(Pending { hash, sets: self.sets_of(hash), key, count, flows });
         if self.pending.len() == TOGETHER {
             self.settle();
         }
@@ -212,97 +241,104 @@ impl<K: Keyed> Bounded<K> {
     fn touch(&self, pending: &[Pending<K>]) {
         let mut seen = 0;
         for add in pending {
-            let place = self.place(add.hash);
-            for set in place.sets {
-                seen ^= self.sets[set].tags[0];
+            for set in add.sets {
+                seen ^= self.sets[set as usize].tags[0];
             }
             if self.crowded {
-                seen ^= self.doors[place.door].lost[0];
+                seen ^= u64::from(self.doors[self.place(add.hash).door].lost[0]);
             }
         }
         black_box(seen);
     }
 
     #[inline]
+    fn sets_of(&self, hash: u64) -> [u32; 2] {
+        let sets = self.sets.len();
+        let (first, second) = (within(hash, sets) as u32, within(hash.wrapping_mul(SPREAD), sets) as u32);
+        // Another one than the first.
+        let next = if first == 0 { 1 } else { first - 1 };
+        [first, if second == first { next } else { second }]
+    }
+
+    #[inline]
     fn place(&self, hash: u64) -> Place {
-        // The part of `n` things that a number of 32 bits falls into.
-        let within = |bits: u64, n: usize| ((u64::from(bits as u32) * n as u64) >> 32) as usize;
-        let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (first, mut second) = (within(hash, self.sets.len()), within(spread, self.sets.len()));
-        if second == first {
-            second = if first == 0 { self.sets.len() - 1 } else { first - 1 };
-        }
         Place {
-            sets: [first, second],
-            tag: (hash >> 32) as u32 | 1,
-            door: within(spread >> 32, self.doors.len()),
+            door: within(hash.wrapping_mul(SPREAD) >> 32, self.doors.len()),
             counter: (hash >> 61) as usize,
-            name: ((hash >> 33) as u16).max(1),
+            name: tag(hash),
         }
     }
 
     /// In units of `1 << shift`, upwards: at least 1, so that it is told apart from an empty place.
     #[inline]
     fn scaled(&self, count: &Count) -> u32 {
-        u32::try_from(count.in_unit(self.unit).div_ceil(1 << self.shift)).unwrap_or(u32::MAX).max(1)
+        let weight = count.in_unit(self.unit);
+        let up = u64::from(weight & ((1 << self.shift) - 1) != 0);
+        ((weight >> self.shift) + up).clamp(1, u32::MAX.into()) as u32
     }
 
     fn count(&mut self, add: &Pending<K>) {
-        let place = self.place(add.hash);
         let weight = self.scaled(&add.count);
         self.added.add(&add.count);
-        for set in place.sets {
-            if let Some(way) = self.find(set, place.tag, &add.key) {
-                let total = &mut self.sets[set].weights[way];
-                *total = total.saturating_add(weight);
-                let row = &mut self.rows[set * WAYS + way];
+        let [first, second] = add.sets;
+        let sets = [first as usize, second as usize];
+        let (one, other) = (&self.sets[sets[0]], &self.sets[sets[1]]);
+        let tag = tag(add.hash);
+        let mut candidates = one.with_tag(tag) | other.with_tag(tag) << 2;
+        while candidates != 0 {
+            let (which, way) = way(candidates.trailing_zeros());
+            let set = sets[which];
+            let row = &mut self.rows[set * WAYS + way];
+            if row.key == add.key {
                 row.count.add(&add.count);
                 row.flows = row.flows.saturating_add(add.flows);
+                let total = &mut self.sets[set].weights[way];
+                *total = total.saturating_add(weight);
                 return;
-            }
-        }
-        self.inserts += 1;
-        let [first, second] = place.sets;
-        let lightest = [self.sets[first].lightest(), self.sets[second].lightest()];
-        let (set, way, inherited) = if lightest.contains(&0) {
-            // The emptier of the two, so that both fill evenly.
-            let empty = place.sets.map(|set| self.sets[set].with_tag(0).count_ones());
-            let set = if empty[1] > empty[0] { second } else { first };
-            (set, self.sets[set].of_weight(0), 0)
-        } else {
-            let (set, lightest) =
-                if lightest[1] < lightest[0] { (second, lightest[1]) } else { (first, lightest[0]) };
-            self.crowded = true;
-            let Some(inherited) = self.admits(&place, weight, lightest) else { return };
-            let way = self.sets[set].of_weight(lightest);
-            self.displace(set * WAYS + way);
-            (set, way, inherited)
-        };
-        // Also one that finds an empty place may have been displaced from its other set before.
-        let error = if self.crowded { self.doors[place.door].lost[place.counter] } else { 0 };
-        let Pending { key, count, flows, .. } = *add;
-        self.sets[set].tags[way] = place.tag;
-        self.sets[set].weights[way] = inherited.min(error).saturating_add(weight);
-        self.rows[set * WAYS + way] = Kept { key, count, flows, error };
-    }
-
-    #[inline]
-    fn find(&self, set: usize, tag: u32, key: &K) -> Option<usize> {
-        let mut candidates = self.sets[set].with_tag(tag);
-        while candidates != 0 {
-            let way = candidates.trailing_zeros() as usize;
-            if self.rows[set * WAYS + way].key == *key {
-                return Some(way);
             }
             candidates &= candidates - 1;
         }
-        None
+        self.inserts += 1;
+        let lightest = [one.lightest(), other.lightest()];
+        if lightest[0] == 0 || lightest[1] == 0 {
+            // The emptier of the two, so that both fill evenly.
+            let set = if other.empty() > one.empty() { sets[1] } else { sets[0] };
+            let place = self.place(add.hash);
+            self.put(set, 0, add, place, weight);
+            return;
+        }
+        let place = self.place(add.hash);
+        let (set, lightest) =
+            if lightest[1] < lightest[0] { (sets[1], lightest[1]) } else { (sets[0], lightest[0]) };
+        self.crowded = true;
+        if let Some(inherited) = self.admits(place, weight, lightest) {
+            self.displace(set * WAYS + self.sets[set].of_weight(lightest));
+            self.put(set, lightest, add, place, inherited.min(self.lost(place)).saturating_add(weight));
+        }
+    }
+
+    /// What a key without a row has lost at most.
+    fn lost(&self, place: Place) -> u32 {
+        // As long as nobody was refused, the doors' memory is not touched.
+        if self.crowded { self.doors[place.door].lost[place.counter] } else { 0 }
+    }
+
+    /// Gives a key the place of weight `of_weight` in a set. Also one that finds an empty place may have been displaced
+    /// before, from its other set.
+    fn put(&mut self, set: usize, of_weight: u32, add: &Pending<K>, place: Place, weight: u32) {
+        let error = self.lost(place);
+        let to = &mut self.sets[set];
+        let way = to.of_weight(of_weight);
+        to.set_tag(way, tag(add.hash));
+        to.weights[way] = weight;
+        let Pending { key, count, flows, .. } = *add;
+        self.rows[set * WAYS + way] = Kept { key, count, flows, error };
     }
 
     /// Whether a newcomer may displace a row of weight `lightest`, and the weight that it is supposed to have had
     /// before; else it is remembered at its door, with what it has lost.
     #[inline]
-    fn admits(&mut self, place: &Place, weight: u32, lightest: u32) -> Option<u32> {
+    fn admits(&mut self, place: Place, weight: u32, lightest: u32) -> Option<u32> {
         if weight > lightest {
             return Some(0);
         }
@@ -347,7 +383,7 @@ impl<K: Keyed> Bounded<K> {
         let mut shed = added;
         let mut rows = Vec::new();
         for (set, kept) in self.sets.iter_mut().zip(self.rows.chunks(WAYS)) {
-            for (_, row) in set.tags.iter().zip(kept).filter(|(tag, _)| **tag != 0) {
+            for (_, row) in set.weights.iter().zip(kept).filter(|(weight, _)| **weight != 0) {
                 shed.packets -= row.count.packets;
                 shed.bytes -= row.count.bytes;
                 let Kept { key, count, flows, error } = *row;
@@ -369,6 +405,21 @@ impl<K: Keyed> Bounded<K> {
         }
         Taken { rows, absent: bound(absent.into()), shed, inserts: std::mem::take(&mut self.inserts) }
     }
+}
+
+/// Makes other bits of a hash the high ones (the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Which of `n` things the lower half of a number falls into.
+#[inline]
+fn within(bits: u64, n: usize) -> usize {
+    ((u64::from(bits as u32) * n as u64) >> 32) as usize
+}
+
+/// What is kept of a hash beside its key; never 0.
+#[inline]
+fn tag(hash: u64) -> u16 {
+    ((hash >> 32) as u16).max(1)
 }
 
 #[cfg(test)]

@@ -75,6 +75,27 @@ fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<K>, t
     assert!(absent.unwrap_or(0) <= taken.absent, "{absent:?} of a key without a row, not {}", taken.absent);
 }
 
+proptest! {
+    #[test]
+    fn lanes_are_found_as_one_by_one(
+        tags in proptest::array::uniform8(prop_oneof![0_u16..3, 0x7ffe_u16..0x8003, any::<u16>()]), other in any::<u16>()
+    ) {
+        let mut set = Set::default();
+        tags.iter().enumerate().for_each(|(way, tag)| set.set_tag(way, *tag));
+        for wanted in tags.into_iter().chain([other, 0, 1, 0x8000, 0xffff]) {
+            for second in [0, 1] {
+                let found = set.with_tag(wanted) << (2 * second);
+                let mut ways = Vec::new();
+                (0..64).filter(|bit| found >> bit & 1 == 1).for_each(|bit| ways.push(way(bit)));
+                ways.sort_unstable();
+                let expected = (0..WAYS).filter(|way| tags[*way] == wanted).map(|way| (second, way));
+                prop_assert_eq!(ways, expected.collect::<Vec<_>>());
+            }
+        }
+        prop_assert_eq!(set.empty() as usize, tags.iter().filter(|tag| **tag == 0).count());
+    }
+}
+
 #[test]
 fn exact_while_three_quarters_are_taken() {
     for seed in 0..20 {
@@ -252,7 +273,7 @@ proptest! {
 /// Keys that are all in one set under a seed.
 fn crafted(seed: u64, rows: usize, n: usize) -> Vec<u64> {
     let list = Bounded::<u64>::new(rows, Unit::Packets, seed);
-    (0..).filter(|key: &u64| list.place(key.hash(&list.hash)).sets[0] == 0).take(n).collect()
+    (0..).filter(|key: &u64| list.sets_of(key.hash(&list.hash))[0] == 0).take(n).collect()
 }
 
 #[test]
@@ -261,7 +282,7 @@ fn keys_that_fall_into_one_set_under_a_seed_spread_under_another() {
     for seed in 2..12 {
         let list = Bounded::<u64>::new(2048, Unit::Packets, seed);
         let mut sets = vec![0_usize; list.sets.len()];
-        keys.iter().for_each(|key| sets[list.place(key.hash(&list.hash)).sets[0]] += 1);
+        keys.iter().for_each(|key| sets[list.sets_of(key.hash(&list.hash))[0] as usize] += 1);
         let most = sets.iter().copied().max().unwrap();
         // 15.6 on average.
         assert!(most < 45, "seed {seed}: {most} of {} keys in one set", keys.len());
