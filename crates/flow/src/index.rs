@@ -1,6 +1,6 @@
 //! From the hash of a key to the row of its flow.
 
-use crate::row::Row;
+use crate::row::Hot;
 use weir_wire::FlowKey;
 
 /// Flows that a set holds: a cache line of them.
@@ -92,7 +92,7 @@ impl Index {
 
     /// The row of a key.
     #[inline]
-    pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Row]) -> Option<u32> {
+    pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Hot]) -> Option<u32> {
         let (tags, numbers) = self.ways(self.set(hash))?;
         let mut ways = which(tags, hash as u32);
         while ways != 0 {

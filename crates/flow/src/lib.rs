@@ -18,6 +18,7 @@
 mod community;
 mod config;
 mod fragments;
+mod fresh;
 mod hash;
 mod history;
 mod holes;
@@ -26,8 +27,10 @@ mod record;
 mod row;
 mod servers;
 mod sighting;
+mod steady;
 mod table;
 mod tcp;
+mod timers;
 
 pub use community::{CommunityId, community_id};
 pub use config::FlowConfig;

@@ -1,46 +1,64 @@
-//! What is kept of one flow: five cache lines, of which a packet of an established flow touches three.
+//! What is kept of one flow: two cache lines that a packet of a flow under way touches, and three for the rest.
 //!
-//! The lines of a flow lie together, not in arrays of their own: without huge pages a line in another array costs a
-//! page walk besides.
+//! The two lie in an array of their own, so that those of the flows that are busy lie in few pages. A flow of which one
+//! packet was seen is all in them ([`crate::fresh`]): what a flood of new flows touches is those and the index.
 
 use crate::holes::HolesAt;
-use crate::tcp::{End, Letters};
+use crate::tcp::{End, Letters, Numbers, Progress};
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::{FlowKey, Time, Tunnel};
 
-/// One flow. Arrays of two are in the order of the key's endpoints, lower first.
-#[derive(Clone, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Row {
-    // Line 0: what a lookup reads.
+/// What each packet of a flow reads and writes. Arrays of two are in the order of the key's endpoints, lower first.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[repr(C, align(128))]
+pub(crate) struct Hot {
+    // Line 0.
     pub key: FlowKey,
-    /// Of the part that goes on, where the active timeout cut one off before.
+    /// Of the part that goes on, where the active timeout cut one off before. Of a free row: the next free one.
     pub first: Time,
     pub last: Time,
     /// From this time on, a packet or a tick ends the flow. 0: the row is free.
     pub deadline: Time,
     // Line 1.
-    pub counts: [Counts; 2],
-    // Line 2.
-    pub ends: [End; 2],
-    // Line 3: written once for most flows.
-    pub origin: Origin,
-    // Line 4: touched at roll-ups and for what is rare; garbage until `marks` has RARE.
-    rare: Rare,
+    /// Modulo 2^32, see [`Rare::carried`].
+    pub counts: [Counts<u32>; 2],
+    pub numbers: [Numbers; 2],
+    /// See [`mark`].
+    pub marks: u16,
+    /// Every TCP flag that was set.
+    pub flags: [u8; 2],
+    /// Which packets change nothing but what is here: bits of [`crate::tcp::steady`].
+    pub steady: [u8; 2],
+    /// Which idle timeout it has.
+    pub class: u8,
 }
 
 /// One direction's counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
-pub(crate) struct Counts {
-    pub packets: u64,
-    pub frame_bytes: u64,
-    pub ip_bytes: u64,
-    pub payload_bytes: u64,
+pub(crate) struct Counts<N> {
+    pub packets: N,
+    pub frame_bytes: N,
+    pub ip_bytes: N,
+    pub payload_bytes: N,
+}
+
+/// The rest; garbage where `marks` has FRESH.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[repr(C)]
+pub(crate) struct Cold {
+    // Line 0: written once for most flows.
+    pub origin: Origin,
+    // Line 1.
+    pub progress: [Progress; 2],
+    /// Packets and frame octets that tallies have been given for.
+    pub tallied: [[u64; 2]; 2],
+    // Line 2: garbage until `marks` has RARE.
+    rare: Rare,
 }
 
 /// How the flow began, and what happened in it.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Origin {
     pub parent: u64,
@@ -56,11 +74,11 @@ pub(crate) struct Origin {
 }
 
 /// What most flows never need.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Rare {
-    /// Packets and frame octets that tallies have been given for.
-    tallied: [[u64; 2]; 2],
+    /// What the counters have beyond 32 bits.
+    carried: [Counts<u32>; 2],
     /// First packet of the flow, where `marks` has CUT.
     born: Time,
     pub letters: Letters,
@@ -86,60 +104,105 @@ pub(crate) mod mark {
     pub const PARTIAL: u16 = 128;
     /// TCP: a segment was seen whole, so that there is a state.
     pub const SEGMENT: u16 = 256;
+    /// One packet was seen, and all of it is in the hot part; see [`crate::fresh`]. The next three are for it.
+    pub const FRESH: u16 = 512;
+    /// The higher endpoint sent the packet.
+    pub const FROM_HIGHER: u16 = 1024;
+    /// The sender is the responder.
+    pub const FLIPPED: u16 = 2048;
+    /// All payload was captured.
+    pub const CAPTURED: u16 = 4096;
 }
 
-impl Row {
-    /// Makes the row that of a flow which `sender` (0: lower) began, without counts. What is not set here is set
-    /// before it is read.
-    pub fn begin(&mut self, key: FlowKey, first: Time, initiator: usize) {
-        self.key = key;
-        self.first = first;
-        self.last = first;
-        self.counts = [Counts::default(); 2];
-        self.ends = [End::default(); 2];
-        self.ends[initiator & 1].set_initiator();
-    }
-
+impl Hot {
     #[inline]
     pub fn is_free(&self) -> bool {
         self.deadline == Time(0)
     }
 
     #[inline]
-    pub fn marks(&self) -> u16 {
-        self.ends[0].marks
-    }
-
-    #[inline]
     pub fn mark(&mut self, bits: u16) {
-        self.ends[0].marks |= bits;
+        self.marks |= bits;
     }
 
     #[inline]
     pub fn unmark(&mut self, bits: u16) {
-        self.ends[0].marks &= !bits;
+        self.marks &= !bits;
     }
 
     #[inline]
     pub fn has(&self, bits: u16) -> bool {
-        self.marks() & bits != 0
+        self.marks & bits != 0
     }
 
-    /// Reads a word of each line that most packets use.
+    /// Reads a word of each line.
     #[inline]
     pub fn touch(&self) -> u64 {
-        self.deadline.0 ^ self.counts[0].packets ^ u64::from(self.ends[0].marks)
+        self.deadline.0 ^ u64::from(self.marks)
+    }
+}
+
+/// Both parts of a flow, put together for all that is not the way of nearly every packet. What changes in `ends` is
+/// kept by [`Row::save`].
+pub(crate) struct Row<'a> {
+    pub hot: &'a mut Hot,
+    pub cold: &'a mut Cold,
+    pub ends: [End; 2],
+}
+
+impl<'a> Row<'a> {
+    /// The flow of a row that is not fresh.
+    #[inline]
+    pub fn new(hot: &'a mut Hot, cold: &'a mut Cold) -> Self {
+        let end = |side: usize| End::new(&hot.numbers[side & 1], &cold.progress[side & 1]);
+        let ends = [end(0), end(1)];
+        Self { hot, cold, ends }
     }
 
-    /// Which idle timeout it has.
+    /// The row `at` of two arrays.
     #[inline]
-    pub fn idle_class(&self) -> u16 {
-        self.ends[1].marks
+    pub fn at(hot: &'a mut [Hot], cold: &'a mut [Cold], at: u32) -> Option<Self> {
+        Some(Self::new(hot.get_mut(at as usize)?, cold.get_mut(at as usize)?))
+    }
+
+    /// Makes the row that of a flow which `initiator` (0: lower) began, without counts. What is not set here is set
+    /// before it is read.
+    pub fn begin(&mut self, key: FlowKey, first: Time, initiator: usize) {
+        *self.hot = Hot { key, first, last: first, ..Hot::default() };
+        self.cold.tallied = [[0; 2]; 2];
+        self.ends = [End::default(); 2];
+        self.ends[initiator & 1].set_initiator();
+    }
+
+    /// Keeps what changed in `ends`, and notes what the next packets may be that change nothing.
+    #[inline]
+    pub fn save(&mut self) {
+        for (side, end) in self.ends.iter().enumerate() {
+            self.hot.numbers[side & 1] = end.numbers();
+            self.cold.progress[side & 1] = end.progress();
+        }
+        if self.hot.key.proto == 6 {
+            let [low, high] = &self.ends;
+            self.hot.steady = match self.has(mark::CLOSING) {
+                true => [0; 2],
+                false => [low.steady(high), high.steady(low)],
+            };
+        }
     }
 
     #[inline]
-    pub fn set_idle_class(&mut self, class: u16) {
-        self.ends[1].marks = class;
+    pub fn mark(&mut self, bits: u16) {
+        self.hot.mark(bits);
+    }
+
+    #[inline]
+    pub fn unmark(&mut self, bits: u16) {
+        self.hot.unmark(bits);
+    }
+
+    #[inline]
+    pub fn has(&self, bits: u16) -> bool {
+        self.hot.has(bits)
     }
 
     /// Index of the initiator in arrays of two.
@@ -152,78 +215,115 @@ impl Row {
     pub fn rare(&mut self) -> &mut Rare {
         if !self.has(mark::RARE) {
             self.mark(mark::RARE);
-            self.rare = Rare::default();
+            self.cold.rare = Rare::default();
         }
-        &mut self.rare
+        &mut self.cold.rare
     }
 
     /// The rare part, if it is in use.
     pub fn rare_if_used(&self) -> Option<&Rare> {
-        self.has(mark::RARE).then_some(&self.rare)
+        self.has(mark::RARE).then_some(&self.cold.rare)
+    }
+
+    /// The counters of a direction.
+    #[inline]
+    pub fn counts(&self, side: usize) -> Counts<u64> {
+        let low = self.hot.counts[side & 1];
+        let high = self.rare_if_used().map_or(Counts::default(), |rare| rare.carried[side & 1]);
+        let whole = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        Counts {
+            packets: whole(high.packets, low.packets),
+            frame_bytes: whole(high.frame_bytes, low.frame_bytes),
+            ip_bytes: whole(high.ip_bytes, low.ip_bytes),
+            payload_bytes: whole(high.payload_bytes, low.payload_bytes),
+        }
+    }
+
+    /// Adds to the counters of a direction.
+    #[inline]
+    pub fn count(&mut self, side: usize, more: &Counts<u64>) {
+        let side = side & 1;
+        let mut carry = Counts::default();
+        let add = |low: &mut u32, high: &mut u32, more: u64| {
+            let sum = u64::from(*low) + more;
+            (*low, *high) = (sum as u32, (sum >> 32) as u32);
+            *high != 0
+        };
+        let low = &mut self.hot.counts[side];
+        let carries = add(&mut low.packets, &mut carry.packets, more.packets)
+            | add(&mut low.frame_bytes, &mut carry.frame_bytes, more.frame_bytes)
+            | add(&mut low.ip_bytes, &mut carry.ip_bytes, more.ip_bytes)
+            | add(&mut low.payload_bytes, &mut carry.payload_bytes, more.payload_bytes);
+        if carries {
+            self.carry(side, &carry);
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, side: usize, carry: &Counts<u32>) {
+        let high = &mut self.rare().carried[side & 1];
+        high.packets = high.packets.saturating_add(carry.packets);
+        high.frame_bytes = high.frame_bytes.saturating_add(carry.frame_bytes);
+        high.ip_bytes = high.ip_bytes.saturating_add(carry.ip_bytes);
+        high.payload_bytes = high.payload_bytes.saturating_add(carry.payload_bytes);
     }
 
     /// What direction `side` had since its last tally, in packets and frame octets; none from now on.
+    #[inline]
     pub fn take_tally(&mut self, side: usize) -> (u64, u64) {
-        let counts = self.counts[side & 1];
+        let counts = self.counts(side);
         let now = [counts.packets, counts.frame_bytes];
-        if now == [0; 2] {
-            return (0, 0);
-        }
-        let before = std::mem::replace(&mut self.rare().tallied[side & 1], now);
+        let before = std::mem::replace(&mut self.cold.tallied[side & 1], now);
         (now[0] - before[0], now[1] - before[1])
-    }
-
-    /// The same without remembering it, for a flow that ends.
-    pub fn last_tally(&self, side: usize) -> (u64, u64) {
-        let counts = self.counts[side & 1];
-        let before = self.rare_if_used().map_or([0; 2], |rare| rare.tallied[side & 1]);
-        (counts.packets - before[0], counts.frame_bytes - before[1])
     }
 
     /// Empties the counters of a flow that goes on after its record was given at `now`.
     pub fn cut(&mut self, now: Time) {
         let born = self.born();
         let rare = self.rare();
-        rare.born = born;
-        rare.tallied = [[0; 2]; 2];
-        rare.letters = Letters::default();
+        *rare = Rare { born, ..Rare::default() };
+        self.cold.tallied = [[0; 2]; 2];
         self.mark(mark::CUT);
-        self.first = now;
-        self.last = now;
-        self.counts = [Counts::default(); 2];
+        self.hot.first = now;
+        self.hot.last = now;
+        self.hot.counts = [Counts::default(); 2];
+        self.hot.flags = [0; 2];
+        self.hot.steady = [0; 2];
         for end in &mut self.ends {
-            end.flags = 0;
             end.restart();
         }
-        self.origin.history = History::default();
+        self.cold.origin.history = History::default();
     }
 
     /// Time of the flow's first packet, cut or not.
     fn born(&self) -> Time {
         match self.rare_if_used() {
             Some(rare) if self.has(mark::CUT) => rare.born,
-            _ => self.first,
+            _ => self.hot.first,
         }
     }
 
     /// See [`FlowRecord::id`].
     pub fn id(&self) -> u64 {
-        hash::name(&self.key, self.born())
+        hash::name(&self.hot.key, self.born())
     }
 
     /// What the flow was.
+    #[inline]
     pub fn record(&self, missed: [u64; 2], end: EndReason) -> FlowRecord {
         let (orig, resp) = (self.initiator() & 1, 1 - (self.initiator() & 1));
         let letters = self.rare_if_used().map_or(Letters::default(), |rare| rare.letters);
+        let origin = &self.cold.origin;
+        let is_tcp = self.hot.key.proto == 6;
         FlowRecord {
-            key: self.key,
+            key: self.hot.key,
             initiator_is_lower: orig == 0,
             id: self.id(),
-            first: self.first,
-            last: self.last,
+            first: self.hot.first,
+            last: self.hot.last,
             forward: self.side(orig, letters.bad_checksums()),
             reverse: self.side(resp, letters.bad_checksums()),
-            tcp: (self.key.proto == 6 && self.has(mark::SEGMENT)).then(|| TcpSummary {
+            tcp: (is_tcp && self.has(mark::SEGMENT)).then(|| TcpSummary {
                 stream_bytes: [
                     self.ends[orig].size(&self.ends[resp]),
                     self.ends[resp].size(&self.ends[orig]),
@@ -232,33 +332,34 @@ impl Row {
                 retransmitted: [letters.retransmitted()[orig], letters.retransmitted()[resp]],
             }),
             state: self.state(orig),
-            history: self.origin.history,
+            history: origin.history,
             end,
-            vlan: self.origin.vlan,
-            tunnel: self.origin.tunnel,
-            parent: self.origin.parent,
+            vlan: origin.vlan,
+            tunnel: origin.tunnel,
+            parent: origin.parent,
             carrier: self.has(mark::CARRIER),
-            interface: self.origin.interface,
+            interface: origin.interface,
         }
     }
 
+    #[inline]
     fn side(&self, at: usize, bad_checksums: [u16; 2]) -> Side {
-        let counts = self.counts[at & 1];
+        let counts = self.counts(at);
         Side {
             packets: counts.packets,
             frame_bytes: counts.frame_bytes,
             ip_bytes: counts.ip_bytes,
             payload_bytes: counts.payload_bytes,
-            tcp_flags: self.ends[at & 1].flags,
-            ttl: self.origin.ttl[at & 1],
-            mac: self.origin.mac[at & 1],
+            tcp_flags: self.hot.flags[at & 1],
+            ttl: self.cold.origin.ttl[at & 1],
+            mac: self.cold.origin.mac[at & 1],
             bad_checksums: bad_checksums[at & 1],
         }
     }
 
     fn state(&self, initiator: usize) -> ConnState {
-        let active = |at: usize| self.counts[at & 1].packets != 0;
-        match self.key.proto {
+        let active = |at: usize| self.counts(at).packets != 0;
+        match self.hot.key.proto {
             6 => crate::tcp::state(&self.ends, initiator),
             17 => match (active(initiator), active(1 - initiator)) {
                 (true, true) => ConnState::SF,
@@ -278,10 +379,10 @@ mod tests {
 
     #[test]
     fn parts_are_cache_lines() {
-        assert_eq!(size_of::<Row>(), 320);
-        assert_eq!(offset_of!(Row, counts), 64);
-        assert_eq!(offset_of!(Row, ends), 128);
-        assert_eq!(offset_of!(Row, origin), 192);
-        assert_eq!(offset_of!(Row, rare), 256);
+        assert_eq!(size_of::<Hot>(), 128);
+        assert_eq!(offset_of!(Hot, counts), 64);
+        assert_eq!(size_of::<Cold>(), 192);
+        assert_eq!(offset_of!(Cold, progress), 64);
+        assert_eq!(offset_of!(Cold, rare), 128);
     }
 }

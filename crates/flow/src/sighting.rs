@@ -166,8 +166,9 @@ fn mac(packet: &Packet<'_>) -> [u8; 6] {
     if packet.link == LinkType::ETHERNET { address().unwrap_or_default() } else { [0; 6] }
 }
 
-#[inline]
-fn segment(packet: &Packet<'_>, layers: &Layers) -> Option<Segment> {
+/// The TCP header of a packet that has one.
+#[inline(always)]
+pub(crate) fn segment(packet: &Packet<'_>, layers: &Layers) -> Option<Segment> {
     if !layers.has_transport() {
         return None;
     }

@@ -5,11 +5,12 @@ use crate::fragments::{Counted, Fragments};
 use crate::hash::KeyHash;
 use crate::holes::Pool;
 use crate::index::{Index, same};
-use crate::row::{Origin, Row, mark};
+use crate::row::{Cold, Hot, Row, mark};
 use crate::servers::is_likely_server;
 use crate::sighting::{Facts, Looker, Sighting, Whose};
-use crate::tcp::{self, Repeated, Segment};
-use crate::{EndReason, FlowSink, FlowStats, Tally};
+use crate::tcp;
+use crate::timers::Timers;
+use crate::{EndReason, FlowSink, FlowStats, Tally, fresh, steady};
 use weir_wire::build::flags::{ACK, SYN};
 use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time};
 
@@ -33,8 +34,10 @@ const MIN_MEMORY: usize = 128 << 10;
 struct Probe {
     whose: Whose,
     /// Which packet of those that are looked up together; of one that is not plain, which sighting.
-    at: u32,
+    at: u16,
     is_plain: bool,
+    /// Of a plain one, see [`Facts::regular`].
+    is_regular: bool,
     /// The row that has likely the flow, plus 1; 0 for none.
     likely: u32,
 }
@@ -48,7 +51,11 @@ pub struct FlowTable {
     config: FlowConfig,
     look: Looker,
     index: Index,
-    rows: Vec<Row>,
+    /// The rows, in two arrays.
+    hot: Vec<Hot>,
+    cold: Vec<Cold>,
+    /// For a row that ends before it had a cold part.
+    scratch: Cold,
     capacity: usize,
     /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
     free: u64,
@@ -59,8 +66,7 @@ pub struct FlowTable {
     probes: Vec<Probe>,
     /// Of the probes that are not plain.
     sightings: Vec<Sighting>,
-    /// The idle timeouts of the classes that rows have.
-    idle: [u64; IDLE_CLASSES],
+    timers: Timers,
     stats: FlowStats,
     /// The last tick that was believed, and one that was put off.
     ticked: Time,
@@ -76,7 +82,7 @@ impl FlowTable {
         let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
         let fixed = sets * Fragments::BYTES_PER_SET + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
-        let each = size_of::<Row>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
+        let each = size_of::<Hot>() + size_of::<Cold>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, u32::MAX as usize - 1);
         let stats = FlowStats {
             memory: (fixed + capacity * each) as u64,
@@ -86,7 +92,9 @@ impl FlowTable {
         Self {
             look: Looker { hash: hash.clone(), vlan: config.vlan, checksums: config.checksums },
             index: Index::new(capacity),
-            rows: Vec::with_capacity(capacity),
+            hot: Vec::with_capacity(capacity),
+            cold: Vec::with_capacity(capacity),
+            scratch: Cold::default(),
             capacity,
             free: 0,
             hand: 0,
@@ -94,7 +102,7 @@ impl FlowTable {
             fragments: Fragments::new(sets, hash, config.fragment),
             probes: Vec::with_capacity(PROBES),
             sightings: Vec::with_capacity(PROBES),
-            idle: idle_timeouts(config),
+            timers: Timers::new(config),
             stats,
             ticked: Time(0),
             put_off: Time(0),
@@ -145,30 +153,38 @@ impl FlowTable {
         self.put_off = Time(0);
         self.ticked = now;
         self.expire_fragments(now, sink);
-        for row in 0..self.rows.len() as u32 {
-            let Some(flow) = self.rows.get(row as usize).filter(|flow| !flow.is_free()) else { continue };
-            if flow.deadline <= now {
-                let reason = Self::reason(flow, EndReason::Idle);
-                self.end(row, reason, sink);
+        for at in 0..self.hot.len() as u32 {
+            let Some(row) = self.hot.get(at as usize).filter(|row| !row.is_free()) else { continue };
+            if row.deadline <= now {
+                let reason = self.reason(at, EndReason::Idle);
+                self.end(at, reason, sink);
             }
         }
     }
 
     /// Gives what every flow had since the last time.
     pub fn roll_up(&mut self, sink: &mut impl FlowSink) {
-        for row in self.rows.iter_mut().filter(|row| !row.is_free() && row.has(mark::DIRTY)) {
-            row.unmark(mark::DIRTY);
-            tally(row, sink, |row, side| row.take_tally(side));
+        for (hot, cold) in self.hot.iter_mut().zip(&mut self.cold) {
+            if hot.is_free() || !hot.has(mark::DIRTY) {
+                continue;
+            }
+            hot.unmark(mark::DIRTY);
+            if hot.has(mark::FRESH) {
+                tally_fresh(hot, sink);
+            } else {
+                tally(&mut Row::new(hot, cold), sink);
+            }
         }
     }
 
     /// Ends every flow: the end of the run.
     pub fn drain(&mut self, sink: &mut impl FlowSink) {
         self.expire_fragments(Time(u64::MAX), sink);
-        for row in 0..self.rows.len() as u32 {
-            let Some(flow) = self.rows.get(row as usize).filter(|flow| !flow.is_free()) else { continue };
-            let reason = Self::reason(flow, EndReason::Shutdown);
-            self.end(row, reason, sink);
+        for at in 0..self.hot.len() as u32 {
+            if self.hot.get(at as usize).is_some_and(|row| !row.is_free()) {
+                let reason = self.reason(at, EndReason::Shutdown);
+                self.end(at, reason, sink);
+            }
         }
     }
 
@@ -191,7 +207,8 @@ impl FlowTable {
             self.look_closely(packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
-            self.probes.push(Probe { whose, at: at as u32, is_plain: true, likely: 0 });
+            let is_regular = layers.is_plain_ip(packet.link);
+            self.probes.push(Probe { whose, at: at as u16, is_plain: true, is_regular, likely: 0 });
         }
     }
 
@@ -219,7 +236,7 @@ impl FlowTable {
         }
         for (at, sighting) in sightings.iter().enumerate().skip(before) {
             let whose = sighting.whose;
-            self.probes.push(Probe { whose, at: at as u32, is_plain: false, likely: 0 });
+            self.probes.push(Probe { whose, at: at as u16, is_plain: false, is_regular: false, likely: 0 });
         }
     }
 
@@ -235,16 +252,24 @@ impl FlowTable {
         let mut missing = 0;
         for probe in &mut self.probes {
             probe.likely = index.likely(probe.whose.hash);
-            match self.rows.get((probe.likely as usize).wrapping_sub(1)) {
+            match self.hot.get((probe.likely as usize).wrapping_sub(1)) {
                 Some(row) => lines ^= row.touch(),
                 None => missing += 1,
             }
         }
-        if missing > 0 && self.free == 0 && self.rows.len() == self.capacity {
-            let (before, after) = self.rows.split_at(self.hand.min(self.rows.len()));
-            let victims = || after.iter().chain(before).take(missing);
-            lines ^= victims().fold(0, |sum, row| sum ^ row.touch());
-            sum ^= victims().fold(0, |sum, row| sum ^ index.touch(row.origin.set));
+        if missing > 0 && self.free == 0 && self.hot.len() == self.capacity {
+            // The rows that will make place, and where the index has them.
+            let hand = self.hand.min(self.hot.len());
+            let (before, after) = self.hot.split_at(hand);
+            let victims = after.iter().zip(hand..).chain(before.iter().zip(0..)).take(missing);
+            for (row, at) in victims {
+                lines ^= row.touch();
+                let set = match row.has(mark::FRESH) {
+                    true => row.fresh_set(),
+                    false => self.cold.get(at).map_or(0, |cold| cold.origin.set),
+                };
+                sum ^= index.touch(set);
+            }
         }
         self.touched ^= u64::from(sum) ^ lines;
     }
@@ -258,15 +283,26 @@ impl FlowTable {
     ) {
         if self.probes.len() > 1 {
             self.touch();
+        } else {
+            for probe in &mut self.probes {
+                probe.likely = self.index.likely(probe.whose.hash);
+            }
         }
         let probes = std::mem::take(&mut self.probes);
         let mut carrier = None;
         for probe in &probes {
             if probe.is_plain {
-                let Some((packet, layers)) = get(probe.at as usize) else { continue };
-                let facts = self.look.facts(&packet, layers);
-                self.sight(&probe.whose, probe.likely, &facts, None, sink);
-            } else if let Some(facts) = self.sightings.get(probe.at as usize).map(|s| s.facts.clone()) {
+                let Some((packet, layers)) = get(usize::from(probe.at)) else { continue };
+                let at = probe.likely.wrapping_sub(1);
+                let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
+                    steady::count(row, &probe.whose, &packet, layers, &self.timers, self.config.active)
+                });
+                if !is_counted {
+                    self.plain(probe, &packet, layers, sink);
+                } else if !probe.is_regular {
+                    self.odd(at, &probe.whose, &self.look.facts(&packet, layers), sink);
+                }
+            } else if let Some(facts) = self.sightings.get(usize::from(probe.at)).map(|s| s.facts.clone()) {
                 let carrier_of_it = carrier.filter(|_| facts.carried);
                 let row = self.sight(&probe.whose, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
@@ -275,6 +311,13 @@ impl FlowTable {
         self.probes = probes;
         self.probes.clear();
         self.sightings.clear();
+    }
+
+    /// Counts a packet that carries no other and that may change more than counters.
+    #[inline(never)]
+    fn plain(&mut self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        let facts = self.look.facts(packet, layers);
+        self.sight(&probe.whose, probe.likely, &facts, None, sink);
     }
 
     /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
@@ -287,11 +330,11 @@ impl FlowTable {
         carrier: Option<u32>,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let is_it = |row: &Row| !row.is_free() && same(&row.key, &whose.key);
+        let is_it = |row: &Hot| !row.is_free() && same(&row.key, &whose.key);
         let at = likely.wrapping_sub(1);
-        let mut row = match self.rows.get(at as usize).is_some_and(is_it) {
+        let mut row = match self.hot.get(at as usize).is_some_and(is_it) {
             true => Some(at),
-            false => self.index.find(whose.hash, &whose.key, &self.rows),
+            false => self.index.find(whose.hash, &whose.key, &self.hot),
         };
         if let Some(at) = row
             && let Some(reason) = self.splits(at, s)
@@ -305,56 +348,79 @@ impl FlowTable {
         }
         let at = match row {
             Some(at) => at,
-            None => {
-                let Some(at) = self.begin(whose, s, carrier, sink) else {
+            None => match self.begin(whose, s, carrier, sink) {
+                Some(Begun::Empty(at)) => at,
+                Some(Begun::Counted(at)) => {
+                    if !s.regular {
+                        self.odd(at, whose, s, sink);
+                    }
+                    return Some(at);
+                }
+                None => {
                     missed(whose, s, sink);
                     return None;
-                };
-                at
-            }
+                }
+            },
         };
-        self.update(at, whose, s, sink)
+        let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
+        let is_counted = self.timers.count(&mut row, &mut self.pool, usize::from(whose.sender & 1), s);
+        row.save();
+        if !is_counted {
+            missed(whose, s, sink);
+        } else if !s.regular {
+            self.odd(at, whose, s, sink);
+        }
+        Some(at)
     }
 
-    /// Why a packet does not belong to the flow that the row has, if so.
+    /// Why a packet does not belong to the flow that the row has, if so. Where it does, the row is not fresh any more.
     #[inline]
     fn splits(&mut self, at: u32, s: &Facts) -> Option<EndReason> {
-        let row = self.rows.get(at as usize)?;
+        let row = self.hot.get(at as usize)?;
         if s.time >= row.deadline {
-            return Some(Self::reason(row, EndReason::Idle));
+            return Some(self.reason(at, EndReason::Idle));
         }
-        if s.time < row.last && row.last.since(s.time) >= self.idle(row) {
+        if s.time < row.last && row.last.since(s.time) >= self.timers.of_class(row.class) {
             self.stats.time_jumps += 1;
-            return Some(Self::reason(row, EndReason::Idle));
+            return Some(self.reason(at, EndReason::Idle));
         }
+        self.settle(at);
+        let row = self.hot.get(at as usize)?;
         if let Some(segment) = s.segment.as_ref().filter(|segment| segment.flags & SYN != 0)
             && row.has(mark::SEGMENT)
             && !s.bad_checksum
-            && tcp::is_reuse(row, segment)
+            && tcp::is_reuse(&Row::at(&mut self.hot, &mut self.cold, at)?, segment)
         {
-            return Some(if row.has(mark::CLOSING) {
-                Self::reason(row, EndReason::Fin)
-            } else {
-                EndReason::Reused
-            });
+            let closing = self.hot.get(at as usize)?.has(mark::CLOSING);
+            return Some(if closing { self.reason(at, EndReason::Fin) } else { EndReason::Reused });
         }
-        let cut = s.time.since(row.first) >= self.config.active && row.counts.iter().any(|c| c.packets > 0);
-        cut.then_some(EndReason::Active)
+        if s.time.since(self.hot.get(at as usize)?.first) < self.config.active {
+            return None;
+        }
+        let row = Row::at(&mut self.hot, &mut self.cold, at)?;
+        let is_counted = (0..2).any(|side| row.counts(side).packets > 0);
+        is_counted.then_some(EndReason::Active)
+    }
+
+    /// Gives a row the form that all have but fresh ones.
+    #[inline]
+    fn settle(&mut self, at: u32) {
+        if let Some(hot) = self.hot.get_mut(at as usize).filter(|hot| hot.has(mark::FRESH))
+            && let Some(cold) = self.cold.get_mut(at as usize)
+        {
+            hot.settle(cold).save();
+        }
     }
 
     /// The reason for the end of a flow: how TCP ended it, or else `otherwise`.
-    fn reason(row: &Row, otherwise: EndReason) -> EndReason {
-        match row.has(mark::CLOSING) {
-            true if tcp::is_reset(row) => EndReason::Rst,
-            true => EndReason::Fin,
+    fn reason(&mut self, at: u32, otherwise: EndReason) -> EndReason {
+        match self.hot.get(at as usize).is_some_and(|row| row.has(mark::CLOSING)) {
+            true => match Row::at(&mut self.hot, &mut self.cold, at).is_some_and(|row| tcp::is_reset(&row)) {
+                true => EndReason::Rst,
+                false => EndReason::Fin,
+            },
             false => otherwise,
         }
-    }
-
-    /// How long the flow may be without a packet.
-    #[inline]
-    fn idle(&self, row: &Row) -> u64 {
-        self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]
     }
 
     /// Makes a flow of a packet that belongs to none.
@@ -364,8 +430,12 @@ impl FlowTable {
         s: &Facts,
         carrier: Option<u32>,
         sink: &mut impl FlowSink,
-    ) -> Option<u32> {
-        let parent = carrier.and_then(|row| self.rows.get(row as usize)).map_or(0, Row::id);
+    ) -> Option<Begun> {
+        if let Some(carrier) = carrier {
+            self.settle(carrier);
+        }
+        let parent =
+            carrier.and_then(|at| Row::at(&mut self.hot, &mut self.cold, at)).map_or(0, |row| row.id());
         let at = self.free_row(carrier, sink)?;
         if let Err(full) = self.index.insert(whose.hash, at) {
             let oldest =
@@ -375,52 +445,64 @@ impl FlowTable {
             self.index.insert(whose.hash, at).ok()?;
         }
         let flips = self.config.guess_initiator && flips(whose, s);
-        let sender = usize::from(whose.sender & 1);
-        let row = self.rows.get_mut(at as usize)?;
-        row.begin(whose.key, s.earliest, if flips { 1 - sender } else { sender });
-        row.set_idle_class(idle_class(row));
-        row.deadline = after(row.first, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]);
-        row.origin = Origin {
-            parent,
-            set: self.index.set(whose.hash),
-            interface: s.interface,
-            vlan: s.vlan,
-            tunnel: s.tunnel,
-            ..Origin::default()
-        };
-        if flips {
-            row.origin.history.push(b'^', true);
-        }
+        let set = self.index.set(whose.hash);
         self.stats.created += 1;
-        Some(at)
+        if parent == 0 && fresh::is_simple(whose, s) {
+            let hot = self.hot.get_mut(at as usize)?;
+            hot.begin(whose, s, flips, set);
+            self.timers.set_fresh(hot);
+            debug_assert!(self.is_as_if_settled(whose, s, flips, set));
+            return Some(Begun::Counted(at));
+        }
+        let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
+        self.timers.begin(&mut row, whose, s, flips);
+        row.cold.origin.parent = parent;
+        row.cold.origin.set = set;
+        row.save();
+        Some(Begun::Empty(at))
+    }
+
+    /// Whether the flow that a fresh row is made of such a packet is the one that the long way makes.
+    fn is_as_if_settled(&mut self, whose: &Whose, s: &Facts, flips: bool, set: u32) -> bool {
+        let (mut short, mut long) = ((Hot::default(), Cold::default()), (Hot::default(), Cold::default()));
+        short.0.begin(whose, s, flips, set);
+        self.timers.set_fresh(&mut short.0);
+        short.0.settle(&mut short.1).save();
+        let mut row = Row::new(&mut long.0, &mut long.1);
+        self.timers.begin(&mut row, whose, s, flips);
+        row.cold.origin.set = set;
+        self.timers.count(&mut row, &mut self.pool, usize::from(whose.sender & 1), s);
+        row.save();
+        short == long
     }
 
     fn last_of(&self, row: u32) -> Time {
-        self.rows.get(row as usize).map_or(Time(0), |row| row.last)
+        self.hot.get(row as usize).map_or(Time(0), |row| row.last)
     }
 
     /// A row for a new flow, not that of `carrier`.
     fn free_row(&mut self, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
-        if self.free == 0 && self.rows.len() < self.capacity {
-            self.rows.push(Row::default());
-            return Some(self.rows.len() as u32 - 1);
+        if self.free == 0 && self.hot.len() < self.capacity {
+            self.hot.push(Hot::default());
+            self.cold.push(Cold::default());
+            return Some(self.hot.len() as u32 - 1);
         }
         if self.free == 0 {
             let victim = self.victim(carrier);
             self.end(victim, EndReason::Evicted, sink);
         }
         let at = self.free.checked_sub(1)? as u32;
-        self.free = self.rows.get(at as usize)?.first.0;
+        self.free = self.hot.get(at as usize)?.first.0;
         Some(at)
     }
 
     /// The next flow that was not used since the hand passed it.
     fn victim(&mut self, carrier: Option<u32>) -> u32 {
         // After one round every mark is gone, so the second finds one.
-        for _ in 0..2 * self.rows.len() {
+        for _ in 0..2 * self.hot.len() {
             let at = self.hand;
-            self.hand = if at + 1 < self.rows.len() { at + 1 } else { 0 };
-            let Some(row) = self.rows.get_mut(at).filter(|row| !row.is_free()) else { continue };
+            self.hand = if at + 1 < self.hot.len() { at + 1 } else { 0 };
+            let Some(row) = self.hot.get_mut(at).filter(|row| !row.is_free()) else { continue };
             if !row.has(mark::USED) && carrier != Some(at as u32) {
                 return at as u32;
             }
@@ -429,99 +511,65 @@ impl FlowTable {
         self.hand as u32
     }
 
-    /// Counts a packet to a flow.
-    #[inline]
-    fn update(&mut self, at: u32, whose: &Whose, s: &Facts, sink: &mut impl FlowSink) -> Option<u32> {
-        let side = usize::from(whose.sender & 1);
-        let row = self.rows.get_mut(at as usize)?;
-        let used = row.counts[side].packets | row.counts[1 - side].packets;
-        row.mark(if used == 0 { mark::DIRTY } else { mark::DIRTY | mark::USED });
-        if s.carrier {
-            row.mark(mark::CARRIER);
-        }
-        if s.bad_checksum {
-            if matches!(whose.key.proto, 6 | 17) {
-                tcp::repeat(row, side, Repeated::Checksum);
-            }
-            missed(whose, s, sink);
-            return Some(at);
-        }
-        if !s.regular {
-            odd(row, side, s, sink);
-        }
-        let counts = &mut row.counts[side];
-        if counts.packets == 0 {
-            row.origin.ttl[side] = s.ttl;
-            row.origin.mac[side] = s.mac;
-        }
-        counts.packets += u64::from(s.packets);
-        counts.frame_bytes += s.frame_bytes;
-        counts.ip_bytes += s.ip_bytes;
-        counts.payload_bytes += s.payload_bytes;
-        let time = s.time.max(row.last);
-        if let Some(segment) = &s.segment {
-            row.ends[side].flags |= segment.flags;
-            if !tcp::is_closed(row) {
-                row.last = time;
-            }
-            if !tcp::is_steady(row, side, segment) {
-                return self.transition(at, side, segment);
-            }
-        } else {
-            row.last = time;
-            if whose.key.proto == 17 {
-                tcp::saw_data(row, side);
-            }
-        }
-        if !row.has(mark::CLOSING) {
-            row.deadline = after(row.last, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]);
-        }
-        Some(at)
-    }
-
-    /// Takes a segment that may change the state of its connection, and with it the time of its end.
-    fn transition(&mut self, at: u32, side: usize, segment: &Segment) -> Option<u32> {
-        let row = self.rows.get_mut(at as usize)?;
-        if tcp::segment(row, &mut self.pool, side, segment) {
-            row.mark(mark::CLOSING);
-            row.deadline = after(row.last, self.config.close);
-        } else if !row.has(mark::CLOSING) {
-            row.set_idle_class(idle_class(row));
-            row.deadline = match tcp::is_attempt(row) {
-                true => after(row.first, self.config.attempt),
-                false => after(row.last, self.idle[usize::from(row.idle_class()) % IDLE_CLASSES]),
-            };
-        }
-        Some(at)
-    }
-
     /// Gives the record of a flow up to `now`; the flow goes on.
     fn cut(&mut self, at: u32, now: Time, sink: &mut impl FlowSink) {
-        let Some(row) = self.rows.get_mut(at as usize) else { return };
-        tally(row, sink, |row, side| row.last_tally(side));
+        let Some(mut row) = Row::at(&mut self.hot, &mut self.cold, at) else { return };
+        tally(&mut row, sink);
         let missed =
-            self.pool.known(row.origin.holes).map_or([0; 2], |holes| std::mem::take(&mut holes.missed));
+            self.pool.known(row.cold.origin.holes).map_or([0; 2], |holes| std::mem::take(&mut holes.missed));
         sink.end(&row.record(missed, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
         row.cut(now);
+        row.save();
+        // The next packet is the first of its direction again.
+        row.hot.steady = [0; 2];
     }
 
     /// Ends a flow, and frees its row.
     fn end(&mut self, at: u32, reason: EndReason, sink: &mut impl FlowSink) {
-        let Some(row) = self.rows.get_mut(at as usize) else { return };
+        let Some(hot) = self.hot.get_mut(at as usize) else { return };
+        let mut row = if hot.has(mark::FRESH) {
+            hot.settle(&mut self.scratch)
+        } else {
+            let Some(cold) = self.cold.get_mut(at as usize) else { return };
+            Row::new(hot, cold)
+        };
         if row.has(mark::DIRTY) {
-            tally(row, sink, |row, side| row.last_tally(side));
+            tally(&mut row, sink);
         }
-        let missed = self.pool.release(row.origin.holes);
+        let missed = self.pool.release(row.cold.origin.holes);
         sink.end(&row.record(missed, reason));
-        row.deadline = Time(0);
-        row.first = Time(self.free);
-        self.index.remove(row.origin.set, at);
+        row.hot.deadline = Time(0);
+        row.hot.first = Time(self.free);
+        self.index.remove(row.cold.origin.set, at);
         self.free = u64::from(at) + 1;
         self.stats.ended += 1;
         self.stats.evicted += u64::from(reason == EndReason::Evicted);
         self.stats.by_reason[reason as usize] += 1;
+    }
+
+    /// Tells that a packet was counted to a flow although its own headers do not say so.
+    #[cold]
+    fn odd(&mut self, at: u32, whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
+        let Some(hot) = self.hot.get_mut(at as usize) else { return };
+        let (initiator, vlan) = if hot.has(mark::FRESH) {
+            (hot.fresh_initiator(), hot.fresh_vlan())
+        } else {
+            let Some(cold) = self.cold.get_mut(at as usize) else { return };
+            let vlan = cold.origin.vlan[0];
+            (Row::new(hot, cold).initiator(), vlan)
+        };
+        sink.odd(&Tally {
+            key: &hot.key,
+            source_is_lower: whose.sender & 1 == 0,
+            initiator_is_lower: initiator == 0,
+            vlan,
+            packets: u64::from(s.packets),
+            bytes: s.frame_bytes,
+            begins: false,
+            carrier: hot.has(mark::CARRIER),
+        });
     }
 
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
@@ -536,37 +584,12 @@ impl FlowTable {
     }
 }
 
-/// Classes of flows by their idle timeouts.
-const IDLE_CLASSES: usize = 6;
-
-/// The timeouts of the classes, in the order of [`idle_class`].
-fn idle_timeouts(config: &FlowConfig) -> [u64; IDLE_CLASSES] {
-    [
-        config.idle_tcp,
-        config.idle_interactive,
-        config.idle_handshake,
-        config.idle_udp,
-        config.idle_icmp,
-        config.idle_other,
-    ]
-}
-
-/// The class of a flow as it is now.
-fn idle_class(row: &Row) -> u16 {
-    match row.key.proto {
-        6 if tcp::is_handshake(row) => 2,
-        6 if matches!(row.key.port[1 - (row.initiator() & 1)], 21 | 22 | 23 | 513) => 1,
-        6 => 0,
-        17 => 3,
-        1 | 58 => 4,
-        _ => 5,
-    }
-}
-
-/// `time` and so many nanoseconds; never 0, which means a free row.
-#[inline]
-fn after(time: Time, nanoseconds: u64) -> Time {
-    Time(time.0.saturating_add(nanoseconds).max(1))
+/// A flow that was begun.
+enum Begun {
+    /// Its packet is yet to be counted.
+    Empty(u32),
+    /// Its packet is counted.
+    Counted(u32),
 }
 
 /// Takes a fragment to those that belong with it.
@@ -608,21 +631,6 @@ const fn mapped_broadcast() -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
 }
 
-/// Tells that a packet was counted to a flow although its own headers do not say so.
-#[cold]
-fn odd(row: &Row, side: usize, s: &Facts, sink: &mut impl FlowSink) {
-    sink.odd(&Tally {
-        key: &row.key,
-        source_is_lower: side == 0,
-        initiator_is_lower: row.initiator() == 0,
-        vlan: row.origin.vlan[0],
-        packets: u64::from(s.packets),
-        bytes: s.frame_bytes,
-        begins: false,
-        carrier: row.has(mark::CARRIER),
-    });
-}
-
 /// Tells that a regular packet was not counted to any flow.
 #[cold]
 fn missed(whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
@@ -641,25 +649,41 @@ fn missed(whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
     }
 }
 
-/// Gives what both directions of a flow had, by `count`.
-fn tally(row: &mut Row, sink: &mut impl FlowSink, count: impl Fn(&mut Row, usize) -> (u64, u64)) {
-    let initiator = row.initiator();
-    for side in [initiator & 1, 1 - (initiator & 1)] {
-        let (packets, bytes) = count(row, side);
+/// Gives what both directions of a flow had since it was last given.
+fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
+    let initiator = row.initiator() & 1;
+    for side in [initiator, 1 - initiator] {
+        let (packets, bytes) = row.take_tally(side);
         if packets == 0 {
             continue;
         }
         let begins = !row.has(mark::BEGUN);
         row.mark(mark::BEGUN);
         sink.tally(&Tally {
-            key: &row.key,
+            key: &row.hot.key,
             source_is_lower: side == 0,
             initiator_is_lower: initiator == 0,
-            vlan: row.origin.vlan[0],
+            vlan: row.cold.origin.vlan[0],
             packets,
             bytes,
             begins,
             carrier: row.has(mark::CARRIER),
         });
     }
+}
+
+/// The same for a fresh row that was not given before.
+fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
+    let side = row.sender() & 1;
+    row.mark(mark::BEGUN);
+    sink.tally(&Tally {
+        key: &row.key,
+        source_is_lower: side == 0,
+        initiator_is_lower: row.fresh_initiator() == 0,
+        vlan: row.fresh_vlan(),
+        packets: 1,
+        bytes: u64::from(row.counts[side].frame_bytes),
+        begins: true,
+        carrier: false,
+    });
 }

@@ -62,32 +62,59 @@ impl State {
     }
 }
 
-/// One endpoint of a connection: half a cache line. Other protocols use `marks`, `bits`, `seen` and `flags`.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a packet of a connection that is under way moves on, of one endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
-pub(crate) struct End {
+pub(crate) struct Numbers {
+    /// The highest number sent, plus 1.
+    pub last: u32,
+    /// The highest number that the peer acknowledged.
+    pub ack: u32,
+    /// Up to here, everything was seen or given up.
+    pub next: u32,
+}
+
+/// The rest of what is kept of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub(crate) struct Progress {
     /// Number of the SYN, or what it would have been.
     start: u32,
-    /// The highest number sent, plus 1.
-    last: u32,
-    /// The highest number that the peer acknowledged.
-    ack: u32,
-    /// Up to here, everything was seen or given up.
-    next: u32,
     /// Number after the FIN, where `bits` has FINISHED.
     fin: u32,
     /// How often `last` and `ack` wrapped.
     last_wraps: u16,
     ack_wraps: u16,
-    /// Of the flow: in the first of its two endpoints see [`mark`], in the second which idle timeout it has.
-    pub marks: u16,
     bits: u8,
     /// Letters that the history has of this endpoint.
     seen: u8,
-    /// Every TCP flag that was set.
-    pub flags: u8,
     state: State,
     before: State,
+}
+
+/// One endpoint of a connection, put together. Other protocols use `bits` and `seen`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct End {
+    last: u32,
+    ack: u32,
+    next: u32,
+    start: u32,
+    fin: u32,
+    last_wraps: u16,
+    ack_wraps: u16,
+    bits: u8,
+    seen: u8,
+    state: State,
+    before: State,
+}
+
+/// Packets of an endpoint that change nothing but counts and numbers: bits of [`crate::row::Hot::steady`].
+pub(crate) mod steady {
+    /// Without payload.
+    pub const EMPTY: u8 = 1;
+    /// With payload.
+    pub const DATA: u8 = 2;
+    pub const ALL: u8 = EMPTY | DATA;
 }
 
 /// Bits of an endpoint.
@@ -117,12 +144,49 @@ mod seen {
 }
 
 impl End {
+    #[inline]
+    pub fn new(numbers: &Numbers, progress: &Progress) -> Self {
+        let &Numbers { last, ack, next } = numbers;
+        let &Progress { start, fin, last_wraps, ack_wraps, bits, seen, state, before } = progress;
+        Self { last, ack, next, start, fin, last_wraps, ack_wraps, bits, seen, state, before }
+    }
+
+    #[inline]
+    pub fn numbers(&self) -> Numbers {
+        Numbers { last: self.last, ack: self.ack, next: self.next }
+    }
+
+    #[inline]
+    pub fn progress(&self) -> Progress {
+        let &Self { start, fin, last_wraps, ack_wraps, bits, seen, state, before, .. } = self;
+        Progress { start, fin, last_wraps, ack_wraps, bits, seen, state, before }
+    }
+
+    /// Which segments of this endpoint of a TCP connection change nothing but how far both streams are, if they come
+    /// in order.
+    #[inline]
+    pub fn steady(&self, peer: &End) -> u8 {
+        let under_way = |state: State| matches!(state, State::Established | State::Partial);
+        let follows = self.bits & (bit::SPOKE | bit::HOLES | bit::BLIND) == bit::SPOKE;
+        if !(under_way(self.state) && under_way(peer.state) && follows) {
+            return 0;
+        }
+        let empty = if self.seen & seen::ACK != 0 { steady::EMPTY } else { 0 };
+        let data = if self.seen & seen::DATA != 0 { steady::DATA } else { 0 };
+        empty | data
+    }
+
     fn is(&self, bit: u8) -> bool {
         self.bits & bit != 0
     }
 
     pub fn set_initiator(&mut self) {
         self.bits |= bit::INITIATOR;
+    }
+
+    /// Of UDP: as after its first datagram.
+    pub fn set_seen_data(&mut self) {
+        self.seen |= seen::DATA;
     }
 
     pub fn is_initiator(&self) -> bool {
@@ -215,7 +279,7 @@ impl End {
 }
 
 /// How often something that is repeated in the history happened, per endpoint.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Letters([[u16; 4]; 2], [u32; 2]);
 
 /// What is repeated in the history with each power of ten.
@@ -274,7 +338,7 @@ pub(crate) fn state(ends: &[End; 2], initiator: usize) -> ConnState {
 }
 
 /// Notes in the history that `side` did something for the first, tenth, hundredth ... time.
-pub(crate) fn repeat(row: &mut Row, side: usize, what: Repeated) {
+pub(crate) fn repeat(row: &mut Row<'_>, side: usize, what: Repeated) {
     let letter = match what {
         Repeated::Checksum => b'C',
         Repeated::Gap => b'G',
@@ -283,39 +347,39 @@ pub(crate) fn repeat(row: &mut Row, side: usize, what: Repeated) {
     };
     if row.rare().letters.count(what, side) {
         let initiator = row.ends[side & 1].is_initiator();
-        row.origin.history.push(letter, initiator);
+        row.cold.origin.history.push(letter, initiator);
     }
 }
 
 /// Notes in the history that `side` sent data, once.
-pub(crate) fn saw_data(row: &mut Row, side: usize) {
+pub(crate) fn saw_data(row: &mut Row<'_>, side: usize) {
     first(row, side, seen::DATA, b'D');
 }
 
 /// Notes a letter once; whether it was there already.
 #[inline]
-fn first(row: &mut Row, side: usize, bit: u8, letter: u8) -> bool {
+fn first(row: &mut Row<'_>, side: usize, bit: u8, letter: u8) -> bool {
     let end = &mut row.ends[side & 1];
     if end.seen & bit != 0 {
         return true;
     }
     end.seen |= bit;
     let initiator = end.is_initiator();
-    row.origin.history.push(letter, initiator);
+    row.cold.origin.history.push(letter, initiator);
     false
 }
 
 /// Swaps initiator and responder.
-pub(crate) fn flip(row: &mut Row) {
+pub(crate) fn flip(row: &mut Row<'_>) {
     for end in &mut row.ends {
         end.bits ^= bit::INITIATOR;
     }
     row.unmark(mark::PARTIAL);
-    row.origin.history.push(b'^', true);
+    row.cold.origin.history.push(b'^', true);
 }
 
 /// Whether a SYN begins another connection between the ports of this one.
-pub(crate) fn is_reuse(row: &Row, segment: &Segment) -> bool {
+pub(crate) fn is_reuse(row: &Row<'_>, segment: &Segment) -> bool {
     let initiator = row.initiator();
     let (orig, resp) = (&row.ends[initiator & 1], &row.ends[1 - (initiator & 1)]);
     let with_ack = segment.has(ACK);
@@ -335,56 +399,29 @@ pub(crate) fn is_reuse(row: &Row, segment: &Segment) -> bool {
 }
 
 /// Whether nothing but a handshake was seen.
-pub(crate) fn is_handshake(row: &Row) -> bool {
+pub(crate) fn is_handshake(row: &Row<'_>) -> bool {
     row.ends.iter().all(|end| end.state.is_handshake())
 }
 
 /// Whether it is a SYN that nothing answered.
-pub(crate) fn is_attempt(row: &Row) -> bool {
+pub(crate) fn is_attempt(row: &Row<'_>) -> bool {
     let initiator = row.initiator();
     matches!(row.ends[initiator & 1].state, State::SynSent | State::SynAckSent)
         && row.ends[1 - (initiator & 1)].state == State::Inactive
 }
 
 /// Whether one side reset it.
-pub(crate) fn is_reset(row: &Row) -> bool {
+pub(crate) fn is_reset(row: &Row<'_>) -> bool {
     row.ends.iter().any(|end| end.state == State::Reset)
 }
 
 /// Whether both sides are counted as closed.
-pub(crate) fn is_closed(row: &Row) -> bool {
+pub(crate) fn is_closed(row: &Row<'_>) -> bool {
     row.ends.iter().all(|end| end.is(bit::CLOSED))
 }
 
-/// Takes a segment that changes nothing but how far both streams are: payload or an acknowledgement, in order, of a
-/// connection that is under way. `false`: it is another, and nothing was done.
-#[inline]
-pub(crate) fn is_steady(row: &mut Row, me: usize, segment: &Segment) -> bool {
-    let [low, high] = &mut row.ends;
-    let (end, peer) = if me & 1 == 0 { (low, high) } else { (high, low) };
-    let under_way = |state: State| matches!(state, State::Established | State::Partial);
-    let letter = if segment.len == 0 { seen::ACK } else { seen::DATA };
-    let is_steady = segment.flags & (SYN | FIN | RST | ACK) == ACK
-        && under_way(end.state)
-        && under_way(peer.state)
-        && end.bits & (bit::SPOKE | bit::HOLES | bit::BLIND) == bit::SPOKE
-        && end.seen & letter != 0
-        && segment.window != 0
-        && segment.captured
-        && segment.seq == end.last
-        && segment.seq == end.next
-        && (segment.ack.wrapping_sub(peer.ack) as i32) >= 0
-        && (segment.ack.wrapping_sub(peer.next) as i32) <= 0;
-    if is_steady {
-        end.set_last(segment.seq.wrapping_add(segment.len));
-        end.next = end.last;
-        peer.acked(segment.ack);
-    }
-    is_steady
-}
-
 /// Takes a segment that `me` sent. Whether it closed the connection, so that it ends soon.
-pub(crate) fn segment(row: &mut Row, pool: &mut Pool, me: usize, segment: &Segment) -> bool {
+pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     row.mark(mark::SEGMENT);
     let is_initiator = row.ends[me].is_initiator();
@@ -430,6 +467,56 @@ pub(crate) fn segment(row: &mut Row, pool: &mut Pool, me: usize, segment: &Segme
     closes && close(row, me)
 }
 
+/// Whether what a connection is after this first segment of it is told by [`after_first`].
+#[inline]
+pub(crate) fn is_simple(segment: &Segment) -> bool {
+    segment.flags & (FIN | RST) == 0 && segment.window != 0 && (!segment.has(SYN) || segment.len == 0)
+}
+
+/// Whether the beginning of a connection was not seen whose first segment this is.
+#[inline]
+pub(crate) fn is_partial(segment: &Segment, from_initiator: bool) -> bool {
+    !segment.has(SYN) || (from_initiator && segment.has(ACK))
+}
+
+/// What [`segment`] makes of a simple first segment: the endpoint that sent it, the other, and the letter in the
+/// history.
+#[inline]
+pub(crate) fn after_first(segment: &Segment, from_initiator: bool) -> (End, End, Option<u8>) {
+    let (seq, ack) = (segment.seq, segment.ack);
+    let (mut me, mut you) = (End { bits: bit::SPOKE, ..End::default() }, End::default());
+    let letter;
+    if segment.has(SYN) {
+        me.start_at(seq);
+        me.last = seq.wrapping_add(1);
+        me.seen = seen::SYN;
+        me.state = match (from_initiator, segment.has(ACK)) {
+            (true, true) => State::SynAckSent,
+            (true, false) => State::SynSent,
+            (false, _) => State::Established,
+        };
+        letter = Some(if segment.has(ACK) { b'H' } else { b'S' });
+    } else {
+        me.start_at(seq.wrapping_sub(1));
+        me.last = seq;
+        me.set_last(seq.wrapping_add(segment.len));
+        if segment.captured {
+            me.next = me.last;
+        }
+        me.state = State::Partial;
+        (me.seen, letter) = match (segment.len > 0, segment.has(ACK)) {
+            (true, _) => (seen::DATA, Some(b'D')),
+            (false, true) => (seen::ACK, Some(b'A')),
+            (false, false) => (0, None),
+        };
+    }
+    if segment.has(ACK) {
+        you.start_at(ack.wrapping_sub(1));
+        you.last = you.start;
+    }
+    (me, you, letter)
+}
+
 /// Sets the numbers of an endpoint that sends for the first time, or begins again.
 fn begin(end: &mut End, segment: &Segment) {
     let is_new = match end.state {
@@ -449,7 +536,7 @@ fn begin(end: &mut End, segment: &Segment) {
 }
 
 /// Letters of flags, data and acknowledgements. `at`: the segment's number, relative to the start.
-fn note(row: &mut Row, me: usize, segment: &Segment, at: i64) {
+fn note(row: &mut Row<'_>, me: usize, segment: &Segment, at: i64) {
     match segment.flags & (SYN | FIN | RST) {
         0 if segment.len > 0 => {
             first(row, me, seen::DATA, b'D');
@@ -463,14 +550,14 @@ fn note(row: &mut Row, me: usize, segment: &Segment, at: i64) {
             // The start moves with every SYN that is believed, so a repeated one is at 0.
             if first(row, me, seen::SYN, letter) && at != 0 {
                 let initiator = row.ends[me & 1].is_initiator();
-                row.origin.history.push(letter, initiator);
+                row.cold.origin.history.push(letter, initiator);
             }
         }
         FIN => {
             let end = row.ends[me & 1];
             let past = segment.seq.wrapping_add(segment.len).wrapping_add(1);
             if first(row, me, seen::FIN, b'F') && past != end.fin {
-                row.origin.history.push(b'F', end.is_initiator());
+                row.cold.origin.history.push(b'F', end.is_initiator());
             }
         }
         RST => {
@@ -479,7 +566,7 @@ fn note(row: &mut Row, me: usize, segment: &Segment, at: i64) {
             let other = std::mem::replace(last, at as u32) != at as u32;
             if known && other {
                 let initiator = row.ends[me & 1].is_initiator();
-                row.origin.history.push(b'R', initiator);
+                row.cold.origin.history.push(b'R', initiator);
             }
         }
         both if both & (FIN | RST) == FIN | RST => {
@@ -492,7 +579,7 @@ fn note(row: &mut Row, me: usize, segment: &Segment, at: i64) {
 }
 
 /// Takes an acknowledgement; the number up to which the peer's stream is acknowledged, for [`give_up`].
-fn acknowledge(row: &mut Row, me: usize, segment: &Segment) -> Option<u32> {
+fn acknowledge(row: &mut Row<'_>, me: usize, segment: &Segment) -> Option<u32> {
     let peer = &mut row.ends[1 - (me & 1)];
     if peer.state == State::Inactive {
         peer.start_at(segment.ack.wrapping_sub(1));
@@ -531,7 +618,7 @@ fn follow(end: &mut End, segment: &Segment, past: u32) -> bool {
 }
 
 /// Moves the endpoint's state on; whether it closes.
-fn advance(row: &mut Row, me: usize, segment: &Segment) -> bool {
+fn advance(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     match row.ends[me].state {
         State::Inactive => wake(row, me, segment),
@@ -578,7 +665,7 @@ fn advance(row: &mut Row, me: usize, segment: &Segment) -> bool {
 }
 
 /// The first segment of an endpoint.
-fn wake(row: &mut Row, me: usize, segment: &Segment) -> bool {
+fn wake(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     let with_ack = segment.has(ACK);
     if segment.has(SYN) {
@@ -618,7 +705,7 @@ fn wake(row: &mut Row, me: usize, segment: &Segment) -> bool {
 }
 
 /// Counts an endpoint as closed; whether that ends the connection.
-fn close(row: &mut Row, me: usize) -> bool {
+fn close(row: &mut Row<'_>, me: usize) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     if row.ends[me].is(bit::CLOSED) {
         return false;
@@ -631,7 +718,7 @@ fn close(row: &mut Row, me: usize) -> bool {
 
 /// Payload of `me` came.
 #[inline]
-fn arrived(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, len: u32) {
+fn arrived(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, len: u32) {
     let end = &mut row.ends[me & 1];
     let past = seq.wrapping_add(len);
     if !end.is(bit::HOLES) && (seq.wrapping_sub(end.next) as i32) <= 0 {
@@ -644,7 +731,7 @@ fn arrived(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, len: u32) {
 }
 
 #[cold]
-fn out_of_order(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, past: u32) {
+fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u32) {
     let me = me & 1;
     if row.ends[me].is(bit::BLIND) {
         return;
@@ -656,7 +743,7 @@ fn out_of_order(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, past: u32) 
         return;
     }
     let mut next = row.ends[me].next;
-    let Some(holes) = pool.get(&mut row.origin.holes) else {
+    let Some(holes) = pool.get(&mut row.cold.origin.holes) else {
         row.ends[me].bits |= bit::BLIND;
         return;
     };
@@ -690,7 +777,7 @@ fn out_of_order(row: &mut Row, pool: &mut Pool, me: usize, seq: u32, past: u32) 
 
 /// The stream of `side` is acknowledged up to `ack`: what was not seen of it was lost on its way here.
 #[inline]
-fn give_up(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
+fn give_up(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let end = &row.ends[side & 1];
     let ack = match end.is(bit::FINISHED) && ack.wrapping_sub(end.fin) as i32 >= 0 {
         true => end.fin.wrapping_sub(1),
@@ -702,7 +789,7 @@ fn give_up(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
 }
 
 #[cold]
-fn lost(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
+fn lost(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let side = side & 1;
     let end = row.ends[side];
     // The numbers of a stream whose beginning was not seen begin with a guess.
@@ -720,7 +807,7 @@ fn lost(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
             }
         };
         if end.is(bit::HOLES)
-            && let Some(holes) = pool.known(row.origin.holes)
+            && let Some(holes) = pool.known(row.cold.origin.holes)
         {
             let ranges = holes.side(side);
             while let Some((start, past)) = ranges.first().filter(|(s, _)| (s.wrapping_sub(ack) as i32) < 0) {
@@ -743,7 +830,7 @@ fn lost(row: &mut Row, pool: &mut Pool, side: usize, ack: u32) {
             for _ in 0..count {
                 repeat(row, side, Repeated::Gap);
             }
-            if let Some(holes) = pool.get(&mut row.origin.holes) {
+            if let Some(holes) = pool.get(&mut row.cold.origin.holes) {
                 holes.missed[side] += total;
             }
         }

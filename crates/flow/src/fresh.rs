@@ -1,0 +1,163 @@
+//! Flows of which one packet was seen, kept in the two lines of [`Hot`] alone.
+//!
+//! A scan or a flood of random addresses makes nothing but these. All that the packet said is in the hot part: what it
+//! moved is where it always is, and what is written once (hardware address, VLAN ...) lies in the counters and numbers
+//! of the direction that has none. The second packet, or the end of the flow, gives it the form of all others, as if
+//! it had had it from the beginning.
+
+use crate::History;
+use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
+use crate::sighting::{Facts, Whose};
+use crate::tcp::{self, End, Numbers, steady};
+use weir_wire::{Time, Tunnel};
+
+/// Whether a flow that begins with this packet can be kept so.
+#[inline]
+pub(crate) fn is_simple(whose: &Whose, s: &Facts) -> bool {
+    let is_short = |octets: u64| octets <= u64::from(u32::MAX);
+    let has_state = match &s.segment {
+        Some(segment) => whose.key.proto == 6 && tcp::is_simple(segment),
+        None => whose.key.proto != 6,
+    };
+    has_state
+        && s.packets == 1
+        && s.earliest == s.time
+        && !(s.bad_checksum | s.carrier | s.carried)
+        && s.tunnel == Tunnel::None
+        && is_short(s.frame_bytes | s.ip_bytes | s.payload_bytes)
+}
+
+impl Hot {
+    /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `set`:
+    /// where the index has it.
+    #[inline]
+    pub fn begin(&mut self, whose: &Whose, s: &Facts, flips: bool, set: u32) {
+        let me = usize::from(whose.sender & 1);
+        let [m0, m1, m2, m3, m4, m5] = s.mac;
+        let mine = Counts {
+            packets: 1,
+            frame_bytes: s.frame_bytes as u32,
+            ip_bytes: s.ip_bytes as u32,
+            payload_bytes: s.payload_bytes as u32,
+        };
+        let origin = Counts {
+            packets: u32::from_ne_bytes([m0, m1, m2, m3]),
+            frame_bytes: u32::from_ne_bytes([m4, m5, s.ttl, 0]),
+            ip_bytes: u32::from(s.vlan[0]) << 16 | u32::from(s.vlan[1]),
+            payload_bytes: s.interface,
+        };
+        let mut marks = mark::FRESH | mark::DIRTY;
+        marks |= if me == 0 { 0 } else { mark::FROM_HIGHER };
+        marks |= if flips { mark::FLIPPED } else { 0 };
+        let mut numbers = Numbers::default();
+        let mut flags = 0;
+        if let Some(segment) = &s.segment {
+            marks |= mark::SEGMENT;
+            marks |= if tcp::is_partial(segment, !flips) { mark::PARTIAL } else { 0 };
+            marks |= if segment.captured { mark::CAPTURED } else { 0 };
+            numbers = Numbers { last: segment.seq, ack: segment.ack, next: 0 };
+            flags = segment.flags;
+        }
+        let set = Numbers { next: set, ..Numbers::default() };
+        let sides = |mine, other| if me == 0 { [mine, other] } else { [other, mine] };
+        *self = Hot {
+            key: whose.key,
+            first: s.time,
+            last: s.time,
+            deadline: Time(0),
+            counts: if me == 0 { [mine, origin] } else { [origin, mine] },
+            numbers: if me == 0 { [numbers, set] } else { [set, numbers] },
+            marks,
+            flags: sides(flags, 0),
+            steady: [0; 2],
+            class: 0,
+        };
+    }
+
+    /// Index of the sender in arrays of two, of a fresh row.
+    #[inline]
+    pub fn sender(&self) -> usize {
+        usize::from(self.has(mark::FROM_HIGHER))
+    }
+
+    /// Index of the initiator in arrays of two, of a fresh row.
+    #[inline]
+    pub fn fresh_initiator(&self) -> usize {
+        self.sender() ^ usize::from(self.has(mark::FLIPPED))
+    }
+
+    /// Outer VLAN identifier, of a fresh row.
+    #[inline]
+    pub fn fresh_vlan(&self) -> u16 {
+        (self.counts[1 - (self.sender() & 1)].ip_bytes >> 16) as u16
+    }
+
+    /// Where the index has a fresh row.
+    #[inline]
+    pub fn fresh_set(&self) -> u32 {
+        self.numbers[1 - (self.sender() & 1)].next
+    }
+
+    /// Gives a fresh row the form of all others, its cold part in `cold`.
+    #[inline]
+    pub fn settle<'a>(&'a mut self, cold: &'a mut Cold) -> Row<'a> {
+        let me = self.sender() & 1;
+        let you = 1 - me;
+        let initiator = self.fresh_initiator() & 1;
+        let is_initiator = initiator == me;
+        let stowed = std::mem::take(&mut self.counts[you]);
+        let counts = self.counts[me];
+        let [m0, m1, m2, m3] = stowed.packets.to_ne_bytes();
+        let [m4, m5, ttl, _] = stowed.frame_bytes.to_ne_bytes();
+        let mut history = History::default();
+        if !is_initiator {
+            history.push(b'^', true);
+        }
+        let mut ends = [End::default(); 2];
+        let mut letter = None;
+        match self.key.proto {
+            6 => {
+                let segment = tcp::Segment {
+                    seq: self.numbers[me].last,
+                    ack: self.numbers[me].ack,
+                    len: counts.payload_bytes,
+                    window: 1,
+                    flags: self.flags[me],
+                    captured: self.has(mark::CAPTURED),
+                };
+                (ends[me], ends[you], letter) = tcp::after_first(&segment, is_initiator);
+            }
+            17 => {
+                ends[me].set_seen_data();
+                letter = Some(b'D');
+            }
+            _ => {}
+        }
+        ends[initiator].set_initiator();
+        if let Some(letter) = letter {
+            history.push(letter, is_initiator);
+        }
+        let origin = &mut cold.origin;
+        *origin = Origin {
+            parent: 0,
+            interface: stowed.payload_bytes,
+            set: self.numbers[you].next,
+            vlan: [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16],
+            tunnel: Tunnel::None,
+            history,
+            ..Origin::default()
+        };
+        origin.ttl[me] = ttl;
+        origin.mac[me] = [m0, m1, m2, m3, m4, m5];
+        cold.tallied = [[0; 2]; 2];
+        if self.has(mark::BEGUN) {
+            cold.tallied[me] = [1, u64::from(counts.frame_bytes)];
+        }
+        self.numbers = [Numbers::default(); 2];
+        if self.key.proto != 6 {
+            self.steady[me] = steady::ALL;
+        }
+        self.unmark(mark::FRESH | mark::FROM_HIGHER | mark::FLIPPED | mark::CAPTURED);
+        Row { hot: self, cold, ends }
+    }
+}

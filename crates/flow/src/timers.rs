@@ -1,0 +1,176 @@
+//! What a packet does to the counters of its flow, and when the flow ends if there is no other.
+
+use crate::FlowConfig;
+use crate::holes::Pool;
+use crate::row::{Counts, Hot, Origin, Row, mark};
+use crate::sighting::{Facts, Whose};
+use crate::tcp::{self, Repeated, Segment, steady};
+use weir_wire::Time;
+use weir_wire::build::flags::{ACK, SYN};
+
+/// Classes of flows by their idle timeouts.
+const CLASSES: usize = 6;
+const TCP: u8 = 0;
+const INTERACTIVE: u8 = 1;
+const HANDSHAKE: u8 = 2;
+const UDP: u8 = 3;
+const ICMP: u8 = 4;
+const OTHER: u8 = 5;
+
+/// How long flows last.
+pub(crate) struct Timers {
+    /// By class.
+    idle: [u64; CLASSES],
+    attempt: u64,
+    close: u64,
+}
+
+impl Timers {
+    pub fn new(config: &FlowConfig) -> Self {
+        let mut idle = [0; CLASSES];
+        for (class, time) in [
+            (TCP, config.idle_tcp),
+            (INTERACTIVE, config.idle_interactive),
+            (HANDSHAKE, config.idle_handshake),
+            (UDP, config.idle_udp),
+            (ICMP, config.idle_icmp),
+            (OTHER, config.idle_other),
+        ] {
+            idle[usize::from(class) % CLASSES] = time;
+        }
+        Self { idle, attempt: config.attempt, close: config.close }
+    }
+
+    /// How long a flow of a class may be without a packet.
+    #[inline]
+    pub fn of_class(&self, class: u8) -> u64 {
+        self.idle[usize::from(class) % CLASSES]
+    }
+
+    /// When a flow of a class ends after a packet at `time`, if none follows.
+    #[inline]
+    pub fn idle_after(&self, time: Time, class: u8) -> Time {
+        after(time, self.of_class(class))
+    }
+
+    /// Begins a flow with a packet that is yet to be counted. `flips`: the sender is the responder.
+    pub fn begin(&self, row: &mut Row<'_>, whose: &Whose, s: &Facts, flips: bool) {
+        let sender = usize::from(whose.sender & 1);
+        row.begin(whose.key, s.earliest, if flips { 1 - sender } else { sender });
+        row.cold.origin =
+            Origin { interface: s.interface, vlan: s.vlan, tunnel: s.tunnel, ..Origin::default() };
+        if flips {
+            row.cold.origin.history.push(b'^', true);
+        }
+        row.hot.class = class(row);
+        row.hot.deadline = after(row.hot.first, self.of_class(row.hot.class));
+    }
+
+    /// The class and the end of a fresh row.
+    #[inline]
+    pub fn set_fresh(&self, hot: &mut Hot) {
+        let is_attempt = match hot.flags[hot.sender() & 1] & (SYN | ACK) {
+            SYN => true,
+            flags => flags & SYN != 0 && !hot.has(mark::FLIPPED),
+        };
+        let responder_port = hot.key.port[1 - (hot.fresh_initiator() & 1)];
+        hot.class = match hot.key.proto {
+            6 if is_attempt => HANDSHAKE,
+            6 => connected(responder_port),
+            proto => connectionless(proto),
+        };
+        let time = if hot.class == HANDSHAKE { self.attempt } else { self.of_class(hot.class) };
+        hot.deadline = after(hot.first, time);
+    }
+
+    /// Counts a packet of `side` to a flow; `false` where its checksum is wrong, so that it is in no count.
+    pub fn count(&self, row: &mut Row<'_>, pool: &mut Pool, side: usize, s: &Facts) -> bool {
+        let side = side & 1;
+        let proto = row.hot.key.proto;
+        let before = row.counts(side).packets;
+        let is_used = before | row.counts(1 - side).packets != 0;
+        row.mark(if is_used { mark::DIRTY | mark::USED } else { mark::DIRTY });
+        if s.carrier {
+            row.mark(mark::CARRIER);
+        }
+        if s.bad_checksum {
+            if matches!(proto, 6 | 17) {
+                tcp::repeat(row, side, Repeated::Checksum);
+            }
+            return false;
+        }
+        if before == 0 {
+            row.cold.origin.ttl[side] = s.ttl;
+            row.cold.origin.mac[side] = s.mac;
+        }
+        let (packets, frame_bytes) = (u64::from(s.packets), s.frame_bytes);
+        row.count(
+            side,
+            &Counts { packets, frame_bytes, ip_bytes: s.ip_bytes, payload_bytes: s.payload_bytes },
+        );
+        let time = s.time.max(row.hot.last);
+        if let Some(segment) = &s.segment {
+            row.hot.flags[side] |= segment.flags;
+            if !tcp::is_closed(row) {
+                row.hot.last = time;
+            }
+            self.transition(row, pool, side, segment);
+            return true;
+        }
+        row.hot.last = time;
+        if proto == 17 {
+            tcp::saw_data(row, side);
+        }
+        if proto != 6 {
+            row.hot.steady[side] = steady::ALL;
+        }
+        if !row.has(mark::CLOSING) {
+            row.hot.deadline = after(row.hot.last, self.of_class(row.hot.class));
+        }
+        true
+    }
+
+    /// Takes a segment that may change the state of its connection, and with it the time of its end.
+    fn transition(&self, row: &mut Row<'_>, pool: &mut Pool, side: usize, segment: &Segment) {
+        if tcp::segment(row, pool, side, segment) {
+            row.mark(mark::CLOSING);
+            row.hot.deadline = after(row.hot.last, self.close);
+        } else if !row.has(mark::CLOSING) {
+            row.hot.class = class(row);
+            row.hot.deadline = match tcp::is_attempt(row) {
+                true => after(row.hot.first, self.attempt),
+                false => after(row.hot.last, self.of_class(row.hot.class)),
+            };
+        }
+    }
+}
+
+/// The class of a flow as it is now.
+fn class(row: &Row<'_>) -> u8 {
+    match row.hot.key.proto {
+        6 if tcp::is_handshake(row) => HANDSHAKE,
+        6 => connected(row.hot.key.port[1 - (row.initiator() & 1)]),
+        proto => connectionless(proto),
+    }
+}
+
+/// The class of a TCP flow that is past its handshake.
+#[inline]
+fn connected(responder_port: u16) -> u8 {
+    if matches!(responder_port, 21 | 22 | 23 | 513) { INTERACTIVE } else { TCP }
+}
+
+#[inline]
+fn connectionless(proto: u8) -> u8 {
+    match proto {
+        17 => UDP,
+        1 | 58 => ICMP,
+        _ => OTHER,
+    }
+}
+
+/// `time` and so many nanoseconds; never 0, which means a free row.
+#[inline]
+fn after(time: Time, nanoseconds: u64) -> Time {
+    Time(time.0.saturating_add(nanoseconds).max(1))
+}
