@@ -5,11 +5,12 @@
 //! of the direction that has none. The second packet, or the end of the flow, gives it the form of all others, as if
 //! it had had it from the beginning.
 
-use crate::History;
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
 use crate::sighting::{Facts, Whose};
-use crate::tcp::{self, End, Numbers, steady};
-use weir_wire::{Time, Tunnel};
+use crate::tcp::{self, End, Numbers, Segment, steady};
+use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
+use weir_wire::Tunnel;
+use weir_wire::build::flags::{ACK, SYN};
 
 /// Whether a flow that begins with this packet can be kept so.
 #[inline]
@@ -28,50 +29,120 @@ pub(crate) fn is_simple(whose: &Whose, s: &Facts) -> bool {
 }
 
 impl Hot {
-    /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `set`:
+    /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `place`:
     /// where the index has it.
     #[inline]
-    pub fn begin(&mut self, whose: &Whose, s: &Facts, flips: bool, set: u32) {
+    pub fn begin(&mut self, whose: &Whose, s: &Facts, flips: bool, place: u32) {
         let me = usize::from(whose.sender & 1);
+        let you = 1 - me;
         let [m0, m1, m2, m3, m4, m5] = s.mac;
-        let mine = Counts {
+        self.key = whose.key;
+        self.first = s.time;
+        self.last = s.time;
+        self.counts[me] = Counts {
             packets: 1,
             frame_bytes: s.frame_bytes as u32,
             ip_bytes: s.ip_bytes as u32,
             payload_bytes: s.payload_bytes as u32,
         };
-        let origin = Counts {
+        self.counts[you] = Counts {
             packets: u32::from_ne_bytes([m0, m1, m2, m3]),
             frame_bytes: u32::from_ne_bytes([m4, m5, s.ttl, 0]),
             ip_bytes: u32::from(s.vlan[0]) << 16 | u32::from(s.vlan[1]),
             payload_bytes: s.interface,
         };
         let mut marks = mark::FRESH | mark::DIRTY;
-        marks |= if me == 0 { 0 } else { mark::FROM_HIGHER };
-        marks |= if flips { mark::FLIPPED } else { 0 };
-        let mut numbers = Numbers::default();
-        let mut flags = 0;
+        marks |= mark::FROM_HIGHER * u16::from(whose.sender & 1);
+        marks |= mark::FLIPPED * u16::from(flips);
+        self.numbers = [Numbers::default(); 2];
+        self.numbers[you].next = place;
+        self.flags = [0; 2];
         if let Some(segment) = &s.segment {
             marks |= mark::SEGMENT;
-            marks |= if tcp::is_partial(segment, !flips) { mark::PARTIAL } else { 0 };
-            marks |= if segment.captured { mark::CAPTURED } else { 0 };
-            numbers = Numbers { last: segment.seq, ack: segment.ack, next: 0 };
-            flags = segment.flags;
+            marks |= mark::PARTIAL * u16::from(tcp::is_partial(segment, !flips));
+            marks |= mark::CAPTURED * u16::from(segment.captured);
+            self.numbers[me] = Numbers { last: segment.seq, ack: segment.ack, next: 0 };
+            self.flags[me] = segment.flags;
         }
-        let set = Numbers { next: set, ..Numbers::default() };
-        let sides = |mine, other| if me == 0 { [mine, other] } else { [other, mine] };
-        *self = Hot {
-            key: whose.key,
-            first: s.time,
-            last: s.time,
-            deadline: Time(0),
-            counts: if me == 0 { [mine, origin] } else { [origin, mine] },
-            numbers: if me == 0 { [numbers, set] } else { [set, numbers] },
-            marks,
-            flags: sides(flags, 0),
-            steady: [0; 2],
-            class: 0,
+        self.marks = marks;
+        self.steady = [0; 2];
+    }
+
+    /// The record of a fresh row: what [`Row::record`] gives after [`Hot::settle`].
+    #[inline]
+    pub fn fresh_record(&self, end: EndReason) -> FlowRecord {
+        let me = self.sender() & 1;
+        let (counts, stowed) = (self.counts[me], self.counts[1 - me]);
+        let flipped = self.has(mark::FLIPPED);
+        let [m0, m1, m2, m3] = stowed.packets.to_ne_bytes();
+        let [m4, m5, ttl, _] = stowed.frame_bytes.to_ne_bytes();
+        let mine = Side {
+            packets: 1,
+            frame_bytes: u64::from(counts.frame_bytes),
+            ip_bytes: u64::from(counts.ip_bytes),
+            payload_bytes: u64::from(counts.payload_bytes),
+            tcp_flags: self.flags[me],
+            ttl,
+            mac: [m0, m1, m2, m3, m4, m5],
+            bad_checksums: 0,
         };
+        let mut history = History::default();
+        if flipped {
+            history.push(b'^', true);
+        }
+        let (mut tcp, mut state) = (None, ConnState::Oth);
+        match self.key.proto {
+            6 => {
+                let segment = self.fresh_segment();
+                let (letter, size) = tcp::first_told(&segment);
+                if let Some(letter) = letter {
+                    history.push(letter, !flipped);
+                }
+                if segment.flags & (SYN | ACK) == SYN {
+                    state = ConnState::S0;
+                }
+                let stream_bytes = if flipped { [0, size] } else { [size, 0] };
+                tcp = Some(TcpSummary { stream_bytes, ..TcpSummary::default() });
+            }
+            17 => {
+                history.push(b'D', !flipped);
+                state = if flipped { ConnState::ShR } else { ConnState::S0 };
+            }
+            _ => {}
+        }
+        let (forward, reverse) = if flipped { (Side::default(), mine) } else { (mine, Side::default()) };
+        FlowRecord {
+            key: self.key,
+            initiator_is_lower: self.fresh_initiator() == 0,
+            id: hash::name(&self.key, self.first),
+            first: self.first,
+            last: self.last,
+            forward,
+            reverse,
+            tcp,
+            state,
+            history,
+            end,
+            vlan: [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16],
+            tunnel: Tunnel::None,
+            parent: 0,
+            carrier: false,
+            interface: stowed.payload_bytes,
+        }
+    }
+
+    /// The TCP header of a fresh row's packet, as far as it matters.
+    #[inline]
+    fn fresh_segment(&self) -> Segment {
+        let me = self.sender() & 1;
+        Segment {
+            seq: self.numbers[me].last,
+            ack: self.numbers[me].ack,
+            len: self.counts[me].payload_bytes,
+            window: 1,
+            flags: self.flags[me],
+            captured: self.has(mark::CAPTURED),
+        }
     }
 
     /// Index of the sender in arrays of two, of a fresh row.
@@ -94,12 +165,12 @@ impl Hot {
 
     /// Where the index has a fresh row.
     #[inline]
-    pub fn fresh_set(&self) -> u32 {
+    pub fn fresh_place(&self) -> u32 {
         self.numbers[1 - (self.sender() & 1)].next
     }
 
     /// Gives a fresh row the form of all others, its cold part in `cold`.
-    #[inline]
+    #[inline(never)]
     pub fn settle<'a>(&'a mut self, cold: &'a mut Cold) -> Row<'a> {
         let me = self.sender() & 1;
         let you = 1 - me;
@@ -117,14 +188,7 @@ impl Hot {
         let mut letter = None;
         match self.key.proto {
             6 => {
-                let segment = tcp::Segment {
-                    seq: self.numbers[me].last,
-                    ack: self.numbers[me].ack,
-                    len: counts.payload_bytes,
-                    window: 1,
-                    flags: self.flags[me],
-                    captured: self.has(mark::CAPTURED),
-                };
+                let segment = self.fresh_segment();
                 (ends[me], ends[you], letter) = tcp::after_first(&segment, is_initiator);
             }
             17 => {
@@ -141,7 +205,7 @@ impl Hot {
         *origin = Origin {
             parent: 0,
             interface: stowed.payload_bytes,
-            set: self.numbers[you].next,
+            place: self.numbers[you].next,
             vlan: [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16],
             tunnel: Tunnel::None,
             history,

@@ -4,26 +4,15 @@ use crate::row::Hot;
 use weir_wire::FlowKey;
 
 /// Flows that a set holds: a cache line of them.
-const WAYS: usize = 8;
-const SET_WORDS: usize = 2 * WAYS;
-
-/// A set, a cache line: for each way 32 bits of the hash, then for each way the row's number plus 1; 0 is an empty
-/// way.
-type Set = [u32; 2 * WAYS];
-
-/// A bit for each way that has the value: a comparison of all at once, where the processor has one.
-#[inline]
-fn which(ways: &[u32; WAYS], value: u32) -> u32 {
-    let mut bits = 0;
-    for (way, &other) in ways.iter().enumerate() {
-        bits |= u32::from(other == value) << way;
-    }
-    bits
-}
+const WAYS: usize = 10;
+/// Words of 32 bits in a set: tags of 16 bits, two in a word; then for each way the row's number plus 1; then one that
+/// is not used.
+const SET_WORDS: usize = 16;
+const TAG_WORDS: usize = WAYS / 2;
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
 ///
-/// There is a set for every two rows, so that a set has two flows on average and all eight ways are taken once in
+/// There is a set for every three rows, so that a set has three flows on average and all ten ways are taken once in
 /// a thousand: then the flow that was not used for longest has to make place.
 pub(crate) struct Index {
     /// Plain numbers, all 0 at first: such memory comes from the system as it is touched, and an index that is made
@@ -34,50 +23,72 @@ pub(crate) struct Index {
     sets: usize,
 }
 
+/// A bit pattern with the highest bit set of each of four lanes of 16 bits that is 0; of lanes above such a one it may
+/// be wrong.
+#[inline]
+fn zero_lanes(lanes: u64) -> u64 {
+    lanes.wrapping_sub(0x0001_0001_0001_0001) & !lanes & 0x8000_8000_8000_8000
+}
+
+/// Ways whose tag is this, as bits; the lowest is certain, others may be wrong.
+#[inline]
+fn which(set: &[u32; SET_WORDS], tag: u16) -> u32 {
+    let tags = u64::from(tag) * 0x0001_0001_0001_0001;
+    let pair = |at: usize| u64::from(set[at]) | u64::from(set[at + 1]) << 32;
+    let last = u64::from(set[4]) | 0xffff_ffff_0000_0000;
+    // Four lanes to four bits: the product adds them up in the highest ones.
+    let bits = |lanes: u64| ((lanes >> 15).wrapping_mul(0x0001_0002_0004_0008) >> 48) as u32;
+    let of = |lanes: u64, tags: u64| bits(zero_lanes(lanes ^ tags));
+    of(pair(0), tags) | of(pair(2), tags) << 4 | of(last, tags & 0xffff_ffff) << 8
+}
+
 impl Index {
-    /// Octets that the index takes for each row.
-    pub const BYTES_PER_ROW: usize = size_of::<Set>() / 2;
+    /// Octets that the index takes for each three rows.
+    pub const BYTES_PER_SET: usize = SET_WORDS * size_of::<u32>();
+    pub const ROWS_PER_SET: usize = 3;
 
     pub fn new(rows: usize) -> Self {
-        let sets = rows.div_ceil(2).max(1);
+        let sets = rows.div_ceil(Self::ROWS_PER_SET).max(1);
         let words = vec![0_u32; (sets + 1) * SET_WORDS];
-        let start = words.as_ptr().align_offset(size_of::<Set>()).min(SET_WORDS);
+        let start = words.as_ptr().align_offset(Self::BYTES_PER_SET).min(SET_WORDS);
         Self { words, start, sets }
     }
 
     /// Which set: the upper half of the hash times the number of sets.
     #[inline]
-    pub fn set(&self, hash: u64) -> u32 {
-        (((hash >> 32) * self.sets as u64) >> 32) as u32
+    fn set(&self, hash: u64) -> usize {
+        (((hash >> 32) * self.sets as u64) >> 32) as usize
     }
 
-    /// The tags and the rows of a set.
+    /// Never 0: that is an empty way.
     #[inline]
-    fn ways(&self, set: u32) -> Option<(&[u32; WAYS], &[u32; WAYS])> {
-        let set = self.words.get(self.start + set as usize * SET_WORDS..)?;
-        let (tags, rest) = set.split_first_chunk::<WAYS>()?;
-        Some((tags, rest.first_chunk::<WAYS>()?))
+    fn tag(hash: u64) -> u16 {
+        (hash as u16).max(1)
     }
 
     #[inline]
-    fn ways_mut(&mut self, set: u32) -> Option<(&mut [u32; WAYS], &mut [u32; WAYS])> {
-        let set = self.words.get_mut(self.start + set as usize * SET_WORDS..)?;
-        let (tags, rest) = set.split_first_chunk_mut::<WAYS>()?;
-        Some((tags, rest.first_chunk_mut::<WAYS>()?))
+    fn words(&self, set: usize) -> Option<&[u32; SET_WORDS]> {
+        self.words.get(self.start + set * SET_WORDS..)?.first_chunk()
     }
 
-    /// Reads the set's line, so that it is in the cache when it is needed. The sum of what was read is to be
+    #[inline]
+    fn words_mut(&mut self, set: usize) -> Option<&mut [u32; SET_WORDS]> {
+        self.words.get_mut(self.start + set * SET_WORDS..)?.first_chunk_mut()
+    }
+
+    /// Reads the line of a place, so that it is in the cache when it is needed. The sum of what was read is to be
     /// used, lest the reading be left out.
     #[inline]
-    pub fn touch(&self, set: u32) -> u32 {
-        self.words.get(self.start + set as usize * SET_WORDS).copied().unwrap_or(0)
+    pub fn touch(&self, place: u32) -> u32 {
+        self.words.get(self.start + place as usize).copied().unwrap_or(0)
     }
 
-    /// The same, by writing what is there: a page that is read before it is first written costs two faults, and
-    /// the second stops the other processors for a moment.
+    /// The same for that of a hash, by writing what is there: a page that is read before it is first written costs two
+    /// faults, and the second stops the other processors for a moment.
     #[inline]
-    pub fn warm(&mut self, set: u32) {
-        if let Some(word) = self.words.get_mut(self.start + set as usize * SET_WORDS) {
+    pub fn warm(&mut self, hash: u64) {
+        let set = self.set(hash);
+        if let Some(word) = self.words.get_mut(self.start + set * SET_WORDS) {
             *word = std::hint::black_box(*word);
         }
     }
@@ -85,18 +96,18 @@ impl Index {
     /// A row that is likely that of the hash, plus 1; 0 for none.
     #[inline]
     pub fn likely(&self, hash: u64) -> u32 {
-        let Some((tags, rows)) = self.ways(self.set(hash)) else { return 0 };
-        let way = which(tags, hash as u32).trailing_zeros() as usize;
-        rows.get(way).copied().unwrap_or(0)
+        let Some(set) = self.words(self.set(hash)) else { return 0 };
+        let way = which(set, Self::tag(hash)).trailing_zeros() as usize;
+        if way < WAYS { set[TAG_WORDS + way] } else { 0 }
     }
 
     /// The row of a key.
     #[inline]
     pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Hot]) -> Option<u32> {
-        let (tags, numbers) = self.ways(self.set(hash))?;
-        let mut ways = which(tags, hash as u32);
+        let set = self.words(self.set(hash))?;
+        let mut ways = which(set, Self::tag(hash));
         while ways != 0 {
-            let row = numbers[ways.trailing_zeros() as usize % WAYS].wrapping_sub(1);
+            let row = set[TAG_WORDS + ways.trailing_zeros() as usize % WAYS].wrapping_sub(1);
             if rows.get(row as usize).is_some_and(|row| same(&row.key, key)) {
                 return Some(row);
             }
@@ -105,29 +116,33 @@ impl Index {
         None
     }
 
-    /// Notes the row of a key that is not in the index.
+    /// Notes the row of a key that is not in the index: where it is now.
     ///
     /// # Errors
     ///
     /// The set is full: gives its rows, one of which has to make place.
     #[inline]
-    pub fn insert(&mut self, hash: u64, row: u32) -> Result<(), [u32; WAYS]> {
-        let Some((tags, rows)) = self.ways_mut(self.set(hash)) else { return Ok(()) };
-        let way = which(rows, 0).trailing_zeros() as usize;
-        let Some(place) = rows.get_mut(way) else { return Err(rows.map(|row| row.wrapping_sub(1))) };
-        *place = row + 1;
-        tags[way] = hash as u32;
-        Ok(())
+    pub fn insert(&mut self, hash: u64, row: u32) -> Result<u32, [u32; WAYS]> {
+        let at = self.set(hash);
+        let Some(set) = self.words_mut(at) else { return Ok(0) };
+        let way = which(set, 0).trailing_zeros() as usize;
+        if way >= WAYS {
+            return Err(std::array::from_fn(|way| set[TAG_WORDS + way].wrapping_sub(1)));
+        }
+        set[way / 2] |= u32::from(Self::tag(hash)) << (way % 2 * 16);
+        set[TAG_WORDS + way] = row + 1;
+        Ok((at * SET_WORDS + way) as u32)
     }
 
-    /// Forgets a row of a set.
+    /// Forgets the row at a place.
     #[inline]
-    pub fn remove(&mut self, set: u32, row: u32) {
-        let Some((tags, rows)) = self.ways_mut(set) else { return };
-        let way = which(rows, row + 1).trailing_zeros() as usize;
-        if let Some(place) = rows.get_mut(way) {
-            *place = 0;
-            tags[way] = 0;
+    pub fn remove(&mut self, place: u32) {
+        let way = place as usize % SET_WORDS;
+        if let Some(set) = self.words_mut(place as usize / SET_WORDS)
+            && way < WAYS
+        {
+            set[way / 2] &= 0xffff_0000 >> (way % 2 * 16);
+            set[TAG_WORDS + way] = 0;
         }
     }
 }
@@ -137,4 +152,61 @@ impl Index {
 pub(crate) fn same(a: &FlowKey, b: &FlowKey) -> bool {
     let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);
     words(a) == words(b) && (a.port, a.vlan, a.proto) == (b.port, b.vlan, b.proto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_found() {
+        let mut set = [0; SET_WORDS];
+        assert_eq!(which(&set, 0), 0x3ff);
+        assert_eq!(which(&set, 7), 0);
+        for way in 0..WAYS {
+            for tag in [1, 0x7fff, 0x8000, 0xffff] {
+                set = [0x5555_5555; SET_WORDS];
+                let lane = way % 2 * 16;
+                set[way / 2] = set[way / 2] & (0xffff_0000 >> lane) | u32::from(tag) << lane;
+                assert_eq!(which(&set, tag), 1 << way, "{tag:#x}");
+                assert_eq!(which(&set, 0), 0);
+            }
+        }
+    }
+
+    /// Against a plain list, with as many collisions as there can be.
+    #[test]
+    fn rows_are_found_until_they_are_removed() {
+        let mut index = Index::new(6);
+        let mut rows = vec![Hot::default(); 64];
+        let mut known: Vec<(u64, u32, u32)> = Vec::new();
+        let mut state = 7_u64;
+        let mut full = 0;
+        for step in 0..20_000_u32 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let row = (state >> 40) as u32 % 64;
+            if let Some(at) = known.iter().position(|&(_, other, _)| other == row) {
+                let (_, _, place) = known.swap_remove(at);
+                index.remove(place);
+                continue;
+            }
+            let hash = (state & 0xc000_0000_0000_0000) | state >> 33 & 3;
+            rows[row as usize].key.port = [step as u16, row as u16];
+            match index.insert(hash, row) {
+                Ok(place) => known.push((hash, row, place)),
+                Err(others) => {
+                    full += 1;
+                    assert!(others.iter().all(|other| known.iter().any(|&(_, row, _)| row == *other)));
+                }
+            }
+            for &(hash, row, _) in &known {
+                let key = rows[row as usize].key;
+                assert_eq!(index.find(hash, &key, &rows), Some(row));
+                let likely = index.likely(hash);
+                assert!(known.iter().any(|&(h, r, _)| r + 1 == likely && Index::tag(h) == Index::tag(hash)));
+            }
+        }
+        assert!(full > 100);
+        assert_eq!(index.likely(1 << 40 | 99), 0);
+    }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Origin {
     pub interface: u32,
     pub holes: HolesAt,
     /// Where the index has the row.
-    pub set: u32,
+    pub place: u32,
     pub vlan: [u16; 2],
     pub ttl: [u8; 2],
     pub mac: [[u8; 6]; 2],
@@ -315,14 +315,15 @@ impl<'a> Row<'a> {
         let letters = self.rare_if_used().map_or(Letters::default(), |rare| rare.letters);
         let origin = &self.cold.origin;
         let is_tcp = self.hot.key.proto == 6;
+        let counts = [self.counts(0), self.counts(1)];
         FlowRecord {
             key: self.hot.key,
             initiator_is_lower: orig == 0,
             id: self.id(),
             first: self.hot.first,
             last: self.hot.last,
-            forward: self.side(orig, letters.bad_checksums()),
-            reverse: self.side(resp, letters.bad_checksums()),
+            forward: self.side(orig, &counts[orig], letters.bad_checksums()),
+            reverse: self.side(resp, &counts[resp], letters.bad_checksums()),
             tcp: (is_tcp && self.has(mark::SEGMENT)).then(|| TcpSummary {
                 stream_bytes: [
                     self.ends[orig].size(&self.ends[resp]),
@@ -331,7 +332,7 @@ impl<'a> Row<'a> {
                 missed_bytes: [missed[orig], missed[resp]],
                 retransmitted: [letters.retransmitted()[orig], letters.retransmitted()[resp]],
             }),
-            state: self.state(orig),
+            state: self.state(orig, &counts),
             history: origin.history,
             end,
             vlan: origin.vlan,
@@ -343,8 +344,7 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    fn side(&self, at: usize, bad_checksums: [u16; 2]) -> Side {
-        let counts = self.counts(at);
+    fn side(&self, at: usize, counts: &Counts<u64>, bad_checksums: [u16; 2]) -> Side {
         Side {
             packets: counts.packets,
             frame_bytes: counts.frame_bytes,
@@ -357,8 +357,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn state(&self, initiator: usize) -> ConnState {
-        let active = |at: usize| self.counts(at).packets != 0;
+    fn state(&self, initiator: usize, counts: &[Counts<u64>; 2]) -> ConnState {
+        let active = |at: usize| counts[at & 1].packets != 0;
         match self.hot.key.proto {
             6 => crate::tcp::state(&self.ends, initiator),
             17 => match (active(initiator), active(1 - initiator)) {

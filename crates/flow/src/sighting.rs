@@ -100,8 +100,8 @@ impl Looker {
     ) -> Option<Sighting> {
         let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
         let whose = self.whose(packet, layers, vlan)?;
-        let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers) };
-        facts.regular &= tunnel == Tunnel::None;
+        let regular = tunnel == Tunnel::None && layers.is_plain_ip(packet.link);
+        let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers, regular) };
         if self.checksums {
             let sums = verify(packet, layers);
             if sums.network == Checksum::Bad {
@@ -125,7 +125,7 @@ impl Looker {
 
     /// What it says of the flow, as far as one level tells.
     #[inline(always)]
-    pub fn facts(&self, packet: &Packet<'_>, layers: &Layers) -> Facts {
+    pub fn facts(&self, packet: &Packet<'_>, layers: &Layers, regular: bool) -> Facts {
         Facts {
             time: packet.time,
             earliest: packet.time,
@@ -134,7 +134,7 @@ impl Looker {
             carrier: false,
             carried: false,
             bad_checksum: false,
-            regular: layers.is_plain_ip(packet.link),
+            regular,
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
             frame_bytes: u64::from(packet.wire_len),

@@ -27,6 +27,9 @@ const MAX_LEVELS: usize = MAX_TUNNELS + 2;
 /// The least number of flows that a table holds.
 const MIN_ROWS: usize = 64;
 
+/// The most: places in the index are numbers of 32 bits.
+const MAX_ROWS: usize = 800_000_000;
+
 /// The least memory.
 const MIN_MEMORY: usize = 128 << 10;
 
@@ -54,8 +57,6 @@ pub struct FlowTable {
     /// The rows, in two arrays.
     hot: Vec<Hot>,
     cold: Vec<Cold>,
-    /// For a row that ends before it had a cold part.
-    scratch: Cold,
     capacity: usize,
     /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
     free: u64,
@@ -82,8 +83,9 @@ impl FlowTable {
         let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
         let fixed = sets * Fragments::BYTES_PER_SET + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
-        let each = size_of::<Hot>() + size_of::<Cold>() + Index::BYTES_PER_ROW + Pool::BYTES_EACH / 8;
-        let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, u32::MAX as usize - 1);
+        let index = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
+        let each = size_of::<Hot>() + size_of::<Cold>() + index + Pool::BYTES_EACH / 8;
+        let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, MAX_ROWS);
         let stats = FlowStats {
             memory: (fixed + capacity * each) as u64,
             capacity: capacity as u64,
@@ -94,7 +96,6 @@ impl FlowTable {
             index: Index::new(capacity),
             hot: Vec::with_capacity(capacity),
             cold: Vec::with_capacity(capacity),
-            scratch: Cold::default(),
             capacity,
             free: 0,
             hand: 0,
@@ -207,6 +208,7 @@ impl FlowTable {
             self.look_closely(packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
+            self.index.warm(whose.hash);
             let is_regular = layers.is_plain_ip(packet.link);
             self.probes.push(Probe { whose, at: at as u16, is_plain: true, is_regular, likely: 0 });
         }
@@ -232,10 +234,11 @@ impl FlowTable {
             && let Some(whose) = look.whose(packet, layers, layers.vlan)
         {
             // Its network header has a wrong checksum.
-            missed(&whose, &look.facts(packet, layers), sink);
+            missed(&whose, &look.facts(packet, layers, true), sink);
         }
         for (at, sighting) in sightings.iter().enumerate().skip(before) {
             let whose = sighting.whose;
+            self.index.warm(whose.hash);
             self.probes.push(Probe { whose, at: at as u16, is_plain: false, is_regular: false, likely: 0 });
         }
     }
@@ -243,9 +246,6 @@ impl FlowTable {
     /// Reads one word of every line that is about to be used: independent reads, of which the processor has many
     /// on their way at a time.
     fn touch(&mut self) {
-        for probe in &self.probes {
-            self.index.warm(self.index.set(probe.whose.hash));
-        }
         let index = &self.index;
         let mut sum = 0;
         let mut lines = 0;
@@ -264,11 +264,11 @@ impl FlowTable {
             let victims = after.iter().zip(hand..).chain(before.iter().zip(0..)).take(missing);
             for (row, at) in victims {
                 lines ^= row.touch();
-                let set = match row.has(mark::FRESH) {
-                    true => row.fresh_set(),
-                    false => self.cold.get(at).map_or(0, |cold| cold.origin.set),
+                let place = match row.has(mark::FRESH) {
+                    true => row.fresh_place(),
+                    false => self.cold.get(at).map_or(0, |cold| cold.origin.place),
                 };
-                sum ^= index.touch(set);
+                sum ^= index.touch(place);
             }
         }
         self.touched ^= u64::from(sum) ^ lines;
@@ -300,7 +300,7 @@ impl FlowTable {
                 if !is_counted {
                     self.plain(probe, &packet, layers, sink);
                 } else if !probe.is_regular {
-                    self.odd(at, &probe.whose, &self.look.facts(&packet, layers), sink);
+                    self.odd(at, &probe.whose, &self.look.facts(&packet, layers, false), sink);
                 }
             } else if let Some(facts) = self.sightings.get(usize::from(probe.at)).map(|s| s.facts.clone()) {
                 let carrier_of_it = carrier.filter(|_| facts.carried);
@@ -316,7 +316,7 @@ impl FlowTable {
     /// Counts a packet that carries no other and that may change more than counters.
     #[inline(never)]
     fn plain(&mut self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        let facts = self.look.facts(packet, layers);
+        let facts = self.look.facts(packet, layers, probe.is_regular);
         self.sight(&probe.whose, probe.likely, &facts, None, sink);
     }
 
@@ -437,40 +437,41 @@ impl FlowTable {
         let parent =
             carrier.and_then(|at| Row::at(&mut self.hot, &mut self.cold, at)).map_or(0, |row| row.id());
         let at = self.free_row(carrier, sink)?;
-        if let Err(full) = self.index.insert(whose.hash, at) {
-            let oldest =
-                full.into_iter().filter(|&row| Some(row) != carrier).min_by_key(|&row| self.last_of(row))?;
-            self.end(oldest, EndReason::Evicted, sink);
-            // The row that became free is not the one that is to be used.
-            self.index.insert(whose.hash, at).ok()?;
-        }
+        let place = match self.index.insert(whose.hash, at) {
+            Ok(place) => place,
+            Err(full) => {
+                let others = full.into_iter().filter(|&row| Some(row) != carrier);
+                self.end(others.min_by_key(|&row| self.last_of(row))?, EndReason::Evicted, sink);
+                // The row that became free is not the one that is to be used.
+                self.index.insert(whose.hash, at).ok()?
+            }
+        };
         let flips = self.config.guess_initiator && flips(whose, s);
-        let set = self.index.set(whose.hash);
         self.stats.created += 1;
         if parent == 0 && fresh::is_simple(whose, s) {
             let hot = self.hot.get_mut(at as usize)?;
-            hot.begin(whose, s, flips, set);
+            hot.begin(whose, s, flips, place);
             self.timers.set_fresh(hot);
-            debug_assert!(self.is_as_if_settled(whose, s, flips, set));
+            debug_assert!(self.is_as_if_settled(whose, s, flips, place));
             return Some(Begun::Counted(at));
         }
         let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
         self.timers.begin(&mut row, whose, s, flips);
         row.cold.origin.parent = parent;
-        row.cold.origin.set = set;
+        row.cold.origin.place = place;
         row.save();
         Some(Begun::Empty(at))
     }
 
     /// Whether the flow that a fresh row is made of such a packet is the one that the long way makes.
-    fn is_as_if_settled(&mut self, whose: &Whose, s: &Facts, flips: bool, set: u32) -> bool {
+    fn is_as_if_settled(&mut self, whose: &Whose, s: &Facts, flips: bool, place: u32) -> bool {
         let (mut short, mut long) = ((Hot::default(), Cold::default()), (Hot::default(), Cold::default()));
-        short.0.begin(whose, s, flips, set);
+        short.0.begin(whose, s, flips, place);
         self.timers.set_fresh(&mut short.0);
         short.0.settle(&mut short.1).save();
         let mut row = Row::new(&mut long.0, &mut long.1);
         self.timers.begin(&mut row, whose, s, flips);
-        row.cold.origin.set = set;
+        row.cold.origin.place = place;
         self.timers.count(&mut row, &mut self.pool, usize::from(whose.sender & 1), s);
         row.save();
         short == long
@@ -529,20 +530,27 @@ impl FlowTable {
     /// Ends a flow, and frees its row.
     fn end(&mut self, at: u32, reason: EndReason, sink: &mut impl FlowSink) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
-        let mut row = if hot.has(mark::FRESH) {
-            hot.settle(&mut self.scratch)
+        let place = if hot.has(mark::FRESH) {
+            if hot.has(mark::DIRTY) {
+                tally_fresh(hot, sink);
+            }
+            let record = hot.fresh_record(reason);
+            debug_assert_eq!(record, hot.clone().settle(&mut Cold::default()).record([0; 2], reason));
+            sink.end(&record);
+            hot.fresh_place()
         } else {
             let Some(cold) = self.cold.get_mut(at as usize) else { return };
-            Row::new(hot, cold)
+            let mut row = Row::new(hot, cold);
+            if row.has(mark::DIRTY) {
+                tally(&mut row, sink);
+            }
+            let missed = self.pool.release(row.cold.origin.holes);
+            sink.end(&row.record(missed, reason));
+            row.cold.origin.place
         };
-        if row.has(mark::DIRTY) {
-            tally(&mut row, sink);
-        }
-        let missed = self.pool.release(row.cold.origin.holes);
-        sink.end(&row.record(missed, reason));
-        row.hot.deadline = Time(0);
-        row.hot.first = Time(self.free);
-        self.index.remove(row.cold.origin.set, at);
+        hot.deadline = Time(0);
+        hot.first = Time(self.free);
+        self.index.remove(place);
         self.free = u64::from(at) + 1;
         self.stats.ended += 1;
         self.stats.evicted += u64::from(reason == EndReason::Evicted);

@@ -470,13 +470,29 @@ pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &S
 /// Whether what a connection is after this first segment of it is told by [`after_first`].
 #[inline]
 pub(crate) fn is_simple(segment: &Segment) -> bool {
-    segment.flags & (FIN | RST) == 0 && segment.window != 0 && (!segment.has(SYN) || segment.len == 0)
+    segment.flags & (FIN | RST) == 0 && segment.window != 0 && segment.len < TOO_FAR as u32
 }
 
 /// Whether the beginning of a connection was not seen whose first segment this is.
 #[inline]
 pub(crate) fn is_partial(segment: &Segment, from_initiator: bool) -> bool {
     !segment.has(SYN) || (from_initiator && segment.has(ACK))
+}
+
+/// What a record tells of a connection with one simple segment: the letter in the history, and the octets of the stream
+/// ([`End::size`]).
+#[inline]
+pub(crate) fn first_told(segment: &Segment) -> (Option<u8>, u64) {
+    let (seq, with_ack) = (segment.seq, segment.has(ACK));
+    let (start, first, letter) = if segment.has(SYN) {
+        (seq, seq.wrapping_add(1), Some(if with_ack { b'H' } else { b'S' }))
+    } else {
+        let letter = if segment.len > 0 { Some(b'D') } else { with_ack.then_some(b'A') };
+        (seq.wrapping_sub(1), seq, letter)
+    };
+    let last = first.wrapping_add(segment.len);
+    let past = End::full(last, u16::from(last < first)).max(u64::from(start));
+    (letter, (past - u64::from(start)).saturating_sub(1))
 }
 
 /// What [`segment`] makes of a simple first segment: the endpoint that sent it, the other, and the letter in the
@@ -489,6 +505,10 @@ pub(crate) fn after_first(segment: &Segment, from_initiator: bool) -> (End, End,
     if segment.has(SYN) {
         me.start_at(seq);
         me.last = seq.wrapping_add(1);
+        me.set_last(me.last.wrapping_add(segment.len));
+        if segment.captured {
+            me.next = me.last;
+        }
         me.seen = seen::SYN;
         me.state = match (from_initiator, segment.has(ACK)) {
             (true, true) => State::SynAckSent,
