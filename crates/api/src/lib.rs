@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod distinct;
 mod ledger;
 mod reading;
 mod scans;
@@ -13,6 +14,7 @@ mod snapshot;
 mod subscription;
 mod top;
 
+pub use distinct::{DistinctCount, DistinctOf, Sketch};
 pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{Distinct, Scans, Sweep, Trials};

@@ -1,6 +1,6 @@
 //! What a function found: the few shapes there are, each of which can be added to its like.
 
-use crate::{Scans, Top, Unit};
+use crate::{DistinctCount, Scans, Top, Unit};
 use serde::Serialize;
 
 /// What one function found in one interval.
@@ -24,6 +24,8 @@ pub enum Reading {
     Series(Series),
     /// Who tried ports or hosts in vain.
     Scans(Scans),
+    /// How many different things there were.
+    Distinct(DistinctCount),
 }
 
 impl Reading {
@@ -41,6 +43,7 @@ impl Reading {
             (Reading::Histogram(a), Reading::Histogram(b)) => a.merge(b),
             (Reading::Series(a), Reading::Series(b)) => a.merge(b),
             (Reading::Scans(a), Reading::Scans(b)) => a.merge(b),
+            (Reading::Distinct(a), Reading::Distinct(b)) => a.merge(b),
             _ => debug_assert!(false, "readings of two functions were merged"),
         }
     }

@@ -16,7 +16,8 @@ pub(crate) static CSV: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 
-/// Columns of counts.csv. `error` is the most by which the count may be too high, in the unit of the list.
+/// Columns of counts.csv. `error` is the most by which the truth may be above the count, in the unit of the list. The row `no row`
+/// of a list is what had no room; no key of it had more than the error.
 const COUNTS: [&str; 10] =
     ["start", "end", "subscription", "chart", "function", "label", "packets", "bytes", "flows", "error"];
 
@@ -60,6 +61,10 @@ impl Csv {
                 for row in top.ranked() {
                     self.count(context, &key(&row.key, false), &row.count, Some(row.flows), Some(row.error));
                 }
+                if !top.is_exact() {
+                    // What no row has; any one key of it had at most the error.
+                    self.count(context, "no row", &top.shed, None, Some(top.absent));
+                }
             }
             Reading::Classes { classes, .. } => {
                 for class in classes {
@@ -79,6 +84,13 @@ impl Csv {
                     let failed = Some(row.refused + row.unanswered);
                     self.count(context, &crate::summary::scan(row), &Count::default(), failed, None);
                 }
+            }
+            // As with histograms, they are counted in the place of packets; one standard error is theirs.
+            Reading::Distinct(count) => {
+                let n = count.estimate();
+                let error = (count.relative_error() * n as f64).ceil() as u64;
+                let of = format!("distinct {}", count.of.name());
+                self.count(context, &of, &Count { packets: n, bytes: 0 }, None, Some(error));
             }
             Reading::Series(series) => {
                 for (at, cell) in series.cells.iter().enumerate().filter(|(_, cell)| cell.packets > 0) {
@@ -252,6 +264,24 @@ mod tests {
         let record = parse(counts.lines().nth(1).unwrap());
         assert_eq!(record[2], "'=cmd|' /C calc'!A0\\u{d}\\u{a}\"x\",y");
         assert_eq!(&record[3..], ["", "top", "10.99.0.2:8000 <-> 10.99.0.1 tcp", "500", "261000", "6", "0"]);
+    }
+
+    #[test]
+    fn what_is_not_exact_has_its_bounds() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        let mut csv = (CSV.open)(&context).unwrap();
+        let mut snapshot = sample::snapshot();
+        snapshot.answers = vec![
+            sample::answer("talkers", None, "top", sample::flooded(&snapshot)),
+            sample::answer("hosts", None, "distinct", sample::distinct(3)),
+        ];
+        csv.interval(&snapshot).unwrap();
+        csv.finish().unwrap();
+        let text = std::fs::read_to_string(directory.path().join("counts.csv")).unwrap();
+        let tails: Vec<&str> = text.lines().skip(1).filter_map(|line| line.splitn(6, ',').nth(5)).collect();
+        assert_eq!(tails[0], "10.99.0.2:8000 <-> 10.99.0.1 tcp,500,261000,6,13050");
+        assert_eq!(tails[3..], ["no row,98301,9000000,,4000", "distinct hosts,3,0,,0"]);
     }
 
     #[test]

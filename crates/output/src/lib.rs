@@ -210,7 +210,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lines, 2 + 3 + (1 + 2 + 3 + 8), "conn.json, eve.json, weir.ndjson");
+        assert_eq!(lines, 2 + 3 + (1 + 2 + 3 + 9), "conn.json, eve.json, weir.ndjson");
     }
 
     /// A process is killed in the middle of a write; the next one goes on with the file.

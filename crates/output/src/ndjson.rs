@@ -8,8 +8,8 @@ use crate::{Output, OutputContext, OutputSpec, zone};
 use serde::Serialize;
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Class, Count, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Sweep, TopRow,
-    Trials, Unit,
+    Answer, Class, Count, DistinctOf, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Sweep,
+    TopRow, Trials, Unit,
 };
 use weir_engine::FlowRecord;
 
@@ -70,8 +70,11 @@ struct TopBody {
     unit: Unit,
     exact: bool,
     rows: Vec<RowBody>,
-    keys_seen: u64,
+    /// Keys that had no row when they came.
+    inserts: u64,
     shed: Count,
+    /// The most that a key without a row had, in `unit`.
+    absent: u64,
 }
 
 #[derive(Serialize)]
@@ -81,6 +84,7 @@ struct RowBody {
     #[serde(flatten)]
     count: Count,
     flows: u64,
+    /// By how much the truth may be above the count, in the list's unit.
     error: u64,
 }
 
@@ -229,6 +233,15 @@ impl From<&Trials> for ScanBody {
 }
 
 #[derive(Serialize)]
+struct DistinctBody {
+    of: DistinctOf,
+    estimate: u64,
+    exact: bool,
+    /// The standard error, as a part of the truth.
+    relative_error: f64,
+}
+
+#[derive(Serialize)]
 struct FlowsBody<'a> {
     #[serde(flatten)]
     count: &'a FlowCount,
@@ -290,8 +303,9 @@ fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
                 unit: top.unit,
                 exact: top.is_exact(),
                 rows: top.ranked().into_iter().map(RowBody::from).collect(),
-                keys_seen: top.inserts,
+                inserts: top.inserts,
                 shed: top.shed,
+                absent: top.absent,
             };
             line("top", when, &to(answer, body))
         }
@@ -315,6 +329,16 @@ fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
         Reading::Scans(scans) => {
             let scans = scans.found().into_iter().map(ScanBody::from).collect();
             line("scans", when, &to(answer, ScansBody { scans }))
+        }
+        Reading::Distinct(count) => {
+            let relative_error = count.relative_error();
+            let body = DistinctBody {
+                of: count.of,
+                estimate: count.estimate(),
+                exact: relative_error == 0.0,
+                relative_error,
+            };
+            line("distinct", when, &to(answer, body))
         }
         Reading::Series(series) => {
             let body = SeriesBody {
@@ -443,7 +467,10 @@ mod tests {
         assert!(lines.iter().all(|line| line["v"] == VERSION));
         let kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds[..4], ["summary", "input", "ledger", "flows"]);
-        assert_eq!(kinds[4..], ["top", "top", "top", "top", "series", "classes", "histogram", "count"]);
+        assert_eq!(
+            kinds[4..],
+            ["top", "top", "top", "top", "series", "classes", "histogram", "count", "distinct"]
+        );
         assert_eq!((&lines[0]["expression"], &lines[1]["name"]), (&json!(nasty), &json!(nasty)));
         assert_eq!(lines[1]["lost_before"], 3);
         assert_eq!(lines[2]["errors"], json!([{"layer": "network", "error": "truncated", "packets": 5}]));
@@ -453,6 +480,35 @@ mod tests {
         assert_eq!(lines[4]["start"], "2026-11-21T01:46:08.985000000Z");
         assert_eq!(lines[10]["min"], 60);
         assert_eq!(lines[11]["packets"], 906);
+        assert_eq!(
+            (&lines[4]["inserts"], &lines[4]["absent"], &lines[4]["exact"]),
+            (&json!(3), &json!(0), &json!(true))
+        );
+        assert_eq!(
+            (&lines[12]["of"], &lines[12]["estimate"], &lines[12]["exact"]),
+            (&json!("hosts"), &json!(3), &json!(true))
+        );
+    }
+
+    #[test]
+    fn what_is_not_exact_has_its_bounds() {
+        let mut lines = Vec::new();
+        let mut snapshot = sample::snapshot();
+        snapshot.answers = vec![
+            sample::answer("talkers", None, "top", sample::flooded(&snapshot)),
+            sample::answer("hosts", None, "distinct", sample::distinct(100_000)),
+        ];
+        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        let list: Value = serde_json::from_str(&lines[2]).unwrap();
+        assert_eq!(
+            (&list["exact"], &list["inserts"], &list["absent"]),
+            (&json!(false), &json!(98_304), &json!(4_000))
+        );
+        assert_eq!((&list["shed"]["bytes"], &list["rows"][0]["error"]), (&json!(9_000_000), &json!(13_050)));
+        let distinct: Value = serde_json::from_str(&lines[3]).unwrap();
+        assert_eq!((&distinct["exact"], &distinct["relative_error"]), (&json!(false), &json!(0.01625)));
+        let off = distinct["estimate"].as_f64().unwrap() / 100_000.0 - 1.0;
+        assert!(off.abs() < 0.05, "{off}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use weir_api::{
-    Answer, Class, Count, FlowCount, Histogram, Interval, Key, KeyKind, Ledger, Reading, Scans, Series,
-    Snapshot, Sweep, Top, TopRow, Trials, Unit,
+    Answer, Class, Count, DistinctCount, DistinctOf, FlowCount, Histogram, Interval, Key, KeyKind, Ledger,
+    Reading, Scans, Series, Sketch, Snapshot, Sweep, Top, TopRow, Trials, Unit,
 };
 use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
 use weir_wire::{FlowKey, Time, Tunnel, mapped};
@@ -65,6 +65,26 @@ pub fn scans() -> Reading {
     let mut client = Trials::new(Sweep::Hosts { source, port: 81 });
     client.failed.add(1);
     Reading::Scans(Scans::new(100, vec![ports, hosts, client]))
+}
+
+/// So many hosts.
+pub fn distinct(hosts: u64) -> Reading {
+    let mut sketch = Sketch::default();
+    let mut hash = 0_u64;
+    for _ in 0..hosts {
+        hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        sketch.add((hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9));
+    }
+    Reading::Distinct(DistinctCount::new(DistinctOf::Hosts, 1, sketch))
+}
+
+/// The talkers of a snapshot in a list that had not room for all: by 5 % each they may be wrong.
+pub fn flooded(snapshot: &Snapshot) -> Reading {
+    let reading = snapshot.answers.first().map(|answer| answer.reading.clone());
+    let Some(Reading::Top(mut top)) = reading else { panic!("the first answer is the list of talkers") };
+    top.rows.iter_mut().for_each(|row| row.error = row.count.bytes / 20);
+    (top.inserts, top.shed, top.absent) = (98_304, count(98_301, 9_000_000), 4_000);
+    Reading::Top(top)
 }
 
 /// What a scan and six downloads look like.
@@ -149,6 +169,7 @@ pub fn snapshot() -> Snapshot {
             ),
             answer("sizes", None, "distribution", Reading::Histogram(histogram)),
             answer("all", None, "packets", Reading::Count(all)),
+            answer("hosts", None, "distinct", distinct(3)),
         ],
     }
 }

@@ -1,6 +1,7 @@
 //! What a run found, on at most twenty lines, and as one line a second.
 
 mod label;
+mod lists;
 mod render;
 mod sections;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 pub use crate::ndjson::summary as ndjson;
 use label::scan_short;
 pub use label::{key, key_short, scan};
+pub use lists::lists;
 pub use render::{MAX_LINES, MIN_WIDTH, render};
 
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
@@ -151,9 +153,13 @@ fn in_unit(all: &Count, top: &Top) -> u64 {
     all.in_unit(top.unit)
 }
 
-/// By how much a count may be too high: `±3%`; `None` when it is exact.
+/// By how much the truth may be above a count, in parts of it: `±3%`, `±>100%`; `None` when it is exact.
 pub fn error_share(error: u64, value: u64) -> Option<String> {
-    (error > 0).then(|| format!("±{}", percent(error, value.max(error))))
+    match error {
+        0 => None,
+        error if error > value => Some("±>100%".to_owned()),
+        error => Some(format!("±{}", percent(error, value))),
+    }
 }
 
 /// The service that a key's port is registered for.

@@ -7,6 +7,7 @@ mod arguments;
 mod cast;
 mod classes;
 mod count;
+mod distinct;
 mod distribution;
 mod ends;
 mod ipproto;
@@ -28,6 +29,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &count::PACKETS,
     &count::BYTES,
     &top::TOP,
+    &distinct::DISTINCT,
     &cast::CAST,
     &size::SIZE,
     &ipproto::IPPROTO,

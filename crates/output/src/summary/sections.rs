@@ -403,7 +403,8 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let ranked = top.ranked();
     let worth = |row: &TopRow| row.count.in_unit(top.unit).saturating_mul(100) >= all;
     if ranked.len() > 3 && !ranked.iter().any(worth) {
-        let text = format!("{}, none with 1%", counted(top.rows.len() as u64, "port"));
+        let more = if top.is_exact() { "" } else { "more than " };
+        let text = format!("{more}{}, none with 1%", counted(top.rows.len() as u64, "port"));
         section.say(text, Tone::Plain);
         return section;
     }

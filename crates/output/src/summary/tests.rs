@@ -359,6 +359,30 @@ fn what_is_not_exact_says_so() {
 }
 
 #[test]
+fn a_list_says_how_full_it_was_and_what_it_had_no_room_for() {
+    let mut facts = facts();
+    facts.total.answers[0].reading = sample::flooded(&facts.total);
+    facts.total.answers.push(sample::answer("\u{1b}many", Some("c"), "distinct", sample::distinct(100_000)));
+    let text = lists(&facts.total);
+    let expected = "
+Lists
+  talkers                      3 rows        98,304 inserts   9.0 MB in no row, no key of it above 4.0 kB
+  services                     3 rows             3 inserts   exact
+  sources                      1 rows             1 inserts   exact
+  protocols                    1 rows             1 inserts   exact
+
+Distinct
+  hosts                             3
+  c/\\u{1b}many             ";
+    assert!(text.starts_with(expected) && text.ends_with(" ±1.6%\n"), "{text}");
+    assert_eq!(lists(&Snapshot::default()), "");
+    assert_eq!(
+        [(0, 5), (5, 100), (5, 5), (6, 5)].map(|(error, value)| error_share(error, value)),
+        [None, Some("±5%".to_owned()), Some("±100%".to_owned()), Some("±>100%".to_owned())]
+    );
+}
+
+#[test]
 fn an_empty_capture_is_no_wall_of_zeros() {
     let facts = Facts {
         inputs: vec![InputFacts {

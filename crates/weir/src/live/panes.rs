@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 use std::net::IpAddr;
 use weir_api::{Class, Count, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Top, TopRow, Unit};
+use weir_output::summary::error_share;
 use weir_output::{figures, ports};
 
 /// Draws the open pane.
@@ -203,14 +204,12 @@ fn top_list(
         ranked(top_of(view.last, kinds), total, state.order, usize::from(rest.height).saturating_sub(1));
     let most = entries.first().map_or(0, |entry| entry.weight(state.order).0);
     let rows = entries.iter().map(|entry| {
-        // A figure that may be too high says so.
-        let about = if entry.error > 0 { "≤" } else { "" };
         let [bits, packets] = rates(entry.now, view.last.interval);
         let all = [
-            format!("{about}{}", figures::bytes(entry.all.bytes)),
-            format!("{about}{}", figures::count(entry.all.packets)),
+            (Unit::Bytes, figures::bytes(entry.all.bytes)),
+            (Unit::Packets, figures::count(entry.all.packets)),
         ];
-        let [bytes, all_packets] = all;
+        let [bytes, all_packets] = all.map(|(unit, text)| bounded(text, unit, &entry, total.unit));
         let figures = match state.order {
             Order::BytesNow => [bits, packets, bytes, all_packets],
             Order::PacketsNow => [packets, bits, all_packets, bytes],
@@ -232,15 +231,28 @@ fn top_list(
     Table { titles, rows: rows.collect() }.render(frame, rest, state.palette);
 }
 
+/// A figure that may be too low says so, and by how much where it is the one that the list weighs by.
+fn bounded(text: String, unit: Unit, entry: &Entry, weighed: Unit) -> String {
+    match error_share(entry.error, entry.all.in_unit(weighed)) {
+        None => text,
+        Some(share) if unit == weighed => format!("{text} {share}"),
+        Some(_) => format!("≥{text}"),
+    }
+}
+
 /// The order of a list and how far it can be trusted.
 fn about_list(top: &Top, order: Order) -> String {
     let keys = figures::count(top.rows.len() as u64);
-    let shed = match top.shed {
-        shed if shed == Count::default() => String::new(),
-        shed => format!(", {} had no room in the table", figures::bytes(shed.bytes)),
+    let inserts = figures::count(top.inserts);
+    if top.is_exact() {
+        return format!("{}, {keys} known, {inserts} inserts", order.name());
+    }
+    let weight = |n: u64| match top.unit {
+        Unit::Bytes => figures::bytes(n),
+        Unit::Packets => figures::counted(n, "packet"),
     };
-    let exact = if top.is_exact() { "" } else { ", ≤ is an upper bound" };
-    format!("{}, {keys} known{shed}{exact}", order.name())
+    let (shed, most) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
+    format!("{}, {keys} known, {inserts} inserts, {shed} had no room, none above {most}", order.name())
 }
 
 /// Bits and packets a second.

@@ -370,15 +370,12 @@ fn a_figure_that_is_not_exact_says_so() {
     let mut scene = Scene::new(3);
     if let Reading::Top(top) = &mut scene.total.answers[2].reading {
         top.rows[0].error = 10;
-        top.shed = Count { packets: 5, bytes: 5000 };
+        (top.shed, top.absent) = (Count { packets: 5, bytes: 5000 }, 900);
     }
     let rows = drawn(&scene.view(), None, &pane(4), 100, 20);
-    assert!(
-        rows[2].ends_with("3 known, 5.0 kB had no room in the table, ≤ is an upper bound"),
-        "{}",
-        rows[2]
-    );
-    assert!(rows[4].contains("≤9.0 MB") && !rows[5].contains('≤'), "{}\n{}", rows[4], rows[5]);
+    assert!(rows[2].ends_with("3 known, 9 inserts, 5.0 kB had no room, none above 900 B"), "{}", rows[2]);
+    assert!(rows[4].contains("  9.0 MB ±<1%  ≥9,000"), "{}", rows[4]);
+    assert!(!rows[5].contains(['±', '≥']), "{}", rows[5]);
 }
 
 #[test]

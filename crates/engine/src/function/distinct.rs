@@ -1,0 +1,173 @@
+//! How many different hosts, pairs, ports or flows there were.
+
+use super::ends::{Ends, carries_ports};
+use super::keyed::{KeyHash, Keyed, Tuple};
+use super::{Argument, Arguments, Feed, Function, FunctionSpec, Pass};
+use crate::Item;
+use weir_api::{DistinctCount, DistinctOf, Level, Reading, Sketch};
+
+pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
+    name: "distinct",
+    help: "How many different ones there were, in fixed memory: exact to 512, from there on with a standard error of 1.6%.",
+    arguments: &[Argument {
+        name: "of",
+        help: "What: sources, destinations, hosts (on either side), pairs (of hosts, in either direction), ports (with the protocol, on either side) or flows (in either direction).",
+        default: Some("hosts"),
+    }],
+    levels: &[Level::Packet, Level::Flow],
+    feed: Feed::Tallies,
+    build: |arguments: &Arguments<'_>| {
+        let of = arguments.choice("of", &DistinctOf::ALL)?;
+        Ok(Box::new(Distinct { of, hash: KeyHash::new(arguments.seed), sketch: Sketch::default() }))
+    },
+};
+
+/// The hash is that of the run, so that all workers have the same and what several of them see counts once; who sends
+/// packets does not know it, and so cannot send such as count for more or less than they are.
+struct Distinct {
+    of: DistinctOf,
+    hash: KeyHash,
+    sketch: Sketch,
+}
+
+impl Distinct {
+    fn see(&mut self, key: impl Keyed) {
+        self.sketch.add(key.hash(&self.hash));
+    }
+}
+
+impl Function for Distinct {
+    fn item(&mut self, item: &Item<'_>) -> Pass {
+        let Some(ends) = Ends::of(item) else { return Pass::Keep };
+        let Ends { source, destination, ports: [from, to], protocol, .. } = ends;
+        match self.of {
+            DistinctOf::Sources => self.see(source),
+            DistinctOf::Destinations => self.see(destination),
+            DistinctOf::Hosts => {
+                self.see(source);
+                self.see(destination);
+            }
+            DistinctOf::Pairs => self.see((source.min(destination), source.max(destination))),
+            DistinctOf::Ports if carries_ports(protocol) => {
+                self.see((protocol, from));
+                self.see((protocol, to));
+            }
+            DistinctOf::Ports => {}
+            DistinctOf::Flows => {
+                let (low, high) =
+                    ((source, from).min((destination, to)), (source, from).max((destination, to)));
+                self.see(Tuple { a: low.0, b: high.0, ports: [low.1, high.1], protocol });
+            }
+        }
+        Pass::Keep
+    }
+
+    fn take(&mut self) -> Reading {
+        // The hash of nothing tells one key from another, and not what it is.
+        let name = self.hash.of([]);
+        Reading::Distinct(DistinctCount::new(self.of, name, std::mem::take(&mut self.sketch)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tally;
+    use weir_api::FunctionCall;
+    use weir_wire::{FlowKey, mapped};
+
+    fn function(of: &str, seed: u64) -> Box<dyn Function> {
+        DISTINCT.call(&FunctionCall::new("distinct").with("of", of), seed).unwrap()
+    }
+
+    /// A packet of 10.`a` to 10.`b`.
+    fn see(function: &mut dyn Function, a: u32, b: u32, ports: [u16; 2], proto: u8) {
+        let address = |n: u32| mapped((0x0a00_0000 + n).to_be_bytes());
+        let (source_is_lower, key) = if a <= b {
+            (true, FlowKey { addr: [address(a), address(b)], port: ports, vlan: 0, proto })
+        } else {
+            let [from, to] = ports;
+            (false, FlowKey { addr: [address(b), address(a)], port: [to, from], vlan: 0, proto })
+        };
+        function.item(&Item::Tally(&Tally {
+            key: &key,
+            source_is_lower,
+            initiator_is_lower: true,
+            vlan: 0,
+            packets: 1,
+            bytes: 60,
+            begins: false,
+            carrier: false,
+        }));
+    }
+
+    fn reading(function: &mut dyn Function) -> DistinctCount {
+        match function.take() {
+            Reading::Distinct(count) => count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_counts_what_it_says() {
+        let counts = DistinctOf::ALL.map(|(name, _)| {
+            let mut function = function(name, 1);
+            for (a, b) in [(1, 2), (2, 1), (1, 3), (1, 2)] {
+                see(&mut *function, a, b, if a < b { [4000, 80] } else { [80, 4000] }, 6);
+            }
+            // The same addresses and ports over another protocol, and one that has no ports.
+            see(&mut *function, 1, 2, [4000, 80], 17);
+            see(&mut *function, 1, 2, [8, 0], 1);
+            let count = reading(&mut *function);
+            assert_eq!((count.of.name(), count.relative_error()), (name, 0.0));
+            count.estimate()
+        });
+        // Sources 1 and 2; destinations 2, 1 and 3; three hosts; two pairs; two ports of TCP and of UDP; two flows of
+        // TCP, one of UDP and one of ICMP.
+        assert_eq!(counts, [2, 3, 3, 2, 4, 4]);
+    }
+
+    #[test]
+    fn the_number_of_workers_changes_nothing_and_the_seed_little() {
+        for (name, _) in DistinctOf::ALL {
+            for hosts in [20, 300, 20_000] {
+                let of = |seed: u64, workers: usize| {
+                    let mut functions: Vec<_> = (0..workers).map(|_| function(name, seed)).collect();
+                    for n in 0..hosts {
+                        let worker = n as usize * 7 % workers;
+                        see(&mut *functions[worker], n, n + 1, [n as u16, 80], 6);
+                    }
+                    let mut sum = reading(&mut *functions[0]);
+                    functions[1..].iter_mut().for_each(|function| {
+                        let mut whole = Reading::Distinct(sum.clone());
+                        whole.merge(&Reading::Distinct(reading(&mut **function)));
+                        let Reading::Distinct(count) = whole else { panic!("another shape") };
+                        sum = count;
+                    });
+                    sum
+                };
+                let alone = of(5, 1);
+                assert_eq!(of(5, 3), alone, "{name} {hosts}");
+                let off = of(6, 2).estimate() as f64 / alone.estimate() as f64 - 1.0;
+                assert!(off.abs() < 6.0 * alone.relative_error().max(1e-9), "{name} {hosts}: {off}");
+            }
+        }
+    }
+
+    /// Keys that one hash gives the longest runs of zeros: under another they count for what they are.
+    #[test]
+    fn who_does_not_know_the_seed_cannot_steer_it() {
+        let long_runs = |hash: &KeyHash, key: u64| [0, key].hash(hash) << Sketch::PRECISION < 1 << 54;
+        let known = KeyHash::new(1);
+        let keys: Vec<u64> = (0..).filter(|key| long_runs(&known, *key)).take(10_000).collect();
+        let count = |hash: &KeyHash| {
+            let mut sketch = Sketch::default();
+            keys.iter().for_each(|key| sketch.add([0, *key].hash(hash)));
+            sketch.estimate()
+        };
+        assert!(count(&known) > 20_000, "they are crafted well: {}", count(&known));
+        for seed in 2..10 {
+            assert!((9_200..10_800).contains(&count(&KeyHash::new(seed))), "seed {seed}");
+        }
+    }
+}

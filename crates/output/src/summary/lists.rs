@@ -1,0 +1,66 @@
+//! How full the lists were and what may be missing in them, and the distinct counts: what `-v` adds to the summary.
+
+use crate::figures::{bytes, count, counted, left, right};
+use std::fmt::Write;
+use weir_api::{Answer, DistinctCount, Reading, Snapshot, Top, Unit};
+
+/// A line for each list and for each distinct count; nothing where there are none.
+pub fn lists(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let tops = snapshot.answers.iter().filter_map(|answer| match &answer.reading {
+        Reading::Top(top) => Some((name(answer), top)),
+        _ => None,
+    });
+    section(&mut text, "Lists", tops.map(|(name, top)| (name, about(top))).collect());
+    let counts = snapshot.answers.iter().filter_map(|answer| match &answer.reading {
+        Reading::Distinct(count) => Some((name(answer), distinct(count))),
+        _ => None,
+    });
+    section(&mut text, "Distinct", counts.collect());
+    text
+}
+
+fn section(text: &mut String, title: &str, rows: Vec<(String, String)>) {
+    if rows.is_empty() {
+        return;
+    }
+    // Writing into memory does not fail.
+    let _ = writeln!(text, "\n{title}");
+    for (name, about) in rows {
+        let _ = writeln!(text, "  {} {about}", left(&name, 20));
+    }
+}
+
+fn name(answer: &Answer) -> String {
+    let name = match &answer.chart {
+        Some(chart) => format!("{chart}/{}", answer.subscription),
+        None => answer.subscription.clone(),
+    };
+    crate::figures::printable(&name)
+}
+
+/// Rows, inserts (a flood shows there first), and what has no row.
+fn about(top: &Top) -> String {
+    let size = format!(
+        "{} rows {} inserts",
+        right(&count(top.rows.len() as u64), 9),
+        right(&count(top.inserts), 13)
+    );
+    if top.is_exact() {
+        return format!("{size}   exact");
+    }
+    let weight = |n: u64| match top.unit {
+        Unit::Bytes => bytes(n),
+        Unit::Packets => counted(n, "packet"),
+    };
+    let (shed, most) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
+    format!("{size}   {shed} in no row, no key of it above {most}")
+}
+
+fn distinct(found: &DistinctCount) -> String {
+    let error = match found.relative_error() {
+        error if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
+        _ => String::new(),
+    };
+    format!("{}{error}", right(&count(found.estimate()), 14))
+}
