@@ -1,10 +1,10 @@
 //! A link's flows by Zipf's law, floods in which every packet is a new flow, and expressions about both.
 //!
-//! Hosts are few and popular, some of them in one network, ports are mostly those of services: so that expressions
+//! Hosts are few and popular, half of them in four networks, ports are mostly those of services: so that expressions
 //! with nets and ports match a part of the packets, as on a real link.
 
 use crate::random::Random;
-use weir_wire::build::flags::{ACK, FIN, SYN};
+use weir_wire::build::flags::{ACK, PSH, SYN};
 
 /// Flows of a [`Pool`].
 pub const FLOWS: usize = 65_536;
@@ -18,6 +18,9 @@ const ICMPV6: u8 = 58;
 const HOSTS: u32 = 4096;
 const SERVICES: [u16; 16] =
     [443, 80, 53, 22, 25, 123, 445, 3389, 8080, 993, 1433, 3306, 5060, 6667, 110, 143];
+
+/// First octets of the networks that half of the hosts are in.
+const NETWORKS: [u32; 4] = [10, 100, 172, 192];
 
 /// Expressions that stand at the head of every long list.
 const COMMON: [&str; 6] = ["tcp", "udp", "icmp", "port 80", "tcp and port 443", "port 53"];
@@ -66,7 +69,8 @@ impl Pool {
     pub fn new(random: &mut Random) -> Self {
         let host = |n: u32, random: &mut Random| {
             let bits = random.bits() as u32;
-            if n.is_multiple_of(2) { 10 << 24 | bits & 0x00ff_ffff } else { bits }
+            let network = NETWORKS[random.below(4) as usize];
+            if n.is_multiple_of(2) { network << 24 | bits & 0x00ff_ffff } else { bits }
         };
         let mut pool = Self { hosts: (0..HOSTS).map(|n| host(n, random)).collect(), flows: Vec::new() };
         for _ in 0..FLOWS {
@@ -173,8 +177,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Any packet of an established link: half of them small, a tenth SYNs, a tenth each of answers to them and of
-    /// FINs, one of a hundred a fragment.
+    /// Any packet of flows that stay: half of them small, a tenth SYNs and a tenth their answers, sent again, one of a
+    /// hundred a fragment.
     pub fn any(random: &mut Random) -> Self {
         let len = match random.unit() {
             share if share < 0.5 => 64,
@@ -184,7 +188,7 @@ impl Shape {
         let flags = match random.below(10) {
             0 => SYN,
             1 => SYN | ACK,
-            2 => FIN | ACK,
+            2..6 => PSH | ACK,
             _ => ACK,
         };
         let reverse = random.chance(0.5);

@@ -75,7 +75,12 @@ fn main() -> ExitCode {
     let Arguments { rounds, seed, part } = Arguments::parse();
     let outcome = match part {
         Part::Sets { expressions, traffic, packets } => {
-            traffic.iter().try_for_each(|which| sets::measure(*which, packets, &expressions, rounds, seed))
+            let mut each =
+                traffic.iter().map(|which| sets::measure(*which, packets, &expressions, rounds, seed));
+            each.try_fold(0, |sum, wrong| wrong.map(|wrong| sum + wrong)).and_then(|wrong| match wrong {
+                0 => Ok(()),
+                wrong => Err(format!("{wrong} results are not libpcap's").into()),
+            })
         }
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
         Part::Lists { items } => lists::measure(items, seed),

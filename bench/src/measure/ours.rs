@@ -1,51 +1,102 @@
 //! Weir's filter set, as the measurements use it.
 
+use std::sync::Arc;
+
 use crate::Result;
 use crate::sets::Total;
-use weir_filter::{Filter, Options};
-use weir_wire::{Batch, decode};
+use weir_filter::{Counter, Options, Set};
+use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
+use weir_wire::{Batch, FlowKey, Layers, decode};
+
+/// Packets that go through the flow table together.
+const BLOCK: usize = 256;
 
 /// Expressions, compiled, with a counter for each.
 pub struct Ours {
-    filters: Vec<Filter>,
-    totals: Vec<Total>,
+    set: Arc<Set>,
+    counter: Counter,
+    flows: FlowTable,
+    layers: Vec<Layers>,
+}
+
+/// Counts by flow: what flows had, without packets that do not look it, and with those that no flow has.
+struct Flows<'c>(&'c mut Counter);
+
+impl FlowSink for Flows<'_> {
+    fn end(&mut self, _: &FlowRecord) {}
+
+    fn tally(&mut self, tally: &Tally<'_>) {
+        self.0.flow(tally.key, tally.source_is_lower, tally.packets, tally.bytes);
+    }
+
+    fn odd(&mut self, odd: &Tally<'_>) {
+        let Tally { packets, bytes, .. } = odd;
+        self.0.flow(odd.key, odd.source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
+    }
+
+    fn missed(&mut self, missed: &Tally<'_>) {
+        self.tally(missed);
+    }
 }
 
 impl Ours {
     /// Compiles expressions.
     pub fn compile(expressions: &[String]) -> Result<Self> {
-        let filters: std::result::Result<Vec<_>, _> =
-            expressions.iter().map(|text| Filter::compile(text, &Options::default())).collect();
-        let filters = filters?;
-        Ok(Self { totals: vec![Total::default(); filters.len()], filters })
+        let set = Arc::new(Set::compile(expressions, &Options::default())?);
+        let (counter, flows) = (Counter::new(Arc::clone(&set)), FlowTable::new(&FlowConfig::default()));
+        Ok(Self { counter, set, flows, layers: Vec::new() })
     }
 
     /// Counts packets for every expression, from their octets on.
     pub fn count(&mut self, batch: Batch<'_>) {
-        for packet in batch.packets() {
-            let layers = decode(&packet);
-            for (filter, total) in self.filters.iter().zip(&mut self.totals) {
-                if filter.matches(&packet, &layers) {
-                    total.add(packet.wire_len);
-                }
+        self.counter.packets(batch, None);
+    }
+
+    /// The same by flow, from their octets on: each packet is decoded and followed, and only what its flow's key does
+    /// not decide is decided for it. To be completed by [`Ours::take_flows`].
+    pub fn count_by_flow(&mut self, batch: Batch<'_>) {
+        for slots in batch.slots.chunks(BLOCK) {
+            let block = Batch { bytes: batch.bytes, slots };
+            self.layers.clear();
+            self.layers.extend(block.packets().map(|packet| decode(&packet)));
+            let mut by_flow = [0_u64; BLOCK / 64];
+            for (at, (slot, layers)) in slots.iter().zip(&self.layers).enumerate() {
+                by_flow[at / 64] |= u64::from(layers.is_plain_ip(slot.link)) << (at % 64);
             }
+            self.counter.packets_beside_flows(block, &self.layers, &by_flow);
+            self.flows.batch(block, &self.layers, &mut Flows(&mut self.counter));
         }
+    }
+
+    /// What was counted since the last time, with what flows have had since then.
+    pub fn take_flows(&mut self) -> Vec<Total> {
+        self.flows.roll_up(&mut Flows(&mut self.counter));
+        self.take()
+    }
+
+    /// Counts what one direction of a flow had.
+    pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, total: Total) {
+        self.counter.flow(key, source_is_lower, total.packets, total.bytes);
     }
 
     /// What was counted since the last time.
     pub fn take(&mut self) -> Vec<Total> {
-        std::mem::replace(&mut self.totals, vec![Total::default(); self.filters.len()])
+        let totals = self.counter.take().expressions.into_iter();
+        totals.map(|total| Total { packets: total.packets, bytes: total.bytes }).collect()
     }
 
     /// Gives of every packet its index and the expressions that it matches.
-    pub fn matches(&mut self, batch: Batch<'_>, see: &mut dyn FnMut(usize, &[u32])) {
-        let mut matching = Vec::new();
-        for (index, packet) in batch.packets().enumerate() {
-            let layers = decode(&packet);
-            matching.clear();
-            let filters = self.filters.iter().enumerate();
-            matching.extend(filters.filter(|(_, f)| f.matches(&packet, &layers)).map(|(at, _)| at as u32));
-            see(index, &matching);
-        }
+    pub fn match_sets(&mut self, batch: Batch<'_>, see: &mut dyn FnMut(usize, &[u32])) {
+        self.counter.match_sets(batch, None, see);
+    }
+
+    /// The set with one expression more, made anew; how many it has then.
+    pub fn with(&self, expression: &str) -> Result<usize> {
+        Ok(self.set.with(expression, &Options::default())?.len())
+    }
+
+    /// The set without one of its expressions, made anew; how many it has then.
+    pub fn without(&self, index: usize) -> usize {
+        self.set.without(index).len()
     }
 }
