@@ -83,14 +83,10 @@ impl Index {
         self.words.get(self.start + place as usize).copied().unwrap_or(0)
     }
 
-    /// The same for that of a hash, by writing what is there: a page that is read before it is first written costs two
-    /// faults, and the second stops the other processors for a moment.
+    /// Where the line of a hash begins.
     #[inline]
-    pub fn warm(&mut self, hash: u64) {
-        let set = self.set(hash);
-        if let Some(word) = self.words.get_mut(self.start + set * SET_WORDS) {
-            *word = std::hint::black_box(*word);
-        }
+    pub fn line(&self, hash: u64) -> u32 {
+        (self.set(hash) * SET_WORDS) as u32
     }
 
     /// A row that is likely that of the hash, plus 1; 0 for none.
