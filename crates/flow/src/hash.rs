@@ -71,4 +71,126 @@ mod tests {
         let other = KeyHash::new([1, 3]);
         assert_ne!(hash.of(&FlowKey::default()), other.of(&FlowKey::default()));
     }
+
+    /// Pairs of keys of which somebody might hope that they collide whatever the seed is: they differ by a few bits, by
+    /// exchanging parts, by a carry, by a sign.
+    fn pairs() -> Vec<(FlowKey, FlowKey)> {
+        let words = |key: &FlowKey| {
+            let [a, b] = key.addr.map(u128::from_be_bytes);
+            let rest = u64::from(key.port[0])
+                | u64::from(key.port[1]) << 16
+                | u64::from(key.vlan) << 32
+                | u64::from(key.proto) << 48;
+            [a >> 64, a & u128::from(u64::MAX), b >> 64, b & u128::from(u64::MAX), u128::from(rest)]
+                .map(|w| w as u64)
+        };
+        let key = |w: [u64; 5]| FlowKey {
+            addr: [[w[0], w[1]], [w[2], w[3]]]
+                .map(|[high, low]| (u128::from(high) << 64 | u128::from(low)).to_be_bytes()),
+            port: [w[4] as u16, (w[4] >> 16) as u16],
+            vlan: (w[4] >> 32) as u16,
+            proto: (w[4] >> 48) as u8,
+        };
+        let v4 = |n: u64| 0xffff_0000_0000 | n & 0xffff_ffff;
+        let mut bases = vec![[0; 5], [u64::MAX; 5], [0, 1, 0, 1, 1], [1; 5]];
+        for n in 1..=12_u64 {
+            let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bases.push([0, v4(n), 0, v4(n >> 32), n >> 8]);
+            bases.push([n, n ^ n >> 7, n.rotate_left(9), n.rotate_left(31), n >> 9]);
+        }
+        let mut pairs = Vec::new();
+        for base in bases {
+            let mut other = |w: [u64; 5]| pairs.push((key(base), key(w)));
+            for word in 0..5 {
+                for bit in 0..64 {
+                    let mut w = base;
+                    w[word] ^= 1 << bit;
+                    other(w);
+                    // The same difference in two words, as if it cancelled.
+                    for second in word + 1..5 {
+                        for turn in [0, 23, 41] {
+                            let mut both = w;
+                            both[second] ^= 1_u64.rotate_left(bit + turn);
+                            other(both);
+                        }
+                    }
+                }
+                for f in [
+                    |w: u64| !w,
+                    |w: u64| w.wrapping_neg(),
+                    |w: u64| w.wrapping_add(1),
+                    |w: u64| w.swap_bytes(),
+                    |w: u64| w.wrapping_mul(2),
+                    |w: u64| w.rotate_left(32),
+                ] {
+                    let mut w = base;
+                    w[word] = f(w[word]);
+                    other(w);
+                }
+                for second in 0..word {
+                    let mut w = base;
+                    w.swap(word, second);
+                    other(w);
+                }
+            }
+            let [a, b, c, d, e] = base;
+            other([c, d, a, b, e]);
+            other([c, d, a, b, e & !0xffff_ffff | u64::from((e as u32).rotate_left(16))]);
+        }
+        // A key keeps 56 bits of the last word.
+        pairs.retain(|(a, b)| words(a) != words(b));
+        pairs
+    }
+
+    /// No pair of keys has a hash, or a place in the index and a tag, in common under more seeds than chance gives it.
+    #[test]
+    fn no_difference_collides_whatever_the_seed_is() {
+        let pairs = pairs();
+        assert!(pairs.len() > 30_000);
+        let seeds = 48;
+        let mut equal = vec![[0_u32; 3]; pairs.len()];
+        for seed in 0..seeds {
+            let hash = KeyHash::new([seed ^ 0x1234_5678, seed.wrapping_mul(0x2545_f491_4f6c_dd1d)]);
+            for ((a, b), equal) in pairs.iter().zip(&mut equal) {
+                let (a, b) = (hash.of(a), hash.of(b));
+                assert_ne!(a, b);
+                // The set in a table of 4,096 sets, the tag, and 8 bits in the middle.
+                equal[0] += u32::from(a >> 52 == b >> 52);
+                equal[1] += u32::from(a as u16 == b as u16);
+                equal[2] += u32::from((a >> 28) as u8 == (b >> 28) as u8);
+            }
+        }
+        let worst: [u32; 3] = std::array::from_fn(|part| equal.iter().map(|e| e[part]).max().unwrap());
+        let all: [u32; 3] = std::array::from_fn(|part| equal.iter().map(|e| e[part]).sum());
+        // Chance: of all pairs and seeds one in 4,096 and 65,536; three of the same pair with a chance below 10^-2.
+        let trials = pairs.len() as u32 * seeds as u32;
+        assert!(worst[0] <= 3 && worst[1] <= 2 && worst[2] <= 9, "{worst:?}");
+        assert!(all[0] < 2 * trials / 4096 && all[1] < 2 * trials / 65_536, "{all:?} of {trials}");
+    }
+
+    /// Keys that were chosen to collide under one seed are like any others under another.
+    #[test]
+    fn collisions_do_not_carry_over_to_another_seed() {
+        let (known, secret) = (KeyHash::new([1, 2]), KeyHash::new([1, 3]));
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 32
+        };
+        let mut chosen = Vec::new();
+        while chosen.len() < 4_000 {
+            let mut key = FlowKey { proto: 17, port: [next() as u16, 53], ..FlowKey::default() };
+            key.addr[0][12..].copy_from_slice(&(next() as u32).to_be_bytes());
+            key.addr[1][12..].copy_from_slice(&(next() as u32).to_be_bytes());
+            if known.of(&key) >> 55 == 0 {
+                chosen.push(key);
+            }
+        }
+        let mut buckets = [0_u32; 256];
+        for key in &chosen {
+            buckets[(secret.of(key) >> 56) as usize] += 1;
+        }
+        // 15.6 on average; 45 has a chance of 10^-9 for each of them.
+        assert!(buckets.iter().all(|&n| n < 45), "{buckets:?}");
+    }
 }

@@ -695,3 +695,64 @@ fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
         carrier: false,
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowRecord;
+    use weir_wire::build::{self, flags};
+    use weir_wire::{LinkType, decode};
+
+    struct Nowhere;
+
+    impl FlowSink for Nowhere {
+        fn end(&mut self, _: &FlowRecord) {}
+        fn tally(&mut self, _: &Tally<'_>) {}
+    }
+
+    /// Flows that were shed by a table with this seed, and comparisons of keys that finding each of them again takes.
+    fn cost(seed: [u64; 2], flows: &[Vec<u8>]) -> (u64, u64) {
+        let mut table = FlowTable::new(&FlowConfig { memory: 1 << 20, seed, ..FlowConfig::default() });
+        for data in flows {
+            let packet = build::packet(data, LinkType::ETHERNET);
+            table.packet(&packet, &decode(&packet), &mut Nowhere);
+        }
+        let mut wrong = 0;
+        for data in flows {
+            let packet = build::packet(data, LinkType::ETHERNET);
+            let whose = table.look.whose(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            let likely = table.index.likely(whose.hash) as usize;
+            let is_it = table.hot.get(likely.wrapping_sub(1)).is_some_and(|row| same(&row.key, &whose.key));
+            wrong += u64::from(likely != 0 && !is_it);
+        }
+        (table.stats().evicted, wrong)
+    }
+
+    /// Who knows the hash, but not its key, can choose flows as well as at random.
+    #[test]
+    fn an_attack_on_one_seed_is_none_on_another() {
+        let (known, secret) = ([1, 2], [3, 4]);
+        let flow = |n: u32| {
+            let [a, b, c, d] = n.wrapping_mul(0x9e37_79b1).to_be_bytes();
+            build::ethernet().ipv4([a, b, c, d], [192, 0, 2, 1]).tcp(n as u16, 443, flags::SYN).payload(&[])
+        };
+        let hash = KeyHash::new(known);
+        let look = Looker { hash, vlan: false, checksums: false };
+        let mut chosen = Vec::new();
+        let mut n = 0;
+        while chosen.len() < 2_000 {
+            n += 1;
+            let data = flow(n);
+            let packet = build::packet(&data, LinkType::ETHERNET);
+            let whose = look.whose(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            // One set in 64, and one tag in 8.
+            if whose.hash >> 58 == 0 && whose.hash & 7 == 0 {
+                chosen.push(data);
+            }
+        }
+        let random: Vec<_> = (1..=2_000).map(flow).collect();
+        let [attack, missed, usual] = [cost(known, &chosen), cost(secret, &chosen), cost(secret, &random)];
+        assert!(attack.0 > 1_000, "with the key it works: {attack:?}");
+        assert!(missed.0 <= usual.0 + 10 && missed.1 <= usual.1 + 10, "{missed:?}, of random ones {usual:?}");
+    }
+}
