@@ -98,9 +98,9 @@ impl Pool {
         if random.chance(0.7) { host.unwrap_or_default() } else { random.bits() as u32 }
     }
 
-    /// A flow, as often as its rank says.
-    pub fn draw(&self, random: &mut Random) -> Flow {
-        self.flows[random.rank(FLOWS)]
+    /// The number of a flow, as often as its rank says.
+    pub fn draw(&self, random: &mut Random) -> usize {
+        random.rank(self.flows.len())
     }
 
     /// Pcap-filter expressions: 45 % nets and hosts, 35 % ports with or without a protocol, 15 % nets with a TCP port,
@@ -191,13 +191,44 @@ impl Shape {
             2..6 => PSH | ACK,
             _ => ACK,
         };
-        let reverse = random.chance(0.5);
-        Self { reverse, flags, seq: 1, ack: 1, fragment: random.chance(0.01), len }
+        let reverse = if flags & SYN != 0 { flags & ACK != 0 } else { random.chance(0.5) };
+        Self { reverse, flags, fragment: random.chance(0.01), len, ..Self::default() }
     }
 
     /// The first packet of a TCP flow, 64 octets long.
     pub fn syn() -> Self {
         Self { flags: SYN, seq: 1, len: 64, ..Self::default() }
+    }
+}
+
+/// How far the TCP streams of a pool's flows are: the next sequence number of client and server. Each begins at 1, and
+/// its SYN stands before that.
+#[derive(Clone, Debug)]
+pub struct Streams(Vec<[u32; 2]>);
+
+impl Streams {
+    /// All at their beginnings.
+    pub fn new() -> Self {
+        Self(vec![[1, 1]; FLOWS])
+    }
+
+    /// Numbers the next packet of a flow, by its number in the pool: what follows what was sent before, a SYN as often
+    /// as it comes.
+    pub fn number(&mut self, at: usize, flow: &Flow, shape: &mut Shape) {
+        let (side, next) = (usize::from(shape.reverse), &mut self.0[at]);
+        if shape.flags & SYN != 0 {
+            (shape.seq, shape.ack) = (0, u32::from(shape.flags & ACK != 0));
+        } else {
+            (shape.seq, shape.ack) = (next[side], next[1 - side]);
+            let headers = if flow.v6 { 74 } else { 54 };
+            next[side] = next[side].wrapping_add(u32::from(shape.len.saturating_sub(headers)));
+        }
+    }
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -296,7 +327,7 @@ mod tests {
         let pool = Pool::new(&mut random);
         let (mut tcp, mut v6, mut first) = (0, 0, 0);
         for _ in 0..100_000 {
-            let flow = pool.draw(&mut random);
+            let flow = pool.flows[pool.draw(&mut random)];
             tcp += usize::from(flow.is_tcp());
             v6 += usize::from(flow.v6);
             first += usize::from(flow == pool.flows[0]);

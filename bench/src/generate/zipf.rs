@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_bench::random::Random;
-use weir_bench::traffic::{FLOWS, Pool, Shape, frame};
+use weir_bench::traffic::{FLOWS, Pool, Shape, Streams, frame};
 use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
 use weir_wire::build::packet;
 use weir_wire::{LinkType, checksum, decode};
@@ -19,12 +19,11 @@ pub struct Zipf {
     pub seed: u64,
 }
 
-/// Where a flow is: of each side the next sequence number and what the flow is to be counted by.
+/// Packets of a flow: what was written, and all.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     sent: u64,
     total: u64,
-    next: [u32; 2],
 }
 
 /// Writes the traffic. A TCP flow begins with its handshake, a tenth of the rest is SYNs and their answers sent again,
@@ -38,19 +37,15 @@ pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     for _ in 0..zipf.packets {
         flows[ranks.rank(FLOWS)].total += 1;
     }
-    let mut shapes = ranks;
+    let (mut shapes, mut streams) = (ranks, Streams::new());
     let mut out = Writer::create(path)?;
     let mut octets = Vec::new();
     for n in 0..zipf.packets {
         let rank = random.rank(FLOWS);
         let (flow, progress) = (&pool.flows[rank], &mut flows[rank]);
-        let shape = progress.shape(zipf.len, &mut shapes);
+        let mut shape = progress.shape(zipf.len, &mut shapes);
+        streams.number(rank, flow, &mut shape);
         frame(flow, &shape, usize::MAX, &mut octets);
-        if flow.is_tcp() && shape.flags & (SYN | FIN) == 0 {
-            let headers = if flow.v6 { 74 } else { 54 };
-            let side = usize::from(shape.reverse);
-            progress.next[side] = progress.next[side].wrapping_add((octets.len() - headers) as u32);
-        }
         let layers = decode(&packet(&octets, LinkType::ETHERNET));
         checksum::fill(&mut octets, &layers);
         out.write(n * 1_000_000 / zipf.rate, &octets)?;
@@ -60,11 +55,8 @@ pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
 }
 
 impl Progress {
-    /// The next packet of the flow. Each side's sequence numbers begin at 1, and its handshake stands before that.
+    /// The next packet of the flow.
     fn shape(&mut self, len: u16, random: &mut Random) -> Shape {
-        if self.sent == 0 {
-            self.next = [1, 1];
-        }
         self.sent += 1;
         let (flags, reverse) = match (self.sent, random.below(20)) {
             (1, _) => (SYN, false),
@@ -74,14 +66,7 @@ impl Progress {
             (_, 1) => (SYN | ACK, true),
             _ => (PSH | ACK, random.chance(0.5)),
         };
-        let [own, other] = if reverse { [self.next[1], self.next[0]] } else { self.next };
-        let seq = if flags & SYN != 0 { 0 } else { own };
-        let ack = match (flags & ACK != 0, flags & SYN != 0) {
-            (false, _) => 0,
-            (true, true) => 1,
-            (true, false) => other,
-        };
-        Shape { reverse, flags, seq, ack, fragment: false, len }
+        Shape { reverse, flags, len, ..Shape::default() }
     }
 }
 

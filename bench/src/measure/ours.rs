@@ -74,6 +74,11 @@ impl Ours {
         self.take()
     }
 
+    /// Ends all flows, so that the same packets are new ones.
+    pub fn end_flows(&mut self) {
+        self.flows.drain(&mut Flows(&mut self.counter));
+    }
+
     /// Counts what one direction of a flow had.
     pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, total: Total) {
         self.counter.flow(key, source_is_lower, total.packets, total.bytes);

@@ -6,7 +6,7 @@ use crate::ours::Ours;
 use crate::{Packets, Result};
 use serde_json::{Value, json};
 use weir_bench::random::Random;
-use weir_bench::traffic::{FLOWS, Flow, Pool, Shape, frame};
+use weir_bench::traffic::{FLOWS, Flow, Pool, Shape, Streams, frame};
 use weir_wire::build::packet;
 use weir_wire::{Batch, FlowKey, LinkType, Slot, Time, decode};
 
@@ -45,10 +45,14 @@ struct Traffic {
 impl Traffic {
     fn new(which: Packets, packets: usize, pool: &Pool, random: &mut Random) -> Self {
         let mut traffic = Self { bytes: vec![0; packets * STRIDE], slots: Vec::with_capacity(packets) };
-        let mut octets = Vec::new();
+        let (mut octets, mut streams) = (Vec::new(), Streams::new());
         for (n, place) in traffic.bytes.chunks_exact_mut(STRIDE).enumerate() {
             let (flow, shape) = match which {
-                Packets::Zipf => (pool.draw(random), Shape::any(random)),
+                Packets::Zipf => {
+                    let (at, mut shape) = (pool.draw(random), Shape::any(random));
+                    streams.number(at, &pool.flows[at], &mut shape);
+                    (pool.flows[at], shape)
+                }
                 Packets::Flood => (Flow::random(random), Shape::syn()),
             };
             let wire_len = frame(&flow, &shape, SNAPLEN, &mut octets);
@@ -213,6 +217,7 @@ fn set(
             traffic.batches().for_each(|batch| ours.count_by_flow(batch));
             totals = ours.take_flows();
         });
+        ours.end_flows();
         taken[6].push(per(nanos, all));
     }
     let [theirs_cached, cached, theirs_memory, memory, sets, flow, by_flow] = taken.map(median);
@@ -239,6 +244,7 @@ fn check(
     let counts = ours.take();
     pieces(batch).for_each(|batch| ours.count_by_flow(batch));
     let by_flow = ours.take_flows();
+    ours.end_flows();
     let mut sets = vec![Total::default(); expressions.len()];
     for batch in pieces(batch) {
         ours.match_sets(batch, &mut |packet, matching| {

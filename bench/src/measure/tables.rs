@@ -5,7 +5,7 @@ use crate::{Packets, Result};
 use serde_json::json;
 use std::collections::HashMap;
 use weir_bench::random::Random;
-use weir_bench::traffic::{Flow, Pool, Shape, frame};
+use weir_bench::traffic::{Flow, Pool, Shape, Streams, frame};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::flags::ACK;
 use weir_wire::build::packet;
@@ -18,6 +18,7 @@ const TOGETHER: usize = 1024;
 struct Source<'p> {
     which: Packets,
     pool: &'p Pool,
+    streams: Streams,
     random: Random,
     made: u64,
     octets: Vec<u8>,
@@ -30,6 +31,7 @@ impl<'p> Source<'p> {
         Self {
             which,
             pool,
+            streams: Streams::new(),
             random: Random(seed ^ 0x7ab1e),
             made: 0,
             octets: Vec::new(),
@@ -47,9 +49,11 @@ impl<'p> Source<'p> {
             let (flow, shape) = match self.which {
                 Packets::Flood => (Flow::random(random), Shape::syn()),
                 Packets::Zipf => {
+                    let at = self.pool.draw(random);
                     let reverse = random.chance(0.5);
-                    let under_way = Shape { reverse, flags: ACK, seq: 1, ack: 1, len: 64, fragment: false };
-                    (self.pool.draw(random), under_way)
+                    let mut under_way = Shape { reverse, flags: ACK, len: 64, ..Shape::default() };
+                    self.streams.number(at, &self.pool.flows[at], &mut under_way);
+                    (self.pool.flows[at], under_way)
                 }
             };
             frame(&flow, &shape, usize::MAX, &mut self.octets);
