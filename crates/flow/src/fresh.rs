@@ -28,6 +28,20 @@ pub(crate) fn is_simple(whose: &Whose, s: &Facts) -> bool {
         && is_short(s.frame_bytes | s.ip_bytes | s.payload_bytes)
 }
 
+/// Hardware address and time to live in one number.
+#[inline]
+fn stow(mac: [u8; 6], ttl: u8) -> u64 {
+    let [m0, m1, m2, m3, m4, m5] = mac;
+    u64::from_le_bytes([m0, m1, m2, m3, m4, m5, ttl, 0])
+}
+
+#[inline]
+fn unstow(counts: &Counts<u32>) -> ([u8; 6], u8) {
+    let number = u64::from(counts.packets) | u64::from(counts.frame_bytes) << 32;
+    let mac = number.to_le_bytes().first_chunk().copied().unwrap_or_default();
+    (mac, (number >> 48) as u8)
+}
+
 impl Hot {
     /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `place`:
     /// where the index has it.
@@ -35,7 +49,7 @@ impl Hot {
     pub fn begin(&mut self, whose: &Whose, s: &Facts, flips: bool, place: u32) {
         let me = usize::from(whose.sender & 1);
         let you = 1 - me;
-        let [m0, m1, m2, m3, m4, m5] = s.mac;
+        let card = stow(s.mac, s.ttl);
         self.key = whose.key;
         self.first = s.time;
         self.last = s.time;
@@ -46,8 +60,8 @@ impl Hot {
             payload_bytes: s.payload_bytes as u32,
         };
         self.counts[you] = Counts {
-            packets: u32::from_ne_bytes([m0, m1, m2, m3]),
-            frame_bytes: u32::from_ne_bytes([m4, m5, s.ttl, 0]),
+            packets: card as u32,
+            frame_bytes: (card >> 32) as u32,
             ip_bytes: u32::from(s.vlan[0]) << 16 | u32::from(s.vlan[1]),
             payload_bytes: s.interface,
         };
@@ -74,8 +88,7 @@ impl Hot {
         let me = self.sender() & 1;
         let (counts, stowed) = (self.counts[me], self.counts[1 - me]);
         let flipped = self.has(mark::FLIPPED);
-        let [m0, m1, m2, m3] = stowed.packets.to_ne_bytes();
-        let [m4, m5, ttl, _] = stowed.frame_bytes.to_ne_bytes();
+        let (mac, ttl) = unstow(&stowed);
         let mine = Side {
             packets: 1,
             frame_bytes: u64::from(counts.frame_bytes),
@@ -83,7 +96,7 @@ impl Hot {
             payload_bytes: u64::from(counts.payload_bytes),
             tcp_flags: self.flags[me],
             ttl,
-            mac: [m0, m1, m2, m3, m4, m5],
+            mac,
             bad_checksums: 0,
         };
         let mut history = History::default();
@@ -178,8 +191,7 @@ impl Hot {
         let is_initiator = initiator == me;
         let stowed = std::mem::take(&mut self.counts[you]);
         let counts = self.counts[me];
-        let [m0, m1, m2, m3] = stowed.packets.to_ne_bytes();
-        let [m4, m5, ttl, _] = stowed.frame_bytes.to_ne_bytes();
+        let (mac, ttl) = unstow(&stowed);
         let mut history = History::default();
         if !is_initiator {
             history.push(b'^', true);
@@ -212,7 +224,7 @@ impl Hot {
             ..Origin::default()
         };
         origin.ttl[me] = ttl;
-        origin.mac[me] = [m0, m1, m2, m3, m4, m5];
+        origin.mac[me] = mac;
         cold.tallied = [[0; 2]; 2];
         if self.has(mark::BEGUN) {
             cold.tallied[me] = [1, u64::from(counts.frame_bytes)];

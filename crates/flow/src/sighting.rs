@@ -172,14 +172,15 @@ pub(crate) fn segment(packet: &Packet<'_>, layers: &Layers) -> Option<Segment> {
     if !layers.has_transport() {
         return None;
     }
-    let header = packet.data.get(layers.transport as usize..)?.first_chunk::<16>()?;
-    let &[_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, _, _, w0, w1] = header;
+    let header = packet.data.get(layers.transport as usize + 4..)?.first_chunk::<12>()?;
+    let (seq, rest) = header.split_first_chunk()?;
+    let (ack, rest) = rest.split_first_chunk()?;
     let end = layers.payload as usize + layers.payload_len as usize;
     Some(Segment {
-        seq: u32::from_be_bytes([s0, s1, s2, s3]),
-        ack: u32::from_be_bytes([a0, a1, a2, a3]),
+        seq: u32::from_be_bytes(*seq),
+        ack: u32::from_be_bytes(*ack),
         len: layers.payload_len,
-        window: u16::from_be_bytes([w0, w1]),
+        window: rest.last_chunk().copied().map_or(0, u16::from_be_bytes),
         flags: layers.tcp_flags,
         captured: end <= packet.data.len(),
     })

@@ -44,15 +44,18 @@ impl FlowKey {
     /// That of most packets: the same in numbers of 32 bits.
     #[inline]
     fn of_v4(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
-        let &[s0, s1, s2, s3, d0, d1, d2, d3] =
-            packet.data.get(layers.network as usize + 12..)?.first_chunk::<8>()?;
-        let number = |address: [u8; 4], port| u64::from(u32::from_be_bytes(address)) << 16 | u64::from(port);
-        let (src, dst) = ([s0, s1, s2, s3], [d0, d1, d2, d3]);
-        let [from, to] = layers.ports;
-        let lower_first = number(src, from) <= number(dst, to);
+        let header = packet.data.get(layers.network as usize + 12..)?.first_chunk::<8>()?;
+        let (src, dst) = header.split_first_chunk::<4>()?;
+        let (src, dst) = (u32::from_be_bytes(*src), u32::from_be_bytes(*dst.first_chunk()?));
+        let [from, to] = layers.ports.map(u32::from);
+        let end = |address, port| u64::from(address) << 16 | u64::from(port);
+        let lower_first = end(src, from) <= end(dst, to);
         let (low, high) = if lower_first { (src, dst) } else { (dst, src) };
-        let port = if lower_first { [from, to] } else { [to, from] };
-        Some((Self { addr: [mapped(low), mapped(high)], port, vlan: 0, proto: layers.ip_proto }, lower_first))
+        let ports = (from | to << 16).rotate_left(if lower_first { 0 } else { 16 });
+        let address = |v4: u32| (0xffff_0000_0000 | u128::from(v4)).to_be_bytes();
+        let addr = [address(low), address(high)];
+        let port = [ports as u16, (ports >> 16) as u16];
+        Some((Self { addr, port, vlan: 0, proto: layers.ip_proto }, lower_first))
     }
 
     #[inline]
