@@ -33,3 +33,15 @@ pub fn resident() -> Result<f64, Box<dyn std::error::Error>> {
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kib / 1024.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one() {
+        for (taken, middle) in [(vec![], 0.0), (vec![3.0, 1.0, 9.0], 3.0), (vec![4.0, 1.0, 2.0, 9.0], 3.0)] {
+            assert_eq!(median(taken), middle);
+        }
+    }
+}

@@ -275,3 +275,40 @@ fn difference(expressions: &[String], theirs: &[Total], ours: &[Total]) -> Optio
     let more = differing.count();
     Some(format!("`{expression}`: libpcap {theirs:?}, ours {ours:?}; and {more} others"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_packet_or_octet_more_is_a_difference() {
+        let expressions = ["tcp".to_owned(), "udp".to_owned()];
+        let theirs = [Total { packets: 3, bytes: 300 }, Total { packets: 1, bytes: 64 }];
+        assert_eq!(difference(&expressions, &theirs, &theirs), None);
+        for other in [Total { packets: 2, bytes: 64 }, Total { packets: 1, bytes: 65 }] {
+            let found = difference(&expressions, &theirs, &[theirs[0], other]).unwrap();
+            assert!(found.starts_with("`udp`") && found.ends_with("and 0 others"), "{found}");
+        }
+        assert!(difference(&expressions, &theirs, &theirs[..1]).is_some());
+    }
+
+    /// The baseline sees the length on the wire and what was captured, and no more.
+    #[test]
+    fn the_baseline_is_libpcap() {
+        let mut random = Random(9);
+        let pool = Pool::new(&mut random);
+        let traffic = Traffic::new(Packets::Zipf, 2 * TOGETHER, &pool, &mut random);
+        let expressions = ["", "len > 96", "len[0] = 0", "tcp", "not tcp"].map(str::to_owned);
+        assert!(Program::compile(&expressions).is_err());
+        let expressions =
+            ["", "len > 96", "tcp or udp or icmp or icmp6", "tcp", "not tcp"].map(str::to_owned);
+        let programs = Program::compile(&expressions).unwrap();
+        let mut totals = [Total::default(); 5];
+        baseline(&programs, traffic.first(usize::MAX), &mut totals);
+        let [all, long, known, tcp, other] = totals.map(|total| total.packets);
+        let truth = traffic.slots.iter().filter(|slot| slot.wire_len > 96).count() as u64;
+        assert_eq!((all, long), (2 * TOGETHER as u64, truth));
+        assert_eq!((known, tcp + other), (all, all));
+        assert!(tcp > other && other > 0);
+    }
+}
