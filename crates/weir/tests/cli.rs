@@ -142,6 +142,48 @@ fn facts_are_ndjson_with_a_schema_and_the_same_as_the_summary() {
     assert!(summary.replace(',', "").contains(&format!("read {caught} ")), "{summary}");
 }
 
+/// More flows and hosts than have room anywhere: what is displaced must not depend on the run.
+#[test]
+fn a_run_over_a_file_repeats_octet_by_octet_where_tables_are_full() {
+    use weir_wire::build;
+    let folder = desk();
+    let mut random = 1_u64;
+    let packets: Vec<(u64, Vec<u8>)> = (0..40_000_u64)
+        .map(|n| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let [a, b, c, port @ .., _, _, _] = random.to_be_bytes();
+            let port = u16::from_be_bytes(port);
+            let source = if n % 6 == 0 { [10, 0, 0, c % 8] } else { [11 + a % 90, b, c, 9] };
+            (
+                START + n * 1_000,
+                build::ethernet().ipv4(source, [192, 0, 2, 1]).udp(port, 53).payload(&[0; 20]),
+            )
+        })
+        .collect();
+    let file = put(folder.path(), "flood.pcap", &pcap(1, &packets));
+    let ran = |workers| weir([text(&file), "-j", "--memory", "16M", "--workers", workers]);
+    for workers in ["1", "2"] {
+        assert!(ran(workers).stdout == ran(workers).stdout, "two runs of {workers} differ");
+    }
+    let one = ran("1");
+    assert_eq!(one.code, Some(0), "{}", one.stderr);
+    let lists: Vec<serde_json::Value> = objects(&String::from_utf8(one.stdout).unwrap())
+        .into_iter()
+        .filter(|line| line["kind"] == "top")
+        .collect();
+    let full = lists.iter().find(|list| list["subscription"] == "sources").unwrap();
+    assert!(full["exact"] == false && full["inserts"].as_u64().unwrap() > 20_000, "{full}");
+    let known = full["rows"].as_array().unwrap().iter().filter(|row| row["error"] == 0).count();
+    assert!(known >= 8, "the eight that stand out are known exactly");
+
+    let verbose = weir([text(&file), "-v"]);
+    let verbose = String::from_utf8(verbose.stdout).unwrap();
+    assert!(
+        verbose.contains("\nLists\n") && verbose.contains(" in no row, no key of it above "),
+        "{verbose}"
+    );
+}
+
 #[test]
 fn the_count_option_ends_after_so_many_that_match() {
     for (expression, n) in [("", 1), ("", 777), ("udp", 5), ("tcp", 300)] {

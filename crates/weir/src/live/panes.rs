@@ -243,10 +243,10 @@ fn bounded(text: String, unit: Unit, entry: &Entry, weighed: Unit) -> String {
 /// The order of a list and how far it can be trusted.
 fn about_list(top: &Top, order: Order) -> String {
     let keys = figures::count(top.rows.len() as u64);
-    let inserts = figures::count(top.inserts);
     if top.is_exact() {
-        return format!("{}, {keys} known, {inserts} inserts", order.name());
+        return format!("{}, {keys} known", order.name());
     }
+    let inserts = figures::count(top.inserts);
     let weight = |n: u64| match top.unit {
         Unit::Bytes => figures::bytes(n),
         Unit::Packets => figures::counted(n, "packet"),

@@ -374,7 +374,7 @@ fn a_figure_that_is_not_exact_says_so() {
     }
     let rows = drawn(&scene.view(), None, &pane(4), 100, 20);
     assert!(rows[2].ends_with("3 known, 9 inserts, 5.0 kB had no room, none above 900 B"), "{}", rows[2]);
-    assert!(rows[4].contains("  9.0 MB ±<1%  ≥9,000"), "{}", rows[4]);
+    assert!(rows[4].contains("  9.0 MB ±<1%   ≥9,000"), "{}", rows[4]);
     assert!(!rows[5].contains(['±', '≥']), "{}", rows[5]);
 }
 

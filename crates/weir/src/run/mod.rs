@@ -56,7 +56,7 @@ fn compile(options: &cli::Run, request: &Request, expression: &str) -> Result<Pl
     let settings = Settings {
         filter: Options { live, ..filter_options(options.strict_bpf, options.inner, options.snaplen) },
         checksum: request.checksum,
-        seed: seed(),
+        seed: request.seed,
     };
     Plan::new(expression, request.plan(), settings)
 }
@@ -136,7 +136,7 @@ impl Session {
     fn workers(&self, count: usize) -> Vec<Worker> {
         let flows = FlowConfig {
             memory: self.request.memory / 8 * FLOW_EIGHTHS / count,
-            seed: [seed(), seed()],
+            seed: [self.request.seed, !self.request.seed],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
@@ -182,7 +182,7 @@ pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'s
     options
 }
 
-/// A number that nobody outside can guess, to key hashes with.
+/// A number that nobody outside can guess, to key hashes with while packets come from a link.
 pub fn seed() -> u64 {
     RandomState::new().hash_one(0_u8)
 }

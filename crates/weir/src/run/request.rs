@@ -32,7 +32,15 @@ pub struct Request {
     pub limit: Option<u64>,
     /// What is done about checksums.
     pub checksum: ChecksumMode,
+    /// What hashes are keyed with: one for the run, so that what is found under one plan can be added to what is found
+    /// under the next.
+    pub seed: u64,
 }
+
+/// The seed of runs over files, so that they repeat octet by octet. A file can be crafted for it: its author can
+/// choose flows and keys that displace each other, and so hide some; he cannot make the pass slower with that,
+/// because a lookup has a fixed number of places.
+const SEED_OF_FILES: u64 = 0x7765_6972;
 
 impl Request {
     /// Puts the command line and the configuration together; the error is for the user.
@@ -73,6 +81,7 @@ impl Request {
         }
         let interval = options.interval.unwrap_or(config.interval.value.as_nanos() as u64);
         let memory = options.memory.unwrap_or(config.memory.value as usize);
+        let seed = if inputs.is_empty() { super::seed() } else { SEED_OF_FILES };
         let workers = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
         Ok(Request {
             inputs,
@@ -89,6 +98,7 @@ impl Request {
                 Checksum::On => ChecksumMode::On,
                 Checksum::Off => ChecksumMode::Off,
             },
+            seed,
         })
     }
 

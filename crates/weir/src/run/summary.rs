@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
 use weir_capture::{Compression, InputInfo, ReadError, Written};
 use weir_output::figures::count;
-use weir_output::summary::{Facts, InputFacts, Style, ndjson, render};
+use weir_output::summary::{Facts, InputFacts, Style, lists, ndjson, render};
 
 /// The summary of a run over files.
 pub fn of_files(
@@ -26,6 +26,7 @@ pub fn of_files(
     let mut text = text(session, facts(session, inputs, total, written, failures));
     if is_verbose(session) {
         text += &verbose::ledger(total);
+        text += &lists(total);
         text += &verbose::files(files);
     }
     text
@@ -55,6 +56,7 @@ pub fn of_links(
     let mut text = text(session, facts(session, inputs.collect(), total, written, failures));
     if is_verbose(session) {
         text += &verbose::ledger(total);
+        text += &lists(total);
     }
     text
 }

@@ -243,6 +243,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         }
         ("distribution", Level::Packet) => ("of", &["size", "payload", "ttl"]),
         ("distribution", Level::Flow) => ("of", &["packets", "bytes", "duration"]),
+        ("distinct", _) => ("of", &["hosts", "flows", "sources", "destinations", "pairs", "ports"]),
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
         ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
         _ => return vec![call],
