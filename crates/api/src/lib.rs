@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cost;
 mod distinct;
 mod ledger;
 mod reading;
@@ -14,6 +15,7 @@ mod snapshot;
 mod subscription;
 mod top;
 
+pub use cost::Costs;
 pub use distinct::{DistinctCount, DistinctOf, Sketch};
 pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
 pub use reading::{Class, Count, Histogram, Reading, Series};

@@ -1,6 +1,6 @@
 //! The merged answers of an interval: all that anything outside of the pass ever sees.
 
-use crate::{FlowCount, Ledger, Reading};
+use crate::{Costs, FlowCount, Ledger, Reading};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -25,6 +25,10 @@ pub struct Answer {
     pub function: String,
     /// What it found.
     pub reading: Reading,
+    /// What the function has cost, in nanoseconds of the workers' time, estimated from a part of the packets; 0 where
+    /// nothing was measured.
+    #[serde(skip)]
+    pub nanoseconds: u64,
 }
 
 /// The merged answers of an interval, or of a whole run.
@@ -36,6 +40,9 @@ pub struct Snapshot {
     pub ledger: Ledger,
     /// What the flow table did in it.
     pub flows: FlowCount,
+    /// What the pass has cost in it, besides the functions.
+    #[serde(skip)]
+    pub costs: Costs,
     /// The lowest addresses, four at most, of those who left checksums to their network cards.
     pub offloaders: Vec<IpAddr>,
     /// The answers, in the order of the plan.
@@ -54,6 +61,7 @@ impl Snapshot {
         }
         self.ledger.add(&other.ledger);
         self.flows.add(&other.flows);
+        self.costs.add(&other.costs);
         self.offloaders.extend(&other.offloaders);
         self.offloaders.sort_unstable();
         self.offloaders.dedup();
@@ -63,6 +71,7 @@ impl Snapshot {
         } else {
             for (mine, theirs) in self.answers.iter_mut().zip(&other.answers) {
                 mine.reading.merge(&theirs.reading);
+                mine.nanoseconds += theirs.nanoseconds;
             }
         }
     }

@@ -8,15 +8,18 @@
 
 mod bounded;
 mod checksum;
+mod feeder;
 mod function;
 mod interval;
 mod item;
+mod meter;
 mod plan;
 mod worker;
 
 pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass};
 pub use interval::IntervalClock;
 pub use item::Item;
+pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
 pub use weir_flow::{ConnState, EndReason, FlowConfig, FlowRecord, FlowStats, History, Side, Tally};
 pub use worker::{Sink, Worker};

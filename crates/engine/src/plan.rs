@@ -1,8 +1,10 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
 use crate::{Feed, Function, FunctionSpec};
+use std::collections::HashMap;
+use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_filter::{Filter, FilterError, Options};
+use weir_filter::{Filter, FilterError, Options, Set};
 
 /// What a plan needs to know besides its subscriptions.
 #[derive(Clone, Debug)]
@@ -34,30 +36,50 @@ pub struct Plan {
     pub(crate) settings: Settings,
     /// Whether flows are followed.
     pub(crate) flows: bool,
+    /// The expressions of which only the number of packets and octets is asked.
+    pub(crate) counted: Arc<Set>,
+    /// The expressions whose packets are shown to functions.
+    pub(crate) shown: Arc<Set>,
 }
 
 /// A subscription, compiled.
 pub(crate) struct Planned {
     pub spec: SubscriptionSpec,
-    pub scope: Scope,
-    pub feed: Source,
+    pub source: Source,
     calls: Vec<(&'static FunctionSpec, FunctionCall)>,
 }
 
-/// Which of the run's packets a subscription covers.
-pub(crate) enum Scope {
-    All,
-    Matching(Box<Filter>),
-    /// Those that none of these subscriptions (by index) covers.
-    Remainder(Vec<usize>),
+/// Where the items of its functions come from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Source {
+    /// Each packet that it covers.
+    Packets(Cover),
+    /// What flows had, in place of their packets.
+    Tallies,
+    /// Flows that end.
+    FlowEnds,
+    /// None: what it asks is how many there were.
+    Sum(Sum),
 }
 
-/// Where its items come from.
+/// Which of the run's packets are shown.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Cover {
+    All,
+    /// Those of an expression of [`Plan::shown`].
+    Matching(u32),
+    /// Those that none of these expressions matches.
+    Remainder(Vec<u32>),
+}
+
+/// Which of the run's packets are counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Source {
-    Packets,
-    Tallies,
-    FlowEnds,
+pub(crate) enum Sum {
+    All,
+    /// Those of an expression of [`Plan::counted`].
+    Matching(u32),
+    /// Those of a remainder of it.
+    Remainder(u32),
 }
 
 /// Why a plan cannot be made.
@@ -101,12 +123,42 @@ impl Plan {
         specs: Vec<SubscriptionSpec>,
         settings: Settings,
     ) -> Result<Plan, PlanError> {
-        let scope = compile(expression, &settings).map_err(PlanError::Expression)?;
-        let mut subscriptions = Vec::with_capacity(specs.len());
+        Self::after(None, expression, specs, settings)
+    }
+
+    /// The same; what another plan with the same settings has compiled is taken from there, so that a change of few
+    /// subscriptions takes little time however many there are.
+    pub fn after(
+        before: Option<&Plan>,
+        expression: &str,
+        specs: Vec<SubscriptionSpec>,
+        settings: Settings,
+    ) -> Result<Plan, PlanError> {
+        let scope = match expression.trim() {
+            "" => None,
+            _ => Some(Filter::compile(expression, &settings.filter).map_err(PlanError::Expression)?),
+        };
+        let mut sets = Sets::default();
+        let by_chart = lines_by_chart(&specs);
+        let mut planned = Vec::with_capacity(specs.len());
         for (index, spec) in specs.iter().enumerate() {
-            subscriptions.push(Planned::new(spec, index, &specs, &settings)?);
+            planned.push(Planned::new(spec, index, &specs, &by_chart, &settings, &mut sets)?);
         }
-        Ok(Plan { scope, subscriptions, settings, flows: true })
+        let compile = |asked: Asked, before: Option<&Set>| {
+            let set = Set::compile_from(before, &asked.texts, &settings.filter).map_err(|error| {
+                let of = asked.of.get(error.index).and_then(|spec| specs.get(*spec));
+                let name = of.map(|spec| spec.name.clone()).unwrap_or_default();
+                PlanError::Subscription { name, error: error.error }
+            })?;
+            Ok(Arc::new(if asked.remainders.is_empty() {
+                set
+            } else {
+                set.with_remainders(asked.remainders)
+            }))
+        };
+        let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
+        let shown = compile(sets.shown, before.map(|plan| &*plan.shown))?;
+        Ok(Plan { scope, subscriptions: planned, settings, flows: true, counted, shown })
     }
 
     /// Compiles subscriptions that need no flows: none are followed.
@@ -124,11 +176,19 @@ impl Plan {
         self.flows
     }
 
+    /// Whether something is counted by flow that a flow's key decides. With the innermost packet or with libpcap's own
+    /// reading of tags an expression may say otherwise of a packet than of its flow.
+    pub(crate) fn counts_by_flow(&self) -> bool {
+        let Options { strict_bpf, inner, .. } = self.settings.filter;
+        self.flows && !self.counted.is_empty() && !strict_bpf && !inner
+    }
+
     /// Whether anything looks at the layers of packets; if not, they need not be decoded.
     pub fn needs_layers(&self) -> bool {
         self.flows
             || self.scope.is_some()
             || self.settings.checksum != ChecksumMode::Off
+            || !self.counted.is_empty()
             || self.subscriptions.iter().any(Planned::needs_layers)
     }
 
@@ -138,11 +198,44 @@ impl Plan {
     }
 }
 
-fn compile(expression: &str, settings: &Settings) -> Result<Option<Filter>, FilterError> {
-    if expression.trim().is_empty() {
-        return Ok(None);
+/// The expressions that a plan's sets are made of.
+#[derive(Default)]
+struct Sets {
+    counted: Asked,
+    shown: Asked,
+}
+
+/// Expressions, each once, and the subscription that asked first.
+#[derive(Default)]
+struct Asked {
+    texts: Vec<String>,
+    of: Vec<usize>,
+    known: HashMap<String, u32>,
+    remainders: Vec<Vec<u32>>,
+}
+
+impl Asked {
+    fn number(&mut self, text: &str, subscription: usize) -> u32 {
+        if let Some(number) = self.known.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.of.push(subscription);
+        self.known.insert(text.to_owned(), number);
+        number
     }
-    Filter::compile(expression, &settings.filter).map(Some)
+}
+
+/// For each chart the subscriptions that are lines of it, without remainders.
+fn lines_by_chart(specs: &[SubscriptionSpec]) -> HashMap<Option<&str>, Vec<usize>> {
+    let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
+    if specs.iter().any(|spec| spec.remainder) {
+        for (at, spec) in specs.iter().enumerate().filter(|(_, spec)| !spec.remainder) {
+            lines.entry(spec.chart.as_deref()).or_default().push(at);
+        }
+    }
+    lines
 }
 
 impl Planned {
@@ -150,7 +243,9 @@ impl Planned {
         spec: &SubscriptionSpec,
         index: usize,
         specs: &[SubscriptionSpec],
+        by_chart: &HashMap<Option<&str>, Vec<usize>>,
         settings: &Settings,
+        sets: &mut Sets,
     ) -> Result<Self, PlanError> {
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
         let mut calls = Vec::new();
@@ -167,37 +262,49 @@ impl Planned {
             let text = "at flow level every flow is seen: the run's expression is the place to choose";
             return Err(wrong(text.to_owned()));
         }
-        let scope = if spec.remainder {
-            let lines = specs.iter().enumerate();
-            Scope::Remainder(
-                lines
-                    .filter(|(at, s)| *at != index && s.chart == spec.chart && !s.remainder)
-                    .map(|(at, _)| at)
-                    .collect(),
-            )
-        } else {
-            let filter = compile(&spec.expression, settings)
-                .map_err(|error| PlanError::Subscription { name: spec.name.clone(), error })?;
-            filter.map_or(Scope::All, |filter| Scope::Matching(Box::new(filter)))
+        let feeds = |feed: Feed| calls.iter().all(|(function, _)| function.feed == feed);
+        let expression = spec.expression.trim();
+        let is_all = expression.is_empty() && !spec.remainder;
+        let lines = |asked: &mut Asked| -> Vec<u32> {
+            let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
+            lines.iter().map(|line| asked.number(specs[*line].expression.trim(), *line)).collect()
         };
-        let tallies = calls.iter().all(|(function, _)| function.feed == Feed::Tallies);
-        let feed = match (spec.level, &scope) {
-            (Level::Flow, _) => Source::FlowEnds,
-            (Level::Packet, Scope::All) if tallies => Source::Tallies,
-            (Level::Packet, _) => Source::Packets,
+        let source = match spec.level {
+            Level::Flow => Source::FlowEnds,
+            Level::Packet if feeds(Feed::Sums) => Source::Sum(if is_all {
+                Sum::All
+            } else if spec.remainder {
+                let lines = lines(&mut sets.counted);
+                sets.counted.remainders.push(lines);
+                Sum::Remainder(sets.counted.remainders.len() as u32 - 1)
+            } else {
+                Sum::Matching(sets.counted.number(expression, index))
+            }),
+            Level::Packet if is_all && feeds(Feed::Tallies) => Source::Tallies,
+            Level::Packet if is_all => Source::Packets(Cover::All),
+            Level::Packet if spec.remainder => Source::Packets(Cover::Remainder(lines(&mut sets.shown))),
+            Level::Packet => Source::Packets(Cover::Matching(sets.shown.number(expression, index))),
         };
-        Ok(Self { spec: spec.clone(), scope, feed, calls })
+        Ok(Self { spec: spec.clone(), source, calls })
     }
 
     /// The functions, for one worker.
     pub fn chain(&self, seed: u64) -> Vec<Box<dyn Function>> {
+        if matches!(self.source, Source::Sum(_)) {
+            return Vec::new();
+        }
         // The arguments were checked when the plan was made: a call that fails now has failed then.
         self.calls.iter().filter_map(|(function, call)| function.call(call, seed).ok()).collect()
     }
 
     fn needs_layers(&self) -> bool {
-        !matches!(self.scope, Scope::All)
-            || self.calls.iter().any(|(function, _)| function.feed != Feed::Lengths)
+        match &self.source {
+            Source::Packets(Cover::All) => {
+                self.calls.iter().any(|(function, _)| !matches!(function.feed, Feed::Lengths | Feed::Sums))
+            }
+            Source::Packets(_) | Source::Tallies | Source::FlowEnds => true,
+            Source::Sum(_) => false,
+        }
     }
 
     /// The functions' names.

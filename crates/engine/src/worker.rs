@@ -1,21 +1,20 @@
 //! One worker's whole world: nothing in it is shared.
 
 use crate::checksum::ChecksumWatch;
-use crate::plan::{Planned, Scope, Source};
-use crate::{FlowRecord, Function, Item, Pass, Plan, Tally};
+use crate::feeder::{Feeder, Functions};
+use crate::meter::{Clock, Meter};
+use crate::plan::{Cover, Source, Sum};
+use crate::{Function, Item, Pass, Plan};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, FlowCount, Interval, Ledger, Snapshot, States};
-use weir_filter::Filter;
-use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
+use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
+use weir_filter::{Counter, PacketMask, Total, Totals};
+use weir_flow::{FlowConfig, FlowRecord, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
 /// enough that the flow table's memory accesses overlap.
 const BLOCK: usize = 256;
-
-/// A bit for each packet of a block.
-type Mask = [u64; BLOCK / 64];
 
 /// Where a worker's rows go, while it works.
 pub trait Sink {
@@ -28,15 +27,17 @@ pub trait Sink {
 /// Takes packets through the pass and hands over a [`Snapshot`] at the end of each interval.
 pub struct Worker {
     plan: Arc<Plan>,
-    /// The functions of each subscription of the plan.
-    chains: Vec<Vec<Box<dyn Function>>>,
+    functions: Functions,
     /// The flow table, where flows are followed.
     flows: Option<FlowTable>,
+    /// Finds the packets of the expressions whose packets are shown.
+    shown: Counter,
+    /// What was analysed in this interval.
+    analysed: Count,
+    stages: Stages,
     checksums: ChecksumWatch,
     /// The table's counts at the end of the last interval.
     flows_before: FlowStats,
-    /// The flows that ended in this interval, by state.
-    states: States,
     ledger: Ledger,
     interval_start: Option<Time>,
     earliest: Time,
@@ -51,20 +52,30 @@ struct Block {
     /// The packets that the run's expression lets through, where it does not let all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
-    /// Which packets each subscription covers.
-    masks: Vec<Mask>,
+    /// Which packets the expressions that are shown match.
+    masks: Vec<PacketMask>,
+}
+
+/// What the stages have cost in the blocks that were measured.
+#[derive(Default)]
+struct Stages {
+    expression: u64,
+    shown: u64,
+    checksums: u64,
+    flows: u64,
 }
 
 impl Worker {
     /// A worker for `plan`, with empty state; all memory that grows with traffic is taken here.
     pub fn new(plan: Arc<Plan>, flows: &FlowConfig) -> Self {
-        let chains = plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect();
         Self {
-            chains,
+            functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
+            shown: Counter::new(Arc::clone(&plan.shown)),
+            analysed: Count::default(),
+            stages: Stages::default(),
             checksums: ChecksumWatch::new(plan.settings.checksum),
             flows_before: FlowStats::default(),
-            states: States::default(),
             ledger: Ledger::default(),
             interval_start: None,
             earliest: Time(u64::MAX),
@@ -72,6 +83,11 @@ impl Worker {
             block: Block::default(),
             plan,
         }
+    }
+
+    /// Measures from now on what the parts of the pass cost, by this clock.
+    pub fn measure(&mut self, clock: Clock) {
+        self.functions.meter = Meter::new(Some(clock));
     }
 
     /// Decodes packets and takes them through the pass. What comes out goes to `sink`.
@@ -95,6 +111,7 @@ impl Worker {
 
     fn block(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
         self.count_caught(block);
+        self.functions.meter.block(block.len());
         let plan = Arc::clone(&self.plan);
         let Some(scope) = &plan.scope else {
             self.analyse(block, layers, sink);
@@ -111,6 +128,7 @@ impl Worker {
             }
         }
         self.ledger.filtered += (block.len() - kept.len()) as u64;
+        self.stages.expression += self.functions.meter.lap();
         self.analyse(Batch { bytes: block.bytes, slots: &kept }, &kept_layers, sink);
         self.block.kept = kept;
         self.block.kept_layers = kept_layers;
@@ -132,15 +150,20 @@ impl Worker {
         for error in layers.iter().filter_map(|layers| layers.error) {
             self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
         }
-        self.subscriptions(block, layers);
+        self.analysed.packets += block.len() as u64;
+        self.analysed.bytes += block.slots.iter().map(|slot| u64::from(slot.wire_len)).sum::<u64>();
+        self.count(block, layers);
+        self.show(block, layers);
         self.checksums.look(block, layers, &mut self.ledger);
+        self.stages.checksums += self.functions.meter.lap();
         let mut flowed = 0;
         if let Some(table) = &mut self.flows {
             let before = table.stats().packets;
-            let mut feeder =
-                Feeder { plan: &self.plan, chains: &mut self.chains, states: &mut self.states, sink };
+            let mut feeder = Feeder { plan: &self.plan, functions: &mut self.functions, sink, spent: 0 };
             table.batch(block, layers, &mut feeder);
+            let in_tallies = feeder.spent;
             flowed = table.stats().packets - before;
+            self.stages.flows += self.functions.meter.lap().saturating_sub(in_tallies);
         }
         self.ledger.flowed += flowed;
         self.ledger.unflowed += block.len() as u64 - flowed;
@@ -152,79 +175,138 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
-    /// Shows the block to the subscriptions at packet level, one subscription after the other.
-    fn subscriptions(&mut self, block: Batch<'_>, layers: &[Layers]) {
-        let plan = &self.plan;
+    /// Counts the block for the expressions of which only sums are asked: what flows do not count.
+    fn count(&mut self, block: Batch<'_>, layers: &[Layers]) {
+        if self.plan.counted.is_empty() {
+            return;
+        }
+        if !self.plan.counts_by_flow() {
+            self.functions.counted.packets(block, Some(layers));
+        } else {
+            let mut by_flow = [0_u64; BLOCK / 64];
+            for (at, (slot, layers)) in block.slots.iter().zip(layers).enumerate() {
+                by_flow[at / 64 % by_flow.len()] |= u64::from(layers.is_plain_ip(slot.link)) << (at % 64);
+            }
+            self.functions.counted.packets_beside_flows(block, layers, &by_flow);
+        }
+        self.functions.counted_cost.in_blocks += self.functions.meter.lap();
+    }
+
+    /// Shows the block to the subscriptions that want to see packets, one subscription after the other.
+    fn show(&mut self, block: Batch<'_>, layers: &[Layers]) {
         let mut masks = std::mem::take(&mut self.block.masks);
-        masks.clear();
-        for planned in &plan.subscriptions {
-            let mask = covered(planned, block, layers);
-            masks.push(mask);
+        if !self.plan.shown.is_empty() {
+            self.shown.masks(block, layers, &mut masks);
+            self.stages.shown += self.functions.meter.lap();
         }
-        // A remainder is known only when the lines are, wherever it stands among them.
-        for (index, planned) in plan.subscriptions.iter().enumerate() {
-            if let Scope::Remainder(lines) = &planned.scope {
-                masks[index] = remainder(&masks, lines, block.len());
-            }
-        }
-        for ((planned, chain), mask) in plan.subscriptions.iter().zip(&mut self.chains).zip(&masks) {
-            if planned.feed == Source::Packets {
-                each(mask, |at| {
-                    if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
-                        show(chain, &Item::Packet(&packet, layers));
-                    }
-                });
-            }
+        let all = first(block.len());
+        let Functions { chains, costs, meter, .. } = &mut self.functions;
+        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
+            let Source::Packets(cover) = &planned.source else { continue };
+            let mask = match cover {
+                Cover::All => all,
+                Cover::Matching(at) => masks.get(*at as usize).copied().unwrap_or_default(),
+                Cover::Remainder(lines) => remainder(&masks, lines, &all),
+            };
+            each(&mask, |at| {
+                if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
+                    show(chain, &Item::Packet(&packet, layers));
+                }
+            });
+            cost.in_blocks += meter.lap();
         }
         self.block.masks = masks;
     }
 
     /// Ends an interval at `now`: flows that are idle end, and every function hands over its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
-        if let Some(table) = &mut self.flows {
-            let mut feeder =
-                Feeder { plan: &self.plan, chains: &mut self.chains, states: &mut self.states, sink };
-            table.tick(now, &mut feeder);
-            table.roll_up(&mut feeder);
-        }
+        self.with_table(sink, |table, feeder| {
+            table.tick(now, feeder);
+            table.roll_up(feeder);
+        });
         self.snapshot(now)
+    }
+
+    /// Does something with the flow table, where there is one, and shows the functions all that came of it.
+    fn with_table(&mut self, sink: &mut dyn Sink, work: impl FnOnce(&mut FlowTable, &mut Feeder<'_>)) {
+        if let Some(table) = &mut self.flows {
+            let mut feeder = Feeder { plan: &self.plan, functions: &mut self.functions, sink, spent: 0 };
+            work(table, &mut feeder);
+            feeder.flush();
+        }
     }
 
     /// Goes on with another plan. To be called right after [`Worker::tick`], when nothing that the old plan's
     /// functions counted is left: so nothing is lost and nothing counted twice. Flows go on as they are.
     pub fn change_plan(&mut self, plan: Arc<Plan>) {
-        self.chains = plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect();
+        let meter = std::mem::take(&mut self.functions.meter);
+        self.functions = Functions::new(&plan, meter);
+        self.shown = Counter::new(Arc::clone(&plan.shown));
         self.plan = plan;
     }
 
     /// Ends the run: every flow ends. The last interval ends now, or with the last packet where that is later, as
     /// it is when `now` is 0.
     pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
-        if let Some(table) = &mut self.flows {
-            table.drain(&mut Feeder {
-                plan: &self.plan,
-                chains: &mut self.chains,
-                states: &mut self.states,
-                sink,
-            });
-        }
+        self.with_table(sink, |table, feeder| table.drain(feeder));
         self.snapshot(now.max(self.latest))
+    }
+
+    /// Every function's reading of the interval.
+    fn answers(&mut self) -> Vec<Answer> {
+        let analysed = std::mem::take(&mut self.analysed);
+        let Functions { chains, costs, counted, counted_cost, meter, .. } = &mut self.functions;
+        let totals = counted.take();
+        let sums = self.plan.subscriptions.iter().filter(|p| is_counted(&p.source)).count().max(1) as u64;
+        let counted = counted_cost.of(meter) / sums;
+        let mut answers = Vec::new();
+        let parts = self.plan.subscriptions.iter().zip(chains).zip(costs);
+        for ((planned, chain), cost) in parts {
+            let mut answer = |function: &str, reading: Reading, nanoseconds: u64| {
+                answers.push(Answer {
+                    subscription: planned.spec.name.clone(),
+                    chart: planned.spec.chart.clone(),
+                    function: function.to_owned(),
+                    reading,
+                    nanoseconds,
+                });
+            };
+            let mut spent = std::mem::take(cost).of(meter);
+            if let Source::Sum(sum) = planned.source {
+                spent = if is_counted(&planned.source) { counted } else { 0 };
+                for name in planned.names() {
+                    let count = count_of(sum, &totals, analysed);
+                    answer(name, Reading::Count(count), std::mem::take(&mut spent));
+                }
+            }
+            for (name, function) in planned.names().zip(chain) {
+                answer(name, function.take(), std::mem::take(&mut spent));
+            }
+        }
+        answers
+    }
+
+    fn take_costs(&mut self) -> Costs {
+        let Stages { expression, shown, checksums, flows } = std::mem::take(&mut self.stages);
+        let counted = std::mem::take(&mut self.functions.counted_cost);
+        let meter = &mut self.functions.meter;
+        let scaled = |nanoseconds| meter.scaled(nanoseconds);
+        let costs = Costs {
+            expression: scaled(expression),
+            counted: counted.of(meter),
+            shown: scaled(shown),
+            checksums: scaled(checksums),
+            flows: scaled(flows),
+        };
+        meter.restart();
+        costs
     }
 
     fn snapshot(&mut self, end: Time) -> Snapshot {
         // The first interval begins with the oldest packet, whichever worker has it.
         let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
-        let mut answers = Vec::new();
-        for (planned, chain) in self.plan.subscriptions.iter().zip(&mut self.chains) {
-            for (name, function) in planned.names().zip(chain) {
-                answers.push(Answer {
-                    subscription: planned.spec.name.clone(),
-                    chart: planned.spec.chart.clone(),
-                    function: name.to_owned(),
-                    reading: function.take(),
-                });
-            }
-        }
+        let answers = self.answers();
+        let costs = self.take_costs();
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
         let before = std::mem::replace(&mut self.flows_before, stats);
         Snapshot {
@@ -238,7 +320,7 @@ impl Worker {
                 fragments_unmatched: stats.fragments_unmatched - before.fragments_unmatched,
                 fragments_shed: stats.fragments_shed - before.fragments_shed,
                 holes_shed: stats.holes_shed - before.holes_shed,
-                states: std::mem::take(&mut self.states),
+                states: std::mem::take(&mut self.functions.states),
             },
             offloaders: self
                 .checksums
@@ -246,30 +328,31 @@ impl Worker {
                 .into_iter()
                 .map(|sender| Ipv6Addr::from(sender).to_canonical())
                 .collect(),
+            costs,
             answers,
         }
     }
 }
 
-/// Which packets of a block a subscription covers; nothing yet for a remainder.
-fn covered(planned: &Planned, block: Batch<'_>, layers: &[Layers]) -> Mask {
-    match (&planned.scope, planned.feed) {
-        (Scope::All, Source::Packets) => first(block.len()),
-        (Scope::Matching(filter), Source::Packets) => matching(filter, block, layers),
-        _ => Mask::default(),
-    }
+/// Whether it takes an expression to count.
+fn is_counted(source: &Source) -> bool {
+    matches!(source, Source::Sum(Sum::Matching(_) | Sum::Remainder(_)))
 }
 
-fn matching(filter: &Filter, block: Batch<'_>, layers: &[Layers]) -> Mask {
-    let mut mask = Mask::default();
-    for (at, (packet, layers)) in block.packets().zip(layers).enumerate() {
-        mask[at / 64] |= u64::from(filter.matches(&packet, layers)) << (at % 64);
+fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {
+    let of = |totals: &[Total], at: u32| {
+        let Total { packets, bytes } = totals.get(at as usize).copied().unwrap_or_default();
+        Count { packets, bytes }
+    };
+    match sum {
+        Sum::All => all,
+        Sum::Matching(at) => of(&totals.expressions, at),
+        Sum::Remainder(at) => of(&totals.remainders, at),
     }
-    mask
 }
 
 /// The first `n` bits.
-fn first(n: usize) -> Mask {
+fn first(n: usize) -> PacketMask {
     std::array::from_fn(|word| match n.saturating_sub(word * 64) {
         0 => 0,
         n @ 1..=63 => (1 << n) - 1,
@@ -277,9 +360,9 @@ fn first(n: usize) -> Mask {
     })
 }
 
-fn remainder(masks: &[Mask], lines: &[usize], n: usize) -> Mask {
-    let mut mask = first(n);
-    for line in lines.iter().filter_map(|line| masks.get(*line)) {
+fn remainder(masks: &[PacketMask], lines: &[u32], all: &PacketMask) -> PacketMask {
+    let mut mask = *all;
+    for line in lines.iter().filter_map(|line| masks.get(*line as usize)) {
         for (word, taken) in mask.iter_mut().zip(line) {
             *word &= !taken;
         }
@@ -287,7 +370,7 @@ fn remainder(masks: &[Mask], lines: &[usize], n: usize) -> Mask {
     mask
 }
 
-fn each(mask: &Mask, mut f: impl FnMut(usize)) {
+fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
     for (word, &bits) in mask.iter().enumerate() {
         let mut bits = bits;
         while bits != 0 {
@@ -298,46 +381,11 @@ fn each(mask: &Mask, mut f: impl FnMut(usize)) {
 }
 
 /// Shows an item to the functions of a chain until one drops it.
-fn show(chain: &mut [Box<dyn Function>], item: &Item<'_>) {
+pub(crate) fn show(chain: &mut [Box<dyn Function>], item: &Item<'_>) {
     for function in chain {
         if function.item(item) == Pass::Drop {
             break;
         }
-    }
-}
-
-/// Takes what the flow table gives to those who asked for it.
-struct Feeder<'w> {
-    plan: &'w Plan,
-    chains: &'w mut [Vec<Box<dyn Function>>],
-    states: &'w mut States,
-    sink: &'w mut dyn Sink,
-}
-
-impl Feeder<'_> {
-    fn feed(&mut self, source: Source, item: &Item<'_>) {
-        for (planned, chain) in self.plan.subscriptions.iter().zip(self.chains.iter_mut()) {
-            if planned.feed == source {
-                show(chain, item);
-            }
-        }
-    }
-}
-
-impl FlowSink for Feeder<'_> {
-    fn tally(&mut self, tally: &Tally<'_>) {
-        // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
-        if !tally.carrier {
-            self.feed(Source::Tallies, &Item::Tally(tally));
-        }
-    }
-
-    fn end(&mut self, record: &FlowRecord) {
-        if let Some(state) = self.states.0.get_mut(record.state as usize) {
-            *state += 1;
-        }
-        self.feed(Source::FlowEnds, &Item::Flow(record));
-        self.sink.flow(record);
     }
 }
 
@@ -357,11 +405,11 @@ mod tests {
 
     #[test]
     fn the_first_bits_of_a_mask() {
-        assert_eq!(first(0), [0; 4]);
-        assert_eq!(first(65), [u64::MAX, 1, 0, 0]);
-        assert_eq!(first(BLOCK), [u64::MAX; 4]);
+        assert_eq!(first(0), [0; 8]);
+        assert_eq!(first(65), [u64::MAX, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(first(512), [u64::MAX; 8]);
         let mut seen = Vec::new();
-        each(&remainder(&[[0b10, 0, 0, 0]], &[0], 3), |at| seen.push(at));
+        each(&remainder(&[[0b10, 0, 0, 0, 0, 0, 0, 0]], &[0], &first(3)), |at| seen.push(at));
         assert_eq!(seen, [0, 2]);
     }
 }

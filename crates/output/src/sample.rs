@@ -42,6 +42,7 @@ pub fn answer(subscription: &str, chart: Option<&str>, function: &str, reading: 
         chart: chart.map(str::to_owned),
         function: function.to_owned(),
         reading,
+        nanoseconds: 0,
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 mod cli;
+mod clock;
 mod collector;
 mod config;
 mod count;

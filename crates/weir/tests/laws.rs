@@ -336,6 +336,49 @@ fn an_expression_among_two_hundred_counts_what_it_counts_alone() {
     assert!(used > 50, "{used}");
 }
 
+/// What a flow's key decides is counted by flow, and the rest, with what flows cannot stand for, by packet: the sum is
+/// what counting each packet gives, in every interval, whatever the table had to evict.
+#[test]
+fn what_is_counted_by_flow_is_what_packets_count() {
+    let mut specs = Vec::new();
+    for (number, lines) in expressions().chunks(10).enumerate() {
+        let chart = Some(format!("chart {number}"));
+        specs.extend(
+            lines.iter().map(|text| SubscriptionSpec { chart: chart.clone(), ..counting(text, text) }),
+        );
+        specs.push(SubscriptionSpec { chart, remainder: true, ..counting("xtra", "") });
+    }
+    let by_flow = Arc::new(Plan::new("", specs.clone(), settings()).unwrap());
+    let by_packet = Arc::new(Plan::counting(specs, settings()).unwrap());
+    let differences = RefCell::new(Vec::new());
+    let cases = each_capture(|path, capture| {
+        let interval = capture.interval(4);
+        let truth = Pass::new(&by_packet, 1, 1 << 20).run(capture, interval, |_| ()).snapshots;
+        for (workers, memory) in [(1, 1 << 17), (1, capture.ample_memory()), (3, 1 << 18)] {
+            let counted = Pass::new(&by_flow, workers, memory).run(capture, interval, |_| ()).snapshots;
+            let pairs = truth.iter().zip(&counted);
+            let wrong = pairs.flat_map(|(one, other)| one.answers.iter().zip(&other.answers));
+            if let Some((packets, flows)) =
+                wrong.into_iter().find(|(one, other)| one.reading != other.reading)
+            {
+                let text = format!(
+                    "{}: {}: {:?} by packet, {:?} by flow",
+                    path.display(),
+                    packets.subscription,
+                    packets.reading,
+                    flows.reading
+                );
+                differences.borrow_mut().push(text);
+            }
+        }
+    });
+    for text in differences.borrow().iter().take(10) {
+        println!("{text}");
+    }
+    println!("{} of {} runs the same", cases * 3 - differences.borrow().len(), cases * 3);
+    assert!(differences.borrow().is_empty());
+}
+
 #[test]
 fn the_program_counts_an_expression_the_same_in_every_way() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     help: "Counts packets; of flows, their packets.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Lengths,
+    feed: Feed::Sums,
     build,
 };
 
@@ -18,7 +18,7 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     help: "Counts the octets that packets had on the wire, link-layer headers included.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Lengths,
+    feed: Feed::Sums,
     build,
 };
 

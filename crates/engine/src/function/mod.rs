@@ -71,6 +71,8 @@ pub struct Argument {
 /// What a function wants to see at packet level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Feed {
+    /// Only how many packets and octets there are: its reading is the [`weir_api::Count`] of them, whoever counts.
+    Sums,
     /// Each packet's time and length; its layers are not looked at.
     Lengths,
     /// Each packet.

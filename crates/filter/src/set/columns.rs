@@ -112,9 +112,14 @@ impl Columns {
         }
     }
 
+    /// Whether these are flows, of which only the key is known.
+    pub fn are_flows(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
     /// Packets and octets of a mask.
     pub fn sum(&self, level: Level, mask: &Mask) -> Total {
-        if self.weights.is_empty() {
+        if !self.are_flows() {
             let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
             return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
         }

@@ -309,6 +309,9 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
     }
     let count = |expression: u32, mask: &Mask| {
         let changing = set.is_changing(expression);
+        if changing && columns.are_flows() {
+            return;
+        }
         let counted = if changing { *mask } else { and(mask, &columns.full) };
         if let Some(count) = counts.direct.get_mut(expression as usize) {
             count.add(columns.sum(set.level, &counted));
@@ -377,7 +380,7 @@ fn by_index(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scr
         if full {
             set.keyed.count(&unit, &atoms, weight, keyed, charts, |e| listed(e, other_charts));
         }
-        if set.changing.may_match(&atoms) {
+        if !columns.are_flows() && set.changing.may_match(&atoms) {
             set.changing.count(&unit, &atoms, weight, changing, charts, |e| listed(e, other_charts));
         }
         programs_of(set, columns, at, |e| listed(e, other_charts));

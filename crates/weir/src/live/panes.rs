@@ -209,7 +209,7 @@ fn top_list(
             (Unit::Bytes, figures::bytes(entry.all.bytes)),
             (Unit::Packets, figures::count(entry.all.packets)),
         ];
-        let [bytes, all_packets] = all.map(|(unit, text)| bounded(text, unit, &entry, total.unit));
+        let [bytes, all_packets] = all.map(|(unit, text)| bounded(text, unit, entry, total.unit));
         let figures = match state.order {
             Order::BytesNow => [bits, packets, bytes, all_packets],
             Order::PacketsNow => [packets, bits, all_packets, bytes],

@@ -44,6 +44,7 @@ fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
         chart: None,
         function: function.into(),
         reading,
+        nanoseconds: 0,
     };
     let sum: u64 = (1..=hosts).map(|h| weight(h).packets).sum();
     let mut snapshot =

@@ -4,6 +4,7 @@ mod files;
 mod lines;
 mod live;
 mod progress;
+mod receipts;
 mod request;
 mod screen;
 mod summary;
@@ -12,6 +13,7 @@ mod verbose;
 pub use request::{inputs, worker_count};
 
 use crate::cli;
+use crate::clock;
 use crate::collector::Collector;
 use crate::dump::{Dump, For};
 use crate::exit::{Exit, complain};
@@ -140,7 +142,9 @@ impl Session {
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
-        (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect()
+        let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
+        workers.iter_mut().for_each(|worker| worker.measure(clock::nanoseconds));
+        workers
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {

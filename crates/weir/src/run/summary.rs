@@ -1,6 +1,6 @@
 //! The facts of a run, for the summary.
 
-use super::{Session, verbose};
+use super::{Session, receipts, verbose};
 use crate::offline::Outcome;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,10 @@ pub fn of_files(
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
+        text += &receipts::table(total);
         text += &verbose::files(files);
+    } else if session.options.verbose {
+        text += &receipts::json(total);
     }
     text
 }
@@ -57,6 +60,9 @@ pub fn of_links(
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
+        text += &receipts::table(total);
+    } else if session.options.verbose {
+        text += &receipts::json(total);
     }
     text
 }

@@ -1,0 +1,145 @@
+//! What the flow table gives, on its way to those who asked for it.
+
+use crate::meter::{Cost, Meter};
+use crate::plan::Source;
+use crate::worker::{Sink, show};
+use crate::{FlowRecord, Function, Item, Plan, Tally};
+use std::sync::Arc;
+use weir_api::States;
+use weir_filter::Counter;
+use weir_flow::FlowSink;
+use weir_wire::FlowKey;
+
+/// Tallies that are shown together: a function's lists stay in the cache while it sees them.
+const TOGETHER: usize = 256;
+
+/// The functions of a worker, and what is kept for them.
+pub(crate) struct Functions {
+    /// Those of each subscription of the plan.
+    pub chains: Vec<Vec<Box<dyn Function>>>,
+    /// What each subscription has cost.
+    pub costs: Vec<Cost>,
+    /// Counts for the expressions of which only sums are asked.
+    pub counted: Counter,
+    pub counted_cost: Cost,
+    /// What flows had that functions have not seen yet.
+    tallied: Vec<Owned>,
+    /// The flows that ended in this interval, by state.
+    pub states: States,
+    pub meter: Meter,
+}
+
+impl Functions {
+    pub fn new(plan: &Plan, meter: Meter) -> Self {
+        Self {
+            chains: plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect(),
+            costs: vec![Cost::default(); plan.subscriptions.len()],
+            counted: Counter::new(Arc::clone(&plan.counted)),
+            counted_cost: Cost::default(),
+            tallied: Vec::with_capacity(TOGETHER),
+            states: States::default(),
+            meter,
+        }
+    }
+}
+
+/// A tally without the flow that it is of.
+struct Owned {
+    key: FlowKey,
+    source_is_lower: bool,
+    initiator_is_lower: bool,
+    vlan: u16,
+    packets: u64,
+    bytes: u64,
+    begins: bool,
+    carrier: bool,
+}
+
+impl Owned {
+    fn of(tally: &Tally<'_>) -> Self {
+        let Tally { key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier } =
+            *tally;
+        Self { key: *key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier }
+    }
+
+    fn tally(&self) -> Tally<'_> {
+        let Self { ref key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier } =
+            *self;
+        Tally { key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier }
+    }
+}
+
+/// Takes what the flow table gives to those who asked for it.
+pub(crate) struct Feeder<'w> {
+    pub plan: &'w Plan,
+    pub functions: &'w mut Functions,
+    pub sink: &'w mut dyn Sink,
+    /// Nanoseconds spent here.
+    pub spent: u64,
+}
+
+impl Feeder<'_> {
+    /// Shows the tallies that wait, one subscription after the other.
+    pub fn flush(&mut self) {
+        let Functions { chains, costs, counted, counted_cost, tallied, meter, .. } = &mut *self.functions;
+        let begin = meter.now();
+        let mut last = begin;
+        let mut lap = || {
+            let now = meter.now();
+            now.saturating_sub(std::mem::replace(&mut last, now))
+        };
+        if self.plan.counts_by_flow() {
+            for t in tallied.iter() {
+                counted.flow(&t.key, t.source_is_lower, t.packets, t.bytes);
+            }
+            counted_cost.in_tallies += lap();
+        }
+        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
+            if planned.source == Source::Tallies {
+                // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it
+                // twice.
+                for tally in tallied.iter().filter(|tally| !tally.carrier) {
+                    show(chain, &Item::Tally(&tally.tally()));
+                }
+                cost.in_tallies += lap();
+            }
+        }
+        self.spent += last.saturating_sub(begin);
+        tallied.clear();
+    }
+}
+
+impl FlowSink for Feeder<'_> {
+    fn tally(&mut self, tally: &Tally<'_>) {
+        self.functions.tallied.push(Owned::of(tally));
+        if self.functions.tallied.len() == TOGETHER {
+            self.flush();
+        }
+    }
+
+    fn odd(&mut self, odd: &Tally<'_>) {
+        if self.plan.counts_by_flow() {
+            let (packets, bytes) = (odd.packets.wrapping_neg(), odd.bytes.wrapping_neg());
+            self.functions.counted.flow(odd.key, odd.source_is_lower, packets, bytes);
+        }
+    }
+
+    fn missed(&mut self, missed: &Tally<'_>) {
+        if self.plan.counts_by_flow() {
+            let Tally { key, source_is_lower, packets, bytes, .. } = *missed;
+            self.functions.counted.flow(key, source_is_lower, packets, bytes);
+        }
+    }
+
+    fn end(&mut self, record: &FlowRecord) {
+        if let Some(state) = self.functions.states.0.get_mut(record.state as usize) {
+            *state += 1;
+        }
+        for (planned, chain) in self.plan.subscriptions.iter().zip(&mut self.functions.chains) {
+            if planned.source == Source::FlowEnds {
+                show(chain, &Item::Flow(record));
+            }
+        }
+        self.sink.flow(record);
+    }
+}

@@ -1,0 +1,94 @@
+//! What each subscription and each stage has cost: the receipts that `-v` shows.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+use weir_api::{Answer, Snapshot};
+use weir_output::figures::printable;
+
+/// Lines of a chart, and answers of a subscription, are one receipt.
+struct Receipt<'s> {
+    name: &'s str,
+    chart: Option<&'s str>,
+    lines: usize,
+    nanoseconds: u64,
+}
+
+fn receipts(total: &Snapshot) -> Vec<Receipt<'_>> {
+    let mut receipts: Vec<Receipt<'_>> = Vec::new();
+    let mut last: Option<&Answer> = None;
+    for answer in &total.answers {
+        let is_same = last.is_some_and(|last| {
+            let same_chart = answer.chart.is_some() && last.chart == answer.chart;
+            same_chart || (answer.chart == last.chart && answer.subscription == last.subscription)
+        });
+        let is_same_line = last.is_some_and(|last| last.subscription == answer.subscription);
+        match receipts.last_mut().filter(|_| is_same) {
+            Some(receipt) => {
+                receipt.lines += usize::from(!is_same_line);
+                receipt.nanoseconds += answer.nanoseconds;
+            }
+            None => receipts.push(Receipt {
+                name: answer.chart.as_deref().unwrap_or(&answer.subscription),
+                chart: answer.chart.as_deref(),
+                lines: 1,
+                nanoseconds: answer.nanoseconds,
+            }),
+        }
+        last = Some(answer);
+    }
+    receipts
+}
+
+fn per_packet(nanoseconds: u64, total: &Snapshot) -> f64 {
+    nanoseconds as f64 / total.ledger.analysed.max(1) as f64
+}
+
+/// A table for people; empty where nothing was measured.
+pub fn table(total: &Snapshot) -> String {
+    let stages = total.costs.parts();
+    let receipts = receipts(total);
+    if stages.iter().all(|(_, ns)| *ns == 0) && receipts.iter().all(|receipt| receipt.nanoseconds == 0) {
+        return String::new();
+    }
+    let mut text = String::from("\nCost, in nanoseconds a packet\n");
+    let mut row = |name: &str, nanoseconds: u64| {
+        let _ = writeln!(text, "  {name:<46} {:>20.2}", per_packet(nanoseconds, total));
+    };
+    for (stage, nanoseconds) in stages.into_iter().filter(|(_, nanoseconds)| *nanoseconds > 0) {
+        row(&format!("stage {stage}"), nanoseconds);
+    }
+    for Receipt { name, chart, lines, nanoseconds } in receipts {
+        match chart {
+            Some(_) => row(&format!("chart {}, {lines} lines", printable(name)), nanoseconds),
+            None => row(&printable(name), nanoseconds),
+        }
+    }
+    text
+}
+
+/// One line for programs.
+pub fn json(total: &Snapshot) -> String {
+    let stages: serde_json::Map<String, Value> = total
+        .costs
+        .parts()
+        .into_iter()
+        .map(|(stage, ns)| (stage.to_owned(), json!({"ns": ns, "ns_per_packet": per_packet(ns, total)})))
+        .collect();
+    let subscriptions: Vec<Value> = total
+        .answers
+        .iter()
+        .map(|answer| {
+            json!({
+                "subscription": answer.subscription,
+                "chart": answer.chart,
+                "function": answer.function,
+                "ns": answer.nanoseconds,
+                "ns_per_packet": per_packet(answer.nanoseconds, total),
+            })
+        })
+        .collect();
+    let packets = total.ledger.analysed;
+    json!({"v": 1, "kind": "costs", "packets": packets, "stages": stages, "subscriptions": subscriptions})
+        .to_string()
+        + "\n"
+}
