@@ -30,16 +30,20 @@ fn zero_lanes(lanes: u64) -> u64 {
     lanes.wrapping_sub(0x0001_0001_0001_0001) & !lanes & 0x8000_8000_8000_8000
 }
 
-/// Ways whose tag is this, as bits; the lowest is certain, others may be wrong.
+/// A bit for each way whose tag is this, see [`first`]; the lowest is certain, others may be wrong.
 #[inline]
-fn which(set: &[u32; SET_WORDS], tag: u16) -> u32 {
+fn which(set: &[u32; SET_WORDS], tag: u16) -> u64 {
     let tags = u64::from(tag) * 0x0001_0001_0001_0001;
     let pair = |at: usize| u64::from(set[at]) | u64::from(set[at + 1]) << 32;
-    let last = u64::from(set[4]) | 0xffff_ffff_0000_0000;
-    // Four lanes to four bits: the product adds them up in the highest ones.
-    let bits = |lanes: u64| ((lanes >> 15).wrapping_mul(0x0001_0002_0004_0008) >> 48) as u32;
-    let of = |lanes: u64, tags: u64| bits(zero_lanes(lanes ^ tags));
-    of(pair(0), tags) | of(pair(2), tags) << 4 | of(last, tags & 0xffff_ffff) << 8
+    let last = zero_lanes(u64::from(set[4]) ^ tags) & 0x8000_8000;
+    zero_lanes(pair(0) ^ tags) >> 3 | zero_lanes(pair(2) ^ tags) >> 2 | last >> 1
+}
+
+/// The way of the lowest bit: the lane counts 16, the pair of words 1 from 12 on. [`WAYS`] or more for none.
+#[inline]
+fn first(ways: u64) -> usize {
+    let bit = ways.trailing_zeros() as usize;
+    (bit % 16 * 4 + bit / 16).wrapping_sub(48)
 }
 
 impl Index {
@@ -93,7 +97,7 @@ impl Index {
     #[inline]
     pub fn likely(&self, hash: u64) -> u32 {
         let Some(set) = self.words(self.set(hash)) else { return 0 };
-        let way = which(set, Self::tag(hash)).trailing_zeros() as usize;
+        let way = first(which(set, Self::tag(hash)));
         if way < WAYS { set[TAG_WORDS + way] } else { 0 }
     }
 
@@ -103,7 +107,7 @@ impl Index {
         let set = self.words(self.set(hash))?;
         let mut ways = which(set, Self::tag(hash));
         while ways != 0 {
-            let row = set[TAG_WORDS + ways.trailing_zeros() as usize % WAYS].wrapping_sub(1);
+            let row = set[(TAG_WORDS + first(ways)) % SET_WORDS].wrapping_sub(1);
             if rows.get(row as usize).is_some_and(|row| same(&row.key, key)) {
                 return Some(row);
             }
@@ -121,7 +125,7 @@ impl Index {
     pub fn insert(&mut self, hash: u64, row: u32) -> Result<u32, [u32; WAYS]> {
         let at = self.set(hash);
         let Some(set) = self.words_mut(at) else { return Ok(0) };
-        let way = which(set, 0).trailing_zeros() as usize;
+        let way = first(which(set, 0));
         if way >= WAYS {
             return Err(std::array::from_fn(|way| set[TAG_WORDS + way].wrapping_sub(1)));
         }
@@ -157,15 +161,20 @@ mod tests {
     #[test]
     fn lanes_are_found() {
         let mut set = [0; SET_WORDS];
-        assert_eq!(which(&set, 0), 0x3ff);
-        assert_eq!(which(&set, 7), 0);
+        let all = |set: &[u32; SET_WORDS], tag| {
+            let bits = which(set, tag);
+            (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| first(1 << bit)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(&set, 0).iter().sum::<usize>(), (0..WAYS).sum());
+        assert_eq!(all(&set, 7), []);
+        assert!(first(0) >= WAYS);
         for way in 0..WAYS {
             for tag in [1, 0x7fff, 0x8000, 0xffff] {
                 set = [0x5555_5555; SET_WORDS];
                 let lane = way % 2 * 16;
                 set[way / 2] = set[way / 2] & (0xffff_0000 >> lane) | u32::from(tag) << lane;
-                assert_eq!(which(&set, tag), 1 << way, "{tag:#x}");
-                assert_eq!(which(&set, 0), 0);
+                assert_eq!(all(&set, tag), [way], "{tag:#x}");
+                assert_eq!(all(&set, 0), []);
             }
         }
     }

@@ -142,6 +142,14 @@ impl Hot {
     }
 }
 
+impl Cold {
+    /// Reads a word of each line but the rare one.
+    #[inline]
+    pub fn touch(&self) -> u64 {
+        self.origin.parent ^ self.tallied[0][0]
+    }
+}
+
 /// Both parts of a flow, put together for all that is not the way of nearly every packet. What changes in `ends` is
 /// kept by [`Row::save`].
 pub(crate) struct Row<'a> {

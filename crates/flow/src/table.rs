@@ -11,7 +11,7 @@ use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp;
 use crate::timers::Timers;
 use crate::{EndReason, FlowSink, FlowStats, Tally, fresh, steady};
-use weir_wire::build::flags::{ACK, SYN};
+use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
@@ -37,7 +37,9 @@ const MIN_MEMORY: usize = 128 << 10;
 struct Probe {
     whose: Whose,
     /// Which packet of those that are looked up together; of one that is not plain, which sighting.
-    at: u16,
+    at: u8,
+    /// It may change the state of its connection, which is in the cold part of the row.
+    is_cold: bool,
     is_plain: bool,
     /// Of a plain one, see [`Facts::regular`].
     is_regular: bool,
@@ -209,7 +211,9 @@ impl FlowTable {
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
             let is_regular = layers.is_plain_ip(packet.link);
-            self.probes.push(Probe { whose, at: at as u16, is_plain: true, is_regular, likely: 0 });
+            let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
+            let at = at as u8;
+            self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
         }
     }
 
@@ -237,7 +241,14 @@ impl FlowTable {
         }
         for (at, sighting) in sightings.iter().enumerate().skip(before) {
             let whose = sighting.whose;
-            self.probes.push(Probe { whose, at: at as u16, is_plain: false, is_regular: false, likely: 0 });
+            self.probes.push(Probe {
+                whose,
+                at: at as u8,
+                is_cold: true,
+                is_plain: false,
+                is_regular: false,
+                likely: 0,
+            });
         }
     }
 
@@ -257,6 +268,9 @@ impl FlowTable {
         let mut lines = self.probes.iter().fold(0, |lines, probe| {
             lines ^ hot.get((probe.likely as usize).wrapping_sub(1)).map_or(0, Hot::touch)
         });
+        for probe in self.probes.iter().filter(|probe| probe.is_cold) {
+            lines ^= self.cold.get((probe.likely as usize).wrapping_sub(1)).map_or(0, Cold::touch);
+        }
         if missing > 0 && self.free == 0 && self.hot.len() == self.capacity {
             // The rows that will make place, and where the index has them.
             let hand = self.hand.min(self.hot.len());
