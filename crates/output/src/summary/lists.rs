@@ -62,5 +62,5 @@ fn distinct(found: &DistinctCount) -> String {
         error if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
         _ => String::new(),
     };
-    format!("{}{error}", right(&count(found.estimate()), 14))
+    format!("{} {}{error}", right(&count(found.estimate()), 9), found.of.name())
 }

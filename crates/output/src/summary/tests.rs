@@ -372,8 +372,8 @@ Lists
   protocols                    1 rows             1 inserts   exact
 
 Distinct
-  hosts                             3
-  c/\\u{1b}many             ";
+  hosts                        3 hosts
+  c/\\u{1b}many        ";
     assert!(text.starts_with(expected) && text.ends_with(" ±1.6%\n"), "{text}");
     assert_eq!(lists(&Snapshot::default()), "");
     assert_eq!(
