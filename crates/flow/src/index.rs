@@ -87,6 +87,15 @@ impl Index {
         self.words.get(self.start + place as usize).copied().unwrap_or(0)
     }
 
+    /// The same for a place that is about to be written: a store is not waited for.
+    #[inline]
+    pub fn touch_mut(&mut self, place: u32) {
+        let spare = place as usize | (SET_WORDS - 1);
+        if let Some(word) = self.words.get_mut(self.start + spare) {
+            *word = 1;
+        }
+    }
+
     /// Where the line of a hash begins.
     #[inline]
     pub fn line(&self, hash: u64) -> u32 {

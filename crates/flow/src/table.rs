@@ -257,7 +257,7 @@ impl FlowTable {
     /// with the reads spread over it, two at a time are on their way, and a packet of 65,536 flows takes twice as long.)
     fn touch(&mut self) {
         let index = &self.index;
-        let mut sum =
+        let sum =
             self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.line(probe.whose.hash)));
         let mut missing = 0;
         for probe in &mut self.probes {
@@ -282,7 +282,7 @@ impl FlowTable {
                     true => row.fresh_place(),
                     false => self.cold.get(at).map_or(0, |cold| cold.origin.place),
                 };
-                sum ^= index.touch(place);
+                self.index.touch_mut(place);
             }
         }
         self.touched ^= u64::from(sum) ^ lines;
