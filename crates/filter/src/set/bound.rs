@@ -159,6 +159,12 @@ impl Atoms {
         self.programs.len()
     }
 
+    /// Whether there is nothing to read of a packet.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bound.is_empty()
+    }
+
     /// Reads the fields that a packet's class has into the place `at` of columns, and runs the programs. `None` where
     /// it is too short for one of them.
     #[inline]

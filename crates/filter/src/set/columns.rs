@@ -2,10 +2,13 @@
 //! packets of a batch.
 
 use super::index::{Source, Total};
-use super::kind::{Classes, is_v4, is_v6};
+use super::kind::Classes;
 use super::look::Look;
 use super::ranges::{Addresses, Ranges};
-use super::simd::{BATCH, Column, Level, Mask, in_range_u16, in_range_u32, masked_in_range, sum};
+use super::simd::{
+    BATCH, Column, LARGEST_SUMMAND, Level, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
+    in_range_u32, masked_in_range, sum,
+};
 use std::collections::HashMap;
 
 /// A batch in columns.
@@ -24,8 +27,8 @@ pub(super) struct Columns {
     pub origin: Column<u32>,
     /// Flows have more than one packet and its octets.
     weights: Vec<Total>,
-    /// The packets whose ports were read.
-    has_ports: Mask,
+    /// The largest length in the batch.
+    longest: u32,
     /// A column for each field that atoms look at.
     pub fields: Vec<Column<u32>>,
     /// Packets of which everything is to be decided, not only what a flow cannot say.
@@ -48,7 +51,7 @@ impl Columns {
             length: [0; BATCH],
             origin: [0; BATCH],
             weights: Vec::new(),
-            has_ports: [0; BATCH / 64],
+            longest: 0,
             fields: vec![[0; BATCH]; fields],
             full: [0; BATCH / 64],
             programs: vec![[0; BATCH / 64]; programs],
@@ -63,44 +66,45 @@ impl Columns {
         self.len == BATCH
     }
 
-    /// Adds a packet, or with a `weight` a flow; its place. There must be room.
+    /// Adds a packet; its place. There must be room.
     #[inline]
-    pub fn push(
-        &mut self,
-        look: &Look,
-        class: u16,
-        has_ports: bool,
-        length: u32,
-        weight: Option<Total>,
-    ) -> usize {
+    pub fn push(&mut self, look: &Look, class: u16, length: u32, is_full: bool) -> usize {
         let at = self.len % BATCH;
         self.len = at + 1;
         self.class[at] = class;
-        if is_v6(look.kind) {
-            self.src6[at] = look.src;
-            self.dst6[at] = look.dst;
-        } else {
-            self.src4[at] = look.src as u32;
-            self.dst4[at] = look.dst as u32;
-        }
-        self.sport[at] = look.sport;
-        self.dport[at] = look.dport;
+        [self.src4[at], self.dst4[at]] = look.v4;
+        [self.sport[at], self.dport[at]] = look.ports;
         self.length[at] = length;
-        self.has_ports[at / 64] |= u64::from(has_ports) << (at % 64);
-        self.weights.extend(weight);
+        self.longest = self.longest.max(length);
+        self.full[at / 64] |= u64::from(is_full) << (at % 64);
         at
     }
 
-    /// What a packet's kind, addresses and ports are: class, whether it has ports, and these.
+    /// Says of the packet that was added last that its addresses are these.
     #[inline]
-    pub fn packet(&self, at: usize) -> (u16, bool, Ends) {
+    pub fn set_v6(&mut self, at: usize, addresses: [u128; 2]) {
         let at = at % BATCH;
-        let ends = Ends {
-            v4: [self.src4[at], self.dst4[at]],
-            v6: [self.src6[at], self.dst6[at]],
-            ports: [self.sport[at], self.dport[at]],
-        };
-        (self.class[at], self.has_ports[at / 64] >> (at % 64) & 1 == 1, ends)
+        [self.src6[at], self.dst6[at]] = addresses;
+    }
+
+    /// Says of the flow that was added last how many packets and octets it stands for.
+    #[inline]
+    pub fn set_weight(&mut self, weight: Total) {
+        self.weights.push(weight);
+    }
+
+    /// A packet's class, addresses and ports.
+    #[inline]
+    pub fn packet(&self, at: usize) -> (u16, Ends) {
+        let at = at % BATCH;
+        let ends = Ends { v4: [self.src4[at], self.dst4[at]], ports: [self.sport[at], self.dport[at]] };
+        (self.class[at], ends)
+    }
+
+    /// Its addresses, where they are IPv6's.
+    #[inline]
+    pub fn v6(&self, at: usize) -> [u128; 2] {
+        [self.src6[at % BATCH], self.dst6[at % BATCH]]
     }
 
     /// Packets and octets that one stands for.
@@ -121,6 +125,8 @@ impl Columns {
     pub fn sum(&self, level: Level, mask: &Mask) -> Total {
         if !self.are_flows() {
             let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
+            // A length that no packet has on any wire, but that a file can claim.
+            let level = if self.longest > LARGEST_SUMMAND { Level::Plain } else { level };
             return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
         }
         let mut total = Total::default();
@@ -138,9 +144,17 @@ impl Columns {
     }
 
     /// The packets of each class.
-    pub fn classes(&self, count: usize, masks: &mut Vec<Mask>) {
+    pub fn classes(&self, level: Level, count: usize, masks: &mut Vec<Mask>) {
         masks.clear();
         masks.resize(count, [0; BATCH / 64]);
+        if count <= MOST_COMPARED_CLASSES {
+            let present = self.present();
+            for (class, mask) in masks.iter_mut().enumerate() {
+                in_range_u16(level, &self.class, (class as u16, class as u16), mask);
+                *mask = and(mask, &present);
+            }
+            return;
+        }
         for (at, class) in self.class.iter().take(self.len).enumerate() {
             if let Some(mask) = masks.get_mut(usize::from(*class)) {
                 mask[at / 64] |= 1 << (at % 64);
@@ -167,7 +181,7 @@ impl Columns {
     pub fn clear(&mut self) {
         self.len = 0;
         self.weights.clear();
-        self.has_ports = [0; BATCH / 64];
+        self.longest = 0;
         self.full = [0; BATCH / 64];
         for mask in &mut self.programs {
             *mask = [0; BATCH / 64];
@@ -175,10 +189,12 @@ impl Columns {
     }
 }
 
-/// Addresses and ports, source first; which of the addresses are meant, the packet's class says.
+/// Classes of which each is compared with the column; more are noted packet by packet.
+const MOST_COMPARED_CLASSES: usize = 48;
+
+/// Addresses, where they are IPv4's, and ports, source first.
 pub(super) struct Ends {
     pub v4: [u32; 2],
-    pub v6: [u128; 2],
     pub ports: [u16; 2],
 }
 
@@ -242,8 +258,8 @@ pub(super) struct ColumnPlan {
 impl ColumnPlan {
     pub fn new<'t>(parts: &'t [Source<'t>], classes: &Classes) -> Self {
         let mut plan = Self {
-            v4: (0..classes.len()).filter(|c| is_v4(classes.example(*c))).map(|c| c as u16).collect(),
-            v6: (0..classes.len()).filter(|c| is_v6(classes.example(*c))).map(|c| c as u16).collect(),
+            v4: (0..classes.len()).filter(|c| classes.traits(*c as u16).v4).map(|c| c as u16).collect(),
+            v6: (0..classes.len()).filter(|c| classes.traits(*c as u16).v6).map(|c| c as u16).collect(),
             ..Self::default()
         };
         let mut known: HashMap<Predicate<'t>, u32> = HashMap::new();
@@ -345,11 +361,10 @@ fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &
     let mut mask = [0; BATCH / 64];
     if v4.iter().any(|word| *word != 0) {
         for range in set.v4.as_slice() {
-            if side != Side::Destination {
-                in_range_u32(level, &columns.src4, *range, &mut mask);
-            }
-            if side != Side::Source {
-                in_range_u32(level, &columns.dst4, *range, &mut mask);
+            match side {
+                Side::Source => in_range_u32(level, &columns.src4, *range, &mut mask),
+                Side::Destination => in_range_u32(level, &columns.dst4, *range, &mut mask),
+                Side::Either => either_in_range_u32(level, &columns.src4, &columns.dst4, *range, &mut mask),
             }
         }
         mask = and(&mask, v4);
@@ -371,11 +386,10 @@ fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &
 fn ports(level: Level, columns: &Columns, side: Side, set: &Ranges<u16>) -> Mask {
     let mut mask = [0; BATCH / 64];
     for range in set.as_slice() {
-        if side != Side::Destination {
-            in_range_u16(level, &columns.sport, *range, &mut mask);
-        }
-        if side != Side::Source {
-            in_range_u16(level, &columns.dport, *range, &mut mask);
+        match side {
+            Side::Source => in_range_u16(level, &columns.sport, *range, &mut mask),
+            Side::Destination => in_range_u16(level, &columns.dport, *range, &mut mask),
+            Side::Either => either_in_range_u16(level, &columns.sport, &columns.dport, *range, &mut mask),
         }
     }
     mask

@@ -1,12 +1,13 @@
 //! What one worker keeps for a set: the batch in work, and what was counted.
 
 use super::columns::{Columns, and, and_not, or};
+use super::flows::{Key, Remembered, Together, unit_of_key};
 use super::index::{AtomBits, Total, Unit};
-use super::kind::{has_ports, is_v4, is_v6};
-use super::look::{Look, look, look_at_flow};
+use super::look::{Look, look, look_at_flow, v6_addresses};
 use super::simd::{BATCH, Mask};
 use super::{Set, Way};
 use crate::filter::innermost;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet};
 
@@ -26,6 +27,8 @@ pub struct Counter {
     pub(super) set: Arc<Set>,
     pub(super) packets: Box<Columns>,
     flows: Box<Columns>,
+    together: Together,
+    pub(super) remembered: Remembered,
     counts: Counts,
     pub(super) scratch: Scratch,
 }
@@ -48,12 +51,17 @@ pub(super) struct Scratch {
     pub classes: Vec<Mask>,
     pub comparisons: Vec<Mask>,
     pub atoms: Vec<Mask>,
+    chart_masks: [Vec<Mask>; 2],
+    pub deciding: Deciding,
+    pub matched: Vec<u32>,
+}
+
+/// What is known of one packet while it is decided.
+pub(super) struct Deciding {
     charts: Vec<u64>,
     other_charts: Vec<u64>,
-    chart_masks: [Vec<Mask>; 2],
     /// By expression the last packet that it was found to match, so that it is counted once.
     pub seen: Seen,
-    pub matched: Vec<u32>,
 }
 
 /// Finds what was there before, without being emptied for each packet.
@@ -86,7 +94,11 @@ impl Counter {
     pub fn new(set: Arc<Set>) -> Self {
         let programs = set.atoms.program_count() + set.programs.len();
         let columns = || Columns::new(set.atoms.field_count(), programs);
+        // What is counted does not depend on it; what it costs to count packets that someone has chosen does.
+        let secret = RandomState::new().hash_one(0_u8);
         Self {
+            together: Together::new(secret),
+            remembered: Remembered::new(secret),
             packets: columns(),
             flows: Columns::new(0, 0),
             counts: Counts {
@@ -100,10 +112,12 @@ impl Counter {
                 classes: Vec::new(),
                 comparisons: Vec::new(),
                 atoms: Vec::new(),
-                charts: vec![0; set.chart_words],
-                other_charts: vec![0; set.chart_words],
                 chart_masks: [Vec::new(), Vec::new()],
-                seen: Seen { last: vec![0; set.len()], now: 0 },
+                deciding: Deciding {
+                    charts: vec![0; set.chart_words],
+                    other_charts: vec![0; set.chart_words],
+                    seen: Seen { last: vec![0; set.len()], now: 0 },
+                },
                 matched: Vec::new(),
             },
             set,
@@ -140,11 +154,12 @@ impl Counter {
     #[inline]
     pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, packets: u64, bytes: u64) {
         let weight = Total { packets, bytes };
-        let look = look_at_flow(key, source_is_lower);
+        let (look, addresses) = look_at_flow(key, source_is_lower);
         let class = self.set.classes.of(look.kind);
         self.counts.all.add(weight);
-        let at = self.flows.push(&look, class, has_ports(look.kind), 0, Some(weight));
-        self.flows.full[at / 64] |= 1 << (at % 64);
+        let at = self.flows.push(&look, class, 0, true);
+        self.flows.set_v6(at, addresses);
+        self.flows.set_weight(weight);
         if self.flows.is_full() {
             self.decide_flows();
         }
@@ -154,6 +169,7 @@ impl Counter {
     pub fn take(&mut self) -> Totals {
         self.decide_packets();
         self.decide_flows();
+        self.decide_together();
         let counts = &mut self.counts;
         let mut expressions = std::mem::replace(&mut counts.direct, vec![Total::default(); self.set.len()]);
         let indexes = [(&self.set.keyed, &mut counts.keyed), (&self.set.changing, &mut counts.changing)];
@@ -176,14 +192,18 @@ impl Counter {
     /// Adds a packet to the columns, or decides it at once.
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
-        let (packet, layers) = self.set.seen(*packet, layers.copied().as_ref());
-        if full {
-            self.counts.all.add(Total { packets: 1, bytes: u64::from(packet.wire_len) });
+        match self.set.seen(*packet, layers) {
+            Some((packet, layers)) => self.seen_packet(&packet, Some(&layers), full),
+            None => self.seen_packet(packet, layers, full),
         }
-        match self.offer(&packet, layers.as_ref(), full) {
+    }
+
+    #[inline]
+    fn seen_packet(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
+        match self.offer(packet, layers, full) {
             Offered::Waits if self.packets.is_full() => self.decide_packets(),
             Offered::Waits => {}
-            Offered::Slow => self.count_slowly(&packet, layers.as_ref(), full),
+            Offered::Slow => self.count_slowly(packet, layers, full),
         }
     }
 
@@ -199,22 +219,26 @@ impl Counter {
         }
         let class = set.classes.of(look.kind);
         let at = self.packets.len() % BATCH;
-        let read = set.atoms.read(packet, layers, &look, class, &mut self.packets, at);
-        if read.is_none() {
-            for mask in &mut self.packets.programs {
-                mask[at / 64] &= !(1 << (at % 64));
+        if !set.atoms.is_empty() {
+            let read = set.atoms.read(packet, layers, &look, class, &mut self.packets, at);
+            if read.is_none() {
+                for mask in &mut self.packets.programs {
+                    mask[at / 64] &= !(1 << (at % 64));
+                }
+                return Offered::Slow;
             }
-            return Offered::Slow;
         }
-        for (number, mask) in
-            set.programs.iter().zip(self.packets.programs.iter_mut().skip(set.atoms.program_count()))
-        {
-            let matches =
-                set.filter(*number).and_then(|filter| filter.verdict(packet, layers)).unwrap_or(false);
-            mask[at / 64] |= u64::from(matches) << (at % 64);
+        if !set.programs.is_empty() {
+            let masks = self.packets.programs.iter_mut().skip(set.atoms.program_count());
+            for (number, mask) in set.programs.iter().zip(masks) {
+                let verdict = set.filter(*number).and_then(|filter| filter.verdict(packet, layers));
+                mask[at / 64] |= u64::from(verdict.unwrap_or(false)) << (at % 64);
+            }
         }
-        self.packets.push(&look, class, has_ports(look.kind), packet.wire_len, None);
-        self.packets.full[at / 64] |= u64::from(full) << (at % 64);
+        let at = self.packets.push(&look, class, packet.wire_len, full);
+        if set.classes.traits(class).v6 {
+            self.packets.set_v6(at, v6_addresses(packet.data, &look));
+        }
         Offered::Waits
     }
 
@@ -222,7 +246,7 @@ impl Counter {
     #[cold]
     pub(super) fn decide_slowly(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
         let Self { set, scratch, .. } = self;
-        let Scratch { seen, matched, .. } = scratch;
+        let Scratch { deciding: Deciding { seen, .. }, matched, .. } = scratch;
         matched.clear();
         seen.now += 1;
         let mut ask = |expression: u32| {
@@ -243,8 +267,8 @@ impl Counter {
         };
         // What matches without the octets that are missing; each of these is asked all the same, since a test of
         // such octets may come before.
-        let ports = has_ports(look.kind) && (!look.ports_missing || look.source_port_only);
-        let unit = unit(set, set.classes.of(look.kind), ports, &look);
+        let mut unit = unit(set, packet.data, &look);
+        unit.has_ports &= !look.ports_missing || look.source_port_only;
         let atoms = set.atoms.of_packet(packet, layers, &look);
         set.keyed.list(&unit, &atoms, &mut ask);
         set.changing.list(&unit, &atoms, &mut ask);
@@ -258,46 +282,103 @@ impl Counter {
         self.decide_slowly(packet, layers, full);
         let weight = Total { packets: 1, bytes: u64::from(packet.wire_len) };
         let Self { set, scratch, counts, .. } = self;
-        scratch.charts.fill(0);
+        if full {
+            counts.all.add(weight);
+        }
+        let Deciding { charts, other_charts, .. } = &mut scratch.deciding;
+        charts.fill(0);
         for expression in &scratch.matched {
             if let Some(count) = counts.direct.get_mut(*expression as usize) {
                 count.add(weight);
             }
-            add_charts(&mut scratch.charts, set.charts_of(*expression));
+            add_charts(charts, set.charts_of(*expression));
         }
-        if !full && scratch.charts.iter().any(|word| *word != 0) {
+        if !full && charts.iter().any(|word| *word != 0) {
             // The flow has counted for the charts of what its key decides.
             if let Some(look) = look(packet, layers, !set.reading.strict_bpf) {
-                let unit = unit(set, set.classes.of(look.kind), has_ports(look.kind), &look);
-                keyed_charts(set, &unit, &mut scratch.other_charts);
-                for (charts, keyed) in scratch.charts.iter_mut().zip(&scratch.other_charts) {
+                let unit = unit(set, packet.data, &look);
+                keyed_charts(set, &unit, other_charts);
+                for (charts, keyed) in charts.iter_mut().zip(other_charts.iter()) {
                     *charts &= !keyed;
                 }
             }
         }
-        count_charts(&mut counts.charted, &scratch.charts, weight);
+        count_charts(&mut counts.charted, charts, weight);
     }
 
     pub(super) fn decide_packets(&mut self) {
-        let Self { set, packets, counts, scratch, .. } = self;
-        decide(set, packets, counts, scratch);
+        let Self { set, packets, together, counts, scratch, .. } = self;
+        if packets.len() == 0 {
+            return;
+        }
+        counts.all.add(packets.sum(set.level, &packets.full));
+        match set.way {
+            Way::Columns => by_columns(set, packets, counts, scratch),
+            Way::Index | Way::Programs => {
+                compare_atoms(set, packets, scratch);
+                if bits_of(set) <= 64 {
+                    let Scratch { atoms, deciding, .. } = scratch;
+                    let key = |at| key_of(set, packets, atoms, at);
+                    together.count(packets, key, |key, total| decide_key(set, key, total, counts, deciding));
+                } else {
+                    by_index(set, packets, counts, scratch);
+                }
+            }
+        }
+        packets.clear();
+    }
+
+    fn decide_together(&mut self) {
+        let Self { set, together, counts, scratch, .. } = self;
+        together.flush(|key, total| decide_key(set, key, total, counts, &mut scratch.deciding));
     }
 
     fn decide_flows(&mut self) {
         let Self { set, flows, counts, scratch, .. } = self;
-        decide(set, flows, counts, scratch);
+        if flows.len() == 0 {
+            return;
+        }
+        match set.way {
+            Way::Columns => by_columns(set, flows, counts, scratch),
+            Way::Index | Way::Programs => by_index(set, flows, counts, scratch),
+        }
+        flows.clear();
     }
 }
 
-/// Counts a batch and empties it.
-fn decide(set: &Set, columns: &mut Columns, counts: &mut Counts, scratch: &mut Scratch) {
-    if columns.len() > 0 {
-        match set.way {
-            Way::Columns => by_columns(set, columns, counts, scratch),
-            Way::Index | Way::Programs => by_index(set, columns, counts, scratch),
-        }
-        columns.clear();
+/// What the atoms and the programs of a packet come to: a bit for each.
+pub(super) fn bits_of(set: &Set) -> usize {
+    set.atoms.len() + set.programs.len()
+}
+
+/// All that expressions can tell a packet of a batch by; `None` where nothing is left to be decided of it.
+#[inline]
+pub(super) fn key_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> Option<Key> {
+    let (class, ends) = columns.packet(at);
+    let full = columns.full[at / 64 % columns.full.len()] >> (at % 64) & 1 == 1;
+    let mut atoms = 0;
+    let programs = columns.programs.iter().skip(set.atoms.program_count());
+    for (number, mask) in atom_masks.iter().chain(programs).enumerate() {
+        atoms |= (mask[at / 64 % mask.len()] >> (at % 64) & 1) << number;
     }
+    if !full && set.programs.is_empty() && !set.changing.may_match(&[atoms, 0, 0, 0]) {
+        return None;
+    }
+    let traits = set.classes.traits(class);
+    let ends_v6 = || columns.v6(at).map(|address| set.addresses.of_v6(address));
+    let addresses = if traits.v6 { ends_v6() } else { ends.v4 };
+    Some(Key { ends: addresses, ports: ends.ports, class, full, atoms })
+}
+
+/// Counts packets that are the same to every expression.
+fn decide_key(set: &Set, key: &Key, total: Total, counts: &mut Counts, deciding: &mut Deciding) {
+    let (unit, mut atoms) = unit_of_key(set, key);
+    let programs = key.atoms.checked_shr(set.atoms.len() as u32).unwrap_or(0);
+    if set.atoms.len() < 64 {
+        atoms[0] &= (1 << set.atoms.len()) - 1;
+    }
+    let whole = set.programs.iter().enumerate().filter(|(at, _)| programs >> at & 1 == 1);
+    decide_unit(set, &unit, &atoms, whole.map(|(_, e)| *e), total, (key.full, true), counts, deciding);
 }
 
 fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scratch) {
@@ -359,47 +440,71 @@ pub(super) fn each_mask(
 }
 
 fn by_index(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scratch) {
-    compare_atoms(set, columns, scratch);
-    let Scratch { atoms: atom_masks, charts, other_charts, seen, .. } = scratch;
-    let Counts { keyed, changing, direct, charted, .. } = counts;
-    for at in 0..columns.len() {
-        let full = columns.full[at / 64] >> (at % 64) & 1 == 1;
-        let (unit, atoms) = unit_of(set, columns, atom_masks, at);
-        let weight = columns.weight(at);
-        seen.now += 1;
-        charts.fill(0);
-        let mut listed = |expression: u32, charts: &mut [u64]| {
-            if seen.is_first(expression)
-                && let Some(count) = direct.get_mut(expression as usize)
-            {
-                count.add(weight);
-                add_charts(charts, set.charts_of(expression));
-            }
-        };
-        other_charts.fill(0);
-        if full {
-            set.keyed.count(&unit, &atoms, weight, keyed, charts, |e| listed(e, other_charts));
-        }
-        if !columns.are_flows() && set.changing.may_match(&atoms) {
-            set.changing.count(&unit, &atoms, weight, changing, charts, |e| listed(e, other_charts));
-        }
-        programs_of(set, columns, at, |e| listed(e, other_charts));
-        add_charts(charts, other_charts);
-        if !full && charts.iter().any(|word| *word != 0) {
-            keyed_charts(set, &unit, other_charts);
-            for (charts, keyed) in charts.iter_mut().zip(other_charts.iter()) {
-                *charts &= !keyed;
-            }
-        }
-        count_charts(charted, charts, weight);
+    let are_packets = !columns.are_flows();
+    if are_packets {
+        compare_atoms(set, columns, scratch);
     }
+    for at in 0..columns.len() {
+        let full = columns.full[at / 64 % columns.full.len()] >> (at % 64) & 1 == 1;
+        let (unit, atoms) = unit_of(set, columns, if are_packets { &scratch.atoms } else { &[] }, at);
+        let what = (full, are_packets);
+        let programs = programs_of(set, columns, at);
+        decide_unit(set, &unit, &atoms, programs, columns.weight(at), what, counts, &mut scratch.deciding);
+    }
+}
+
+/// Counts what is the same to every expression: what its key decides where it is `full`, and what can change from
+/// packet to packet where these `are_packets`.
+#[allow(clippy::too_many_arguments)]
+#[inline]
+fn decide_unit(
+    set: &Set,
+    unit: &Unit,
+    atoms: &AtomBits,
+    programs: impl Iterator<Item = u32>,
+    weight: Total,
+    (full, are_packets): (bool, bool),
+    counts: &mut Counts,
+    deciding: &mut Deciding,
+) {
+    let Deciding { charts, other_charts, seen } = deciding;
+    let Counts { keyed, changing, direct, charted, .. } = counts;
+    seen.now += 1;
+    charts.fill(0);
+    other_charts.fill(0);
+    let mut listed = |expression: u32| {
+        if seen.is_first(expression)
+            && let Some(count) = direct.get_mut(expression as usize)
+        {
+            count.add(weight);
+            add_charts(other_charts, set.charts_of(expression));
+        }
+    };
+    if full {
+        set.keyed.count(unit, atoms, weight, keyed, charts, &mut listed);
+    }
+    if are_packets {
+        if set.changing.may_match(atoms) {
+            set.changing.count(unit, atoms, weight, changing, charts, &mut listed);
+        }
+        programs.for_each(listed);
+    }
+    add_charts(charts, other_charts);
+    if !full && charts.iter().any(|word| *word != 0) {
+        // The flow has counted for the charts of what its key decides.
+        keyed_charts(set, unit, other_charts);
+        for (charts, keyed) in charts.iter_mut().zip(other_charts.iter()) {
+            *charts &= !keyed;
+        }
+    }
+    count_charts(charted, charts, weight);
 }
 
 /// Decides the atoms of a batch.
 pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
     let is_needed = set.way == Way::Columns || set.atoms.len() > 0;
     if is_needed {
-        columns.classes(set.classes.len(), &mut scratch.classes);
+        columns.classes(set.level, set.classes.len(), &mut scratch.classes);
         set.atoms.compare(set.level, columns, &scratch.classes, &mut scratch.atoms);
     }
 }
@@ -407,20 +512,8 @@ pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch)
 /// What an index asks of a packet of a batch.
 #[inline]
 pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
-    let (class, has_ports, ends) = columns.packet(at);
-    let kind = set.classes.example(usize::from(class));
-    let mut unit = Unit { class, has_ports, ..Unit::default() };
-    if is_v4(kind) {
-        unit.src = set.addresses.of_v4(ends.v4[0]);
-        unit.dst = set.addresses.of_v4(ends.v4[1]);
-    } else if is_v6(kind) {
-        unit.src = set.addresses.of_v6(ends.v6[0]);
-        unit.dst = set.addresses.of_v6(ends.v6[1]);
-    }
-    if has_ports {
-        unit.sport = set.ports.of(ends.ports[0]);
-        unit.dport = set.ports.of(ends.ports[1]);
-    }
+    let (class, ends) = columns.packet(at);
+    let unit = unit_at(set, class, ends.v4, || columns.v6(at), ends.ports);
     let mut atoms = AtomBits::default();
     for (number, mask) in atom_masks.iter().enumerate() {
         if let Some(word) = atoms.get_mut(number / 64) {
@@ -431,31 +524,35 @@ pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usi
 }
 
 /// The same of a packet that is in no batch.
-fn unit(set: &Set, class: u16, has_ports: bool, look: &Look) -> Unit {
-    let mut unit = Unit { class, has_ports, ..Unit::default() };
-    if is_v4(look.kind) {
-        unit.src = set.addresses.of_v4(look.src as u32);
-        unit.dst = set.addresses.of_v4(look.dst as u32);
-    } else if is_v6(look.kind) {
-        unit.src = set.addresses.of_v6(look.src);
-        unit.dst = set.addresses.of_v6(look.dst);
+fn unit(set: &Set, data: &[u8], look: &Look) -> Unit {
+    unit_at(set, set.classes.of(look.kind), look.v4, || v6_addresses(data, look), look.ports)
+}
+
+#[inline]
+fn unit_at(set: &Set, class: u16, v4: [u32; 2], v6: impl FnOnce() -> [u128; 2], ports: [u16; 2]) -> Unit {
+    let traits = set.classes.traits(class);
+    let mut unit = Unit { class, has_ports: traits.ports, ..Unit::default() };
+    if traits.v4 {
+        [unit.src, unit.dst] = v4.map(|address| set.addresses.of_v4(address));
+    } else if traits.v6 {
+        [unit.src, unit.dst] = v6().map(|address| set.addresses.of_v6(address));
     }
-    if has_ports {
-        unit.sport = set.ports.of(look.sport);
-        unit.dport = set.ports.of(look.dport);
+    if traits.ports {
+        [unit.sport, unit.dport] = ports.map(|port| set.ports.of(port));
     }
     unit
 }
 
 /// The expressions that only their program decides, and that match.
 #[inline]
-pub(super) fn programs_of(set: &Set, columns: &Columns, at: usize, mut see: impl FnMut(u32)) {
+pub(super) fn programs_of<'s>(
+    set: &'s Set,
+    columns: &'s Columns,
+    at: usize,
+) -> impl Iterator<Item = u32> + 's {
     let whole = columns.programs.iter().skip(set.atoms.program_count());
-    for (expression, mask) in set.programs.iter().zip(whole) {
-        if mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1 {
-            see(*expression);
-        }
-    }
+    let matches = move |mask: &Mask| mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1;
+    set.programs.iter().zip(whole).filter(move |(_, mask)| matches(mask)).map(|(expression, _)| *expression)
 }
 
 /// The charts of what a flow's key decides.
@@ -490,19 +587,14 @@ fn count_charts(charted: &mut [Total], charts: &[u64], weight: Total) {
 }
 
 impl Set {
-    /// The packet that expressions are about: with [`crate::Options::inner`] the innermost.
+    /// The packet that expressions are about, where that is another one: with [`crate::Options::inner`] the
+    /// innermost.
     #[inline]
     pub(super) fn seen<'a>(
         &self,
         packet: Packet<'a>,
         layers: Option<&Layers>,
-    ) -> (Packet<'a>, Option<Layers>) {
-        match layers {
-            Some(layers) if self.reading.inner => {
-                let (packet, layers) = innermost(&packet, layers);
-                (packet, Some(layers))
-            }
-            layers => (packet, layers.copied()),
-        }
+    ) -> Option<(Packet<'a>, Layers)> {
+        layers.filter(|_| self.reading.inner).map(|layers| innermost(&packet, layers))
     }
 }

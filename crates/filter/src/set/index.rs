@@ -78,8 +78,8 @@ struct Group {
     listed: bool,
     /// For a group by either port: its stretches, in `Index::stretches`.
     ports: (u32, u32),
-    yes: AtomBits,
-    no: AtomBits,
+    /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
+    atoms: u32,
     /// Nodes of the tree, in the order of their first stretch, parents first.
     nodes: (u32, u32),
     /// Where stretches' nodes are: `len` entries of `Index::starts`, or one for each stretch in `Index::table`.
@@ -232,6 +232,8 @@ pub(super) struct Index {
     by_source_port: ByPort,
     by_destination_port: ByPort,
     stretches: Vec<(u32, u32)>,
+    /// Atoms that must and that must not hold.
+    atoms: Vec<(AtomBits, AtomBits)>,
     nodes: Vec<Node>,
     starts: Vec<(u32, u32)>,
     table: Vec<u32>,
@@ -372,7 +374,7 @@ impl Index {
         index.by_class = Lists::new(places.classes.len(), &mut ports.none);
         index.by_source_port = ByPort::new(places.ports.len(), &ports.source);
         index.by_destination_port = ByPort::new(places.ports.len(), &ports.destination);
-        index.needed = needed(&index.groups);
+        index.needed = needed(&index);
         index
     }
 
@@ -442,16 +444,25 @@ impl Index {
         ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, || {
             self.classes_of(key.kinds)
         });
-        self.groups.push(Group {
+        let group = Group {
             kinds: key.kinds,
             by: key.by,
             listed: key.listed,
             ports: (from, self.stretches.len() as u32),
-            yes: key.yes,
-            no: key.no,
+            atoms: self.add_atoms(key),
             nodes,
             find,
-        });
+        };
+        self.groups.push(group);
+    }
+
+    fn add_atoms(&mut self, key: &GroupKey<'_>) -> u32 {
+        let none = AtomBits::default();
+        if key.yes == none && key.no == none {
+            return NONE;
+        }
+        self.atoms.push((key.yes, key.no));
+        self.atoms.len() as u32 - 1
     }
 
     fn classes_of(&self, kinds: u32) -> Vec<u32> {
@@ -549,13 +560,19 @@ impl Index {
         self.kinds.get(word).is_some_and(|word| word >> (class % 64) & 1 == 1)
     }
 
+    fn atoms_hold(&self, asked: u32, atoms: &AtomBits) -> bool {
+        self.atoms.get(asked as usize).is_some_and(|(yes, no)| {
+            (0..atoms.len()).all(|w| yes[w] & !atoms[w] == 0 && no[w] & atoms[w] == 0)
+        })
+    }
+
     /// Gives the groups that a packet is in.
     #[inline]
     fn each_group(&self, unit: &Unit, atoms: &AtomBits, mut see: impl FnMut(&Group)) {
         let mut see = |number: u32| {
             if let Some(group) = self.groups.get(number as usize)
                 && self.takes(group.kinds, unit.class)
-                && (0..atoms.len()).all(|w| group.yes[w] & !atoms[w] == 0 && group.no[w] & atoms[w] == 0)
+                && (group.atoms == NONE || self.atoms_hold(group.atoms, atoms))
             {
                 see(group);
             }
@@ -633,6 +650,7 @@ impl Index {
                 }
             }
             if a != NONE && b != NONE {
+                // Most often both ends are at one node, or one of them is at the root.
                 let mut both = a;
                 while let Some(node) = self.node(both)
                     && !(node.low..=node.high).contains(&unit.dst)
@@ -763,13 +781,14 @@ pub(super) fn atom_bits(term: &Term, atoms: &[usize]) -> (AtomBits, AtomBits) {
     (yes, no)
 }
 
-fn needed(groups: &[Group]) -> Option<AtomBits> {
+fn needed(index: &Index) -> Option<AtomBits> {
     let mut any = AtomBits::default();
-    for group in groups {
-        if group.yes == AtomBits::default() {
+    for group in &index.groups {
+        let (yes, _) = index.atoms.get(group.atoms as usize)?;
+        if *yes == AtomBits::default() {
             return None;
         }
-        for (word, yes) in any.iter_mut().zip(group.yes) {
+        for (word, yes) in any.iter_mut().zip(yes) {
             *word |= yes;
         }
     }

@@ -160,8 +160,18 @@ impl Kinds {
 pub(super) struct Classes {
     /// By kind.
     class: Vec<u16>,
+    /// What the packets of each class have.
+    traits: Vec<Traits>,
     /// A kind of each class.
     example: Vec<Kind>,
+}
+
+/// What the packets of a class have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traits {
+    pub v4: bool,
+    pub v6: bool,
+    pub ports: bool,
 }
 
 impl Classes {
@@ -205,7 +215,13 @@ impl Classes {
         for (kind, of) in class.iter().enumerate() {
             example[usize::from(*of)] = kind as Kind;
         }
-        Self { class, example }
+        let traits = |kind: &Kind| Traits { v4: is_v4(*kind), v6: is_v6(*kind), ports: has_ports(*kind) };
+        Self { class, traits: example.iter().map(traits).collect(), example }
+    }
+
+    #[inline]
+    pub fn traits(&self, class: u16) -> Traits {
+        self.traits.get(usize::from(class)).copied().unwrap_or_default()
     }
 
     pub fn len(&self) -> usize {

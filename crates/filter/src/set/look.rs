@@ -13,11 +13,10 @@ pub(super) struct Look {
     pub ports_missing: bool,
     /// Whether the source's was, then: it stands for both.
     pub source_port_only: bool,
-    /// Source and destination, as the kind says: IPv4 in the low 32 bits.
-    pub src: u128,
-    pub dst: u128,
-    pub sport: u16,
-    pub dport: u16,
+    /// Source and destination, where they are IPv4's.
+    pub v4: [u32; 2],
+    /// Of the source and of the destination; 0 where the kind has none.
+    pub ports: [u16; 2],
     /// Offset of the network header.
     pub network: u32,
     /// Offset of what is behind an IPv4 header with its options.
@@ -78,8 +77,10 @@ fn look_closely(
     let header = data.get(network as usize..)?.first_chunk::<28>()?;
     Some(Look {
         kind: if kind == ethertype::ARP { ARP } else { RARP },
-        src: u128::from(u32::from_be_bytes([header[14], header[15], header[16], header[17]])),
-        dst: u128::from(u32::from_be_bytes([header[24], header[25], header[26], header[27]])),
+        v4: [
+            u32::from_be_bytes([header[14], header[15], header[16], header[17]]),
+            u32::from_be_bytes([header[24], header[25], header[26], header[27]]),
+        ],
         ..nothing
     })
 }
@@ -90,8 +91,10 @@ fn look_at_ip(data: &[u8], network: u32) -> Option<Look> {
     let later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
     let mut look = Look {
         kind: ip(header[9], later),
-        src: u128::from(u32::from_be_bytes([header[12], header[13], header[14], header[15]])),
-        dst: u128::from(u32::from_be_bytes([header[16], header[17], header[18], header[19]])),
+        v4: [
+            u32::from_be_bytes([header[12], header[13], header[14], header[15]]),
+            u32::from_be_bytes([header[16], header[17], header[18], header[19]]),
+        ],
         network,
         transport: network + u32::from(header[0] & 0xf) * 4,
         ..Look::default()
@@ -104,21 +107,12 @@ fn look_at_ip(data: &[u8], network: u32) -> Option<Look> {
 fn look_at_ip6(data: &[u8], network: u32) -> Option<Look> {
     let header = data.get(network as usize..)?.first_chunk::<40>()?;
     let next = header[6];
-    let (_, addresses) = header.split_first_chunk::<8>()?;
-    let (src, dst) = addresses.split_first_chunk::<16>()?;
     let transport = network + 40;
     let kind = match u32::from(next) {
         ip_protocol::FRAGMENT => ip6_fragment(*data.get(transport as usize)?),
         _ => ip6(next),
     };
-    let mut look = Look {
-        kind,
-        src: u128::from_be_bytes(*src),
-        dst: u128::from_be_bytes(*dst.first_chunk::<16>()?),
-        network,
-        transport,
-        ..Look::default()
-    };
+    let mut look = Look { kind, network, transport, ..Look::default() };
     read_ports(data, &mut look);
     Some(look)
 }
@@ -128,13 +122,12 @@ fn read_ports(data: &[u8], look: &mut Look) {
     if has_ports(look.kind) {
         match data.get(look.transport as usize..).and_then(|rest| rest.first_chunk::<4>()) {
             Some(&[a, b, c, d]) => {
-                look.sport = u16::from_be_bytes([a, b]);
-                look.dport = u16::from_be_bytes([c, d]);
+                look.ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
             }
             None => {
                 look.ports_missing = true;
                 if let Some(port) = u16_at(data, look.transport as usize) {
-                    (look.sport, look.dport) = (port, port);
+                    look.ports = [port; 2];
                     look.source_port_only = true;
                 }
             }
@@ -142,18 +135,27 @@ fn read_ports(data: &[u8], look: &mut Look) {
     }
 }
 
-/// What the packets of a flow are like whose headers say what its key says ([`Layers::is_plain_ip`]), in one
-/// direction.
+/// Source and destination of an IPv6 packet that was looked at.
 #[inline]
-pub(super) fn look_at_flow(key: &FlowKey, source_is_lower: bool) -> Look {
-    const MAPPED: u128 = 0xffff << 32;
+pub(super) fn v6_addresses(data: &[u8], look: &Look) -> [u128; 2] {
+    let at = |from: usize| {
+        let octets = data.get(look.network as usize + from..).and_then(|rest| rest.first_chunk::<16>());
+        octets.map_or(0, |octets| u128::from_be_bytes(*octets))
+    };
+    [at(8), at(24)]
+}
+
+/// What the packets of a flow are like whose headers say what its key says ([`Layers::is_plain_ip`]), in one
+/// direction; and its addresses where they are IPv6's.
+#[inline]
+pub(super) fn look_at_flow(key: &FlowKey, source_is_lower: bool) -> (Look, [u128; 2]) {
+    const MAPPED: u128 = 0xffff;
     let (from, to) = if source_is_lower { (0, 1) } else { (1, 0) };
-    let (src, dst) = (u128::from_be_bytes(key.addr[from]), u128::from_be_bytes(key.addr[to]));
-    let v4 = src >> 32 == MAPPED >> 32 && dst >> 32 == MAPPED >> 32;
-    let kind = if v4 { ip(key.proto, false) } else { ip6(key.proto) };
-    let (sport, dport) = if has_ports(kind) { (key.port[from], key.port[to]) } else { (0, 0) };
-    let low = |address: u128| if v4 { address & 0xffff_ffff } else { address };
-    Look { kind, src: low(src), dst: low(dst), sport, dport, ..Look::default() }
+    let addresses = [u128::from_be_bytes(key.addr[from]), u128::from_be_bytes(key.addr[to])];
+    let is_v4 = addresses.iter().all(|address| address >> 32 == MAPPED);
+    let kind = if is_v4 { ip(key.proto, false) } else { ip6(key.proto) };
+    let ports = if has_ports(kind) { [key.port[from], key.port[to]] } else { [0, 0] };
+    (Look { kind, v4: addresses.map(|address| address as u32), ports, ..Look::default() }, addresses)
 }
 
 #[inline]

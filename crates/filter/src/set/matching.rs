@@ -1,7 +1,10 @@
 //! Which expressions match each packet, for those who need the packets and not only their number.
 
 use super::columns::{Columns, each};
-use super::counter::{Counter, Offered, compare_atoms, each_mask, programs_of, unit_of};
+use super::counter::{
+    Counter, Offered, Scratch, Seen, bits_of, compare_atoms, each_mask, key_of, programs_of, unit_of,
+};
+use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
 use super::{Set, Way};
 use std::sync::Arc;
@@ -24,8 +27,10 @@ impl Counter {
     ) {
         self.decide_packets();
         for (at, packet) in batch.packets().enumerate() {
-            let (packet, layers) = self.set.seen(packet, layers.and_then(|layers| layers.get(at)));
-            match self.offer(&packet, layers.as_ref(), true) {
+            let layers = layers.and_then(|layers| layers.get(at));
+            let seen = self.set.seen(packet, layers);
+            let (packet, layers) = seen.as_ref().map_or((packet, layers), |(p, l)| (*p, Some(l)));
+            match self.offer(&packet, layers, true) {
                 Offered::Waits => {
                     let last = (self.packets.len() - 1) % BATCH;
                     self.packets.origin[last] = at as u32;
@@ -35,7 +40,7 @@ impl Counter {
                 }
                 Offered::Slow => {
                     self.list(see);
-                    self.decide_slowly(&packet, layers.as_ref(), true);
+                    self.decide_slowly(&packet, layers, true);
                     if !self.scratch.matched.is_empty() {
                         self.scratch.matched.sort_unstable();
                         see(at, &self.scratch.matched);
@@ -46,16 +51,31 @@ impl Counter {
         self.list(see);
     }
 
-    /// Gives the match set of each packet of the batch in work, by the index, and empties it.
+    /// Gives the match set of each packet of the batch in work, by the index, and empties it. Packets that are the same
+    /// to every expression are looked up once, as long as they are remembered.
     fn list(&mut self, see: &mut dyn FnMut(usize, &[u32])) {
         let set = Arc::clone(&self.set);
         let columns = &self.packets;
         compare_atoms(&set, columns, &mut self.scratch);
+        let Scratch { atoms, deciding, matched, .. } = &mut self.scratch;
+        let fits = bits_of(&set) <= 64;
         for at in 0..columns.len() {
-            self.scratch.list_packet(&set, columns, at);
-            if !self.scratch.matched.is_empty() {
-                self.scratch.matched.sort_unstable();
-                see(columns.origin[at] as usize, &self.scratch.matched);
+            let origin = columns.origin[at % BATCH] as usize;
+            let found = match fits.then(|| key_of(&set, columns, atoms, at)).flatten() {
+                Some(key) => self.remembered.of(&key, |found| {
+                    let (unit, atoms) = unit_of(&set, columns, atoms, at);
+                    list_unit(&set, &unit, &atoms, programs_of(&set, columns, at), &mut deciding.seen, found);
+                }),
+                None => {
+                    let (unit, atoms) = unit_of(&set, columns, atoms, at);
+                    matched.clear();
+                    let programs = programs_of(&set, columns, at);
+                    list_unit(&set, &unit, &atoms, programs, &mut deciding.seen, matched);
+                    matched.as_slice()
+                }
+            };
+            if !found.is_empty() {
+                see(origin, found);
             }
         }
         self.packets.clear();
@@ -74,15 +94,16 @@ impl Counter {
         };
         let mut is_whole = true;
         for (at, (packet, layers)) in batch.packets().zip(layers).take(MASK_PACKETS).enumerate() {
-            let (packet, layers) = self.set.seen(packet, Some(layers));
-            match self.offer(&packet, layers.as_ref(), true) {
+            let seen = self.set.seen(packet, Some(layers));
+            let (packet, layers) = seen.as_ref().map_or((packet, layers), |(p, l)| (*p, l));
+            match self.offer(&packet, Some(layers), true) {
                 Offered::Waits => {
                     let last = (self.packets.len() - 1) % BATCH;
                     self.packets.origin[last] = at as u32;
                 }
                 Offered::Slow => {
                     is_whole = false;
-                    self.decide_slowly(&packet, layers.as_ref(), true);
+                    self.decide_slowly(&packet, Some(layers), true);
                     self.scratch.matched.iter().for_each(|expression| set_bit(*expression, at));
                 }
             }
@@ -116,23 +137,45 @@ impl Counter {
     }
 }
 
-impl super::counter::Scratch {
+impl Scratch {
     /// Finds in `matched` the expressions that match a packet of a batch.
     #[inline]
     fn list_packet(&mut self, set: &Set, columns: &Columns, at: usize) {
-        let Self { seen, matched, .. } = self;
         let (unit, atoms) = unit_of(set, columns, &self.atoms, at);
-        matched.clear();
-        seen.now += 1;
-        let mut add = |expression| {
-            if seen.is_first(expression) {
-                matched.push(expression);
-            }
-        };
-        set.keyed.list(&unit, &atoms, &mut add);
-        if set.changing.may_match(&atoms) {
-            set.changing.list(&unit, &atoms, &mut add);
+        self.matched.clear();
+        list_unit(
+            set,
+            &unit,
+            &atoms,
+            programs_of(set, columns, at),
+            &mut self.deciding.seen,
+            &mut self.matched,
+        );
+    }
+}
+
+/// Appends the expressions that match, in order.
+pub(super) fn list_unit(
+    set: &Set,
+    unit: &Unit,
+    atoms: &AtomBits,
+    programs: impl Iterator<Item = u32>,
+    seen: &mut Seen,
+    matched: &mut Vec<u32>,
+) {
+    let from = matched.len();
+    seen.now += 1;
+    let mut add = |expression| {
+        if seen.is_first(expression) {
+            matched.push(expression);
         }
-        programs_of(set, columns, at, add);
+    };
+    set.keyed.list(unit, atoms, &mut add);
+    if set.changing.may_match(atoms) {
+        set.changing.list(unit, atoms, &mut add);
+    }
+    programs.for_each(add);
+    if let Some(found) = matched.get_mut(from..) {
+        found.sort_unstable();
     }
 }

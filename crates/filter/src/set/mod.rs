@@ -18,6 +18,7 @@
 mod bound;
 mod columns;
 mod counter;
+mod flows;
 mod index;
 mod kind;
 mod look;

@@ -10,6 +10,9 @@
 /// Packets that are decided together.
 pub(super) const BATCH: usize = 512;
 
+/// What [`sum`] can add up [`BATCH`] times in 32 bits.
+pub(super) const LARGEST_SUMMAND: u32 = u32::MAX / BATCH as u32;
+
 /// A bit for each packet of a batch.
 pub(super) type Mask = [u64; BATCH / 64];
 
@@ -73,6 +76,44 @@ pub(super) fn in_range_u32(level: Level, column: &Column<u32>, (low, high): (u32
     }
 }
 
+/// Adds the packets of which one number or the other is from `low` to `high`.
+pub(super) fn either_in_range_u32(
+    level: Level,
+    one: &Column<u32>,
+    other: &Column<u32>,
+    range: (u32, u32),
+    mask: &mut Mask,
+) {
+    match level {
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::either_in_range_u32(one, other, range, mask) },
+        _ => {
+            in_range_u32(level, one, range, mask);
+            in_range_u32(level, other, range, mask);
+        }
+    }
+}
+
+/// Adds the packets of which one number or the other is from `low` to `high`.
+pub(super) fn either_in_range_u16(
+    level: Level,
+    one: &Column<u16>,
+    other: &Column<u16>,
+    range: (u16, u16),
+    mask: &mut Mask,
+) {
+    match level {
+        // SAFETY: a level is only made where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::either_in_range_u16(one, other, range, mask) },
+        _ => {
+            in_range_u16(level, one, range, mask);
+            in_range_u16(level, other, range, mask);
+        }
+    }
+}
+
 /// The packets whose number, under `bits`, is from `low` to `high`.
 pub(super) fn masked_in_range(
     level: Level,
@@ -92,7 +133,7 @@ pub(super) fn masked_in_range(
     }
 }
 
-/// The sum of a column over the packets of a mask.
+/// The sum of a column over the packets of a mask. No number may be above [`LARGEST_SUMMAND`].
 pub(super) fn sum(level: Level, column: &Column<u32>, mask: &Mask) -> u64 {
     match level {
         // SAFETY: a level is only made where the processor has its instructions.
@@ -215,10 +256,9 @@ mod avx2 {
 mod avx512 {
     use super::{Column, Mask};
     use std::arch::x86_64::{
-        _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256, _mm512_cmple_epu16_mask,
-        _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
-        _mm512_maskz_loadu_epi32, _mm512_reduce_add_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
-        _mm512_setzero_si512, _mm512_sub_epi16, _mm512_sub_epi32,
+        _mm512_add_epi32, _mm512_and_si512, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+        _mm512_loadu_si512, _mm512_maskz_loadu_epi32, _mm512_reduce_add_epi32, _mm512_set1_epi16,
+        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sub_epi16, _mm512_sub_epi32,
     };
 
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -268,6 +308,58 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn either_in_range_u32(
+        one: &Column<u32>,
+        other: &Column<u32>,
+        (low, high): (u32, u32),
+        mask: &mut Mask,
+    ) {
+        let (first, width) =
+            (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(high.wrapping_sub(low) as i32));
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for part in 0..4 {
+                let at = word * 64 + part * 16;
+                // SAFETY: at + 16 is at most the columns' length.
+                let (a, b) = unsafe {
+                    (
+                        _mm512_loadu_si512(one.as_ptr().add(at).cast()),
+                        _mm512_loadu_si512(other.as_ptr().add(at).cast()),
+                    )
+                };
+                let found = _mm512_cmple_epu32_mask(_mm512_sub_epi32(a, first), width)
+                    | _mm512_cmple_epu32_mask(_mm512_sub_epi32(b, first), width);
+                *bits |= u64::from(found) << (part * 16);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn either_in_range_u16(
+        one: &Column<u16>,
+        other: &Column<u16>,
+        (low, high): (u16, u16),
+        mask: &mut Mask,
+    ) {
+        let (first, width) =
+            (_mm512_set1_epi16(low as i16), _mm512_set1_epi16(high.wrapping_sub(low) as i16));
+        for (word, bits) in mask.iter_mut().enumerate() {
+            for half in 0..2 {
+                let at = word * 64 + half * 32;
+                // SAFETY: at + 32 is at most the columns' length.
+                let (a, b) = unsafe {
+                    (
+                        _mm512_loadu_si512(one.as_ptr().add(at).cast()),
+                        _mm512_loadu_si512(other.as_ptr().add(at).cast()),
+                    )
+                };
+                let found = _mm512_cmple_epu16_mask(_mm512_sub_epi16(a, first), width)
+                    | _mm512_cmple_epu16_mask(_mm512_sub_epi16(b, first), width);
+                *bits |= u64::from(found) << (half * 32);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
     pub fn sum(column: &Column<u32>, mask: &Mask) -> u64 {
         let mut sum = _mm512_setzero_si512();
         for (word, bits) in mask.iter().enumerate() {
@@ -276,16 +368,14 @@ mod avx512 {
             }
             for part in 0..4 {
                 let wanted = (bits >> (part * 16)) as u16;
-                // SAFETY: as above; the numbers that the mask leaves out are not read.
+                // SAFETY: word * 64 + part * 16 + 16 is at most the length; what the mask leaves out is not read.
                 let numbers = unsafe {
                     _mm512_maskz_loadu_epi32(wanted, column.as_ptr().add(word * 64 + part * 16).cast())
                 };
-                let (low, high) = (_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64(numbers, 1));
-                sum = _mm512_add_epi64(sum, _mm512_cvtepu32_epi64(low));
-                sum = _mm512_add_epi64(sum, _mm512_cvtepu32_epi64(high));
+                sum = _mm512_add_epi32(sum, numbers);
             }
         }
-        _mm512_reduce_add_epi64(sum) as u64
+        u64::from(_mm512_reduce_add_epi32(sum) as u32)
     }
 }
 
@@ -313,6 +403,8 @@ mod tests {
             };
             let wide: Column<u32> = std::array::from_fn(|_| near(random()));
             let narrow: Column<u16> = wide.map(|number| number as u16);
+            let small = wide.map(|number| number.rotate_left(9) % (LARGEST_SUMMAND + 1));
+            let other_narrow: Column<u16> = std::array::from_fn(|_| near(random()) as u16);
             let (a, b) = (near(random()), near(random()));
             let (low, high) = if round % 5 == 0 { (a, a) } else { (a.min(b), a.max(b)) };
             let (low16, high16) = ((a as u16).min(b as u16), (a as u16).max(b as u16));
@@ -322,8 +414,13 @@ mod tests {
             };
             let of_wide = expected(&|at| (low..=high).contains(&wide[at]));
             let of_narrow = expected(&|at| (low16..=high16).contains(&narrow[at]));
+            let of_either =
+                expected(&|at| (low..=high).contains(&wide[at]) || (low..=high).contains(&small[at]));
+            let of_either_narrow = expected(&|at| {
+                (low16..=high16).contains(&narrow[at]) || (low16..=high16).contains(&other_narrow[at])
+            });
             let of_masked = expected(&|at| (low..=high).contains(&(wide[at] & keep)));
-            let total: u64 = wide
+            let total: u64 = small
                 .iter()
                 .enumerate()
                 .filter(|(at, _)| of_masked[at / 64] >> (at % 64) & 1 == 1)
@@ -339,7 +436,13 @@ mod tests {
                 let mut mask = [0; BATCH / 64];
                 masked_in_range(level, &wide, keep, (low, high), &mut mask);
                 assert_eq!(mask, of_masked, "{level:?}");
-                assert_eq!(sum(level, &wide, &mask), total, "{level:?}");
+                assert_eq!(sum(level, &small, &mask), total, "{level:?}");
+                let mut mask = [0; BATCH / 64];
+                either_in_range_u32(level, &wide, &small, (low, high), &mut mask);
+                assert_eq!(mask, of_either, "{level:?}");
+                let mut mask = [0; BATCH / 64];
+                either_in_range_u16(level, &narrow, &other_narrow, (low16, high16), &mut mask);
+                assert_eq!(mask, of_either_narrow, "{level:?}");
             }
         }
     }
