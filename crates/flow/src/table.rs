@@ -257,8 +257,7 @@ impl FlowTable {
     /// with the reads spread over it, two at a time are on their way, and a packet of 65,536 flows takes twice as long.)
     fn touch(&mut self) {
         let index = &self.index;
-        let sum =
-            self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.line(probe.whose.hash)));
+        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.line(probe.whose.hash)));
         let mut missing = 0;
         for probe in &mut self.probes {
             probe.likely = index.likely(probe.whose.hash);
