@@ -43,4 +43,7 @@ pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use names::Protocol;
-pub use set::{Counter, MASK_PACKETS, PacketMask, Set, SetError, Total, Totals, Way};
+pub use set::{
+    Comparison, Counter, Decided, Explanation, MASK_PACKETS, PacketMask, Set, SetError, Total, Totals, Way,
+    check,
+};

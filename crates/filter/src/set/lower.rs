@@ -275,8 +275,19 @@ fn unite_one<T>(mine: &mut [T], other: &[T], any: impl Fn(&T, &T) -> T) -> bool 
     }
 }
 
-/// The expression is better left to its program.
-pub(super) struct Unshared;
+/// The expression is better left to its program: why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Unshared(pub &'static str);
+
+const TOO_MANY: &str = "it comes to more than 64 terms";
+const TOO_LONG: &str = "a term asks for more than 4 addresses or ports of either side";
+const ZERO_TWICE: &str =
+    "it tests twice that the same bits are 0, and libpcap's optimiser may join such tests to another verdict";
+const FORM: &str = "it has an address, protocol or port that only a program can tell";
+const MAC: &str = "it has a link-layer address with a qualifier that only a program can tell";
+const MASK: &str = "a netmask in it is no prefix, or an address has bits outside of its mask";
+const CHAIN: &str = "protochain goes through as many headers as there are";
+const GATEWAY: &str = "gateway asks for a link-layer address and the lack of another one";
 
 type Terms = Result<Vec<Term>, Unshared>;
 
@@ -391,14 +402,14 @@ impl Lowering {
                 self.ethernet_only = true;
                 Ok(self.program(test))
             }
-            _ => Err(Unshared),
+            other => Err(Unshared(why_not(other))),
         }
     }
 
     /// Notes a test; an error where it was there before.
     fn zero(&mut self, zero: Zero) -> Result<(), Unshared> {
         if self.zeros.contains(&zero) {
-            return Err(Unshared);
+            return Err(Unshared(ZERO_TWICE));
         }
         self.zeros.push(zero);
         Ok(())
@@ -484,27 +495,28 @@ impl Lowering {
                         let table = match q.protocol {
                             None | Some(Protocol::Ip | Protocol::Ip6) => IP_PROTOCOLS,
                             Some(Protocol::Link) => LINK_PROTOCOLS,
-                            _ => return Err(Unshared),
+                            _ => return Err(Unshared(FORM)),
                         };
-                        lookup(table, name).ok_or(Unshared)?
+                        lookup(table, name).ok_or(Unshared(FORM))?
                     }
-                    _ => return Err(Unshared),
+                    _ => return Err(Unshared(FORM)),
                 };
                 self.protocol_number(q, number, test)
             }
             IdKind::Default | IdKind::Host | IdKind::Net => match (q.protocol, id) {
                 (Some(Protocol::Link), Id::Mac(mac)) => self.link_host(q, *mac),
-                (Some(Protocol::Link), _) => Err(Unshared),
-                (_, Id::Mac(_)) => Err(Unshared),
+                (Some(Protocol::Link), _) => Err(Unshared(MAC)),
+                (_, Id::Mac(_)) => Err(Unshared(MAC)),
                 _ => self.addresses(q, id),
             },
-            IdKind::ProtoChain | IdKind::Gateway => Err(Unshared),
+            IdKind::ProtoChain => Err(Unshared(CHAIN)),
+            IdKind::Gateway => Err(Unshared(GATEWAY)),
         }
     }
 
     fn link_host(&mut self, q: Qualifiers, mac: [u8; 6]) -> Terms {
         if q.kind == IdKind::Net {
-            return Err(Unshared);
+            return Err(Unshared(MAC));
         }
         self.ethernet_only = true;
         let (src, dst) = (self.mac(6, mac), self.mac(0, mac));
@@ -513,7 +525,7 @@ impl Lowering {
             Side::Dst => Ok(dst),
             Side::Default | Side::SrcOrDst => or(src, dst),
             Side::SrcAndDst => and(&src, &dst),
-            _ => Err(Unshared),
+            _ => Err(Unshared(MAC)),
         }
     }
 
@@ -526,16 +538,16 @@ impl Lowering {
                 Ok(ethertype::RARP) => Kinds::of([RARP]),
                 Ok(listed) if other(listed) != super::kind::OTHER => Kinds::of([other(listed)]),
                 Ok(_) => return Ok(self.program(test)),
-                Err(_) => return Err(Unshared),
+                Err(_) => return Err(Unshared(FORM)),
             };
             return Ok(vec![Term::of(kinds)]);
         }
-        let number = u8::try_from(number).map_err(|_| Unshared)?;
+        let number = u8::try_from(number).map_err(|_| Unshared(FORM))?;
         let kinds = match q.protocol {
             None => Kinds::ip_protocol(number).union(&Kinds::ip6_protocol(number)),
             Some(Protocol::Ip) => Kinds::ip_protocol(number),
             Some(Protocol::Ip6) => Kinds::ip6_protocol(number),
-            _ => return Err(Unshared),
+            _ => return Err(Unshared(FORM)),
         };
         Ok(vec![Term::of(kinds)])
     }
@@ -556,18 +568,18 @@ impl Lowering {
                 self.zero_words(q.direction, false, &[(address, mask)])?;
             }
             Id::Dotted(text) if v4 => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
                 set = masked(shifted(address, bits), high_bits(bits))?;
                 self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(bits))])?;
             }
             Id::Prefix(text, len) if v4 && is_net && *len <= 32 => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
                 set = masked(shifted(address, bits), high_bits(*len))?;
                 self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(*len))])?;
             }
             Id::Masked(text, mask) if v4 && is_net => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared)?;
-                let (mask, mask_bits) = crate::codegen::dotted(mask).ok_or(Unshared)?;
+                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
+                let (mask, mask_bits) = crate::codegen::dotted(mask).ok_or(Unshared(FORM))?;
                 let (address, mask) = (shifted(address, bits), shifted(mask, mask_bits));
                 set = masked(address, mask)?;
                 self.zero_words(q.direction, false, &[(address, mask)])?;
@@ -575,12 +587,12 @@ impl Lowering {
             Id::V6(address, _, len) if v6 => {
                 let len = len.unwrap_or(128);
                 if len > 128 || (!is_net && len != 128) {
-                    return Err(Unshared);
+                    return Err(Unshared(FORM));
                 }
                 let mask = !u128::MAX.checked_shr(len).unwrap_or(0);
                 let low = u128::from_be_bytes(*address);
                 if low & !mask != 0 {
-                    return Err(Unshared);
+                    return Err(Unshared(FORM));
                 }
                 set = Addresses::v6(low, low | !mask);
                 let word = |number: u128, at: u32| (number >> (96 - 32 * at)) as u32;
@@ -596,10 +608,10 @@ impl Lowering {
                     set = set.union(&one);
                 }
                 if set.is_empty() {
-                    return Err(Unshared);
+                    return Err(Unshared(FORM));
                 }
             }
-            _ => return Err(Unshared),
+            _ => return Err(Unshared(FORM)),
         }
         let kinds = match q.protocol {
             None => Kinds::all(),
@@ -607,7 +619,7 @@ impl Lowering {
             Some(Protocol::Ip6) => Kinds::ip6(),
             Some(Protocol::Arp) => Kinds::of([ARP]),
             Some(Protocol::Rarp) => Kinds::of([RARP]),
-            Some(_) => return Err(Unshared),
+            Some(_) => return Err(Unshared(FORM)),
         };
         let term = Term::of(kinds);
         Ok(vec![match q.direction {
@@ -615,7 +627,7 @@ impl Lowering {
             Side::Dst => Term { dst: Some(set), ..term },
             Side::SrcAndDst => Term { src: Some(set.clone()), dst: Some(set), ..term },
             Side::Default | Side::SrcOrDst => Term { either: vec![set], ..term },
-            _ => return Err(Unshared),
+            _ => return Err(Unshared(FORM)),
         }])
     }
 
@@ -625,22 +637,22 @@ impl Lowering {
             Some(Protocol::Tcp) => Some(ip_protocol::TCP),
             Some(Protocol::Udp) => Some(ip_protocol::UDP),
             Some(Protocol::Sctp) => Some(ip_protocol::SCTP),
-            Some(_) => return Err(Unshared),
+            Some(_) => return Err(Unshared(FORM)),
         };
         let (low, high, of) = match id {
             Id::Number(v) => (*v, *v, None),
             Id::Name(name, _) if q.kind == IdKind::PortRange => {
-                let (low, high) = name.split_once('-').ok_or(Unshared)?;
+                let (low, high) = name.split_once('-').ok_or(Unshared(FORM))?;
                 (number(low)?, number(high)?, None)
             }
             Id::Name(name, _) => service(name)?,
-            _ => return Err(Unshared),
+            _ => return Err(Unshared(FORM)),
         };
         if wanted.is_some() && of.is_some() && wanted != of {
-            return Err(Unshared);
+            return Err(Unshared(FORM));
         }
         let low_high = (u16::try_from(low.min(high)), u16::try_from(low.max(high)));
-        let (Ok(low), Ok(high)) = low_high else { return Err(Unshared) };
+        let (Ok(low), Ok(high)) = low_high else { return Err(Unshared(FORM)) };
         let protocols: Vec<u8> = match wanted.or(of) {
             Some(protocol) => vec![protocol as u8],
             None => vec![ip_protocol::TCP as u8, ip_protocol::UDP as u8, ip_protocol::SCTP as u8],
@@ -653,7 +665,7 @@ impl Lowering {
             Side::Dst => Term { dport: Some(set), ..term },
             Side::SrcAndDst => Term { sport: Some(set.clone()), dport: Some(set), ..term },
             Side::Default | Side::SrcOrDst => Term { either_port: vec![set], ..term },
-            _ => return Err(Unshared),
+            _ => return Err(Unshared(FORM)),
         }])
     }
 
@@ -668,6 +680,21 @@ impl Lowering {
         }
         let at = self.atom(atom);
         Ok(vec![Term { atoms: vec![(at, !relation.reversed)], ..Term::of(of) }])
+    }
+}
+
+/// Why a primitive is left to a program.
+fn why_not(primitive: &Primitive) -> &'static str {
+    match primitive {
+        Primitive::Vlan(_) => "vlan moves the place of what is tested after it",
+        Primitive::Mpls(_) => "mpls moves the place of what is tested after it",
+        Primitive::PppoeSession(_) => "pppoes moves the place of what is tested after it",
+        Primitive::Geneve(_) => "what is tested after geneve is in the packet that it carries",
+        Primitive::Vxlan(_) => "what is tested after vxlan is in the packet that it carries",
+        Primitive::Broadcast(_) => "ip broadcast depends on the interface's netmask",
+        Primitive::Byte(..) => "byte compares octets of the frame, whatever they are",
+        Primitive::WlanType { .. } | Primitive::WlanDirection(_) => "it asks for fields of IEEE 802.11",
+        _ => "it has a word that only a program can tell",
     }
 }
 
@@ -754,13 +781,13 @@ fn and(a: &[Term], b: &[Term]) -> Terms {
     let mut out = Vec::new();
     for a in a {
         for b in b {
-            let both = a.and(b).ok_or(Unshared)?;
+            let both = a.and(b).ok_or(Unshared(TOO_LONG))?;
             if !both.is_empty() {
                 out.push(both);
             }
         }
         if out.len() > MOST_TERMS {
-            return Err(Unshared);
+            return Err(Unshared(TOO_MANY));
         }
     }
     Ok(out)
@@ -772,7 +799,7 @@ fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
             a.push(term);
         }
     }
-    if a.len() > MOST_TERMS { Err(Unshared) } else { Ok(a) }
+    if a.len() > MOST_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
 }
 
 /// All bits, shifted left; by the whole word, none.
@@ -787,16 +814,16 @@ fn shifted(address: u32, bits: u32) -> u32 {
 /// A network; the mask must be a prefix, and no bit set outside of it.
 fn masked(address: u32, mask: u32) -> Result<Addresses, Unshared> {
     if mask.leading_ones() + mask.trailing_zeros() < 32 || address & !mask != 0 {
-        return Err(Unshared);
+        return Err(Unshared(MASK));
     }
     Ok(Addresses::v4(address, address | !mask))
 }
 
 fn number(text: &str) -> Result<u32, Unshared> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Unshared);
+        return Err(Unshared(FORM));
     }
-    crate::lex::parse_number(text).map_err(|_| Unshared)
+    crate::lex::parse_number(text).map_err(|_| Unshared(FORM))
 }
 
 /// A service's port and the protocol that it is of; `None` for both.
@@ -804,7 +831,7 @@ fn service(name: &str) -> Result<(u32, u32, Option<u32>), Unshared> {
     if let Ok(port) = number(name) {
         return Ok((port, port, None));
     }
-    let (_, port, transport) = SERVICES.iter().find(|(known, _, _)| *known == name).ok_or(Unshared)?;
+    let (_, port, transport) = SERVICES.iter().find(|(known, _, _)| *known == name).ok_or(Unshared(FORM))?;
     let port = u32::from(*port);
     Ok(match transport {
         Transport::Tcp => (port, port, Some(ip_protocol::TCP)),

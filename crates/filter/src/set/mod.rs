@@ -18,6 +18,7 @@
 mod bound;
 mod columns;
 mod counter;
+mod explain;
 mod flows;
 mod index;
 mod kind;
@@ -29,6 +30,7 @@ mod ranges;
 mod simd;
 
 pub use counter::{Counter, Totals};
+pub use explain::{Comparison, Decided, Explanation, check};
 pub use index::Total;
 pub use matching::{MASK_PACKETS, PacketMask};
 
