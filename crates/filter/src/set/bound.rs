@@ -6,10 +6,10 @@ use super::index::{AtomBits, MOST_ATOMS};
 use super::kind::{Classes, Kinds};
 use super::look::Look;
 use super::lower::{Atom, Base, Comparison};
-use super::simd::{BATCH, Level, Mask};
+use super::simd::{BATCH, Column, Level, Mask};
 use crate::ast::Expr;
 use crate::filter::Filter;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use std::sync::Arc;
 use weir_wire::{Layers, Packet};
 
@@ -39,6 +39,9 @@ enum Bound {
 pub(super) struct Atoms {
     bound: Vec<Bound>,
     fields: Vec<Field>,
+    /// Where each starts in an IPv4 packet without options behind an Ethernet header, and the bits that are behind it
+    /// in the four octets from there.
+    plain_fields: Vec<(u32, u32)>,
     /// By class the fields that it has.
     fields_of_class: Vec<Vec<u32>>,
     programs: Vec<Arc<Filter>>,
@@ -108,6 +111,12 @@ impl Atoms {
             }
             None => {
                 self.fields.push(Field { base, offset, size, kinds: *kinds });
+                let start = match base {
+                    Base::Link => 0,
+                    Base::Network => 14,
+                    Base::Transport => 34,
+                };
+                self.plain_fields.push((start + offset, 32 - 8 * u32::from(size)));
                 self.fields.len() - 1
             }
         }
@@ -190,6 +199,50 @@ impl Atoms {
             }
         }
         Some(())
+    }
+
+    /// Whether everything there is to read are fields.
+    #[inline]
+    pub fn are_fields(&self) -> bool {
+        self.programs.is_empty()
+    }
+
+    /// Reads the fields of an IPv4 packet without options right behind an Ethernet header, those of other classes too,
+    /// into a place of the columns; `None` where it is too short for one that its class has.
+    #[inline(always)]
+    pub fn read_fields(&self, data: &[u8], class: u16, columns: &mut [Column<u32>], at: usize) -> Option<()> {
+        for (number, ((start, shift), column)) in self.plain_fields.iter().zip(columns).enumerate() {
+            // Most packets go on for four octets from there, whatever the size.
+            if let Some(octets) = data.get(*start as usize..).and_then(|rest| rest.first_chunk::<4>()) {
+                column[at % BATCH] = u32::from_be_bytes(*octets) >> shift;
+            } else {
+                self.read_last_octets(number, data, class, column, at)?;
+            }
+        }
+        Some(())
+    }
+
+    #[cold]
+    fn read_last_octets(
+        &self,
+        number: usize,
+        data: &[u8],
+        class: u16,
+        column: &mut Column<u32>,
+        at: usize,
+    ) -> Option<()> {
+        let look = Look { network: 14, transport: 34, ..Look::default() };
+        match self.fields.get(number)?.read(data, &look) {
+            Some(value) => column[at % BATCH] = value,
+            None => self.is_not_of(number, class)?,
+        }
+        Some(())
+    }
+
+    #[cold]
+    fn is_not_of(&self, field: usize, class: u16) -> Option<()> {
+        let own = self.fields_of_class.get(usize::from(class))?;
+        (!own.contains(&(field as u32))).then_some(())
     }
 
     /// What holds of one packet, as far as it can be read.

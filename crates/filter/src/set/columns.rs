@@ -9,7 +9,7 @@ use super::simd::{
     BATCH, Column, LARGEST_SUMMAND, Level, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
     in_range_u32, masked_in_range, sum,
 };
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 /// A batch in columns.
 pub(super) struct Columns {
@@ -80,6 +80,33 @@ impl Columns {
         at
     }
 
+    /// Puts an IPv4 packet into a place behind those that there are, for [`Columns::extend`] to add it; of both ports
+    /// the source's is in the upper half.
+    #[inline(always)]
+    pub fn put_v4(&mut self, at: usize, class: u16, v4: [u32; 2], ports: u32, length: u32) {
+        let at = at % BATCH;
+        self.class[at] = class;
+        self.src4[at] = v4[0];
+        self.dst4[at] = v4[1];
+        self.sport[at] = (ports >> 16) as u16;
+        self.dport[at] = ports as u16;
+        self.length[at] = length;
+    }
+
+    /// Adds so many packets that were put behind the others, none longer than this.
+    pub fn extend(&mut self, packets: usize, longest: u32) {
+        self.len = (self.len + packets).min(BATCH);
+        self.longest = self.longest.max(longest);
+    }
+
+    /// Says of the packets from a place on that everything is to be decided of them.
+    #[inline]
+    pub fn all_full_from(&mut self, from: usize) {
+        for (word, bits) in self.full.iter_mut().enumerate() {
+            *bits |= first(self.len.saturating_sub(word * 64)) & !first(from.saturating_sub(word * 64));
+        }
+    }
+
     /// Says of the packet that was added last that its addresses are these.
     #[inline]
     pub fn set_v6(&mut self, at: usize, addresses: [u128; 2]) {
@@ -136,11 +163,7 @@ impl Columns {
 
     /// All that are there.
     pub fn present(&self) -> Mask {
-        std::array::from_fn(|word| match self.len.saturating_sub(word * 64) {
-            0 => 0,
-            n @ 1..=63 => (1 << n) - 1,
-            _ => u64::MAX,
-        })
+        std::array::from_fn(|word| first(self.len.saturating_sub(word * 64)))
     }
 
     /// The packets of each class.
@@ -196,6 +219,12 @@ const MOST_COMPARED_CLASSES: usize = 48;
 pub(super) struct Ends {
     pub v4: [u32; 2],
     pub ports: [u16; 2],
+}
+
+/// The lowest bits of a word, at most all.
+#[inline]
+fn first(bits: usize) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// Calls with the number of each bit.

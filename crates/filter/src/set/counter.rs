@@ -132,20 +132,69 @@ impl Counter {
     /// Counts packets, each for every expression that matches it. `layers`, where they are known, are those of the
     /// batch, in order; without them what is needed is found in the octets.
     pub fn packets(&mut self, batch: Batch<'_>, layers: Option<&[Layers]>) {
-        for (at, packet) in batch.packets().enumerate() {
-            self.packet(&packet, layers.and_then(|layers| layers.get(at)), true);
+        let mut at = 0;
+        while at < batch.len() {
+            let before = self.packets.len();
+            let plain = self.push_plain(Batch { slots: batch.slots.get(at..).unwrap_or_default(), ..batch });
+            self.packets.all_full_from(before);
+            at += plain;
+            if self.packets.is_full() {
+                self.decide_packets();
+            } else if let Some(packet) = batch.get(at) {
+                self.packet(&packet, layers.and_then(|layers| layers.get(at)), true);
+                at += 1;
+            }
         }
+    }
+
+    /// Adds what most packets are, IPv4 without options right behind an Ethernet header, in as few steps as there can
+    /// be, until there is another one or no room; how many there were.
+    #[inline(never)]
+    fn push_plain(&mut self, batch: Batch<'_>) -> usize {
+        const PLAIN: [u8; 3] = [0x08, 0x00, 0x45];
+        if !self.set.is_quick() {
+            return 0;
+        }
+        let (classes, atoms, columns) = (&self.set.classes, &self.set.atoms, &mut *self.packets);
+        let before = columns.len();
+        let room = BATCH - before;
+        let (mut added, mut longest) = (0, 0);
+        for slot in batch.slots.iter().take(room) {
+            let data = batch.packet(slot).data;
+            let Some(head) = data.first_chunk::<38>() else { break };
+            if slot.link != LinkType::ETHERNET || [head[12], head[13], head[14]] != PLAIN {
+                break;
+            }
+            let later = (head[20] & 0x1f) | head[21] != 0;
+            let (class, ports) = classes.of_ip(head[23], later);
+            if atoms.read_fields(data, class, &mut columns.fields, before + added).is_none() {
+                break;
+            }
+            let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            columns.put_v4(before + added, class, [word(26), word(30)], word(34) & ports, slot.wire_len);
+            longest = slot.wire_len.max(longest);
+            added += 1;
+        }
+        columns.extend(added, longest);
+        added
     }
 
     /// Counts packets of which some are also counted by flow: `by_flow` says which, a bit for each packet, the lowest
     /// bit of the first word first. For those only what a flow's key does not decide is counted here.
     pub fn packets_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
-        for (at, (packet, layers)) in batch.packets().zip(layers).enumerate() {
+        for (at, slot) in batch.slots.iter().enumerate() {
             let by_flow = by_flow.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-            if !(by_flow && nothing_else) {
-                self.packet(&packet, Some(layers), !by_flow);
+            if by_flow && nothing_else {
+                continue;
             }
+            if by_flow && self.push_plain(Batch { slots: std::slice::from_ref(slot), ..batch }) == 1 {
+                if self.packets.is_full() {
+                    self.decide_packets();
+                }
+                continue;
+            }
+            self.packet(&batch.packet(slot), layers.get(at), !by_flow);
         }
     }
 
@@ -470,8 +519,11 @@ fn decide_unit(
     let Deciding { charts, other_charts, seen } = deciding;
     let Counts { keyed, changing, direct, charted, .. } = counts;
     seen.now += 1;
-    charts.fill(0);
-    other_charts.fill(0);
+    let has_charts = set.chart_words > 0;
+    if has_charts {
+        charts.fill(0);
+        other_charts.fill(0);
+    }
     let mut listed = |expression: u32| {
         if seen.is_first(expression)
             && let Some(count) = direct.get_mut(expression as usize)
@@ -488,6 +540,9 @@ fn decide_unit(
             set.changing.count(unit, atoms, weight, changing, charts, &mut listed);
         }
         programs.for_each(listed);
+    }
+    if !has_charts {
+        return;
     }
     add_charts(charts, other_charts);
     if !full && charts.iter().any(|word| *word != 0) {

@@ -1,13 +1,15 @@
 //! How the expressions of a set are evaluated, in words, and whether one compiles at all.
 
-use super::index::{MOST_ATOMS, as_prefixes};
+use super::index::MOST_ATOMS;
 use super::kind::{ARP, Kinds, OTHER, RARP, ip, ip6, ip6_fragment};
 use super::lower::{Atom, Base, Comparison as Sign, Lowered, Term, Unshared, lower};
+use super::places::as_prefixes;
 use super::ranges::{Addresses, Ranges};
 use super::{Expression, Set};
 use crate::error::FilterError;
 use crate::filter::Options;
 use crate::names::{IP_PROTOCOLS, ip_protocol};
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::LinkType;
 
@@ -215,22 +217,31 @@ fn list(items: &[String], joined_by: &str) -> String {
 fn address_text(end: End, set: &Addresses) -> String {
     // What has no address is in the opposite of a set only.
     let (not, said) = if set.none { ("not ", set.complement()) } else { ("", set.clone()) };
-    let mut items: Vec<String> = Vec::new();
-    for prefix in as_prefixes(&said) {
-        let v4 = prefix.v4.as_slice().iter().map(|(low, high)| {
-            let bits = (low ^ high).leading_zeros();
-            let address = Ipv4Addr::from(*low);
-            if bits == 32 { format!("host {address}") } else { format!("net {address}/{bits}") }
-        });
-        let v6 = prefix.v6.as_slice().iter().map(|(low, high)| {
-            let bits = (low ^ high).leading_zeros();
-            let address = Ipv6Addr::from(*low);
-            if bits == 128 { format!("host {address}") } else { format!("net {address}/{bits}") }
-        });
-        items.extend(v4.chain(v6));
-    }
+    let v4 = said.v4.as_slice().iter().map(|(low, high)| {
+        let bits = prefix_length(u128::from(*low), u128::from(*high), 32);
+        stretch_text(&Ipv4Addr::from(*low), &Ipv4Addr::from(*high), bits, 32)
+    });
+    let v6 = said.v6.as_slice().iter().map(|(low, high)| {
+        stretch_text(&Ipv6Addr::from(*low), &Ipv6Addr::from(*high), prefix_length(*low, *high, 128), 128)
+    });
+    let items: Vec<String> = v4.chain(v6).collect();
     let items = list(&items, " or ");
     format!("{}{not}{}", end.word(), if items.is_empty() { "no address" } else { &items })
+}
+
+/// The length of the prefix that a range of addresses of so many bits is; `None` where it is none.
+fn prefix_length(low: u128, high: u128, bits: u32) -> Option<u32> {
+    let differ = low ^ high;
+    let free = u128::BITS - differ.leading_zeros();
+    (differ.count_ones() == free && low & differ == 0).then_some(bits - free)
+}
+
+fn stretch_text(low: &dyn Display, high: &dyn Display, prefix: Option<u32>, bits: u32) -> String {
+    match prefix {
+        Some(prefix) if prefix == bits => format!("host {low}"),
+        Some(prefix) => format!("net {low}/{prefix}"),
+        None => format!("net {low} to {high}"),
+    }
 }
 
 fn port_text(end: End, set: &Ranges<u16>) -> String {
@@ -383,6 +394,8 @@ mod tests {
             ("ip and not tcp", &["IPv4 but not tcp"]),
             ("src net 10.0.0.0/8", &["src net 10.0.0.0/8"]),
             ("host 10.1.2.3 or arp", &["host 10.1.2.3", "ARP"]),
+            ("net 10.0.0.0/24 or net 10.0.1.0/25", &["net 10.0.0.0 to 10.0.1.127"]),
+            ("not net fe80::/10", &["src not net fe80::/10; dst not net fe80::/10"]),
             ("ip6 host fe80::1", &["IPv6; host fe80::1"]),
             ("udp dst portrange 100-200", &["udp (not later fragments); dst port 100-200"]),
         ] {

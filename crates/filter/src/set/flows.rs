@@ -7,7 +7,7 @@ use super::index::{AtomBits, Total, Unit};
 use super::simd::BATCH;
 
 /// Places, a power of two: one cache line each.
-const PLACES: usize = 1 << 15;
+const PLACES: usize = 1 << 16;
 
 /// All that expressions can tell a packet by. IPv6 addresses are given as their stretches.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -58,7 +58,7 @@ impl Together {
         };
         let first = folded(ends ^ self.secret, 0x9e37_79b9_7f4a_7c15 ^ rest);
         let hash = folded(first ^ key.atoms, self.secret.rotate_left(32) | 1);
-        (hash >> 49) as u32 & (PLACES as u32 - 1)
+        (hash >> 40) as u32 & (PLACES as u32 - 1)
     }
 
     /// Counts a batch. `key` gives the key of each packet; what has to make place goes to `decide`.
@@ -76,18 +76,18 @@ impl Together {
         for at in 0..columns.len() {
             if let Some(key) = key(at) {
                 // The batch has at most 2^16 packets.
-                keys.push((key, self.place(&key) | (at as u32) << 16));
+                keys.push((key, self.place(&key) | (at as u32) << 20));
             }
         }
         // All lines are asked for before the first is used.
         let mut touched = 0;
         for (_, place) in &keys {
-            touched ^= self.places.get((place & 0xffff) as usize).map_or(0, |place| place.total.packets);
+            touched ^= self.places.get((place & 0xf_ffff) as usize).map_or(0, |place| place.total.packets);
         }
         self.touched ^= touched;
         for (key, place) in &keys {
-            let weight = columns.weight((place >> 16) as usize);
-            let Some(place) = self.places.get_mut((place & 0xffff) as usize) else { continue };
+            let weight = columns.weight((place >> 20) as usize);
+            let Some(place) = self.places.get_mut((place & 0xf_ffff) as usize) else { continue };
             if place.key != *key {
                 if place.total != Total::default() {
                     decide(&place.key, place.total);

@@ -12,9 +12,9 @@
 
 use super::kind::Classes;
 use super::lower::Term;
-use super::places::{AddressStretches, NO_ADDRESS, PortStretches, prefixes_v4, prefixes_v6};
+use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};
 use super::ranges::{Addresses, Ranges};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 /// What an index asks of a packet, or of a flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,13 +285,6 @@ struct Placed {
     check: u32,
 }
 
-/// All prefixes of a set, so that any two either have nothing in common or lie one in the other.
-pub(super) fn as_prefixes(set: &Addresses) -> impl Iterator<Item = Addresses> + '_ {
-    let v4 = set.v4.as_slice().iter().flat_map(|range| prefixes_v4(*range));
-    let v6 = set.v6.as_slice().iter().flat_map(|range| prefixes_v6(*range));
-    v4.map(|(low, high)| Addresses::v4(low, high)).chain(v6.map(|(low, high)| Addresses::v6(low, high)))
-}
-
 impl<'t> GroupKey<'t> {
     /// The group of a term, and the addresses that it goes by there.
     fn of(
@@ -315,8 +308,9 @@ impl<'t> GroupKey<'t> {
         // What is counted twice at two nodes of one packet cannot be counted at nodes.
         let is_one = match (by, set) {
             (By::Either, Some(set)) => {
-                let pieces: usize = as_prefixes(set).take(2).count();
-                pieces + usize::from(set.none) <= 1
+                let mut pieces = usize::from(set.none);
+                each_prefix(set, |_| pieces += 1);
+                pieces <= 1
             }
             _ => true,
         };
@@ -761,7 +755,8 @@ impl Check {
 }
 
 fn stretches_of(set: &Addresses, places: &AddressStretches) -> Vec<(u32, u32)> {
-    let mut out: Vec<(u32, u32)> = as_prefixes(set).flat_map(|prefix| places.within(&prefix)).collect();
+    let mut out = Vec::with_capacity(1);
+    each_prefix(set, |prefix| out.push(places.of_prefix(prefix)));
     if set.none {
         out.push((NO_ADDRESS, NO_ADDRESS));
     }

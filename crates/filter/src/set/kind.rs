@@ -79,8 +79,17 @@ pub(super) fn is_v6(kind: Kind) -> bool {
 }
 
 /// A set of kinds.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kinds([u64; WORDS]);
+
+/// Thousands of terms have one of a few sets: a hash of one number tells them apart, and is quickly made.
+impl std::hash::Hash for Kinds {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(
+            self.0.iter().fold(0, |all, word| (all ^ word).rotate_left(11).wrapping_mul(0x9e37_79b9)),
+        );
+    }
+}
 
 impl Kinds {
     pub const NONE: Self = Self([0; WORDS]);
@@ -159,12 +168,16 @@ impl Kinds {
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     /// By kind.
-    class: Vec<u16>,
+    class: Box<[u16; KINDS]>,
+    /// By kind of IPv4 the class, with [`HAS_PORTS`] where it has ports.
+    ip: Box<[u32; IP6 as usize]>,
     /// What the packets of each class have.
     traits: Vec<Traits>,
     /// A kind of each class.
     example: Vec<Kind>,
 }
+
+const HAS_PORTS: u32 = 1 << 31;
 
 /// What the packets of a class have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,7 +190,7 @@ pub(super) struct Traits {
 impl Classes {
     /// The coarsest classes of which every one of `sets` is made.
     pub fn new<'s>(sets: impl Iterator<Item = &'s Kinds>) -> Self {
-        let mut class = vec![0_u16; KINDS];
+        let mut class = Box::new([0_u16; KINDS]);
         // What the packets are like is told apart always: other tables go by it.
         let fixed = [
             Kinds::of((0..KINDS as Kind).filter(|kind| is_v4(*kind))),
@@ -216,7 +229,17 @@ impl Classes {
             example[usize::from(*of)] = kind as Kind;
         }
         let traits = |kind: &Kind| Traits { v4: is_v4(*kind), v6: is_v6(*kind), ports: has_ports(*kind) };
-        Self { class, traits: example.iter().map(traits).collect(), example }
+        let ip = Box::new(std::array::from_fn(|kind| {
+            u32::from(class[kind]) | if has_ports(kind as Kind) { HAS_PORTS } else { 0 }
+        }));
+        Self { class, ip, traits: example.iter().map(traits).collect(), example }
+    }
+
+    /// The class of an IPv4 packet, and all ones where it has ports.
+    #[inline(always)]
+    pub fn of_ip(&self, protocol: u8, later_fragment: bool) -> (u16, u32) {
+        let found = self.ip[usize::from(ip(protocol, later_fragment)) % self.ip.len()];
+        (found as u16, ((found & HAS_PORTS) as i32 >> 31) as u32)
     }
 
     #[inline]

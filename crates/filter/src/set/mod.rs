@@ -39,13 +39,12 @@ use crate::ast::Expr;
 use crate::filter::{Filter, Options};
 use bound::Atoms;
 use columns::ColumnPlan;
+use foldhash::{HashMap, HashSet};
 use index::{Index, Places, Source};
 use kind::Classes;
 use lower::{Lowered, lower};
 use places::{AddressStretches, PortStretches};
-use ranges::Addresses;
 use simd::Level;
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 /// How packets are put through a set.
@@ -311,6 +310,15 @@ impl Set {
         }
     }
 
+    /// Whether a packet's octets at fixed places are all that has to be looked at.
+    #[inline]
+    fn is_quick(&self) -> bool {
+        self.way != Way::Programs
+            && self.programs.is_empty()
+            && self.atoms.are_fields()
+            && !self.reading.inner
+    }
+
     /// The expression's own filter.
     fn filter(&self, expression: u32) -> Option<&Filter> {
         let expression = self.expressions.get(expression as usize)?;
@@ -365,10 +373,9 @@ fn in_parts<'s>(expressions: &'s [Arc<Expression>], atoms: &'s Atoms) -> impl It
 fn places_of(parts: &[Source<'_>]) -> (AddressStretches, PortStretches) {
     let terms = || parts.iter().flat_map(|part| part.terms);
     let sets = terms().flat_map(|term| term.src.iter().chain(&term.dst).chain(&term.either));
-    let prefixes: Vec<Addresses> = sets.flat_map(index::as_prefixes).collect();
     let ranges = terms().flat_map(|t| t.sport.iter().chain(&t.dport).chain(&t.either_port));
     let ranges = ranges.flat_map(|set| set.as_slice());
-    (AddressStretches::new(prefixes.iter()), PortStretches::new(ranges))
+    (AddressStretches::new(sets), PortStretches::new(ranges))
 }
 
 /// For each expression a bit for each remainder that it counts against.

@@ -3,6 +3,29 @@
 
 use super::ranges::Addresses;
 
+/// A prefix of either family: its first and its last address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Prefix {
+    V4(u32, u32),
+    V6(u128, u128),
+}
+
+/// Calls with the prefixes that a set is made of: any two of any sets either have nothing in common or lie one in the
+/// other.
+pub(super) fn each_prefix(set: &Addresses, mut see: impl FnMut(Prefix)) {
+    for &(low, high) in set.v4.as_slice() {
+        let len = high.wrapping_sub(low).wrapping_add(1);
+        if len & len.wrapping_sub(1) == 0 && low & len.wrapping_sub(1) == 0 {
+            see(Prefix::V4(low, high));
+        } else {
+            prefixes_v4((low, high)).into_iter().for_each(|(low, high)| see(Prefix::V4(low, high)));
+        }
+    }
+    for range in set.v6.as_slice() {
+        prefixes_v6(*range).into_iter().for_each(|(low, high)| see(Prefix::V6(low, high)));
+    }
+}
+
 /// The stretch of packets without an address.
 pub(super) const NO_ADDRESS: u32 = 0;
 
@@ -18,18 +41,20 @@ pub(super) struct AddressStretches {
 }
 
 impl AddressStretches {
-    /// The stretches between the ends of all ranges of the sets.
+    /// The stretches between the ends of all prefixes that the sets are made of.
     pub fn new<'s>(sets: impl Iterator<Item = &'s Addresses>) -> Self {
         let (mut v4, mut v6) = (vec![0], vec![0]);
         for set in sets {
-            for (low, high) in set.v4.as_slice() {
-                v4.push(*low);
-                v4.extend(high.checked_add(1));
-            }
-            for (low, high) in set.v6.as_slice() {
-                v6.push(*low);
-                v6.extend(high.checked_add(1));
-            }
+            each_prefix(set, |prefix| match prefix {
+                Prefix::V4(low, high) => {
+                    v4.push(low);
+                    v4.extend(high.checked_add(1));
+                }
+                Prefix::V6(low, high) => {
+                    v6.push(low);
+                    v6.extend(high.checked_add(1));
+                }
+            });
         }
         v4.sort_unstable();
         v4.dedup();
@@ -54,6 +79,14 @@ impl AddressStretches {
     #[inline]
     pub fn of_v6(&self, address: u128) -> u32 {
         self.v4.len() as u32 + find(&self.v6, &self.v6_at, (address >> 112) as u16, address)
+    }
+
+    /// The stretches of a prefix, first and last.
+    pub fn of_prefix(&self, prefix: Prefix) -> (u32, u32) {
+        match prefix {
+            Prefix::V4(low, high) => (self.of_v4(low), self.of_v4(high)),
+            Prefix::V6(low, high) => (self.of_v6(low), self.of_v6(high)),
+        }
     }
 
     /// The stretches of a set, as ranges with both ends in them.
@@ -96,6 +129,18 @@ fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
         len = if begins_later { half } else { len - half - 1 };
     }
     from
+}
+
+/// The prefixes that a set is made of, each a set.
+pub(super) fn as_prefixes(set: &Addresses) -> Vec<Addresses> {
+    let mut prefixes = Vec::new();
+    each_prefix(set, |prefix| {
+        prefixes.push(match prefix {
+            Prefix::V4(low, high) => Addresses::v4(low, high),
+            Prefix::V6(low, high) => Addresses::v6(low, high),
+        });
+    });
+    prefixes
 }
 
 /// A stretch for each port.
@@ -141,13 +186,13 @@ impl PortStretches {
 }
 
 /// The prefixes that a range of IPv4 addresses is made of, from low to high.
-pub(super) fn prefixes_v4((low, high): (u32, u32)) -> Vec<(u32, u32)> {
+fn prefixes_v4((low, high): (u32, u32)) -> Vec<(u32, u32)> {
     let wide = prefixes(u128::from(low), u128::from(high), 32);
     wide.into_iter().map(|(low, high)| (low as u32, high as u32)).collect()
 }
 
 /// The prefixes that a range of IPv6 addresses is made of, from low to high.
-pub(super) fn prefixes_v6((low, high): (u128, u128)) -> Vec<(u128, u128)> {
+fn prefixes_v6((low, high): (u128, u128)) -> Vec<(u128, u128)> {
     prefixes(low, high, 128)
 }
 

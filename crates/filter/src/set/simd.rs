@@ -256,9 +256,10 @@ mod avx2 {
 mod avx512 {
     use super::{Column, Mask};
     use std::arch::x86_64::{
-        _mm512_add_epi32, _mm512_and_si512, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
-        _mm512_loadu_si512, _mm512_maskz_loadu_epi32, _mm512_reduce_add_epi32, _mm512_set1_epi16,
-        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sub_epi16, _mm512_sub_epi32,
+        _kor_mask16, _mm512_add_epi32, _mm512_and_si512, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+        _mm512_kunpackd, _mm512_kunpackw, _mm512_loadu_si512, _mm512_maskz_loadu_epi32,
+        _mm512_reduce_add_epi32, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_setzero_si512,
+        _mm512_sub_epi16, _mm512_sub_epi32,
     };
 
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -317,8 +318,8 @@ mod avx512 {
         let (first, width) =
             (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(high.wrapping_sub(low) as i32));
         for (word, bits) in mask.iter_mut().enumerate() {
-            for part in 0..4 {
-                let at = word * 64 + part * 16;
+            let [a, b, c, d] = [0, 16, 32, 48].map(|part| {
+                let at = word * 64 + part;
                 // SAFETY: at + 16 is at most the columns' length.
                 let (a, b) = unsafe {
                     (
@@ -326,10 +327,15 @@ mod avx512 {
                         _mm512_loadu_si512(other.as_ptr().add(at).cast()),
                     )
                 };
-                let found = _mm512_cmple_epu32_mask(_mm512_sub_epi32(a, first), width)
-                    | _mm512_cmple_epu32_mask(_mm512_sub_epi32(b, first), width);
-                *bits |= u64::from(found) << (part * 16);
-            }
+                _kor_mask16(
+                    _mm512_cmple_epu32_mask(_mm512_sub_epi32(a, first), width),
+                    _mm512_cmple_epu32_mask(_mm512_sub_epi32(b, first), width),
+                )
+            });
+            // Joined as masks: one move out of the mask registers in place of four.
+            let low = _mm512_kunpackw(u32::from(b), u32::from(a));
+            let high = _mm512_kunpackw(u32::from(d), u32::from(c));
+            *bits |= _mm512_kunpackd(u64::from(high), u64::from(low));
         }
     }
 
