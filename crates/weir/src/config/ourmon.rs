@@ -6,7 +6,8 @@
 
 use super::fault::{nearest, printable};
 use super::read::{toml_string, wrong_name};
-use super::{Chart, Line, Outcome, XTRA, counted, expression, functions::written, read_text};
+use super::{Chart, Line, Outcome, XTRA, counted, expression::Known, functions::written, read_text};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -102,6 +103,10 @@ struct Translation {
     fixed: Vec<FunctionCall>,
     subscriptions: Vec<SubscriptionSpec>,
     charts: Vec<Chart>,
+    /// The names of the sets, and of the lines of the last one.
+    sets: HashSet<String>,
+    names: HashSet<String>,
+    known: Known,
     unit: Unit,
     /// Whether a set is being left out, because its first line was wrong.
     skipping: bool,
@@ -251,24 +256,38 @@ impl Translation {
         if let Some(wrong) = wrong_name(name) {
             return Err(wrong.to_owned());
         }
-        if self.charts.iter().any(|chart| chart.name == name) {
+        if self.sets.contains(name) {
             return Err(format!("the set {name:?} is there already"));
         }
-        check_line(line, &expression)?;
+        self.check_line(line, &expression)?;
         self.skipping = false;
+        self.sets.insert(name.to_owned());
+        self.names = HashSet::from([line.to_owned()]);
         let first = Line { name: line.to_owned(), expression };
         self.charts.push(Chart { name: name.to_owned(), unit: self.unit, xtra: true, lines: vec![first] });
         Ok(())
     }
 
     fn add_line(&mut self, line: &str, expression: String) -> Result<(), String> {
-        let chart = self.current()?;
-        check_line(line, &expression)?;
-        if chart.lines.iter().any(|other| other.name == line) {
+        self.current()?;
+        self.check_line(line, &expression)?;
+        if !self.names.insert(line.to_owned()) {
             return Err(format!("the line {line:?} is in its set already"));
         }
-        chart.lines.push(Line { name: line.to_owned(), expression });
+        self.current()?.lines.push(Line { name: line.to_owned(), expression });
         Ok(())
+    }
+
+    fn check_line(&mut self, line: &str, text: &str) -> Result<(), String> {
+        if let Some(wrong) = wrong_name(line) {
+            return Err(wrong.to_owned());
+        }
+        if line == XTRA {
+            return Err(format!("a line cannot be called {line:?}"));
+        }
+        self.known.check(text).map_err(|error| {
+            format!("{text:?}: {} at {:?}", error.message, text.get(error.span.start..).unwrap_or_default())
+        })
     }
 
     /// The weir.toml.
@@ -361,18 +380,6 @@ fn cbpf(translation: &mut Translation, statement: &Statement) -> Result<(), Stri
 fn cbpf_next(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     let [kind, line, operand] = statement.exactly("\"type\" \"line\" \"operand\"")?;
     translation.add_line(line, format!("{kind} {operand}"))
-}
-
-fn check_line(line: &str, text: &str) -> Result<(), String> {
-    if let Some(wrong) = wrong_name(line) {
-        return Err(wrong.to_owned());
-    }
-    if line == XTRA {
-        return Err(format!("a line cannot be called {line:?}"));
-    }
-    expression::compile(text).map_err(|error| {
-        format!("{text:?}: {} at {:?}", error.message, text.get(error.span.start..).unwrap_or_default())
-    })
 }
 
 #[cfg(test)]

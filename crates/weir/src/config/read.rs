@@ -1,6 +1,7 @@
 //! The strict reader: tables by lists of known keys, values by what their key takes. Every fault is kept and
 //! reading goes on, so that one run shows all that is wrong.
 
+use super::expression::Known;
 use super::fault::{Fault, Lines, nearest};
 use std::ops::Range;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Reader<'t> {
     pub text: &'t str,
     /// What was wrong so far.
     pub faults: Vec<Fault>,
+    /// Expressions that are known to compile.
+    pub known: Known,
     lines: Lines,
     key: &'static str,
     takes: &'static str,
@@ -34,7 +37,14 @@ pub struct Reader<'t> {
 impl<'t> Reader<'t> {
     /// A reader that has found no fault yet.
     pub fn new(text: &'t str) -> Self {
-        Self { text, faults: Vec::new(), lines: Lines::new(text), key: "", takes: "" }
+        Self {
+            text,
+            faults: Vec::new(),
+            known: Known::default(),
+            lines: Lines::new(text),
+            key: "",
+            takes: "",
+        }
     }
 
     /// The line, counted from 1, on which an octet of the text is.
