@@ -3,7 +3,6 @@
 use super::index::MOST_ATOMS;
 use super::kind::{ARP, Kinds, OTHER, RARP, ip, ip6, ip6_fragment};
 use super::lower::{Atom, Base, Comparison as Sign, Lowered, Term, Unshared, lower};
-use super::places::as_prefixes;
 use super::ranges::{Addresses, Ranges};
 use super::{Expression, Set};
 use crate::error::FilterError;

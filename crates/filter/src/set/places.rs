@@ -131,18 +131,6 @@ fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
     from
 }
 
-/// The prefixes that a set is made of, each a set.
-pub(super) fn as_prefixes(set: &Addresses) -> Vec<Addresses> {
-    let mut prefixes = Vec::new();
-    each_prefix(set, |prefix| {
-        prefixes.push(match prefix {
-            Prefix::V4(low, high) => Addresses::v4(low, high),
-            Prefix::V6(low, high) => Addresses::v6(low, high),
-        });
-    });
-    prefixes
-}
-
 /// A stretch for each port.
 #[derive(Clone, Debug)]
 pub(super) struct PortStretches {
