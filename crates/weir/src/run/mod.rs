@@ -52,15 +52,21 @@ pub fn run(options: cli::Run) -> Exit {
     if session.request.inputs.is_empty() { live::run(session) } else { files::run(session) }
 }
 
-/// The plan of a run for an expression, which the screen may change.
-fn compile(options: &cli::Run, request: &Request, expression: &str) -> Result<Plan, PlanError> {
+/// The plan of a run for an expression, which the screen may change: what the plan `before` has compiled is used
+/// again.
+fn compile(
+    options: &cli::Run,
+    request: &Request,
+    expression: &str,
+    before: Option<&Plan>,
+) -> Result<Plan, PlanError> {
     let live = request.inputs.is_empty();
     let settings = Settings {
         filter: Options { live, ..filter_options(options.strict_bpf, options.inner, options.snaplen) },
         checksum: request.checksum,
         seed: request.seed,
     };
-    Plan::new(expression, request.plan(), settings)
+    Plan::after(before, expression, request.plan(), settings)
 }
 
 /// What both kinds of run need.
@@ -81,7 +87,7 @@ impl Session {
             Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
             None => Zone::utc(),
         };
-        let plan = compile(&options, &request, &request.expression)
+        let plan = compile(&options, &request, &request.expression, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let interrupted = Arc::new(AtomicBool::new(false));

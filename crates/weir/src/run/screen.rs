@@ -147,7 +147,8 @@ impl<'s> FullScreen<'s> {
     }
 
     fn change_expression(&mut self, expression: String) {
-        match compile(&self.session.options, &self.session.request, &expression) {
+        let Session { options, request, plan, .. } = &*self.session;
+        match compile(options, request, &expression, Some(plan)) {
             Ok(plan) => {
                 self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
                 self.expression = expression;
