@@ -242,12 +242,12 @@ pub trait FlowSink {
     fn tally(&mut self, tally: &Tally<'_>);
     /// Takes a packet that is being counted to this flow although its own headers do not say what the key says: a
     /// fragment, a packet in a tunnel or one that carries it, one with extension headers or an unusual link layer,
-    /// or one whose decoding met an error; all but those of which [`weir_wire::Layers::is_plain_ip`] is true. Its
+    /// or one whose decoding met an error; all but those of which [`weir_wire::says_its_key`] is true. Its
     /// packets and octets will also come in a tally; who decides by the key takes them off.
     fn odd(&mut self, odd: &Tally<'_>) {
         let _ = odd;
     }
-    /// Takes a packet of which [`weir_wire::Layers::is_plain_ip`] is true and that is in no tally: no row could take
+    /// Takes a packet of which [`weir_wire::says_its_key`] is true and that is in no tally: no row could take
     /// it, or its checksum is wrong. So for every key and direction, what tallies have, without the odd and with the
     /// missed, is exactly the packets that say so themselves.
     fn missed(&mut self, missed: &Tally<'_>) {

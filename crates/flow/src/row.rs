@@ -143,10 +143,11 @@ impl Hot {
 }
 
 impl Cold {
-    /// Reads a word of each line but the rare one.
+    /// Reads a word of each line. A packet that may change a state is often one that was sent before, which is counted
+    /// in the rare part.
     #[inline]
     pub fn touch(&self) -> u64 {
-        self.origin.parent ^ self.tallied[0][0]
+        self.origin.parent ^ self.tallied[0][0] ^ self.rare.born.0
     }
 }
 

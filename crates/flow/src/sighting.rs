@@ -6,7 +6,7 @@ use crate::hash::KeyHash;
 use crate::tcp::Segment;
 use weir_wire::{
     Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate,
-    verify,
+    says_its_key, verify,
 };
 
 /// Which flow a packet is of, and who sent it.
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
     /// It is what the sighting before carries.
     pub carried: bool,
     pub bad_checksum: bool,
-    /// Its own headers say what the key says, see [`Layers::is_plain_ip`].
+    /// Its own headers say what the key says, see [`says_its_key`].
     pub regular: bool,
     /// The TCP header, where there is one.
     pub segment: Option<Segment>,
@@ -100,7 +100,7 @@ impl Looker {
     ) -> Option<Sighting> {
         let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
         let whose = self.whose(packet, layers, vlan)?;
-        let regular = tunnel == Tunnel::None && layers.is_plain_ip(packet.link);
+        let regular = tunnel == Tunnel::None && says_its_key(packet, layers);
         let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers, regular) };
         if self.checksums {
             let sums = verify(packet, layers);

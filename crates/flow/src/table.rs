@@ -12,7 +12,7 @@ use crate::tcp;
 use crate::timers::Timers;
 use crate::{EndReason, FlowSink, FlowStats, Tally, fresh, steady};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time, says_its_key};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
@@ -210,7 +210,7 @@ impl FlowTable {
             self.look_closely(packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
-            let is_regular = layers.is_plain_ip(packet.link);
+            let is_regular = says_its_key(packet, layers);
             let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
             let at = at as u8;
             self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
@@ -233,7 +233,7 @@ impl FlowTable {
         });
         stats.packets += u64::from(is_counted);
         if !is_counted
-            && layers.is_plain_ip(packet.link)
+            && says_its_key(packet, layers)
             && let Some(whose) = look.whose(packet, layers, layers.vlan)
         {
             // Its network header has a wrong checksum.

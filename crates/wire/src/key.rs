@@ -88,6 +88,21 @@ impl FlowKey {
     }
 }
 
+/// Whether the headers of a packet say themselves, where a filter that follows fixed offsets looks for it, what its
+/// [`FlowKey`] says: it is plain ([`Layers::is_plain_ip`]), and not an IPv6 packet both of whose addresses are mapped
+/// IPv4 ones, whose key is that of an IPv4 packet.
+#[inline]
+pub fn says_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
+    layers.is_plain_ip(packet.link)
+        && (layers.network_kind != Network::Ipv6 || !is_mapped_both_ways(packet, layers))
+}
+
+/// Whether source and destination of an IPv6 packet are in ::ffff:0:0/96.
+fn is_mapped_both_ways(packet: &Packet<'_>, layers: &Layers) -> bool {
+    let is_mapped = |address: [u8; 16]| address.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+    addresses(packet, layers).is_none_or(|(source, destination)| is_mapped(source) && is_mapped(destination))
+}
+
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
@@ -167,3 +182,28 @@ pub fn final_destination(data: &[u8], layers: &Layers) -> Option<[u8; 16]> {
 
 const FRAGMENT: u8 = 44;
 const AH: u8 = 51;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LinkType, build, decode};
+
+    #[test]
+    fn an_ipv6_packet_between_mapped_addresses_does_not_say_its_key() {
+        let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        let look = |data: &[u8], link| {
+            let packet = build::packet(data, link);
+            let layers = decode(&packet);
+            (says_its_key(&packet, &layers), FlowKey::of(&packet, &layers))
+        };
+        let v4 = look(&build::ip().ipv4(a, b).udp(1, 2).payload(b"x"), LinkType::RAW);
+        let v6 = look(&build::ip().ipv6(mapped(a), mapped(b)).udp(1, 2).payload(b"x"), LinkType::RAW);
+        assert_eq!(v4.1, v6.1);
+        assert_eq!((v4.0, v6.0), (true, false));
+        for (from, to) in [(mapped(a), [2; 16]), ([2; 16], mapped(b)), ([1; 16], [2; 16])] {
+            let data = build::ip().ipv6(from, to).udp(1, 2).payload(b"x");
+            assert!(look(&data, LinkType::RAW).0 && look(&data, LinkType::IPV6).0);
+            assert!(!look(&data, LinkType::IPV4).0, "a link type of the other version");
+        }
+    }
+}

@@ -73,15 +73,18 @@ impl Layers {
     /// a whole IPv4 or IPv6 packet without error, tunnel, extension header (AH among them), MPLS, PPPoE, LLC or any
     /// other encapsulation, of a link type that says where IP begins. `link` is [`crate::Packet::link`].
     ///
+    /// A link type that names the version of IP has packets of that version alone.
+    ///
     /// What the flow key says of such a packet is what its own headers say, octet by octet, where a filter that
-    /// follows fixed offsets looks for it.
+    /// follows fixed offsets looks for it; but for the version of IP, see [`crate::says_its_key`].
     #[inline]
     pub fn is_plain_ip(&self, link: LinkType) -> bool {
-        let header = match link {
-            LinkType::ETHERNET => 14,
-            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
-            LinkType::LINUX_SLL => 16,
-            LinkType::LINUX_SLL2 => 20,
+        let header = match (link, self.network_kind) {
+            (LinkType::ETHERNET, _) => 14,
+            // A filter takes the word of a link type that names the version.
+            (LinkType::RAW, _) | (LinkType::IPV4, Network::Ipv4) | (LinkType::IPV6, Network::Ipv6) => 0,
+            (LinkType::LINUX_SLL, _) => 16,
+            (LinkType::LINUX_SLL2, _) => 20,
             _ => return false,
         };
         // Labels, sessions and frames in frames all take octets that are not of a VLAN tag.
@@ -216,7 +219,12 @@ mod tests {
         let sctp = build::ip().ipv6([1; 16], [2; 16]).proto(132).raw(&[0; 12]).payload(&[]);
         for (ip, kind) in [(&v4, 0x0800_u16), (&v6, 0x86dd), (&sctp, 0x86dd)] {
             assert!(is_plain(ip, LinkType::RAW));
-            assert!(is_plain(ip, if kind == 0x0800 { LinkType::IPV4 } else { LinkType::IPV6 }));
+            let [same, other] = match kind {
+                0x0800 => [LinkType::IPV4, LinkType::IPV6],
+                _ => [LinkType::IPV6, LinkType::IPV4],
+            };
+            assert!(is_plain(ip, same));
+            assert!(!is_plain(ip, other), "the version is not that of the link type");
             let ether = |kinds: &[u16]| {
                 let mut data = vec![2; 12];
                 for (at, tag) in kinds.iter().enumerate() {

@@ -28,7 +28,7 @@ mod steer;
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, innermost};
 pub use fragment::IpFragment;
-pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped};
+pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped, says_its_key};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;
 pub use packet::{Batch, Chunk, Hints, Packet, Slot, Time};
