@@ -468,6 +468,65 @@ mod tests {
         );
     }
 
+    /// `bpf-packets` and `bpf-bytes` are for the sets that start after them; a new set ends the one before; a `cbpf`
+    /// is a line as any other, and may be followed by `bpf-next`.
+    #[test]
+    fn a_whole_configuration() {
+        let (outcome, plan) = plan(
+            "#\n# ourmon.conf\n#\nfixed_ipproto\nfixed_cast 127.0.0.1 255.255.255.255\n\n\
+             bpf \"protocols\" \"tcp\" \"tcp\"\nbpf-packets\nbpf-next \"udp\" \"udp\"\n\
+             bpf \"control\" \"syns\" \"tcp[tcpflags] & tcp-syn != 0\"\nbpf-next \"pings\" \"icmp[0] = 8\"\n\
+             cbpf \"net\" \"subnets\" \"one\" \"192.168.1.0/24\"\nbpf-next \"web\" \"port 80\"\nbpf-noxtra\n\
+             cbpf-next \"net\" \"two\" \"10.0.0.0/8\"\nbpf-bytes\n\
+             cbpf \"port\" \"ports\" \"ssh\" \"22\"\nbpf-next \"pair\" \"net 10.0.0.0/8 and net 192.168.0.0/16\"\n",
+        );
+        assert_eq!((outcome.exit, outcome.stderr.as_str()), (0, ""));
+        let sets = rows(&plan);
+        assert_eq!(
+            sets[..sets.len() - 1],
+            [
+                "protocols/tcp: tcp: \"bytes\"",
+                "protocols/udp: udp: \"bytes\"",
+                "protocols/xtra: remainder: \"bytes\"",
+                "control/syns: tcp[tcpflags] & tcp-syn != 0: \"packets\"",
+                "control/pings: icmp[0] = 8: \"packets\"",
+                "control/xtra: remainder: \"packets\"",
+                "subnets/one: net 192.168.1.0/24: \"packets\"",
+                "subnets/web: port 80: \"packets\"",
+                "subnets/two: net 10.0.0.0/8: \"packets\"",
+                "ports/ssh: port 22: \"bytes\"",
+                "ports/pair: net 10.0.0.0/8 and net 192.168.0.0/16: \"bytes\"",
+                "ports/xtra: remainder: \"bytes\"",
+            ]
+        );
+    }
+
+    /// However many there are: each line arrives as it is, and a second of a name is found.
+    #[test]
+    fn ten_thousand_lines() {
+        let expression = |n: u32| format!("net 10.{}.{}.0/24 and tcp port {}", n / 256, n % 256, n + 1);
+        let mut text = String::new();
+        for n in 0..10_000 {
+            let set = if n % 100 == 0 { format!("bpf \"set {}\"", n / 100) } else { "bpf-next".to_owned() };
+            let _ = writeln!(text, "{set} \"line {}\" \"{}\"", n % 100, expression(n));
+        }
+        let (outcome, plan) = plan(&text);
+        assert_eq!((outcome.exit, outcome.stderr.as_str(), plan.len()), (0, "", 10_100));
+        let lines = plan.iter().filter(|spec| !spec.remainder);
+        for (n, spec) in (0..).zip(lines) {
+            assert_eq!(spec.expression, expression(n));
+            assert_eq!(
+                (spec.chart.as_deref(), &spec.name),
+                (Some(&*format!("set {}", n / 100)), &format!("line {}", n % 100))
+            );
+        }
+        let again = translate("f", &(text + "bpf-next \"line 0\" \"tcp\"\nbpf \"set 7\" \"a\" \"tcp\"\n"));
+        assert_eq!(
+            again.stderr,
+            "f:10001: the line \"line 0\" is in its set already\nf:10002: the set \"set 7\" is there already\n"
+        );
+    }
+
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_the_rest_is_kept() {
         for (text, line, message) in [
