@@ -32,7 +32,8 @@ Examples:
   weir -i eth0                             live; on a terminal a full-screen view
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
-  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression"
+  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
+  weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost"
     };
 }
 
@@ -57,6 +58,8 @@ Exit codes:
 pub enum Command {
     /// Count packets and octets of many expressions in one pass.
     Count(Count),
+    /// Say how an expression is evaluated and what it costs.
+    Explain(Explain),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
@@ -252,6 +255,39 @@ pub struct Count {
     /// Worker threads; 0 for as many as there are cores.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
+}
+
+/// Say how an expression is evaluated and what it costs.
+///
+/// An expression that asks only for what all packets of a flow have in common is decided once per flow; what it
+/// asks of each packet is compared for many packets and expressions together; what is neither is left to a program
+/// of its own. What it costs is measured.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// A pcap-filter(7) expression.
+    #[arg(value_name = "EXPR")]
+    pub expression: String,
+
+    /// A capture file on whose packets the cost is measured, `-` for standard input; without one, packets made in
+    /// memory.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// A configuration whose expressions it joins: what it shares with them, and what all cost together.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// One JSON object.
+    #[arg(short, long)]
+    pub json: bool,
+
+    /// The expression means exactly what it means to libpcap.
+    #[arg(long)]
+    pub strict_bpf: bool,
+
+    /// The expression looks at the innermost packet of a tunnel.
+    #[arg(long)]
+    pub inner: bool,
 }
 
 /// Check or explain a configuration, or translate one of Ourmon's.

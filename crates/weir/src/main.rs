@@ -11,6 +11,7 @@ mod config;
 mod count;
 mod dump;
 mod exit;
+mod explain;
 mod interfaces;
 mod live;
 mod names;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         None => run::run(cli.run),
         Some(Command::Count(count)) => count::count(&count),
+        Some(Command::Explain(options)) => explain::explain(&options),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

@@ -545,3 +545,76 @@ fn configurations_are_checked_explained_and_translated() {
     let mon = fs::read_to_string(desk.path().join("out/mon.lite")).unwrap();
     assert!(mon.contains("protocols"), "{mon}");
 }
+
+/// Whether the key of the flow decides, each packet, or a program, and that the cost was measured.
+#[test]
+fn an_expression_is_explained_with_its_cost() {
+    let desk = desk();
+    for (expression, decided, says) in [
+        ("tcp port 80", "flow", "once per flow"),
+        ("", "flow", "every packet"),
+        ("tcp port 80 and tcp[13] & 2 != 0", "packet", "tcp[13] & 0x2 != 0"),
+        ("vlan 5 and vlan 6", "program", "plain evaluation): vlan moves"),
+    ] {
+        for file in ["", "x.pcap"] {
+            let line = format!("weir explain '{expression}' {file}");
+            let shown = shell(desk.path(), &line).exits(0).quietly().text();
+            assert!(shown.contains(says) && shown.contains("ns a packet alone"), "{line}: {shown}");
+            assert!(shown.contains(if file.is_empty() { "made in memory" } else { "of x.pcap" }), "{shown}");
+            let facts = shell(desk.path(), &format!("{line} -j")).exits(0).quietly().json();
+            let [facts] = facts.as_slice() else { panic!("{line}: {facts:?}") };
+            assert_eq!((&facts["kind"], &facts["decided"]), (&"explain".into(), &decided.into()), "{line}");
+            assert_eq!(facts["reason"].is_string(), decided == "program", "{line}");
+            let cost = |of: &str| facts["nanoseconds"][of].as_f64().unwrap_or(0.0) > 0.0;
+            assert!(cost("packet") && cost("program"), "{line}: {facts}");
+            assert_eq!(cost("flow"), decided == "flow", "{line}: {facts}");
+            assert!(
+                facts["instructions"].as_u64() > Some(0) && facts["packets"].as_u64() > Some(0),
+                "{facts}"
+            );
+        }
+    }
+    let strict = shell(desk.path(), "weir explain 'vlan 5' --strict-bpf -j").exits(0).json();
+    assert_eq!(strict[0]["decided"], "program");
+}
+
+/// With a configuration: what its lines ask for too.
+#[test]
+fn an_expression_is_explained_among_the_lines_that_it_joins() {
+    let desk = desk();
+    let lines: String = (1..=12)
+        .map(|n| format!("{{ name = \"{n}\", expression = \"udp port 80 and less {n}00\" }},"))
+        .collect();
+    let toml = format!("[[chart]]\nname = \"c\"\nxtra = true\nlines = [{lines}]\n");
+    put(desk.path(), "many.toml", toml.as_bytes());
+    let facts = shell(desk.path(), "weir explain 'tcp port 80 and less 300' -c many.toml -j").exits(0).json();
+    assert_eq!(facts[0]["lines"], 12);
+    let others = facts[0]["comparisons"].as_array().unwrap().iter();
+    let others: Vec<_> =
+        others.map(|asked| (asked["text"].as_str().unwrap(), asked["others"].as_u64().unwrap())).collect();
+    assert_eq!(others, [("tcp (not later fragments)", 0), ("port 80", 12), ("len > 300", 1)]);
+    assert!(facts[0]["nanoseconds"]["lines_and_this"].as_f64() > Some(0.0));
+    shell(desk.path(), "weir explain 'tcp port 80' -c many.toml")
+        .exits(0)
+        .quietly()
+        .prints("port 80 with 12 other lines")
+        .prints("ns a packet for 12 lines");
+    shell(desk.path(), "weir explain 'tcp port 99' -c many.toml").exits(0).prints("nothing with 12 lines");
+}
+
+#[test]
+fn what_cannot_be_explained_is_an_error_of_its_own() {
+    let desk = desk();
+    let wrong = shell(desk.path(), "weir explain 'tcp prot 80'").exits(1).says("did you mean `port`?");
+    assert!(wrong.stderr.starts_with("weir: filter: expected"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("\n      ^^^^"), "{}", wrong.stderr);
+    assert!(wrong.stdout.is_empty());
+    shell(desk.path(), "weir explain tcp nowhere.pcap").exits(2).says("nowhere.pcap");
+    shell(desk.path(), "weir explain tcp -c nowhere.toml").exits(1).says("nowhere.toml");
+    put(desk.path(), "bad.toml", b"interval = 3\n");
+    shell(desk.path(), "weir explain tcp -c bad.toml").exits(1).says("bad.toml:1");
+    put(desk.path(), "cut.pcap", &fs::read(sample()).unwrap()[..1000]);
+    shell(desk.path(), "weir explain tcp cut.pcap").exits(3).prints("once per flow");
+    put(desk.path(), "empty.pcap", &pcap(1, &[]));
+    shell(desk.path(), "weir explain tcp empty.pcap").exits(0).prints("there is no packet in empty.pcap");
+}

@@ -1,0 +1,420 @@
+//! `weir explain`: how an expression is evaluated, and what that costs, measured here and now.
+
+use crate::exit::{Exit, complain};
+use crate::run::{filter_options, inputs, report_read_errors};
+use crate::{cli, clock, config};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_capture::{Files, ReadOptions};
+use weir_filter::{Counter, Decided, Explanation, Filter, Options, Set, Way};
+use weir_output::figures;
+use weir_wire::{Batch, Chunk, FlowKey, Layers, LinkType, build, decode};
+
+/// The schema of the JSON object.
+const SCHEMA: u32 = 1;
+
+/// Packets that costs are measured on at most, and octets of them.
+const MOST_PACKETS: usize = 1 << 16;
+const MOST_OCTETS: usize = 64 << 20;
+
+/// Packets that are put through at once, as a worker does.
+const AT_ONCE: usize = 256;
+
+/// How often each cost is measured; the least counts, since others run beside it.
+const ROUNDS: usize = 7;
+
+/// Nanoseconds that one round takes at least.
+const ROUND: u64 = 2_000_000;
+
+/// Terms and comparisons that are shown.
+const MOST_LINES: usize = 8;
+
+/// Nanoseconds; what could not be measured is not there.
+#[derive(Default, Serialize)]
+struct Cost {
+    /// A packet, in a set of its own.
+    packet: Option<f64>,
+    /// A packet, by its program.
+    program: Option<f64>,
+    /// A flow, where its key decides.
+    flow: Option<f64>,
+    /// A packet, for the lines of the configuration without it and with it.
+    lines: Option<f64>,
+    lines_and_this: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    text: &'a str,
+    changes: bool,
+    program: bool,
+    others: usize,
+}
+
+#[derive(Serialize)]
+struct Facts<'a> {
+    v: u32,
+    kind: &'static str,
+    expression: &'a str,
+    /// `flow`, `packet` or `program`.
+    decided: &'static str,
+    reason: Option<&'a str>,
+    way: &'static str,
+    terms: &'a [String],
+    comparisons: Vec<Asked<'a>>,
+    instructions: Option<usize>,
+    lines: Option<usize>,
+    packets: usize,
+    of: &'a str,
+    nanoseconds: Cost,
+}
+
+/// Explains an expression.
+pub fn explain(options: &cli::Explain) -> Exit {
+    let reading = filter_options(options.strict_bpf, options.inner, 0);
+    let expression = options.expression.as_str();
+    let alone = match Set::compile(&[expression], &reading) {
+        Ok(set) => set,
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let mut lines = None;
+    if let Some(path) = &options.config {
+        match config::load_file(path) {
+            Ok(config) => lines = Some(lines_of(&config)),
+            Err(error) => {
+                eprint!("{error}");
+                return Exit::Usage;
+            }
+        }
+    }
+    let (packets, exit) = match &options.file {
+        None => (made(), Exit::Good),
+        Some(path) => match read(path) {
+            Ok(read) => read,
+            Err(exit) => return exit,
+        },
+    };
+    let joined = match lines.as_deref().map(|lines| join(lines, &alone, expression, &reading)).transpose() {
+        Ok(joined) => joined,
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let (set, index) = joined.as_ref().map_or((&alone, 0), |(_, with)| (with, with.len() - 1));
+    // There is an expression of that number.
+    let Some(explanation) = set.explain(index) else { return Exit::Usage };
+    let way = set.way();
+    let cost = measure(alone, joined, expression, &reading, &explanation.decided, &packets);
+    let of = match &options.file {
+        Some(path) => figures::printable(&path.to_string_lossy()),
+        None => "made in memory".to_owned(),
+    };
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let found = Found {
+        expression: one_line(expression),
+        way,
+        lines: lines.as_ref().map(Vec::len),
+        packets: packets.slots.len(),
+        of,
+        explanation,
+    };
+    let text = if options.json { found.json(cost) } else { found.text(&cost) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => exit,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit,
+        Err(error) => exit.or(complain(Exit::Output, format!("standard output: {error}"))),
+    }
+}
+
+/// The expressions of a configuration; what has none counts every packet.
+fn lines_of(config: &config::Config) -> Vec<String> {
+    let specs = config.plan().into_iter().filter(|spec| !spec.remainder);
+    specs.map(|spec| spec.expression).collect()
+}
+
+/// The set of the lines, and the same with the expression as its last.
+fn join(
+    lines: &[String],
+    alone: &Set,
+    expression: &str,
+    reading: &Options<'_>,
+) -> Result<(Set, Set), weir_filter::FilterError> {
+    let set = Set::compile_from(Some(alone), lines, reading).map_err(|error| error.error)?;
+    let with = set.with(expression, reading)?;
+    Ok((set, with))
+}
+
+/// Packets from the beginning of a capture.
+fn read(path: &PathBuf) -> Result<(Chunk, Exit), Exit> {
+    let options = ReadOptions { packets: Some(MOST_PACKETS as u64), ..ReadOptions::default() };
+    let mut files = Files::open(&inputs([path]), &options)
+        .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
+    let (mut all, mut next, mut errors) = (Chunk::default(), Chunk::default(), Vec::new());
+    while all.bytes.len() < MOST_OCTETS {
+        match files.fill(&mut next) {
+            Ok(true) => next.batch().packets().for_each(|packet| all.push(&packet)),
+            Ok(false) => break,
+            Err(error) => errors.push(error),
+        }
+    }
+    let exit = report_read_errors(&errors);
+    if all.slots.is_empty() && exit != Exit::Good { Err(exit) } else { Ok((all, exit)) }
+}
+
+/// Packets such as a link has, the same each time: TCP, UDP and ICMP of some thousand hosts.
+fn made() -> Chunk {
+    const PORTS: [u16; 6] = [80, 443, 22, 25, 53, 123];
+    const FLAGS: [u8; 6] = [0x02, 0x12, 0x10, 0x18, 0x11, 0x04];
+    let mut chunk = Chunk::default();
+    let mut state = 1_u64;
+    for _ in 0..16 * AT_ONCE {
+        // Knuth's constants for a linear congruence of 64 bits.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let [a, b, c, d, e, f, ..] = state.to_be_bytes();
+        let (inside, outside) = ([10, 0, a & 15, b], [192, 0, c & 15, d]);
+        let port = PORTS[usize::from(e) % PORTS.len()];
+        let high = 49_152 | u16::from(f) << 4;
+        let from_inside = a & 128 != 0;
+        let ends = if from_inside { (inside, outside) } else { (outside, inside) };
+        let (sport, dport) = if from_inside { (high, port) } else { (port, high) };
+        let builder = build::ethernet().ipv4(ends.0, ends.1);
+        let size = if b & 1 == 0 { 6 } else { usize::from(c) * 5 };
+        let data = match d % 8 {
+            0 => builder.icmp(8, 0, [0; 4]).payload(&[0; 56]),
+            1 | 2 => builder.udp(sport, dport).payload(&vec![0; size]),
+            _ => builder.tcp(sport, dport, FLAGS[usize::from(d) % FLAGS.len()]).payload(&vec![0; size]),
+        };
+        chunk.push(&build::packet(&data, LinkType::ETHERNET));
+    }
+    chunk
+}
+
+fn measure(
+    alone: Set,
+    joined: Option<(Set, Set)>,
+    expression: &str,
+    reading: &Options<'_>,
+    decided: &Decided,
+    packets: &Chunk,
+) -> Cost {
+    let all = packets.batch();
+    let layers: Vec<Layers> = all.packets().map(|packet| decode(&packet)).collect();
+    let slots = all.slots.chunks(AT_ONCE).map(|slots| Batch { bytes: all.bytes, slots });
+    let batches: Vec<(Batch<'_>, &[Layers])> = slots.zip(layers.chunks(AT_ONCE)).collect();
+    let flows: Vec<(FlowKey, bool)> =
+        all.packets().zip(&layers).filter_map(|(packet, layers)| FlowKey::of(&packet, layers)).collect();
+    let counting = |set: Set| {
+        let (mut counter, batches) = (Counter::new(Arc::new(set)), &batches);
+        move || {
+            batches.iter().for_each(|(batch, layers)| counter.packets(*batch, Some(layers)));
+            black_box(counter.take());
+        }
+    };
+    let filter = Filter::compile(expression, reading).ok();
+    let program = filter.map(|filter| {
+        let layers = &layers;
+        move || {
+            let matched = all.packets().zip(layers).filter(|(packet, layers)| filter.matches(packet, layers));
+            black_box(matched.count());
+        }
+    });
+    // A flow costs the same with any expression that its key decides.
+    let flow = Set::compile(&[expression], reading).ok().filter(|_| *decided == Decided::Flow).map(|set| {
+        let (mut counter, flows) = (Counter::new(Arc::new(set)), &flows);
+        move || {
+            flows.iter().for_each(|(key, lower)| counter.flow(key, *lower, 1, 64));
+            black_box(counter.take());
+        }
+    });
+    let (lines, with) = joined.unzip();
+    let (mut packet, mut lines, mut with) =
+        (Some(counting(alone)), lines.map(&counting), with.map(&counting));
+    let (mut program, mut flow) = (program, flow);
+    let mut cost = Cost::default();
+    let count = all.len();
+    for _ in 0..ROUNDS {
+        least(&mut cost.packet, &mut packet, count);
+        least(&mut cost.program, &mut program, count);
+        least(&mut cost.flow, &mut flow, flows.len());
+        least(&mut cost.lines, &mut lines, count);
+        least(&mut cost.lines_and_this, &mut with, count);
+    }
+    cost
+}
+
+/// Runs something that does `count` things until it has taken long enough, and keeps the least nanoseconds of one.
+fn least(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
+    let Some(run) = run.as_mut().filter(|_| count > 0) else { return };
+    let (start, mut times) = (clock::nanoseconds(), 0_u32);
+    let took = loop {
+        run();
+        times += 1;
+        let took = clock::nanoseconds() - start;
+        if took >= ROUND {
+            break took;
+        }
+    };
+    let each = took as f64 / f64::from(times) / count as f64;
+    let each = (each * 100.0).round() / 100.0;
+    *known = Some(known.map_or(each, |known| known.min(each)));
+}
+
+/// What there is to say.
+struct Found {
+    expression: String,
+    way: Way,
+    /// How many lines it joins.
+    lines: Option<usize>,
+    packets: usize,
+    /// What the packets are.
+    of: String,
+    explanation: Explanation,
+}
+
+impl Found {
+    fn text(&self, cost: &Cost) -> String {
+        let Explanation { terms, comparisons, instructions, wary, ethernet_only, .. } = &self.explanation;
+        let mut text = match self.expression.as_str() {
+            "" => "every packet\n".to_owned(),
+            expression => format!("{}\n", figures::printable(expression)),
+        };
+        let changing: Vec<&str> =
+            comparisons.iter().filter(|asked| asked.changes).map(|asked| asked.text.as_str()).collect();
+        let way = match self.way {
+            Way::Columns => "columns",
+            Way::Index => "the index",
+            Way::Programs => "programs",
+        };
+        let (decided, by_flow) = match &self.explanation.decided {
+            Decided::Flow => (
+                "once per flow: its key decides".to_owned(),
+                "everything: addresses, ports and protocol; a lone packet goes through ".to_owned() + way,
+            ),
+            Decided::Packet => (
+                format!("per packet, in {way}: it looks at what changes within a flow"),
+                format!("nothing, because of {}", shortened(&changing)),
+            ),
+            Decided::Program { reason } => {
+                (format!("per packet, by its program (plain evaluation): {reason}"), "nothing".to_owned())
+            }
+        };
+        line(&mut text, "way", &decided);
+        line(&mut text, "by flow", &by_flow);
+        for (at, term) in terms.iter().take(MOST_LINES).enumerate() {
+            line(&mut text, if at == 0 { "terms" } else { "" }, term);
+        }
+        if let Some(more) = terms.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+            line(&mut text, "", &format!("{more} more"));
+        }
+        for asked in comparisons.iter().filter(|asked| asked.has_program) {
+            line(&mut text, "", &format!("{} has a small program of its own", asked.text));
+        }
+        if let Some(lines) = self.lines {
+            let mut shared: Vec<_> = comparisons.iter().filter(|asked| asked.others > 0).collect();
+            shared.sort_by_key(|asked| std::cmp::Reverse(asked.others));
+            if shared.is_empty() {
+                line(
+                    &mut text,
+                    "shared",
+                    &format!("nothing with {}", figures::counted(lines as u64, "line")),
+                );
+            }
+            for (at, asked) in shared.iter().take(MOST_LINES).enumerate() {
+                let others = figures::counted(asked.others as u64, "other line");
+                line(
+                    &mut text,
+                    if at == 0 { "shared" } else { "" },
+                    &format!("{} with {others}", asked.text),
+                );
+            }
+        }
+        let runs = match (&self.explanation.decided, ethernet_only, wary) {
+            (Decided::Program { .. }, ..) => "for every packet",
+            (_, true, _) => "for packets cut short, and those of other links",
+            (_, false, true) => "for packets cut short, even if nothing else matches",
+            (_, false, false) => "for packets that are cut short",
+        };
+        let program = match instructions {
+            Some(n) => format!("{} for Ethernet; it runs {runs}", figures::counted(*n as u64, "instruction")),
+            None => "matches nothing on Ethernet".to_owned(),
+        };
+        line(&mut text, "program", &program);
+        self.costs(&mut text, cost);
+        text
+    }
+
+    fn costs(&self, text: &mut String, cost: &Cost) {
+        let Some(packet) = cost.packet else {
+            line(text, "cost", &format!("there is no packet in {} to measure it on", self.of));
+            return;
+        };
+        let mut alone = format!("{packet:.1} ns a packet alone");
+        if let Some(program) = cost.program {
+            let _ = write!(alone, ", {program:.1} ns by its program");
+        }
+        if let Some(flow) = cost.flow {
+            let _ = write!(alone, ", {flow:.1} ns a flow");
+        }
+        line(text, "cost", &alone);
+        if let (Some(lines), Some(before), Some(with)) = (self.lines, cost.lines, cost.lines_and_this) {
+            let lines = figures::counted(lines as u64, "line");
+            line(text, "", &format!("{before:.1} ns a packet for {lines}, {with:.1} ns with this one"));
+        }
+        let packets = figures::counted(self.packets as u64, "packet");
+        let of = if self.of == "made in memory" { self.of.clone() } else { format!("of {}", self.of) };
+        line(text, "", &format!("measured just now on {packets} {of}, decoded before"));
+    }
+
+    fn json(&self, cost: Cost) -> String {
+        let Explanation { decided, terms, comparisons, instructions, .. } = &self.explanation;
+        let (decided, reason) = match decided {
+            Decided::Flow => ("flow", None),
+            Decided::Packet => ("packet", None),
+            Decided::Program { reason } => ("program", Some(reason.as_str())),
+        };
+        let comparisons = comparisons
+            .iter()
+            .map(|asked| Asked {
+                text: &asked.text,
+                changes: asked.changes,
+                program: asked.has_program,
+                others: asked.others,
+            })
+            .collect();
+        let facts = Facts {
+            v: SCHEMA,
+            kind: "explain",
+            expression: &self.expression,
+            decided,
+            reason,
+            way: match self.way {
+                Way::Columns => "columns",
+                Way::Index => "index",
+                Way::Programs => "programs",
+            },
+            terms,
+            comparisons,
+            instructions: *instructions,
+            lines: self.lines,
+            packets: self.packets,
+            of: &self.of,
+            nanoseconds: cost,
+        };
+        serde_json::to_string(&facts).unwrap_or_default() + "\n"
+    }
+}
+
+/// The first few, and how many more.
+fn shortened(texts: &[&str]) -> String {
+    match texts.len().checked_sub(3) {
+        None | Some(0) => texts.join(", "),
+        Some(more) => format!("{} and {more} more", texts[..3].join(", ")),
+    }
+}
+
+fn line(text: &mut String, name: &str, what: &str) {
+    let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+    let _ = writeln!(text, "  {name:<9} {}", figures::printable(&what));
+}
