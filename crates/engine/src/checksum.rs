@@ -29,10 +29,10 @@ impl ChecksumWatch {
         match self.mode {
             ChecksumMode::Off => {}
             ChecksumMode::Auto if !self.closely => {
-                for (packet, layers) in block.packets().zip(layers) {
-                    let mixed = packet.time.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                    if mixed % SAMPLE == 0 {
-                        self.verify(&packet, layers, ledger);
+                for (slot, layers) in block.slots.iter().zip(layers) {
+                    let mixed = slot.time.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                    if mixed.is_multiple_of(SAMPLE) {
+                        self.verify(&block.packet(slot), layers, ledger);
                     }
                 }
             }

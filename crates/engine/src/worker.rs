@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowRecord, FlowStats, FlowTable};
-use weir_wire::{Batch, Layers, Slot, Time, decode};
+use weir_wire::{Batch, Layers, Slot, Time, decode, says_its_key};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
 /// enough that the flow table's memory accesses overlap.
@@ -185,7 +185,8 @@ impl Worker {
         } else {
             let mut by_flow = [0_u64; BLOCK / 64];
             for (at, (slot, layers)) in block.slots.iter().zip(layers).enumerate() {
-                by_flow[at / 64 % by_flow.len()] |= u64::from(layers.is_plain_ip(slot.link)) << (at % 64);
+                by_flow[at / 64 % by_flow.len()] |=
+                    u64::from(says_its_key(&block.packet(slot), layers)) << (at % 64);
             }
             self.functions.counted.packets_beside_flows(block, layers, &by_flow);
         }
@@ -203,6 +204,13 @@ impl Worker {
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
             let Source::Packets(cover) = &planned.source else { continue };
+            if *cover == Cover::All
+                && let [function] = chain.as_mut_slice()
+                && function.slots(block.slots)
+            {
+                cost.in_blocks += meter.lap();
+                continue;
+            }
             let mask = match cover {
                 Cover::All => all,
                 Cover::Matching(at) => masks.get(*at as usize).copied().unwrap_or_default(),

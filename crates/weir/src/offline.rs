@@ -76,7 +76,7 @@ struct Parcel {
     chunk: Chunk,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
-    /// Those of `slots`.
+    /// Those of `slots`; none where each worker decodes its own.
     layers: Vec<Layers>,
     segments: Vec<Segment>,
 }
@@ -172,14 +172,12 @@ impl<'a> Line<'a> {
                     courier.send_snapshot(snapshot);
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
-                let (Some(slots), Some(layers)) = (parcel.slots.get(share.clone()), parcel.layers.get(share))
-                else {
-                    continue;
-                };
+                let Some(slots) = parcel.slots.get(share.clone()) else { continue };
                 let batch = Batch { bytes: &parcel.chunk.bytes, slots };
-                match &mut left {
-                    None => worker.decoded(batch, layers, &mut courier),
-                    Some(left) => self.limited(&mut worker, batch, layers, &mut courier, left),
+                match (&mut left, parcel.layers.get(share)) {
+                    (Some(left), _) => self.limited(&mut worker, batch, &mut courier, left),
+                    (None, Some(layers)) => worker.decoded(batch, layers, &mut courier),
+                    (None, None) => worker.batch(batch, &mut courier),
                 }
             }
             self.taken(next, parcel);
@@ -191,22 +189,15 @@ impl<'a> Line<'a> {
     }
 
     /// One packet at a time, until so many have matched.
-    fn limited(
-        &self,
-        worker: &mut Worker,
-        batch: Batch<'_>,
-        layers: &[Layers],
-        courier: &mut Courier,
-        left: &mut u64,
-    ) {
-        for (slot, layers) in batch.slots.iter().zip(layers) {
+    fn limited(&self, worker: &mut Worker, batch: Batch<'_>, courier: &mut Courier, left: &mut u64) {
+        for slot in batch.slots {
             if *left == 0 {
                 self.stop.store(true, Ordering::Relaxed);
                 return;
             }
             let kept = courier.kept_packets();
             let one = Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) };
-            worker.decoded(one, std::slice::from_ref(layers), courier);
+            worker.batch(one, courier);
             *left -= courier.kept_packets() - kept;
         }
     }
@@ -352,17 +343,14 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     parts
 }
 
-/// Decodes a parcel's packets, where anything needs their layers, and gives all of them to one worker: there is
-/// no other, or no flow whose packets must meet.
+/// Gives all of a parcel's packets to one worker: there is no other, or no flow whose packets must meet. Where anything
+/// needs their layers, the worker decodes them block by block: what it finds is used before it leaves the first-level
+/// cache.
 fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize, decoded: bool) {
     let Parcel { chunk, slots, layers, segments, .. } = parcel;
     std::mem::swap(slots, &mut chunk.slots);
-    if decoded {
-        layers.clear();
-        let batch = Batch { bytes: &chunk.bytes, slots };
-        layers.extend(batch.packets().map(|packet| decode(&packet)));
-    } else {
-        // Nobody looks at them: what there is from the last parcel is as good.
+    layers.clear();
+    if !decoded {
         layers.resize(slots.len(), Layers::default());
     }
     segments.clear();

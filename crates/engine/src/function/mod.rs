@@ -23,6 +23,7 @@ pub use arguments::Arguments;
 
 use crate::Item;
 use weir_api::{FunctionCall, Level, Reading};
+use weir_wire::Slot;
 
 /// Every function, in the order of the manual.
 pub static FUNCTIONS: &[&FunctionSpec] = &[
@@ -85,6 +86,12 @@ pub enum Feed {
 pub trait Function: Send {
     /// Takes an item.
     fn item(&mut self, item: &Item<'_>) -> Pass;
+    /// Takes packets as [`Function::item`] takes each of them, keeping all; `false` where it takes only one at a time,
+    /// so that nothing was done.
+    fn slots(&mut self, slots: &[Slot]) -> bool {
+        let _ = slots;
+        false
+    }
     /// Hands over the reading since the last call and begins anew.
     fn take(&mut self) -> Reading;
 }

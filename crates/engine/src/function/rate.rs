@@ -3,6 +3,7 @@
 use super::{Feed, Function, FunctionSpec, Pass};
 use crate::Item;
 use weir_api::{Count, Level, Reading, Series};
+use weir_wire::Slot;
 
 pub(super) static RATE: FunctionSpec = FunctionSpec {
     name: "rate",
@@ -26,6 +27,23 @@ struct Rate {
 }
 
 impl Rate {
+    #[inline]
+    fn add(&mut self, time: u64, wire_len: u32) {
+        if time < self.from || time > self.to {
+            self.turn(time);
+        }
+        self.pending.packets += 1;
+        self.pending.bytes += u64::from(wire_len);
+    }
+
+    /// Goes on to the cell of another time.
+    #[inline(never)]
+    fn turn(&mut self, time: u64) {
+        self.settle();
+        self.from = time / self.series.step * self.series.step;
+        self.to = self.from.saturating_add(self.series.step - 1);
+    }
+
     fn settle(&mut self) {
         if self.pending.packets > 0 {
             self.series.add(self.from, &std::mem::take(&mut self.pending));
@@ -36,20 +54,46 @@ impl Rate {
 impl Function for Rate {
     fn item(&mut self, item: &Item<'_>) -> Pass {
         if let Item::Packet(packet, _) = item {
-            let time = packet.time.0;
-            if time < self.from || time > self.to {
-                self.settle();
-                self.from = time / self.series.step * self.series.step;
-                self.to = self.from.saturating_add(self.series.step - 1);
-            }
-            self.pending.add(&item.count());
+            self.add(packet.time.0, packet.wire_len);
         }
         Pass::Keep
+    }
+
+    fn slots(&mut self, slots: &[Slot]) -> bool {
+        for slot in slots {
+            self.add(slot.time.0, slot.wire_len);
+        }
+        true
     }
 
     fn take(&mut self) -> Reading {
         self.settle();
         (self.from, self.to) = (1, 0);
         Reading::Series(std::mem::replace(&mut self.series, Series::new(STEP)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::FunctionCall;
+    use weir_wire::{Batch, Layers, Time};
+
+    #[test]
+    fn packets_together_are_counted_as_one_by_one() {
+        let times = [5, 6, 999_999, 1_000_000, 3, 7_000_000, 7_000_001, 90_000_000_000, 7_000_002];
+        let slots: Vec<Slot> = (1..)
+            .zip(times)
+            .map(|(wire_len, time)| Slot { time: Time(time), wire_len, ..Slot::default() })
+            .collect();
+        let make = || RATE.call(&FunctionCall::new("rate"), 1).unwrap();
+        let (mut together, mut single) = (make(), make());
+        assert!(together.slots(&slots));
+        for packet in (Batch { bytes: &[], slots: &slots }).packets() {
+            single.item(&Item::Packet(&packet, &Layers::default()));
+        }
+        let reading = together.take();
+        assert_eq!(reading, single.take());
+        assert_ne!(reading, make().take());
     }
 }
