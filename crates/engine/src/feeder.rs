@@ -1,7 +1,6 @@
 //! What the flow table gives, on its way to those who asked for it.
 
 use crate::meter::{Cost, Meter};
-use crate::plan::Source;
 use crate::worker::{Sink, show};
 use crate::{FlowRecord, Function, Item, Plan, Tally};
 use std::sync::Arc;
@@ -94,15 +93,13 @@ impl Feeder<'_> {
             }
             counted_cost.in_tallies += lap();
         }
-        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
-            if planned.source == Source::Tallies {
-                // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it
-                // twice.
-                for tally in tallied.iter().filter(|tally| !tally.carrier) {
-                    show(chain, &Item::Tally(&tally.tally()));
-                }
-                cost.in_tallies += lap();
+        for at in &self.plan.of_tallies {
+            let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
+            // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
+            for tally in tallied.iter().filter(|tally| !tally.carrier) {
+                show(chain, &Item::Tally(&tally.tally()));
             }
+            cost.in_tallies += lap();
         }
         self.spent += last.saturating_sub(begin);
         tallied.clear();
@@ -135,8 +132,8 @@ impl FlowSink for Feeder<'_> {
         if let Some(state) = self.functions.states.0.get_mut(record.state as usize) {
             *state += 1;
         }
-        for (planned, chain) in self.plan.subscriptions.iter().zip(&mut self.functions.chains) {
-            if planned.source == Source::FlowEnds {
+        for at in &self.plan.of_flow_ends {
+            if let Some(chain) = self.functions.chains.get_mut(*at) {
                 show(chain, &Item::Flow(record));
             }
         }

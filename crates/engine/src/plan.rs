@@ -4,7 +4,7 @@ use crate::{Feed, Function, FunctionSpec};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_filter::{Filter, FilterError, Options, Set};
+use weir_filter::{Filter, FilterError, Options, Set, Way};
 
 /// What a plan needs to know besides its subscriptions.
 #[derive(Clone, Debug)]
@@ -40,6 +40,10 @@ pub struct Plan {
     pub(crate) counted: Arc<Set>,
     /// The expressions whose packets are shown to functions.
     pub(crate) shown: Arc<Set>,
+    /// The subscriptions by what they are fed with, so that nobody goes through thousands that only count.
+    pub(crate) of_packets: Vec<usize>,
+    pub(crate) of_tallies: Vec<usize>,
+    pub(crate) of_flow_ends: Vec<usize>,
 }
 
 /// A subscription, compiled.
@@ -145,25 +149,46 @@ impl Plan {
             planned.push(Planned::new(spec, index, &specs, &by_chart, &settings, &mut sets)?);
         }
         let compile = |asked: Asked, before: Option<&Set>| {
-            let set = Set::compile_from(before, &asked.texts, &settings.filter).map_err(|error| {
+            let set = Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter);
+            let set = set.map_err(|error| {
                 let of = asked.of.get(error.index).and_then(|spec| specs.get(*spec));
                 let name = of.map(|spec| spec.name.clone()).unwrap_or_default();
                 PlanError::Subscription { name, error: error.error }
             })?;
-            Ok(Arc::new(if asked.remainders.is_empty() {
-                set
-            } else {
-                set.with_remainders(asked.remainders)
-            }))
+            Ok(set)
         };
         let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
-        let shown = compile(sets.shown, before.map(|plan| &*plan.shown))?;
-        Ok(Plan { scope, subscriptions: planned, settings, flows: true, counted, shown })
+        // Few packets are left to it where flows count the others, and columns compare for all expressions.
+        let Options { strict_bpf, inner, .. } = settings.filter;
+        let counted = if strict_bpf || inner { counted } else { counted.by(Way::Index) };
+        let (counted, shown) =
+            (Arc::new(counted), Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?));
+        let fed = |wanted: fn(&Source) -> bool| {
+            (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
+        };
+        let of_packets = fed(|source| matches!(source, Source::Packets(_)));
+        let of_tallies = fed(|source| matches!(source, Source::Tallies));
+        let of_flow_ends = fed(|source| matches!(source, Source::FlowEnds));
+        Ok(Plan {
+            scope,
+            subscriptions: planned,
+            settings,
+            flows: true,
+            counted,
+            shown,
+            of_packets,
+            of_tallies,
+            of_flow_ends,
+        })
     }
 
     /// Compiles subscriptions that need no flows: none are followed.
     pub fn counting(specs: Vec<SubscriptionSpec>, settings: Settings) -> Result<Plan, PlanError> {
-        Plan::new("", specs, settings).map(|plan| Plan { flows: false, ..plan })
+        let mut plan = Plan::new("", specs, settings)?;
+        plan.flows = false;
+        // Every packet is looked at: whatever is quickest for that.
+        plan.counted = Arc::new(plan.counted.quickest());
+        Ok(plan)
     }
 
     /// The expression of the whole run, compiled; `None` where it lets every packet through.

@@ -202,8 +202,10 @@ impl Worker {
         }
         let all = first(block.len());
         let Functions { chains, costs, meter, .. } = &mut self.functions;
-        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
-            let Source::Packets(cover) = &planned.source else { continue };
+        for at in &self.plan.of_packets {
+            let planned = self.plan.subscriptions.get(*at).map(|planned| &planned.source);
+            let Some(Source::Packets(cover)) = planned else { continue };
+            let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             if *cover == Cover::All
                 && let [function] = chain.as_mut_slice()
                 && function.slots(block.slots)

@@ -93,7 +93,7 @@ fn run(input: &[u8]) -> u64 {
                 }
                 filter.only_flow_key();
                 // A set is much more to make than what it is compared with: one input in eight, in one mode.
-                if input.len() % 8 == 0 && (input.len() / 8) % 4 == mode {
+                if input.len().is_multiple_of(8) && (input.len() / 8) % 4 == mode {
                     agrees(&expression, &options, &filter, &packet);
                 }
             }

@@ -557,7 +557,7 @@ fn decide_unit(
 
 /// Decides the atoms of a batch.
 pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
-    let is_needed = set.way == Way::Columns || set.atoms.len() > 0;
+    let is_needed = set.way == Way::Columns || !set.atoms.is_empty();
     if is_needed {
         columns.classes(set.level, set.classes.len(), &mut scratch.classes);
         set.atoms.compare(set.level, columns, &scratch.classes, &mut scratch.atoms);

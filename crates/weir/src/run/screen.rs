@@ -147,7 +147,7 @@ impl<'s> FullScreen<'s> {
     }
 
     fn change_expression(&mut self, expression: String) {
-        let Session { options, request, plan, .. } = &*self.session;
+        let Session { options, request, plan, .. } = self.session;
         match compile(options, request, &expression, Some(plan)) {
             Ok(plan) => {
                 self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
