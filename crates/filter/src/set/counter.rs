@@ -183,18 +183,29 @@ impl Counter {
     /// bit of the first word first. For those only what a flow's key does not decide is counted here.
     pub fn packets_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
-        for (at, slot) in batch.slots.iter().enumerate() {
-            let by_flow = by_flow.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-            if by_flow && nothing_else {
+        let is_by_flow = |at: usize| by_flow.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+        let mut at = 0;
+        while at < batch.len() {
+            if !is_by_flow(at) {
+                if let Some(packet) = batch.get(at) {
+                    self.packet(&packet, layers.get(at), true);
+                }
+                at += 1;
                 continue;
             }
-            if by_flow && self.push_plain(Batch { slots: std::slice::from_ref(slot), ..batch }) == 1 {
+            // Most packets are of flows, and come one after the other.
+            let end = (at..batch.len()).find(|at| !is_by_flow(*at)).unwrap_or(batch.len());
+            while at < end && !nothing_else {
+                let run = batch.slots.get(at..end).unwrap_or_default();
+                at += self.push_plain(Batch { slots: run, ..batch });
                 if self.packets.is_full() {
                     self.decide_packets();
+                } else if let Some(packet) = batch.get(at).filter(|_| at < end) {
+                    self.packet(&packet, layers.get(at), false);
+                    at += 1;
                 }
-                continue;
             }
-            self.packet(&batch.packet(slot), layers.get(at), !by_flow);
+            at = end;
         }
     }
 
