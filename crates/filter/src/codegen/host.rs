@@ -47,7 +47,7 @@ fn decnet(text: &str) -> Option<u32> {
 }
 
 /// All bits, shifted left; by the whole word, none.
-fn high_bits(n: u32) -> u32 {
+pub(crate) fn high_bits(n: u32) -> u32 {
     u32::MAX.checked_shl(32 - n).unwrap_or(0)
 }
 

@@ -13,7 +13,7 @@ mod port;
 mod proto;
 mod wlan;
 
-pub(crate) use host::dotted;
+pub(crate) use host::{dotted, high_bits};
 
 use std::ops::Range;
 

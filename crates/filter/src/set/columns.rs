@@ -227,10 +227,16 @@ fn first(bits: usize) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
+/// Whether a packet is in a mask.
+#[inline]
+pub(super) fn has(mask: &Mask, at: usize) -> bool {
+    mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1
+}
+
 /// Calls with the number of each bit.
 #[inline]
-pub(super) fn each(mask: &Mask, mut see: impl FnMut(usize)) {
-    for (word, &bits) in mask.iter().enumerate() {
+pub(super) fn each(words: &[u64], mut see: impl FnMut(usize)) {
+    for (word, &bits) in words.iter().enumerate() {
         let mut bits = bits;
         while bits != 0 {
             see(word * 64 + bits.trailing_zeros() as usize);

@@ -1,7 +1,7 @@
 //! What one worker keeps for a set: the batch in work, and what was counted.
 
-use super::columns::{Columns, and, and_not, or};
-use super::flows::{Key, Remembered, Together, unit_of_key};
+use super::columns::{Columns, and, and_not, each, has, or};
+use super::flows::{Key, Remembered, Secret, Together};
 use super::index::{AtomBits, Total, Unit};
 use super::look::{Look, look, look_at_flow, v6_addresses};
 use super::simd::{BATCH, Mask};
@@ -85,7 +85,7 @@ impl Seen {
 pub(super) enum Offered {
     /// It is in the columns.
     Waits,
-    /// By programs: for these expressions, of which some may not match.
+    /// It has to be decided by programs.
     Slow,
 }
 
@@ -95,7 +95,7 @@ impl Counter {
         let programs = set.atoms.program_count() + set.programs.len();
         let columns = || Columns::new(set.atoms.field_count(), programs);
         // What is counted does not depend on it; what it costs to count packets that someone has chosen does.
-        let secret = RandomState::new().hash_one(0_u8);
+        let secret = Secret::new(RandomState::new().hash_one(0_u8));
         Self {
             together: Together::new(secret),
             remembered: Remembered::new(secret),
@@ -353,15 +353,8 @@ impl Counter {
             }
             add_charts(charts, set.charts_of(*expression));
         }
-        if !full && charts.iter().any(|word| *word != 0) {
-            // The flow has counted for the charts of what its key decides.
-            if let Some(look) = look(packet, layers, !set.reading.strict_bpf) {
-                let unit = unit(set, packet.data, &look);
-                keyed_charts(set, &unit, other_charts);
-                for (charts, keyed) in charts.iter_mut().zip(other_charts.iter()) {
-                    *charts &= !keyed;
-                }
-            }
+        if !full && let Some(look) = look(packet, layers, !set.reading.strict_bpf) {
+            leave_to_flow(set, &unit(set, packet.data, &look), charts, other_charts);
         }
         count_charts(&mut counts.charted, charts, weight);
     }
@@ -415,11 +408,11 @@ pub(super) fn bits_of(set: &Set) -> usize {
 #[inline]
 pub(super) fn key_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> Option<Key> {
     let (class, ends) = columns.packet(at);
-    let full = columns.full[at / 64 % columns.full.len()] >> (at % 64) & 1 == 1;
+    let full = has(&columns.full, at);
     let mut atoms = 0;
     let programs = columns.programs.iter().skip(set.atoms.program_count());
     for (number, mask) in atom_masks.iter().chain(programs).enumerate() {
-        atoms |= (mask[at / 64 % mask.len()] >> (at % 64) & 1) << number;
+        atoms |= u64::from(has(mask, at)) << number;
     }
     if !full && set.programs.is_empty() && !set.changing.may_match(&[atoms, 0, 0, 0]) {
         return None;
@@ -432,7 +425,8 @@ pub(super) fn key_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usiz
 
 /// Counts packets that are the same to every expression.
 fn decide_key(set: &Set, key: &Key, total: Total, counts: &mut Counts, deciding: &mut Deciding) {
-    let (unit, mut atoms) = unit_of_key(set, key);
+    let unit = unit_at(set, key.class, key.ends, || key.ends, key.ports);
+    let mut atoms = [key.atoms, 0, 0, 0];
     let programs = key.atoms.checked_shr(set.atoms.len() as u32).unwrap_or(0);
     if set.atoms.len() < 64 {
         atoms[0] &= (1 << set.atoms.len()) - 1;
@@ -457,16 +451,11 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
         if let Some(count) = counts.direct.get_mut(expression as usize) {
             count.add(columns.sum(set.level, &counted));
         }
-        for (word, charts) in set.charts_of(expression).iter().enumerate() {
-            let mut charts = *charts;
-            while charts != 0 {
-                let chart = word * 64 + charts.trailing_zeros() as usize;
-                if let Some(sum) = scratch.chart_masks[usize::from(changing)].get_mut(chart) {
-                    *sum = or(sum, mask);
-                }
-                charts &= charts - 1;
+        each(set.charts_of(expression), |chart| {
+            if let Some(sum) = scratch.chart_masks[usize::from(changing)].get_mut(chart) {
+                *sum = or(sum, mask);
             }
-        }
+        });
     };
     each_mask(set, columns, &scratch.comparisons, &scratch.atoms, count);
     let [keyed, changing] = &scratch.chart_masks;
@@ -505,7 +494,7 @@ fn by_index(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scr
         compare_atoms(set, columns, scratch);
     }
     for at in 0..columns.len() {
-        let full = columns.full[at / 64 % columns.full.len()] >> (at % 64) & 1 == 1;
+        let full = has(&columns.full, at);
         let (unit, atoms) = unit_of(set, columns, if are_packets { &scratch.atoms } else { &[] }, at);
         let what = (full, are_packets);
         let programs = programs_of(set, columns, at);
@@ -556,12 +545,8 @@ fn decide_unit(
         return;
     }
     add_charts(charts, other_charts);
-    if !full && charts.iter().any(|word| *word != 0) {
-        // The flow has counted for the charts of what its key decides.
-        keyed_charts(set, unit, other_charts);
-        for (charts, keyed) in charts.iter_mut().zip(other_charts.iter()) {
-            *charts &= !keyed;
-        }
+    if !full {
+        leave_to_flow(set, unit, charts, other_charts);
     }
     count_charts(charted, charts, weight);
 }
@@ -579,11 +564,12 @@ pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch)
 #[inline]
 pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
     let (class, ends) = columns.packet(at);
-    let unit = unit_at(set, class, ends.v4, || columns.v6(at), ends.ports);
+    let v6 = || columns.v6(at).map(|address| set.addresses.of_v6(address));
+    let unit = unit_at(set, class, ends.v4, v6, ends.ports);
     let mut atoms = AtomBits::default();
     for (number, mask) in atom_masks.iter().enumerate() {
         if let Some(word) = atoms.get_mut(number / 64) {
-            *word |= (mask[at / 64 % mask.len()] >> (at % 64) & 1) << (number % 64);
+            *word |= u64::from(has(mask, at)) << (number % 64);
         }
     }
     (unit, atoms)
@@ -591,17 +577,19 @@ pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usi
 
 /// The same of a packet that is in no batch.
 fn unit(set: &Set, data: &[u8], look: &Look) -> Unit {
-    unit_at(set, set.classes.of(look.kind), look.v4, || v6_addresses(data, look), look.ports)
+    let v6 = || v6_addresses(data, look).map(|address| set.addresses.of_v6(address));
+    unit_at(set, set.classes.of(look.kind), look.v4, v6, look.ports)
 }
 
+/// `v6` gives the stretches of the addresses where they are IPv6's.
 #[inline]
-fn unit_at(set: &Set, class: u16, v4: [u32; 2], v6: impl FnOnce() -> [u128; 2], ports: [u16; 2]) -> Unit {
+fn unit_at(set: &Set, class: u16, v4: [u32; 2], v6: impl FnOnce() -> [u32; 2], ports: [u16; 2]) -> Unit {
     let traits = set.classes.traits(class);
     let mut unit = Unit { class, has_ports: traits.ports, ..Unit::default() };
     if traits.v4 {
         [unit.src, unit.dst] = v4.map(|address| set.addresses.of_v4(address));
     } else if traits.v6 {
-        [unit.src, unit.dst] = v6().map(|address| set.addresses.of_v6(address));
+        [unit.src, unit.dst] = v6();
     }
     if traits.ports {
         [unit.sport, unit.dport] = ports.map(|port| set.ports.of(port));
@@ -617,8 +605,17 @@ pub(super) fn programs_of<'s>(
     at: usize,
 ) -> impl Iterator<Item = u32> + 's {
     let whole = columns.programs.iter().skip(set.atoms.program_count());
-    let matches = move |mask: &Mask| mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1;
-    set.programs.iter().zip(whole).filter(move |(_, mask)| matches(mask)).map(|(expression, _)| *expression)
+    set.programs.iter().zip(whole).filter(move |(_, mask)| has(mask, at)).map(|(expression, _)| *expression)
+}
+
+/// Takes the charts of what a flow's key decides out of `charts`: the flow has counted for them. `keyed` is scratch.
+fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64]) {
+    if charts.iter().any(|word| *word != 0) {
+        keyed_charts(set, unit, keyed);
+        for (charts, keyed) in charts.iter_mut().zip(keyed.iter()) {
+            *charts &= !keyed;
+        }
+    }
 }
 
 /// The charts of what a flow's key decides.
@@ -641,15 +638,11 @@ fn add_charts(to: &mut [u64], charts: &[u64]) {
 
 #[inline]
 fn count_charts(charted: &mut [Total], charts: &[u64], weight: Total) {
-    for (word, &bits) in charts.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            if let Some(count) = charted.get_mut(word * 64 + bits.trailing_zeros() as usize) {
-                count.add(weight);
-            }
-            bits &= bits - 1;
+    each(charts, |chart| {
+        if let Some(count) = charted.get_mut(chart) {
+            count.add(weight);
         }
-    }
+    });
 }
 
 impl Set {

@@ -3,7 +3,7 @@
 //! place, and what was there is decided.
 
 use super::columns::Columns;
-use super::index::{AtomBits, Total, Unit};
+use super::index::Total;
 use super::simd::BATCH;
 
 /// Places, a power of two: one cache line each.
@@ -32,15 +32,19 @@ struct Place {
 /// The table, and the places that the packets of a batch have.
 pub(super) struct Together {
     places: Vec<Place>,
-    /// Of the packets of the batch in work.
-    keys: Vec<(Key, u32)>,
-    secret: u64,
+    /// Of the packets of the batch in work: key, place, and which packet.
+    keys: Vec<(Key, u32, usize)>,
+    secret: Secret,
     touched: u64,
 }
 
-impl Together {
+/// What the places of keys depend on besides them.
+#[derive(Clone, Copy)]
+pub(super) struct Secret(u64);
+
+impl Secret {
     pub fn new(secret: u64) -> Self {
-        Self { places: Vec::new(), keys: Vec::with_capacity(BATCH), secret: secret | 1, touched: 0 }
+        Self(secret | 1)
     }
 
     /// Where a key's place is. Keyed, so that nobody outside can say which packets share one; and if they could, what
@@ -56,9 +60,15 @@ impl Together {
             let product = u128::from(a) * u128::from(b);
             (product as u64) ^ (product >> 64) as u64
         };
-        let first = folded(ends ^ self.secret, 0x9e37_79b9_7f4a_7c15 ^ rest);
-        let hash = folded(first ^ key.atoms, self.secret.rotate_left(32) | 1);
+        let first = folded(ends ^ self.0, 0x9e37_79b9_7f4a_7c15 ^ rest);
+        let hash = folded(first ^ key.atoms, self.0.rotate_left(32) | 1);
         (hash >> 40) as u32 & (PLACES as u32 - 1)
+    }
+}
+
+impl Together {
+    pub fn new(secret: Secret) -> Self {
+        Self { places: Vec::new(), keys: Vec::with_capacity(BATCH), secret, touched: 0 }
     }
 
     /// Counts a batch. `key` gives the key of each packet; what has to make place goes to `decide`.
@@ -75,19 +85,18 @@ impl Together {
         keys.clear();
         for at in 0..columns.len() {
             if let Some(key) = key(at) {
-                // The batch has at most 2^16 packets.
-                keys.push((key, self.place(&key) | (at as u32) << 20));
+                keys.push((key, self.secret.place(&key), at));
             }
         }
         // All lines are asked for before the first is used.
         let mut touched = 0;
-        for (_, place) in &keys {
-            touched ^= self.places.get((place & 0xf_ffff) as usize).map_or(0, |place| place.total.packets);
+        for (_, place, _) in &keys {
+            touched ^= self.places.get(*place as usize).map_or(0, |place| place.total.packets);
         }
         self.touched ^= touched;
-        for (key, place) in &keys {
-            let weight = columns.weight((place >> 20) as usize);
-            let Some(place) = self.places.get_mut((place & 0xf_ffff) as usize) else { continue };
+        for (key, place, at) in &keys {
+            let weight = columns.weight(*at);
+            let Some(place) = self.places.get_mut(*place as usize) else { continue };
             if place.key != *key {
                 if place.total != Total::default() {
                     decide(&place.key, place.total);
@@ -113,15 +122,15 @@ impl Together {
 pub(super) struct Remembered {
     places: Vec<(Key, (u32, u32))>,
     lists: Vec<u32>,
-    secret: Together,
+    secret: Secret,
 }
 
 /// Expressions that are remembered in all before everything is forgotten.
 const MOST_REMEMBERED: usize = 1 << 20;
 
 impl Remembered {
-    pub fn new(secret: u64) -> Self {
-        Self { places: Vec::new(), lists: Vec::new(), secret: Together::new(secret) }
+    pub fn new(secret: Secret) -> Self {
+        Self { places: Vec::new(), lists: Vec::new(), secret }
     }
 
     /// The match set of a key; `find` appends it to a list where it is not known.
@@ -144,23 +153,4 @@ impl Remembered {
         }
         self.lists.get(range.0 as usize..range.1 as usize).unwrap_or_default()
     }
-}
-
-/// A unit of a key's class and the stretches that it lies in.
-pub(super) fn unit_of_key(set: &super::Set, key: &Key) -> (Unit, AtomBits) {
-    let traits = set.classes.traits(key.class);
-    let mut unit = Unit { class: key.class, has_ports: traits.ports, ..Unit::default() };
-    if traits.v4 {
-        unit.src = set.addresses.of_v4(key.ends[0]);
-        unit.dst = set.addresses.of_v4(key.ends[1]);
-    } else if traits.v6 {
-        [unit.src, unit.dst] = key.ends;
-    }
-    if traits.ports {
-        unit.sport = set.ports.of(key.ports[0]);
-        unit.dport = set.ports.of(key.ports[1]);
-    }
-    let mut atoms = AtomBits::default();
-    atoms[0] = key.atoms;
-    (unit, atoms)
 }

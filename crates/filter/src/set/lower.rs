@@ -387,7 +387,8 @@ impl Lowering {
             }
             Primitive::Multicast(None | Some(Protocol::Link)) => {
                 self.ethernet_only = true;
-                Ok(self.octets(0, &[(1, 1)], 1))
+                let group = self.link_field(0, 1, 1, 1);
+                Ok(vec![Term { atoms: vec![(group, true)], ..Term::all() }])
             }
             Primitive::Broadcast(None | Some(Protocol::Link)) => {
                 self.ethernet_only = true;
@@ -445,41 +446,17 @@ impl Lowering {
         vec![Term { atoms: vec![(atom, true)], ..Term::all() }]
     }
 
-    /// That one octet of the frame has these bits under a mask.
-    fn octets(&mut self, offset: u32, bits: &[(u32, u32)], size: u8) -> Vec<Term> {
-        let mut term = Term::all();
-        for (mask, value) in bits {
-            let comparison = Comparison::Equal;
-            let atom = Atom::Field {
-                kinds: Kinds::all(),
-                base: Base::Link,
-                offset,
-                size,
-                mask: *mask,
-                comparison,
-                value: *value,
-            };
-            term.atoms.push((self.atom(atom), true));
-        }
-        vec![term]
+    /// That a number in the frame has these bits under a mask.
+    fn link_field(&mut self, offset: u32, size: u8, mask: u32, value: u32) -> usize {
+        let (kinds, base, comparison) = (Kinds::all(), Base::Link, Comparison::Equal);
+        self.atom(Atom::Field { kinds, base, offset, size, mask, comparison, value })
     }
 
     /// That a MAC address stands there.
     fn mac(&mut self, offset: u32, mac: [u8; 6]) -> Vec<Term> {
         let [a, b, c, d, e, f] = mac;
-        let mut field = |offset, size, value| {
-            self.atom(Atom::Field {
-                kinds: Kinds::all(),
-                base: Base::Link,
-                offset,
-                size,
-                mask: u32::MAX,
-                comparison: Comparison::Equal,
-                value,
-            })
-        };
-        let high = field(offset, 4, u32::from_be_bytes([a, b, c, d]));
-        let low = field(offset + 4, 2, u32::from(u16::from_be_bytes([e, f])));
+        let high = self.link_field(offset, 4, u32::MAX, u32::from_be_bytes([a, b, c, d]));
+        let low = self.link_field(offset + 4, 2, u32::MAX, u32::from(u16::from_be_bytes([e, f])));
         let mut atoms = vec![(high, true), (low, true)];
         atoms.sort_unstable();
         vec![Term { atoms, ..Term::all() }]
@@ -569,13 +546,21 @@ impl Lowering {
             }
             Id::Dotted(text) if v4 => {
                 let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
-                set = masked(shifted(address, bits), high_bits(bits))?;
-                self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(bits))])?;
+                set = masked(shifted(address, bits), crate::codegen::high_bits(bits))?;
+                self.zero_words(
+                    q.direction,
+                    false,
+                    &[(shifted(address, bits), crate::codegen::high_bits(bits))],
+                )?;
             }
             Id::Prefix(text, len) if v4 && is_net && *len <= 32 => {
                 let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
-                set = masked(shifted(address, bits), high_bits(*len))?;
-                self.zero_words(q.direction, false, &[(shifted(address, bits), high_bits(*len))])?;
+                set = masked(shifted(address, bits), crate::codegen::high_bits(*len))?;
+                self.zero_words(
+                    q.direction,
+                    false,
+                    &[(shifted(address, bits), crate::codegen::high_bits(*len))],
+                )?;
             }
             Id::Masked(text, mask) if v4 && is_net => {
                 let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
@@ -800,11 +785,6 @@ fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
         }
     }
     if a.len() > MOST_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
-}
-
-/// All bits, shifted left; by the whole word, none.
-fn high_bits(n: u32) -> u32 {
-    u32::MAX.checked_shl(32 - n).unwrap_or(0)
 }
 
 fn shifted(address: u32, bits: u32) -> u32 {

@@ -246,12 +246,6 @@ impl Set {
         self
     }
 
-    /// The same set, put through in the way that is quickest where every packet is looked at.
-    #[must_use]
-    pub fn quickest(&self) -> Self {
-        Self::of(self.expressions.clone(), self.remainders.clone(), self.reading)
-    }
-
     /// The way in which it is put through: the one found to be the quickest, where none was asked for.
     pub fn way(&self) -> Way {
         self.way
