@@ -138,6 +138,21 @@ impl Plan {
         specs: Vec<SubscriptionSpec>,
         settings: Settings,
     ) -> Result<Plan, PlanError> {
+        Self::compile(before, expression, specs, settings, true)
+    }
+
+    /// Compiles subscriptions that need no flows: none are followed.
+    pub fn counting(specs: Vec<SubscriptionSpec>, settings: Settings) -> Result<Plan, PlanError> {
+        Self::compile(None, "", specs, settings, false)
+    }
+
+    fn compile(
+        before: Option<&Plan>,
+        expression: &str,
+        specs: Vec<SubscriptionSpec>,
+        settings: Settings,
+        flows: bool,
+    ) -> Result<Plan, PlanError> {
         let scope = match expression.trim() {
             "" => None,
             _ => Some(Filter::compile(expression, &settings.filter).map_err(PlanError::Expression)?),
@@ -149,20 +164,16 @@ impl Plan {
             planned.push(Planned::new(spec, index, &specs, &by_chart, &settings, &mut sets)?);
         }
         let compile = |asked: Asked, before: Option<&Set>| {
-            let set = Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter);
-            let set = set.map_err(|error| {
+            Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter).map_err(|error| {
                 let of = asked.of.get(error.index).and_then(|spec| specs.get(*spec));
                 let name = of.map(|spec| spec.name.clone()).unwrap_or_default();
                 PlanError::Subscription { name, error: error.error }
-            })?;
-            Ok(set)
+            })
         };
+        let shown = Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?);
         let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
         // Few packets are left to it where flows count the others, and columns compare for all expressions.
-        let Options { strict_bpf, inner, .. } = settings.filter;
-        let counted = if strict_bpf || inner { counted } else { counted.by(Way::Index) };
-        let (counted, shown) =
-            (Arc::new(counted), Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?));
+        let counted = Arc::new(if flows && by_flow(&settings) { counted.by(Way::Index) } else { counted });
         let fed = |wanted: fn(&Source) -> bool| {
             (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
         };
@@ -173,22 +184,13 @@ impl Plan {
             scope,
             subscriptions: planned,
             settings,
-            flows: true,
+            flows,
             counted,
             shown,
             of_packets,
             of_tallies,
             of_flow_ends,
         })
-    }
-
-    /// Compiles subscriptions that need no flows: none are followed.
-    pub fn counting(specs: Vec<SubscriptionSpec>, settings: Settings) -> Result<Plan, PlanError> {
-        let mut plan = Plan::new("", specs, settings)?;
-        plan.flows = false;
-        // Every packet is looked at: whatever is quickest for that.
-        plan.counted = Arc::new(plan.counted.quickest());
-        Ok(plan)
     }
 
     /// The expression of the whole run, compiled; `None` where it lets every packet through.
@@ -201,11 +203,9 @@ impl Plan {
         self.flows
     }
 
-    /// Whether something is counted by flow that a flow's key decides. With the innermost packet or with libpcap's own
-    /// reading of tags an expression may say otherwise of a packet than of its flow.
+    /// Whether something is counted by flow that a flow's key decides.
     pub(crate) fn counts_by_flow(&self) -> bool {
-        let Options { strict_bpf, inner, .. } = self.settings.filter;
-        self.flows && !self.counted.is_empty() && !strict_bpf && !inner
+        self.flows && !self.counted.is_empty() && by_flow(&self.settings)
     }
 
     /// Whether anything looks at the layers of packets; if not, they need not be decoded.
@@ -221,6 +221,12 @@ impl Plan {
     pub fn specs(&self) -> impl Iterator<Item = &SubscriptionSpec> {
         self.subscriptions.iter().map(|planned| &planned.spec)
     }
+}
+
+/// Whether an expression says of a packet what it says of its flow's key. With the innermost packet or with libpcap's
+/// own reading of tags it may say otherwise.
+fn by_flow(settings: &Settings) -> bool {
+    !settings.filter.strict_bpf && !settings.filter.inner
 }
 
 /// The expressions that a plan's sets are made of.
