@@ -4,8 +4,7 @@
 
 mod captures;
 
-use captures::{Kept, data, read};
-use std::path::{Path, PathBuf};
+use captures::{Kept, data, every_capture, read};
 use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable};
 use weir_wire::build::{self, flags};
 use weir_wire::{Chunk, Layers, LinkType, Packet, Slot, Time, Tunnel, decode, steer_hash};
@@ -54,17 +53,6 @@ fn spread(
     let mut records = std::mem::take(&mut kept.records);
     records.sort_by_key(|flow| (flow.first, flow.key, flow.last, flow.id));
     (records, kept, sum)
-}
-
-fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            every_capture(&path, found);
-        } else if path.extension().is_some_and(|ext| ext.to_string_lossy().contains("cap")) {
-            found.push(path);
-        }
-    }
 }
 
 #[test]

@@ -5,9 +5,8 @@
 
 mod captures;
 
-use captures::{data, read};
+use captures::{data, every_capture, read};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::{self, flags};
 use weir_wire::{Chunk, FlowKey, Layers, LinkType, Packet, Time, decode, mapped, says_its_key};
@@ -92,17 +91,6 @@ fn compare(name: &str, chunk: &Chunk, config: &FlowConfig) -> (Filter, u64) {
         assert_eq!(filter.sums.get(key), Some(sum), "{name}: {key:?}");
     }
     (filter, regular)
-}
-
-fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            every_capture(&path, found);
-        } else if path.extension().is_some_and(|ext| ext.to_string_lossy().contains("cap")) {
-            found.push(path);
-        }
-    }
 }
 
 #[test]

@@ -43,6 +43,18 @@ impl FlowSink for Kept {
     }
 }
 
+/// Every capture below a folder.
+pub fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            every_capture(&path, found);
+        } else if path.extension().is_some_and(|ext| ext.to_string_lossy().contains("cap")) {
+            found.push(path);
+        }
+    }
+}
+
 /// Reads all packets of a capture; empty where it cannot be read.
 pub fn read(path: &Path) -> Chunk {
     let mut all = Chunk::default();
