@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::sets::Total;
-use weir_filter::{Counter, Options, Set};
+use weir_filter::{Counter, Options, Set, Total};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::{Batch, FlowKey, Layers, decode};
 
@@ -86,8 +85,7 @@ impl Ours {
 
     /// What was counted since the last time.
     pub fn take(&mut self) -> Vec<Total> {
-        let totals = self.counter.take().expressions.into_iter();
-        totals.map(|total| Total { packets: total.packets, bytes: total.bytes }).collect()
+        self.counter.take().expressions
     }
 
     /// Gives of every packet its index and the expressions that it matches.

@@ -7,6 +7,7 @@ use crate::{Packets, Result};
 use serde_json::{Value, json};
 use weir_bench::random::Random;
 use weir_bench::traffic::{FLOWS, Flow, Pool, Shape, Streams, frame};
+use weir_filter::Total;
 use weir_wire::build::packet;
 use weir_wire::{Batch, FlowKey, LinkType, Slot, Time, decode};
 
@@ -18,22 +19,11 @@ const SNAPLEN: usize = 96;
 /// Calls of `bpf_filter()` that are enough to time it.
 const CALLS: usize = 8 << 20;
 
-/// Packets and octets that matched.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Total {
-    /// Packets.
-    pub packets: u64,
-    /// Octets on the wire.
-    pub bytes: u64,
-}
-
-impl Total {
-    /// Counts a packet.
-    #[inline]
-    pub fn add(&mut self, wire_len: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(wire_len);
-    }
+/// Counts a packet.
+#[inline]
+fn add(total: &mut Total, wire_len: u32) {
+    total.packets += 1;
+    total.bytes += u64::from(wire_len);
 }
 
 /// Packets in memory, one after the other.
@@ -88,7 +78,7 @@ fn baseline(programs: &[Program], batch: Batch<'_>, totals: &mut [Total]) {
     for packet in batch.packets() {
         for (program, total) in programs.iter().zip(totals.iter_mut()) {
             if program.matches(&packet) {
-                total.add(packet.wire_len);
+                add(total, packet.wire_len);
             }
         }
     }
@@ -252,7 +242,7 @@ fn check(
                 if let (Some(total), Some(slot)) =
                     (sets.get_mut(expression as usize), batch.slots.get(packet))
                 {
-                    total.add(slot.wire_len);
+                    add(total, slot.wire_len);
                 }
             }
         });
