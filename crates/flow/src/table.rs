@@ -116,10 +116,42 @@ impl FlowTable {
 
     /// Counts packets, in order; `layers` are those of the batch, in order.
     pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
-        for (slots, layers) in batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)) {
+        self.parts(batch, layers, |_, packet, layers| says_its_key(packet, layers), sink);
+    }
+
+    /// The same where [`weir_wire::says_its_key`] has been asked of every packet already: bit `n % 64` of word `n / 64`
+    /// is what it says of packet `n`. Of packets that `known` has no word for, it is asked here.
+    pub fn batch_known(
+        &mut self,
+        batch: Batch<'_>,
+        layers: &[Layers],
+        known: &[u64],
+        sink: &mut impl FlowSink,
+    ) {
+        let is_regular = |at: usize, packet: &Packet<'_>, layers: &Layers| match known.get(at / 64) {
+            Some(bits) => bits >> (at % 64) & 1 != 0,
+            None => says_its_key(packet, layers),
+        };
+        self.parts(batch, layers, is_regular, sink);
+    }
+
+    /// Counts packets, so many at a time as are looked up together. `is_regular`: whether a packet of the batch says its
+    /// key.
+    #[inline(always)]
+    fn parts(
+        &mut self,
+        batch: Batch<'_>,
+        layers: &[Layers],
+        is_regular: impl Fn(usize, &Packet<'_>, &Layers) -> bool,
+        sink: &mut impl FlowSink,
+    ) {
+        let parts = batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)).enumerate();
+        for (part, (slots, layers)) in parts {
             let get = |at| Some((batch.packet(slots.get(at)?), layers.get(at)?));
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                self.look(at, &batch.packet(slot), layers, sink);
+                let is_regular =
+                    |packet: &Packet<'_>, layers: &Layers| is_regular(part * TOGETHER + at, packet, layers);
+                self.look(at, &batch.packet(slot), layers, is_regular, sink);
                 // A packet has few levels, but an attacker's have more.
                 if self.probes.len() + MAX_LEVELS > PROBES {
                     self.count(sink, get);
@@ -131,7 +163,7 @@ impl FlowTable {
 
     /// Counts one packet: the same as a batch of one.
     pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        self.look(0, packet, layers, sink);
+        self.look(0, packet, layers, says_its_key, sink);
         self.count(sink, |_| Some((*packet, layers)));
     }
 
@@ -205,12 +237,19 @@ impl FlowTable {
 
     /// Notes which flow packet `at` of those that are looked up together is of.
     #[inline]
-    fn look(&mut self, at: usize, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+    fn look(
+        &mut self,
+        at: usize,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        is_regular: impl FnOnce(&Packet<'_>, &Layers) -> bool,
+        sink: &mut impl FlowSink,
+    ) {
         if !self.look.is_plain(layers) {
             self.look_closely(packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
-            let is_regular = says_its_key(packet, layers);
+            let is_regular = is_regular(packet, layers);
             let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
             let at = at as u8;
             self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
