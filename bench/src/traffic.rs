@@ -174,6 +174,8 @@ pub struct Shape {
     pub fragment: bool,
     /// Octets of the frame; where its headers need more, those.
     pub len: u16,
+    /// Whether it carries nothing: what is left of the frame is padding.
+    pub is_empty: bool,
 }
 
 impl Shape {
@@ -243,10 +245,11 @@ pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 
     };
     let header = if flow.v6 { 40 } else { 20 };
     let len = usize::from(shape.len).max(14 + header + transport);
+    let claimed = if shape.is_empty { header + transport } else { len - 14 };
     out.clear();
     out.extend_from_slice(&[2, 0, 0, 0, 0, 2 - from as u8, 2, 0, 0, 0, 0, 2 - to as u8]);
     if flow.v6 {
-        let payload = (len - 54) as u16;
+        let payload = (claimed - 40) as u16;
         out.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
         out.extend_from_slice(&payload.to_be_bytes());
         out.extend_from_slice(&[flow.protocol, 64]);
@@ -256,7 +259,7 @@ pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 
             out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1]);
         }
     } else {
-        let total = (len - 14) as u16;
+        let total = claimed as u16;
         let offset: u16 = if shape.fragment { 100 } else { 0 };
         out.extend_from_slice(&[0x08, 0, 0x45, 0]);
         out.extend_from_slice(&total.to_be_bytes());
@@ -280,7 +283,7 @@ pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 
             out.extend_from_slice(&shape.ack.to_be_bytes());
             out.extend_from_slice(&[0x50, shape.flags, 0xff, 0xff, 0, 0, 0, 0]);
         } else if flow.protocol == UDP {
-            out.extend_from_slice(&((len - 14 - header) as u16).to_be_bytes());
+            out.extend_from_slice(&((claimed - header) as u16).to_be_bytes());
             out.extend_from_slice(&[0, 0]);
         }
     }

@@ -53,7 +53,7 @@ enum Traffic {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Small packets of 65,536 flows by Zipf's law, most of them TCP under way.
+    /// Small packets of 65,536 flows by Zipf's law, most of them TCP connections.
     Zipf {
         /// The capture to write.
         out: PathBuf,
@@ -66,6 +66,9 @@ enum Traffic {
         /// Packets per second of capture time.
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
+        /// The share of TCP segments in whose place a SYN or its answer is sent again.
+        #[arg(long, default_value_t = 0.0)]
+        resent: f64,
         /// What flows and their order follow from.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -129,8 +132,8 @@ fn main() -> ExitCode {
         Traffic::Flood { out, packets, mode, len, rate, seed } => {
             flood::write(&out, &flood::Flood { packets, addresses: mode, len, rate, seed })
         }
-        Traffic::Zipf { out, packets, len, rate, seed } => {
-            zipf::write(&out, &zipf::Zipf { packets, len, rate, seed })
+        Traffic::Zipf { out, packets, len, rate, resent, seed } => {
+            zipf::write(&out, &zipf::Zipf { packets, len, rate, resent, seed })
         }
         Traffic::Expressions { n, seed } => {
             let mut random = Random(seed);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_bench::random::Random;
-use weir_bench::traffic::{FLOWS, Pool, Shape, Streams, frame};
+use weir_bench::traffic::{FLOWS, Flow, Pool, Shape, frame};
 use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
 use weir_wire::build::packet;
 use weir_wire::{LinkType, checksum, decode};
@@ -16,87 +16,169 @@ pub struct Zipf {
     pub packets: u64,
     pub len: u16,
     pub rate: u64,
+    pub resent: f64,
     pub seed: u64,
 }
 
-/// Packets of a flow: what was written, and all.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    sent: u64,
-    total: u64,
-}
+/// Packets of the shortest connection, and of the longest.
+const SHORTEST: f64 = 10.0;
+const LONGEST: f64 = 10_000.0;
 
-/// Writes the traffic. A TCP flow begins with its handshake, a tenth of the rest is SYNs and their answers sent again,
-/// and its last packet is a FIN; all between carries payload or acknowledges it.
+/// Writes the traffic. A TCP flow is one connection after the other: a handshake, segments of either side in order,
+/// each of which acknowledges all that came before it and one of three nothing more, and the FINs of both. Short connections are many, and few are
+/// long: of 20 packets and more there are half as many as of 10 and more, and so on, 80 packets on average.
+///
+/// `resent` is the share of segments in whose place a SYN or its answer is sent again, which no link has so often: what
+/// is not in order takes a flow table longer.
 pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     let mut random = Random(zipf.seed);
     let pool = Pool::new(&mut random);
-    // A flow's packets are counted before they are made, by the same draws, so that it is known which is the last.
-    let mut ranks = random.clone();
-    let mut flows = vec![Progress::default(); FLOWS];
-    for _ in 0..zipf.packets {
-        flows[ranks.rank(FLOWS)].total += 1;
-    }
-    let (mut shapes, mut streams) = (ranks, Streams::new());
+    let mut connections = vec![Connection::default(); FLOWS];
     let mut out = Writer::create(path)?;
     let mut octets = Vec::new();
     for n in 0..zipf.packets {
         let rank = random.rank(FLOWS);
-        let (flow, progress) = (&pool.flows[rank], &mut flows[rank]);
-        let mut shape = progress.shape(zipf.len, &mut shapes);
-        streams.number(rank, flow, &mut shape);
+        let (flow, connection) = (&pool.flows[rank], &mut connections[rank]);
+        let shape = connection.packet(flow, zipf, &mut random);
         frame(flow, &shape, usize::MAX, &mut octets);
         let layers = decode(&packet(&octets, LinkType::ETHERNET));
         checksum::fill(&mut octets, &layers);
         out.write(n * 1_000_000 / zipf.rate, &octets)?;
     }
-    let sessions = flows.iter().filter(|flow| flow.total > 0).count() as u64;
+    let sessions = connections.iter().filter(|connection| connection.sent > 0).count() as u64;
     Ok(Facts { sessions: Some(sessions), ..out.finish()? })
 }
 
-impl Progress {
-    /// The next packet of the flow.
-    fn shape(&mut self, len: u16, random: &mut Random) -> Shape {
+/// A connection under way.
+#[derive(Clone, Debug, Default)]
+struct Connection {
+    /// Packets that were written, and that it will have.
+    sent: u64,
+    total: u64,
+    /// Sequence numbers with which client and server began, and what each sends next.
+    first: [u32; 2],
+    next: [u32; 2],
+}
+
+impl Connection {
+    /// The next packet; after the last one the first of another connection.
+    fn packet(&mut self, flow: &Flow, zipf: &Zipf, random: &mut Random) -> Shape {
+        if self.sent == self.total {
+            self.first = [random.bits() as u32, random.bits() as u32];
+            self.next = self.first;
+            self.total = (SHORTEST / random.unit()).min(LONGEST) as u64;
+            self.sent = 0;
+        }
         self.sent += 1;
-        let (flags, reverse) = match (self.sent, random.below(20)) {
+        let left = self.total - self.sent;
+        let (flags, reverse) = match (self.sent, left) {
             (1, _) => (SYN, false),
             (2, _) => (SYN | ACK, true),
-            (sent, _) if sent == self.total => (FIN | ACK, random.chance(0.5)),
-            (_, 0) => (SYN, false),
-            (_, 1) => (SYN | ACK, true),
+            (3, _) | (_, 0) => (ACK, false),
+            (_, 1) => (FIN | ACK, true),
+            (_, 2) => (FIN | ACK, false),
+            _ if random.chance(zipf.resent) => return self.again(zipf, random.chance(0.5)),
+            _ if random.below(3) == 0 => (ACK, random.chance(0.5)),
             _ => (PSH | ACK, random.chance(0.5)),
         };
-        Shape { reverse, flags, len, ..Shape::default() }
+        let (me, you) = if reverse { (1, 0) } else { (0, 1) };
+        let ack = if flags & ACK == 0 { 0 } else { self.next[you] };
+        let is_empty = flow.is_tcp() && flags & PSH == 0;
+        let shape =
+            Shape { reverse, flags, seq: self.next[me], ack, len: zipf.len, is_empty, ..Shape::default() };
+        let headers = if flow.v6 { 74 } else { 54 };
+        let carried = if is_empty { 0 } else { zipf.len.saturating_sub(headers) };
+        let taken = u32::from(flags & (SYN | FIN) != 0) + u32::from(carried);
+        self.next[me] = self.next[me].wrapping_add(taken);
+        shape
+    }
+
+    /// The SYN, or its answer.
+    fn again(&self, zipf: &Zipf, reverse: bool) -> Shape {
+        let [client, server] = self.first;
+        let (flags, seq, ack) =
+            if reverse { (SYN | ACK, server, client.wrapping_add(1)) } else { (SYN, client, 0) };
+        Shape { reverse, flags, seq, ack, len: zipf.len, is_empty: true, ..Shape::default() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
     use weir_capture::{Files, Input, ReadOptions};
-    use weir_wire::{Checksum, Chunk, verify};
+    use weir_wire::{Checksum, Chunk, FlowKey, Layers, Packet, verify};
+
+    fn each(zipf: &Zipf, name: &str, mut see: impl FnMut(&Packet<'_>, &Layers)) -> Facts {
+        let path = std::env::temp_dir().join(format!("weir-zipf-{}-{name}.pcap", std::process::id()));
+        let facts = write(&path, zipf).unwrap();
+        let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
+        let mut chunk = Chunk::default();
+        while files.fill(&mut chunk).unwrap() {
+            chunk.batch().packets().for_each(|packet| see(&packet, &decode(&packet)));
+        }
+        std::fs::remove_file(path).unwrap();
+        facts
+    }
+
+    const ASKED: Zipf = Zipf { packets: 100_000, len: 64, rate: 1_000_000, resent: 0.0, seed: 5 };
 
     #[test]
     fn packets_are_valid_small_and_in_order() {
-        let path = std::env::temp_dir().join(format!("weir-zipf-{}.pcap", std::process::id()));
-        let facts = write(&path, &Zipf { packets: 20_000, len: 64, rate: 1_000_000, seed: 5 }).unwrap();
-        let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
-        let (mut chunk, mut packets, mut last, mut syns) = (Chunk::default(), 0, 0, 0);
-        while files.fill(&mut chunk).unwrap() {
-            for packet in chunk.batch().packets() {
-                let layers = decode(&packet);
-                let sums = verify(&packet, &layers);
-                assert_eq!(layers.error, None);
-                assert!(sums.network != Checksum::Bad && sums.transport != Checksum::Bad, "packet {packets}");
-                assert!(packet.time.0 >= last && (64..=74).contains(&packet.wire_len));
-                last = packet.time.0;
-                packets += 1;
-                syns += u64::from(layers.tcp_flags & SYN != 0);
-            }
-        }
-        std::fs::remove_file(path).unwrap();
-        assert_eq!((packets, facts.packets), (20_000, 20_000));
-        assert!(syns > packets / 20, "{syns} with SYN");
+        let (mut packets, mut last, mut syns, mut fins) = (0, 0, 0, 0);
+        let facts = each(&ASKED, "valid", |packet, layers| {
+            let sums = verify(packet, layers);
+            assert_eq!(layers.error, None);
+            assert!(sums.network != Checksum::Bad && sums.transport != Checksum::Bad, "packet {packets}");
+            assert!(packet.time.0 >= last && (64..=74).contains(&packet.wire_len));
+            last = packet.time.0;
+            packets += 1;
+            syns += u64::from(layers.tcp_flags & SYN != 0);
+            fins += u64::from(layers.tcp_flags & FIN != 0);
+        });
+        assert_eq!((packets, facts.packets), (100_000, 100_000));
+        assert!(
+            (packets / 50..packets / 3).contains(&syns) && fins > packets / 200,
+            "{syns} SYN, {fins} FIN"
+        );
         assert!(facts.sessions.is_some_and(|flows| flows > 1000 && flows < packets));
+    }
+
+    #[test]
+    fn segments_are_in_order() {
+        let mut next: HashMap<(FlowKey, bool), u32> = HashMap::new();
+        let mut segments = 0;
+        each(&ASKED, "order", |packet, layers| {
+            if layers.ip_proto != 6 {
+                return;
+            }
+            let (key, is_lower) = FlowKey::of(packet, layers).unwrap();
+            let number = |at: u32| {
+                let at = (layers.transport + at) as usize;
+                u32::from_be_bytes(packet.data[at..at + 4].try_into().unwrap())
+            };
+            let (seq, ack) = (number(4), number(8));
+            if layers.tcp_flags & ACK != 0 {
+                assert_eq!(next.get(&(key, !is_lower)), Some(&ack));
+            }
+            if layers.tcp_flags & SYN == 0 {
+                assert_eq!(next.get(&(key, is_lower)), Some(&seq));
+            }
+            let taken = layers.payload_len + u32::from(layers.tcp_flags & (SYN | FIN) != 0);
+            next.insert((key, is_lower), seq.wrapping_add(taken));
+            segments += 1;
+        });
+        assert!(segments > 70_000, "{segments}");
+    }
+
+    #[test]
+    fn so_many_are_sent_again() {
+        let syns = |resent: f64, name: &str| {
+            let mut syns = 0;
+            each(&Zipf { resent, ..ASKED }, name, |_, layers| syns += u64::from(layers.tcp_flags & SYN != 0));
+            syns
+        };
+        let (few, many) = (syns(0.0, "once"), syns(0.2, "again"));
+        assert!((5_000..20_000).contains(&(many - few)), "{few}, then {many}");
     }
 }
