@@ -3,7 +3,8 @@
 use crate::index::same;
 use crate::row::{Hot, mark};
 use crate::sighting::{Whose, segment};
-use crate::tcp::steady::{DATA, EMPTY};
+use crate::tcp::Segment;
+use crate::tcp::steady::{BLIND, DATA, EMPTY};
 use crate::timers::Timers;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Layers, Packet};
@@ -40,25 +41,9 @@ pub(crate) fn count(
     }
     if layers.ip_proto == 6 {
         let Some(segment) = segment(packet, layers) else { return false };
-        let [mine, other] = [row.numbers[me], row.numbers[you]];
-        let last = segment.seq.wrapping_add(segment.len);
-        let is_next = segment.flags & (SYN | FIN | RST | ACK) == ACK
-            && segment.window != 0
-            && segment.captured
-            && segment.seq == mine.last
-            && segment.seq == mine.next
-            && (segment.ack.wrapping_sub(other.ack) as i32) >= 0
-            && (segment.ack.wrapping_sub(other.next) as i32) <= 0
-            // Numbers that wrap are counted, but not here.
-            && last >= mine.last
-            && segment.ack >= other.ack;
-        if !is_next {
+        if !follow(row, me, you, &segment) {
             return false;
         }
-        row.numbers[me].last = last;
-        row.numbers[me].next = last;
-        row.numbers[you].ack = segment.ack;
-        row.flags[me] |= segment.flags;
     }
     let counts = &mut row.counts[me];
     counts.packets = packets;
@@ -68,5 +53,45 @@ pub(crate) fn count(
     row.marks |= mark::DIRTY | mark::USED;
     row.last = time;
     row.deadline = timers.idle_after(time, row.class);
+    true
+}
+
+/// Moves the numbers of both streams on, where a segment does no more than that. Numbers that wrap are counted, but not
+/// here.
+#[inline(always)]
+fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
+    let (mut mine, mut other) = (row.numbers[me], row.numbers[you]);
+    let [is_blind, other_is_blind] = [row.steady[me], row.steady[you]].map(|bits| bits & BLIND != 0);
+    let past = segment.seq.wrapping_add(segment.len);
+    let ahead = past.wrapping_sub(mine.last) as i32;
+    let is_usual = segment.flags & (SYN | FIN | RST | ACK) == ACK && segment.window != 0;
+    // Payload is new, and leaves no hole where they are followed.
+    let is_next = segment.len == 0
+        || ahead > 0
+            && (is_blind
+                || segment.captured
+                    && segment.seq.wrapping_sub(mine.last) as i32 >= 0
+                    && segment.seq.wrapping_sub(mine.next) as i32 <= 0
+                    && past.wrapping_sub(mine.next) as i32 > 0);
+    // What is acknowledged was sent, and seen where that is followed.
+    let known = if other_is_blind { other.last } else { other.next };
+    let acks = segment.ack.wrapping_sub(other.ack) as i32 > 0;
+    let is_known = segment.ack.wrapping_sub(known) as i32 <= 0 || (other_is_blind && !acks);
+    let wraps = (ahead > 0 && past < mine.last) || (acks && segment.ack < other.ack);
+    if !(is_usual && is_next && is_known) || wraps {
+        return false;
+    }
+    if segment.len != 0 && !is_blind {
+        mine.next = past;
+    }
+    if ahead > 0 {
+        mine.last = past;
+    }
+    if acks {
+        other.ack = segment.ack;
+    }
+    row.numbers[me] = mine;
+    row.numbers[you] = other;
+    row.flags[me] |= segment.flags;
     true
 }

@@ -346,9 +346,11 @@ impl FlowTable {
             if probe.is_plain {
                 let Some((packet, layers)) = get(usize::from(probe.at)) else { continue };
                 let at = probe.likely.wrapping_sub(1);
+                let before = if cfg!(debug_assertions) { self.copy_of(at) } else { None };
                 let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
                     steady::count(row, &probe.whose, &packet, layers, &self.timers, self.config.active)
                 });
+                debug_assert!(!is_counted || self.is_as_if_looked_at(at, before, probe, &packet, layers));
                 if !is_counted {
                     self.plain(probe, &packet, layers, sink);
                 } else if !probe.is_regular {
@@ -363,6 +365,27 @@ impl FlowTable {
         self.probes = probes;
         self.probes.clear();
         self.sightings.clear();
+    }
+
+    fn copy_of(&self, at: u32) -> Option<(Hot, Cold)> {
+        Some((self.hot.get(at as usize)?.clone(), self.cold.get(at as usize)?.clone()))
+    }
+
+    /// Whether a row that was `before` and took a packet the short way is as if it had taken it the long way.
+    fn is_as_if_looked_at(
+        &mut self,
+        at: u32,
+        before: Option<(Hot, Cold)>,
+        probe: &Probe,
+        packet: &Packet<'_>,
+        layers: &Layers,
+    ) -> bool {
+        let Some((mut hot, mut cold)) = before else { return false };
+        let facts = self.look.facts(packet, layers, probe.is_regular);
+        let mut row = Row::new(&mut hot, &mut cold);
+        self.timers.count(&mut row, &mut self.pool, usize::from(probe.whose.sender & 1), &facts);
+        row.save();
+        self.copy_of(at) == Some((hot, cold))
     }
 
     /// Counts a packet that carries no other and that may change more than counters.

@@ -115,6 +115,8 @@ pub(crate) mod steady {
     /// With payload.
     pub const DATA: u8 = 2;
     pub const ALL: u8 = EMPTY | DATA;
+    /// None more, but what is missing of its stream is not followed, so that it need not come in order.
+    pub const BLIND: u8 = 4;
 }
 
 /// Bits of an endpoint.
@@ -163,17 +165,21 @@ impl End {
     }
 
     /// Which segments of this endpoint of a TCP connection change nothing but how far both streams are, if they come
-    /// in order.
+    /// in order. Holes in its stream matter to payload alone.
     #[inline]
     pub fn steady(&self, peer: &End) -> u8 {
         let under_way = |state: State| matches!(state, State::Established | State::Partial);
-        let follows = self.bits & (bit::SPOKE | bit::HOLES | bit::BLIND) == bit::SPOKE;
-        if !(under_way(self.state) && under_way(peer.state) && follows) {
+        if !(under_way(self.state) && under_way(peer.state)) {
             return 0;
         }
+        let blind = if self.is(bit::BLIND) { steady::BLIND } else { 0 };
+        if !self.is(bit::SPOKE) {
+            return blind;
+        }
+        let is_whole = self.bits & (bit::HOLES | bit::BLIND) != bit::HOLES;
         let empty = if self.seen & seen::ACK != 0 { steady::EMPTY } else { 0 };
-        let data = if self.seen & seen::DATA != 0 { steady::DATA } else { 0 };
-        empty | data
+        let data = if self.seen & seen::DATA != 0 && is_whole { steady::DATA } else { 0 };
+        empty | data | blind
     }
 
     fn is(&self, bit: u8) -> bool {
@@ -740,6 +746,9 @@ fn close(row: &mut Row<'_>, me: usize) -> bool {
 #[inline]
 fn arrived(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, len: u32) {
     let end = &mut row.ends[me & 1];
+    if end.is(bit::BLIND) {
+        return;
+    }
     let past = seq.wrapping_add(len);
     if !end.is(bit::HOLES) && (seq.wrapping_sub(end.next) as i32) <= 0 {
         if past.wrapping_sub(end.next) as i32 > 0 {
@@ -753,9 +762,6 @@ fn arrived(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, len: u32) {
 #[cold]
 fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u32) {
     let me = me & 1;
-    if row.ends[me].is(bit::BLIND) {
-        return;
-    }
     // What was acknowledged is given up already.
     let ack = row.ends[me].ack;
     let seq = if (seq.wrapping_sub(ack) as i32) < 0 { ack } else { seq };
@@ -799,6 +805,9 @@ fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u
 #[inline]
 fn give_up(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let end = &row.ends[side & 1];
+    if end.is(bit::BLIND) {
+        return;
+    }
     let ack = match end.is(bit::FINISHED) && ack.wrapping_sub(end.fin) as i32 >= 0 {
         true => end.fin.wrapping_sub(1),
         false => ack,
@@ -817,46 +826,41 @@ fn lost(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
         return;
     }
     let mut next = end.next;
-    if !end.is(bit::BLIND) {
-        let mut gaps = [0_u32; 8];
-        let mut count = 0;
-        let mut gap = |len: u32| {
-            if let Some(place) = gaps.get_mut(count) {
-                *place = len;
-                count += 1;
-            }
-        };
-        if end.is(bit::HOLES)
-            && let Some(holes) = pool.known(row.cold.origin.holes)
-        {
-            let ranges = holes.side(side);
-            while let Some((start, past)) = ranges.first().filter(|(s, _)| (s.wrapping_sub(ack) as i32) < 0) {
-                if start.wrapping_sub(next) as i32 > 0 {
-                    gap(start.wrapping_sub(next));
-                }
-                next = past;
-                ranges.pop();
-            }
-            if ranges.first().is_none() {
-                row.ends[side].bits &= !bit::HOLES;
-            }
+    let mut gaps = [0_u32; 8];
+    let mut count = 0;
+    let mut gap = |len: u32| {
+        if let Some(place) = gaps.get_mut(count) {
+            *place = len;
+            count += 1;
         }
-        if ack.wrapping_sub(next) as i32 > 0 {
-            gap(ack.wrapping_sub(next));
-            next = ack;
+    };
+    if end.is(bit::HOLES)
+        && let Some(holes) = pool.known(row.cold.origin.holes)
+    {
+        let ranges = holes.side(side);
+        while let Some((start, past)) = ranges.first().filter(|(s, _)| (s.wrapping_sub(ack) as i32) < 0) {
+            if start.wrapping_sub(next) as i32 > 0 {
+                gap(start.wrapping_sub(next));
+            }
+            next = past;
+            ranges.pop();
         }
-        if row.ends.iter().all(End::is_clean) && count > 0 {
-            let total = gaps.iter().map(|&len| u64::from(len)).sum::<u64>();
-            for _ in 0..count {
-                repeat(row, side, Repeated::Gap);
-            }
-            if let Some(holes) = pool.get(&mut row.cold.origin.holes) {
-                holes.missed[side] += total;
-            }
+        if ranges.first().is_none() {
+            row.ends[side].bits &= !bit::HOLES;
         }
     }
     if ack.wrapping_sub(next) as i32 > 0 {
+        gap(ack.wrapping_sub(next));
         next = ack;
+    }
+    if row.ends.iter().all(End::is_clean) && count > 0 {
+        let total = gaps.iter().map(|&len| u64::from(len)).sum::<u64>();
+        for _ in 0..count {
+            repeat(row, side, Repeated::Gap);
+        }
+        if let Some(holes) = pool.get(&mut row.cold.origin.holes) {
+            holes.missed[side] += total;
+        }
     }
     row.ends[side].next = next;
 }
