@@ -33,6 +33,8 @@ pub(super) struct Columns {
     pub fields: Vec<Column<u32>>,
     /// Packets of which everything is to be decided, not only what a flow cannot say.
     pub full: Mask,
+    /// Packets with IPv6 addresses.
+    v6: Mask,
     /// What programs said: a mask for each atom that is one.
     pub programs: Vec<Mask>,
 }
@@ -54,6 +56,7 @@ impl Columns {
             longest: 0,
             fields: vec![[0; BATCH]; fields],
             full: [0; BATCH / 64],
+            v6: [0; BATCH / 64],
             programs: vec![[0; BATCH / 64]; programs],
         })
     }
@@ -112,6 +115,17 @@ impl Columns {
     pub fn set_v6(&mut self, at: usize, addresses: [u128; 2]) {
         let at = at % BATCH;
         [self.src6[at], self.dst6[at]] = addresses;
+        self.v6[at / 64] |= 1 << (at % 64);
+    }
+
+    /// Puts numbers for IPv6 addresses where packets with others have theirs, so that both can be told apart by the
+    /// same few bits.
+    pub fn number_v6(&mut self, number: impl Fn(u128) -> u32) {
+        let Self { v6, src4, dst4, src6, dst6, .. } = self;
+        each(v6, |at| {
+            let at = at % BATCH;
+            (src4[at], dst4[at]) = (number(src6[at]), number(dst6[at]));
+        });
     }
 
     /// Says of the flow that was added last how many packets and octets it stands for.
@@ -126,6 +140,20 @@ impl Columns {
         let at = at % BATCH;
         let ends = Ends { v4: [self.src4[at], self.dst4[at]], ports: [self.sport[at], self.dport[at]] };
         (self.class[at], ends)
+    }
+
+    /// Its addresses and its ports, in one number each, the source's in the upper half.
+    #[inline(always)]
+    pub fn ends(&self, at: usize) -> (u64, u32) {
+        let at = at % BATCH;
+        let addresses = u64::from(self.src4[at]) << 32 | u64::from(self.dst4[at]);
+        (addresses, u32::from(self.sport[at]) << 16 | u32::from(self.dport[at]))
+    }
+
+    /// Its octets on the wire.
+    #[inline(always)]
+    pub fn length(&self, at: usize) -> u32 {
+        self.length[at % BATCH]
     }
 
     /// Its addresses, where they are IPv6's.
@@ -206,6 +234,7 @@ impl Columns {
         self.weights.clear();
         self.longest = 0;
         self.full = [0; BATCH / 64];
+        self.v6 = [0; BATCH / 64];
         for mask in &mut self.programs {
             *mask = [0; BATCH / 64];
         }

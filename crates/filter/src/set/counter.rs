@@ -1,7 +1,7 @@
 //! What one worker keeps for a set: the batch in work, and what was counted.
 
 use super::columns::{Columns, and, and_not, each, has, or};
-use super::flows::{Key, Remembered, Secret, Together};
+use super::flows::{Key, Keys, MOST_BITS, Remembered, Secret, Together};
 use super::index::{AtomBits, Total, Unit};
 use super::look::{Look, look, look_at_flow, v6_addresses};
 use super::simd::{BATCH, Mask};
@@ -27,6 +27,8 @@ pub struct Counter {
     pub(super) set: Arc<Set>,
     pub(super) packets: Box<Columns>,
     flows: Box<Columns>,
+    pub(super) keys: Box<Keys>,
+    pub(super) secret: Secret,
     together: Together,
     pub(super) remembered: Remembered,
     counts: Counts,
@@ -54,6 +56,7 @@ pub(super) struct Scratch {
     chart_masks: [Vec<Mask>; 2],
     pub deciding: Deciding,
     pub matched: Vec<u32>,
+    units: Vec<Unit>,
 }
 
 /// What is known of one packet while it is decided.
@@ -95,10 +98,12 @@ impl Counter {
         let programs = set.atoms.program_count() + set.programs.len();
         let columns = || Columns::new(set.atoms.field_count(), programs);
         // What is counted does not depend on it; what it costs to count packets that someone has chosen does.
-        let secret = Secret::new(RandomState::new().hash_one(0_u8));
+        let random = RandomState::new();
         Self {
-            together: Together::new(secret),
-            remembered: Remembered::new(secret),
+            keys: Keys::new(),
+            secret: Secret::new([random.hash_one(0_u8), random.hash_one(1_u8)]),
+            together: Together::new(),
+            remembered: Remembered::new(),
             packets: columns(),
             flows: Columns::new(0, 0),
             counts: Counts {
@@ -119,6 +124,7 @@ impl Counter {
                     seen: Seen { last: vec![0; set.len()], now: 0 },
                 },
                 matched: Vec::new(),
+                units: Vec::new(),
             },
             set,
         }
@@ -360,7 +366,7 @@ impl Counter {
     }
 
     pub(super) fn decide_packets(&mut self) {
-        let Self { set, packets, together, counts, scratch, .. } = self;
+        let Self { set, packets, keys, secret, together, counts, scratch, .. } = self;
         if packets.len() == 0 {
             return;
         }
@@ -369,10 +375,9 @@ impl Counter {
             Way::Columns => by_columns(set, packets, counts, scratch),
             Way::Index | Way::Programs => {
                 compare_atoms(set, packets, scratch);
-                if bits_of(set) <= 64 {
-                    let Scratch { atoms, deciding, .. } = scratch;
-                    let key = |at| key_of(set, packets, atoms, at);
-                    together.count(packets, key, |key, total| decide_key(set, key, total, counts, deciding));
+                if have_keys(set) {
+                    make_keys(set, packets, &scratch.atoms, keys, *secret);
+                    together.count(packets, keys, |keys| decide_keys(set, keys, counts, scratch));
                 } else {
                     by_index(set, packets, counts, scratch);
                 }
@@ -383,7 +388,7 @@ impl Counter {
 
     fn decide_together(&mut self) {
         let Self { set, together, counts, scratch, .. } = self;
-        together.flush(|key, total| decide_key(set, key, total, counts, &mut scratch.deciding));
+        together.flush(|keys| decide_keys(set, keys, counts, scratch));
     }
 
     fn decide_flows(&mut self) {
@@ -399,40 +404,55 @@ impl Counter {
     }
 }
 
-/// What the atoms and the programs of a packet come to: a bit for each.
-pub(super) fn bits_of(set: &Set) -> usize {
-    set.atoms.len() + set.programs.len()
+/// Whether what a set's atoms and programs say of a packet has room in a key.
+pub(super) fn have_keys(set: &Set) -> bool {
+    set.atoms.len() + set.programs.len() <= MOST_BITS
 }
 
-/// All that expressions can tell a packet of a batch by; `None` where nothing is left to be decided of it.
-#[inline]
-pub(super) fn key_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> Option<Key> {
-    let (class, ends) = columns.packet(at);
-    let full = has(&columns.full, at);
-    let mut atoms = 0;
+/// Makes the keys of the packets of a batch of which something is left to be decided.
+pub(super) fn make_keys(
+    set: &Set,
+    columns: &mut Columns,
+    atom_masks: &[Mask],
+    keys: &mut Keys,
+    secret: Secret,
+) {
+    columns.number_v6(|address| set.addresses.of_v6(address));
+    let mut wanted = columns.full;
+    match set.changing.needed().filter(|_| set.programs.is_empty()) {
+        Some(needed) => each(needed, |atom| {
+            wanted = or(&wanted, atom_masks.get(atom).unwrap_or(&[0; BATCH / 64]));
+        }),
+        None => wanted = columns.present(),
+    }
     let programs = columns.programs.iter().skip(set.atoms.program_count());
-    for (number, mask) in atom_masks.iter().chain(programs).enumerate() {
-        atoms |= u64::from(has(mask, at)) << number;
-    }
-    if !full && set.programs.is_empty() && !set.changing.may_match(&[atoms, 0, 0, 0]) {
-        return None;
-    }
-    let traits = set.classes.traits(class);
-    let ends_v6 = || columns.v6(at).map(|address| set.addresses.of_v6(address));
-    let addresses = if traits.v6 { ends_v6() } else { ends.v4 };
-    Some(Key { ends: addresses, ports: ends.ports, class, full, atoms })
+    keys.make(columns, atom_masks.iter().chain(programs), &and(&wanted, &columns.present()), secret);
 }
 
 /// Counts packets that are the same to every expression.
-fn decide_key(set: &Set, key: &Key, total: Total, counts: &mut Counts, deciding: &mut Deciding) {
-    let unit = unit_at(set, key.class, key.ends, || key.ends, key.ports);
-    let mut atoms = [key.atoms, 0, 0, 0];
-    let programs = key.atoms.checked_shr(set.atoms.len() as u32).unwrap_or(0);
-    if set.atoms.len() < 64 {
-        atoms[0] &= (1 << set.atoms.len()) - 1;
+fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &mut Scratch) {
+    // What is found for one does not wait for what is found for another.
+    let Scratch { units, deciding, .. } = scratch;
+    units.clear();
+    units.extend(
+        keys.iter().map(|(key, _)| unit_at(set, key.class(), key.ends(), || key.ends(), key.ports())),
+    );
+    for ((key, total), unit) in keys.iter().zip(units.iter()) {
+        let bits = key.bits();
+        let programs = bits.checked_shr(set.atoms.len() as u32).unwrap_or(0);
+        let atoms = [if set.atoms.len() < 64 { bits & ((1 << set.atoms.len()) - 1) } else { bits }, 0, 0, 0];
+        let whole = set.programs.iter().enumerate().filter(|(at, _)| programs >> at & 1 == 1);
+        decide_unit(
+            set,
+            unit,
+            &atoms,
+            whole.map(|(_, e)| *e),
+            *total,
+            (key.is_full(), true),
+            counts,
+            deciding,
+        );
     }
-    let whole = set.programs.iter().enumerate().filter(|(at, _)| programs >> at & 1 == 1);
-    decide_unit(set, &unit, &atoms, whole.map(|(_, e)| *e), total, (key.full, true), counts, deciding);
 }
 
 fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scratch) {

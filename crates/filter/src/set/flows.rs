@@ -1,156 +1,289 @@
 //! Packets that are the same to every expression, together: what an expression decides of the first of them it
 //! decides of all. Not a flow table, since it follows nothing: a table of fixed size in which the newcomer takes the
-//! place, and what was there is decided.
+//! place of the lighter one of two, and what was there is decided.
 
-use super::columns::Columns;
+use super::columns::{Columns, each};
 use super::index::Total;
-use super::simd::BATCH;
+use super::kind::KINDS;
+use super::simd::{BATCH, Mask, prefetch};
 
-/// Places, a power of two: one cache line each.
-const PLACES: usize = 1 << 16;
+/// Pairs of places, a power of two: one cache line each, 4 MiB in all. Twice as many flows are told apart as with one
+/// place a line, and a flow that comes often stays when others are hashed to its pair.
+const PAIRS: usize = 1 << 16;
+
+/// Places that are made free before what was in them is decided together, so that the memory that each needs is
+/// waited for at once.
+const DECIDED_TOGETHER: usize = 256;
 
 /// All that expressions can tell a packet by. IPv6 addresses are given as their stretches.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Key {
-    pub ends: [u32; 2],
-    pub ports: [u16; 2],
-    pub class: u16,
-    /// Whether everything is to be decided, or only what a flow's key does not say.
-    pub full: bool,
-    pub atoms: u64,
+    /// The source's in the upper half.
+    ends: u64,
+    /// From the lowest bit: the class, whether everything is to be decided or only what a flow's key does not say, and
+    /// a bit for each atom and each program.
+    rest: u64,
+    /// The source's in the upper half.
+    ports: u32,
+}
+
+/// Where a key says that everything is to be decided, and where its atoms begin.
+const FULL_BIT: u32 = 11;
+const ATOMS_FROM: u32 = FULL_BIT + 1;
+
+const _: () = assert!(KINDS <= 1 << FULL_BIT);
+
+/// Atoms and programs that a key has room for.
+pub(super) const MOST_BITS: usize = (u64::BITS - ATOMS_FROM) as usize;
+
+impl Key {
+    pub fn ends(&self) -> [u32; 2] {
+        [(self.ends >> 32) as u32, self.ends as u32]
+    }
+
+    pub fn ports(&self) -> [u16; 2] {
+        [(self.ports >> 16) as u16, self.ports as u16]
+    }
+
+    pub fn class(&self) -> u16 {
+        self.rest as u16 & ((1 << FULL_BIT) - 1)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rest >> FULL_BIT & 1 == 1
+    }
+
+    /// Atoms first, then programs.
+    pub fn bits(&self) -> u64 {
+        self.rest >> ATOMS_FROM
+    }
+}
+
+/// The keys of the packets of a batch that have to be decided.
+pub(super) struct Keys {
+    rest: [u64; BATCH],
+    asked: Vec<Asked>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    ends: u64,
+    rest: u64,
+    ports: u32,
+    hash: u16,
+    /// Which packet.
+    at: u16,
+}
+
+impl Asked {
+    fn key(&self) -> Key {
+        Key { ends: self.ends, rest: self.rest, ports: self.ports }
+    }
+}
+
+const _: () = assert!(PAIRS == 1 << 16 && BATCH <= 1 << 16);
+
+impl Keys {
+    pub fn new() -> Box<Self> {
+        Box::new(Self { rest: [0; BATCH], asked: Vec::with_capacity(BATCH) })
+    }
+
+    /// Makes the keys of the packets that are `wanted`. `bits` are masks of at most [`MOST_BITS`] atoms and programs.
+    /// The stretches of IPv6 addresses stand in the place of IPv4's.
+    pub fn make<'m>(
+        &mut self,
+        columns: &'m Columns,
+        bits: impl Iterator<Item = &'m Mask>,
+        wanted: &Mask,
+        secret: Secret,
+    ) {
+        for (rest, class) in self.rest.iter_mut().zip(&columns.class).take(columns.len()) {
+            *rest = u64::from(*class);
+        }
+        for (number, mask) in std::iter::once(&columns.full).chain(bits).enumerate() {
+            let bit = 1 << (FULL_BIT as usize + number);
+            for (word, rests) in mask.iter().zip(self.rest.chunks_exact_mut(64)) {
+                if *word == u64::MAX {
+                    rests.iter_mut().for_each(|rest| *rest |= bit);
+                } else {
+                    each(&[*word], |at| rests[at % 64] |= bit);
+                }
+            }
+        }
+        self.asked.clear();
+        let Self { rest, asked } = self;
+        let mut add = |at: usize| {
+            let (ends, ports) = columns.ends(at);
+            let rest = rest[at % BATCH];
+            let hash = secret.hash(ends, rest, ports);
+            asked.push(Asked { ends, rest, ports, hash, at: at as u16 });
+        };
+        if *wanted == columns.present() {
+            (0..columns.len()).for_each(add);
+        } else {
+            each(wanted, &mut add);
+        }
+    }
 }
 
 /// What was seen of a key that was not decided yet.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
 struct Place {
-    key: Key,
+    ends: u64,
+    rest: u64,
+    ports: u32,
     /// None: the place is empty.
-    total: Total,
+    packets: u32,
+    bytes: u64,
 }
 
-/// The table, and the places that the packets of a batch have.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Pair([Place; 2]);
+
+impl Place {
+    #[inline(always)]
+    fn is(&self, asked: &Asked) -> bool {
+        (self.ends ^ asked.ends) | (self.rest ^ asked.rest) | u64::from(self.ports ^ asked.ports) == 0
+    }
+
+    /// What is there, where there is something; nothing afterwards.
+    fn take(&mut self) -> Option<(Key, Total)> {
+        let total = Total { packets: u64::from(self.packets), bytes: self.bytes };
+        let key = Key { ends: self.ends, rest: self.rest, ports: self.ports };
+        (self.packets, self.bytes) = (0, 0);
+        (total.packets != 0).then_some((key, total))
+    }
+}
+
+/// The table.
 pub(super) struct Together {
-    places: Vec<Place>,
-    /// Of the packets of the batch in work: key, place, and which packet.
-    keys: Vec<(Key, u32, usize)>,
-    secret: Secret,
-    touched: u64,
+    pairs: Vec<Pair>,
+    /// What had to make place and is not decided yet.
+    undecided: Vec<(Key, Total)>,
 }
 
 /// What the places of keys depend on besides them.
 #[derive(Clone, Copy)]
-pub(super) struct Secret(u64);
+pub(super) struct Secret([u64; 2]);
 
 impl Secret {
-    pub fn new(secret: u64) -> Self {
-        Self(secret | 1)
+    pub fn new(secret: [u64; 2]) -> Self {
+        Self(secret)
     }
 
     /// Where a key's place is. Keyed, so that nobody outside can say which packets share one; and if they could, what
     /// would it cost? One decision for each packet, as in a flood.
-    #[inline]
-    fn place(&self, key: &Key) -> u32 {
-        let ends = u64::from(key.ends[0]) << 32 | u64::from(key.ends[1]);
-        let rest = u64::from(key.ports[0]) << 48
-            | u64::from(key.ports[1]) << 32
-            | u64::from(key.class) << 16
-            | u64::from(key.full);
-        let folded = |a: u64, b: u64| {
-            let product = u128::from(a) * u128::from(b);
-            (product as u64) ^ (product >> 64) as u64
-        };
-        let first = folded(ends ^ self.0, 0x9e37_79b9_7f4a_7c15 ^ rest);
-        let hash = folded(first ^ key.atoms, self.0.rotate_left(32) | 1);
-        (hash >> 40) as u32 & (PLACES as u32 - 1)
+    #[inline(always)]
+    fn hash(self, ends: u64, rest: u64, ports: u32) -> u16 {
+        let one = u128::from(ends ^ self.0[0]);
+        let other = u128::from((u64::from(ports) << 32) ^ rest ^ self.0[1]);
+        let product = one * other;
+        (((product as u64) ^ (product >> 64) as u64) >> 40) as u16
     }
 }
 
 impl Together {
-    pub fn new(secret: Secret) -> Self {
-        Self { places: Vec::new(), keys: Vec::with_capacity(BATCH), secret, touched: 0 }
+    pub fn new() -> Self {
+        Self { pairs: Vec::new(), undecided: Vec::with_capacity(DECIDED_TOGETHER) }
     }
 
-    /// Counts a batch. `key` gives the key of each packet; what has to make place goes to `decide`.
-    pub fn count(
-        &mut self,
-        columns: &Columns,
-        mut key: impl FnMut(usize) -> Option<Key>,
-        mut decide: impl FnMut(&Key, Total),
-    ) {
-        if self.places.is_empty() {
-            self.places = vec![Place::default(); PLACES];
-        }
-        let mut keys = std::mem::take(&mut self.keys);
-        keys.clear();
-        for at in 0..columns.len() {
-            if let Some(key) = key(at) {
-                keys.push((key, self.secret.place(&key), at));
-            }
+    /// Counts the packets of a batch by their keys. What has to make place goes to `decide`, some at a time.
+    pub fn count(&mut self, columns: &Columns, keys: &Keys, mut decide: impl FnMut(&[(Key, Total)])) {
+        if self.pairs.is_empty() {
+            self.pairs = vec![Pair::default(); PAIRS];
         }
         // All lines are asked for before the first is used.
-        let mut touched = 0;
-        for (_, place, _) in &keys {
-            touched ^= self.places.get(*place as usize).map_or(0, |place| place.total.packets);
+        for asked in &keys.asked {
+            prefetch(&self.pairs, usize::from(asked.hash));
         }
-        self.touched ^= touched;
-        for (key, place, at) in &keys {
-            let weight = columns.weight(*at);
-            let Some(place) = self.places.get_mut(*place as usize) else { continue };
-            if place.key != *key {
-                if place.total != Total::default() {
-                    decide(&place.key, place.total);
-                }
-                *place = Place { key: *key, total: Total::default() };
+        for asked in &keys.asked {
+            let Some(Pair(pair)) = self.pairs.get_mut(usize::from(asked.hash)) else { continue };
+            let bytes = u64::from(columns.length(usize::from(asked.at)));
+            let lighter = usize::from(pair[1].packets < pair[0].packets);
+            let which = usize::from(!pair[0].is(asked));
+            let is_known = pair[which].is(asked);
+            let place = &mut pair[if is_known { which } else { lighter }];
+            if is_known && place.packets != u32::MAX {
+                place.packets += 1;
+                place.bytes += bytes;
+                continue;
             }
-            place.total.add(weight);
+            self.undecided.extend(place.take());
+            let Asked { ends, rest, ports, .. } = *asked;
+            *place = Place { ends, rest, ports, packets: 1, bytes };
+            if self.undecided.len() >= DECIDED_TOGETHER {
+                decide(&self.undecided);
+                self.undecided.clear();
+            }
         }
-        self.keys = keys;
     }
 
     /// Decides everything that is there.
-    pub fn flush(&mut self, mut decide: impl FnMut(&Key, Total)) {
-        for place in &mut self.places {
-            if place.total != Total::default() {
-                decide(&place.key, std::mem::take(&mut place.total));
+    pub fn flush(&mut self, mut decide: impl FnMut(&[(Key, Total)])) {
+        for pair in self.pairs.chunks_mut(DECIDED_TOGETHER / 2) {
+            self.undecided.extend(pair.iter_mut().flat_map(|pair| &mut pair.0).filter_map(Place::take));
+            if self.undecided.len() >= DECIDED_TOGETHER {
+                decide(&self.undecided);
+                self.undecided.clear();
             }
         }
+        decide(&self.undecided);
+        self.undecided.clear();
     }
 }
 
 /// The match sets of keys that were seen lately.
 pub(super) struct Remembered {
-    places: Vec<(Key, (u32, u32))>,
+    places: Vec<Known>,
     lists: Vec<u32>,
-    secret: Secret,
+}
+
+/// A key and where its match set is: from, and how many.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    key: Key,
+    from: u32,
+    len: u32,
 }
 
 /// Expressions that are remembered in all before everything is forgotten.
 const MOST_REMEMBERED: usize = 1 << 20;
 
+/// An empty key with no expressions is what an unused place says, and what it would have to say of a packet of class 0
+/// without atoms: so such places are marked by a list that cannot be.
+const UNUSED: u32 = u32::MAX;
+
 impl Remembered {
-    pub fn new(secret: Secret) -> Self {
-        Self { places: Vec::new(), lists: Vec::new(), secret }
+    pub fn new() -> Self {
+        Self { places: Vec::new(), lists: Vec::new() }
     }
 
-    /// The match set of a key; `find` appends it to a list where it is not known.
-    #[inline]
-    pub fn of(&mut self, key: &Key, find: impl FnOnce(&mut Vec<u32>)) -> &[u32] {
-        if self.places.is_empty() || self.lists.len() > MOST_REMEMBERED {
-            self.places.clear();
-            // An empty key with no expressions is what an unused place says, and what it would have to say of a
-            // packet of class 0 without atoms: so such places are marked by a list that cannot be.
-            self.places.resize(PLACES, (Key::default(), (1, 0)));
-            self.lists.clear();
+    /// Calls with each packet of a batch and its match set; `find` appends it to a list where it is not known.
+    pub fn each(
+        &mut self,
+        keys: &Keys,
+        mut find: impl FnMut(usize, &Key, &mut Vec<u32>),
+        mut see: impl FnMut(usize, &[u32]),
+    ) {
+        for asked in &keys.asked {
+            prefetch(&self.places, usize::from(asked.hash));
         }
-        let at = self.secret.place(key) as usize;
-        let Some((known, range)) = self.places.get_mut(at) else { return &[] };
-        if *known != *key || range.0 > range.1 {
-            let from = self.lists.len() as u32;
-            find(&mut self.lists);
-            *known = *key;
-            *range = (from, self.lists.len() as u32);
+        for asked in &keys.asked {
+            if self.places.is_empty() || self.lists.len() > MOST_REMEMBERED {
+                self.places.clear();
+                self.places.resize(PAIRS, Known { key: Key::default(), from: 0, len: UNUSED });
+                self.lists.clear();
+            }
+            let (key, at) = (asked.key(), usize::from(asked.at));
+            let Some(known) = self.places.get_mut(usize::from(asked.hash)) else { continue };
+            if known.key != key || known.len == UNUSED {
+                let from = self.lists.len();
+                find(at, &key, &mut self.lists);
+                *known = Known { key, from: from as u32, len: (self.lists.len() - from) as u32 };
+            }
+            let list = self.lists.get(known.from as usize..(known.from + known.len) as usize);
+            see(at, list.unwrap_or_default());
         }
-        self.lists.get(range.0 as usize..range.1 as usize).unwrap_or_default()
     }
 }

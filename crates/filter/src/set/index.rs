@@ -539,6 +539,11 @@ impl Index {
         self.groups.is_empty()
     }
 
+    /// The atoms of which one must hold for anything here to match; `None` where nothing has to.
+    pub fn needed(&self) -> Option<&AtomBits> {
+        self.needed.as_ref()
+    }
+
     /// Whether a packet with these atoms can match anything here.
     #[inline]
     pub fn may_match(&self, atoms: &AtomBits) -> bool {

@@ -2,7 +2,7 @@
 
 use super::columns::{Columns, each};
 use super::counter::{
-    Counter, Offered, Scratch, Seen, bits_of, compare_atoms, each_mask, key_of, programs_of, unit_of,
+    Counter, Offered, Scratch, Seen, compare_atoms, each_mask, have_keys, make_keys, programs_of, unit_of,
 };
 use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
@@ -54,31 +54,28 @@ impl Counter {
     /// Gives the match set of each packet of the batch in work, by the index, and empties it. Packets that are the same
     /// to every expression are looked up once, as long as they are remembered.
     fn list(&mut self, see: &mut dyn FnMut(usize, &[u32])) {
-        let set = Arc::clone(&self.set);
-        let columns = &self.packets;
-        compare_atoms(&set, columns, &mut self.scratch);
-        let Scratch { atoms, deciding, matched, .. } = &mut self.scratch;
-        let fits = bits_of(&set) <= 64;
-        for at in 0..columns.len() {
-            let origin = columns.origin[at % BATCH] as usize;
-            let found = match fits.then(|| key_of(&set, columns, atoms, at)).flatten() {
-                Some(key) => self.remembered.of(&key, |found| {
-                    let (unit, atoms) = unit_of(&set, columns, atoms, at);
-                    list_unit(&set, &unit, &atoms, programs_of(&set, columns, at), &mut deciding.seen, found);
-                }),
-                None => {
-                    let (unit, atoms) = unit_of(&set, columns, atoms, at);
-                    matched.clear();
-                    let programs = programs_of(&set, columns, at);
-                    list_unit(&set, &unit, &atoms, programs, &mut deciding.seen, matched);
-                    matched.as_slice()
-                }
-            };
+        let Self { set, packets, keys, secret, remembered, scratch, .. } = self;
+        compare_atoms(set, packets, scratch);
+        let mut see = |at: usize, found: &[u32]| {
             if !found.is_empty() {
-                see(origin, found);
+                see(at, found);
+            }
+        };
+        if have_keys(set) {
+            make_keys(set, packets, &scratch.atoms, keys, *secret);
+            let Scratch { atoms, deciding, .. } = scratch;
+            let find = |at: usize, _: &_, found: &mut Vec<u32>| {
+                let (unit, atoms) = unit_of(set, packets, atoms, at);
+                list_unit(set, &unit, &atoms, programs_of(set, packets, at), &mut deciding.seen, found);
+            };
+            remembered.each(keys, find, |at, found| see(packets.origin[at % BATCH] as usize, found));
+        } else {
+            for at in 0..packets.len() {
+                scratch.list_packet(set, packets, at);
+                see(packets.origin[at % BATCH] as usize, &scratch.matched);
             }
         }
-        self.packets.clear();
+        packets.clear();
     }
 
     /// For each expression the packets that match it, of a batch of at most [`MASK_PACKETS`]; those beyond are left

@@ -1,9 +1,9 @@
 //! The comparisons that go over a whole column, in three forms: AVX-512, AVX2 and plain. All give the same bits.
 //!
-//! This is the only room for `unsafe` in the crate. Its reasons are two: a function that is compiled for
+//! This is the only room for `unsafe` in the crate. Its reasons are three: a function that is compiled for
 //! instructions that not every processor has may only be called after asking the processor, which [`Level::best`]
-//! does; and loads of whole vectors go through pointers, always into arrays of [`BATCH`] elements whose length is in
-//! their type, at offsets below it. Measured against the plain form (which the compiler makes vectors of where it
+//! does; loads of whole vectors go through pointers, always into arrays of [`BATCH`] elements whose length is in
+//! their type, at offsets below it; and there is no other way to say that memory is about to be used. Measured against the plain form (which the compiler makes vectors of where it
 //! can): see docs/performance.md.
 #![allow(unsafe_code)]
 
@@ -48,6 +48,22 @@ impl Level {
     pub fn best() -> Self {
         Self::available().last().copied().unwrap_or(Self::Plain)
     }
+}
+
+/// Says that an item is about to be used: its memory is on the way while others are looked at.
+#[inline(always)]
+pub(super) fn prefetch<T>(items: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(item) = items.get(at) {
+        // SAFETY: nothing is read, and every x86-64 processor has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                std::ptr::from_ref(item).cast(),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = items.get(at);
 }
 
 /// Adds the packets whose number is from `low` to `high`.
