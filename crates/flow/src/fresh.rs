@@ -82,13 +82,13 @@ impl Hot {
         self.steady = [0; 2];
     }
 
-    /// The record of a fresh row: what [`Row::record`] gives after [`Hot::settle`].
+    /// Makes `record` that of a fresh row: what [`Row::record`] gives after [`Hot::settle`].
     #[inline]
-    pub fn fresh_record(&self, end: EndReason) -> FlowRecord {
+    pub fn fresh_record(&self, end: EndReason, record: &mut FlowRecord) {
         let me = self.sender() & 1;
-        let (counts, stowed) = (self.counts[me], self.counts[1 - me]);
+        let (counts, stowed) = (&self.counts[me], &self.counts[1 - me]);
         let flipped = self.has(mark::FLIPPED);
-        let (mac, ttl) = unstow(&stowed);
+        let (mac, ttl) = unstow(stowed);
         let mine = Side {
             packets: 1,
             frame_bytes: u64::from(counts.frame_bytes),
@@ -99,18 +99,12 @@ impl Hot {
             mac,
             bad_checksums: 0,
         };
-        let mut history = History::default();
-        if flipped {
-            history.push(b'^', true);
-        }
-        let (mut tcp, mut state) = (None, ConnState::Oth);
+        let (mut tcp, mut state, mut letter) = (None, ConnState::Oth, None);
         match self.key.proto {
             6 => {
                 let segment = self.fresh_segment();
-                let (letter, size) = tcp::first_told(&segment);
-                if let Some(letter) = letter {
-                    history.push(letter, !flipped);
-                }
+                let size;
+                (letter, size) = tcp::first_told(&segment);
                 if segment.flags & (SYN | ACK) == SYN {
                     state = ConnState::S0;
                 }
@@ -118,30 +112,29 @@ impl Hot {
                 tcp = Some(TcpSummary { stream_bytes, ..TcpSummary::default() });
             }
             17 => {
-                history.push(b'D', !flipped);
+                letter = Some(b'D');
                 state = if flipped { ConnState::ShR } else { ConnState::S0 };
             }
             _ => {}
         }
-        let (forward, reverse) = if flipped { (Side::default(), mine) } else { (mine, Side::default()) };
-        FlowRecord {
-            key: self.key,
-            initiator_is_lower: self.fresh_initiator() == 0,
-            id: hash::name(&self.key, self.first),
-            first: self.first,
-            last: self.last,
-            forward,
-            reverse,
-            tcp,
-            state,
-            history,
-            end,
-            vlan: [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16],
-            tunnel: Tunnel::None,
-            parent: 0,
-            carrier: false,
-            interface: stowed.payload_bytes,
-        }
+        record.key = self.key;
+        record.initiator_is_lower = self.fresh_initiator() == 0;
+        record.id = hash::name(&self.key, self.first);
+        record.first = self.first;
+        record.last = self.last;
+        let FlowRecord { forward, reverse, .. } = record;
+        let (to_mine, to_other) = if flipped { (reverse, forward) } else { (forward, reverse) };
+        *to_mine = mine;
+        *to_other = Side::default();
+        record.tcp = tcp;
+        record.state = state;
+        record.history = History::of_one(letter, flipped);
+        record.end = end;
+        record.vlan = [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16];
+        record.tunnel = Tunnel::None;
+        record.parent = 0;
+        record.carrier = false;
+        record.interface = stowed.payload_bytes;
     }
 
     /// The TCP header of a fresh row's packet, as far as it matters.

@@ -43,6 +43,18 @@ impl History {
         self.len == 0
     }
 
+    /// That of a flow of one packet: `^` where its sender is the responder, and then the letter of what it did, if that
+    /// has one.
+    #[inline]
+    pub(crate) fn of_one(letter: Option<u8>, flipped: bool) -> Self {
+        let letter = letter.map_or(0, |letter| if flipped { letter.to_ascii_lowercase() } else { letter });
+        let mut history = Self { len: u8::from(letter != 0) + u8::from(flipped), ..Self::default() };
+        let [first, second] = if flipped { [b'^', letter] } else { [letter, 0] };
+        history.letters[0] = first;
+        history.letters[1] = second;
+        history
+    }
+
     /// Adds a letter: upper case where `initiator` did it.
     pub(crate) fn push(&mut self, letter: u8, initiator: bool) {
         if let Some(place) = self.letters.get_mut(usize::from(self.len)) {

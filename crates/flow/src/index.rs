@@ -5,10 +5,12 @@ use weir_wire::FlowKey;
 
 /// Flows that a set holds: a cache line of them.
 const WAYS: usize = 10;
-/// Words of 32 bits in a set: tags of 16 bits, two in a word; then for each way the row's number plus 1; then one that
-/// is not used.
+/// Words of 32 bits in a set: tags of 16 bits, two in a word; then for each way the row's number plus 1; then
+/// [`STAMP`].
 const SET_WORDS: usize = 16;
 const TAG_WORDS: usize = WAYS / 2;
+/// When something was put into the set: [`Index::now`].
+const STAMP: usize = SET_WORDS - 1;
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
 ///
@@ -20,7 +22,23 @@ pub(crate) struct Index {
     words: Vec<u32>,
     /// Where the first set begins: at a cache line's.
     start: usize,
-    sets: usize,
+    lines: Lines,
+    /// Counts the groups of packets that were looked up together.
+    now: u32,
+}
+
+/// Where the sets of an index are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    sets: u64,
+}
+
+impl Lines {
+    /// Where the line of a hash begins: which set is the upper half of the hash times the number of sets.
+    #[inline]
+    pub fn of(self, hash: u64) -> u32 {
+        (((hash >> 32) * self.sets) >> 32) as u32 * SET_WORDS as u32
+    }
 }
 
 /// A bit pattern with the highest bit set of each of four lanes of 16 bits that is 0; of lanes above such a one it may
@@ -55,13 +73,7 @@ impl Index {
         let sets = rows.div_ceil(Self::ROWS_PER_SET).max(1);
         let words = vec![0_u32; (sets + 1) * SET_WORDS];
         let start = words.as_ptr().align_offset(Self::BYTES_PER_SET).min(SET_WORDS);
-        Self { words, start, sets }
-    }
-
-    /// Which set: the upper half of the hash times the number of sets.
-    #[inline]
-    fn set(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.sets as u64) >> 32) as usize
+        Self { words, start, lines: Lines { sets: sets as u64 }, now: 0 }
     }
 
     /// Never 0: that is an empty way.
@@ -70,14 +82,15 @@ impl Index {
         (hash as u16).max(1)
     }
 
+    /// The set that a place is in.
     #[inline]
-    fn words(&self, set: usize) -> Option<&[u32; SET_WORDS]> {
-        self.words.get(self.start + set * SET_WORDS..)?.first_chunk()
+    fn set_at(&self, place: u32) -> Option<&[u32; SET_WORDS]> {
+        self.words.get(self.start + (place as usize & !(SET_WORDS - 1))..)?.first_chunk()
     }
 
     #[inline]
-    fn words_mut(&mut self, set: usize) -> Option<&mut [u32; SET_WORDS]> {
-        self.words.get_mut(self.start + set * SET_WORDS..)?.first_chunk_mut()
+    fn set_at_mut(&mut self, place: u32) -> Option<&mut [u32; SET_WORDS]> {
+        self.words.get_mut(self.start + (place as usize & !(SET_WORDS - 1))..)?.first_chunk_mut()
     }
 
     /// Reads the line of a place, so that it is in the cache when it is needed. The sum of what was read is to be
@@ -90,30 +103,40 @@ impl Index {
     /// The same for a place that is about to be written: a store is not waited for.
     #[inline]
     pub fn touch_mut(&mut self, place: u32) {
-        let spare = place as usize | (SET_WORDS - 1);
-        if let Some(word) = self.words.get_mut(self.start + spare) {
-            *word = 1;
+        if let Some(word) = self.words.get_mut(self.start + (place as usize | STAMP)) {
+            *word = self.now.wrapping_sub(1);
         }
     }
 
-    /// Where the line of a hash begins.
-    #[inline]
-    pub fn line(&self, hash: u64) -> u32 {
-        (self.set(hash) * SET_WORDS) as u32
+    /// Where the sets are.
+    pub fn lines(&self) -> Lines {
+        self.lines
     }
 
-    /// A row that is likely that of the hash, plus 1; 0 for none.
+    /// A group of packets is about to be looked up.
     #[inline]
-    pub fn likely(&self, hash: u64) -> u32 {
-        let Some(set) = self.words(self.set(hash)) else { return 0 };
+    pub fn begin_group(&mut self) {
+        self.now = self.now.wrapping_add(1);
+    }
+
+    /// Whether nothing was put into the set of a line since the group was looked up.
+    #[inline]
+    pub fn is_as_looked_up(&self, line: u32) -> bool {
+        self.set_at(line).is_some_and(|set| set[STAMP] != self.now)
+    }
+
+    /// A row that is likely that of the hash whose line this is, plus 1; 0 for none.
+    #[inline]
+    pub fn likely(&self, line: u32, hash: u64) -> u32 {
+        let Some(set) = self.set_at(line) else { return 0 };
         let way = first(which(set, Self::tag(hash)));
         if way < WAYS { set[TAG_WORDS + way] } else { 0 }
     }
 
     /// The row of a key.
     #[inline]
-    pub fn find(&self, hash: u64, key: &FlowKey, rows: &[Hot]) -> Option<u32> {
-        let set = self.words(self.set(hash))?;
+    pub fn find(&self, line: u32, hash: u64, key: &FlowKey, rows: &[Hot]) -> Option<u32> {
+        let set = self.set_at(line)?;
         let mut ways = which(set, Self::tag(hash));
         while ways != 0 {
             let row = set[(TAG_WORDS + first(ways)) % SET_WORDS].wrapping_sub(1);
@@ -125,29 +148,32 @@ impl Index {
         None
     }
 
-    /// Notes the row of a key that is not in the index: where it is now.
-    ///
-    /// # Errors
-    ///
-    /// The set is full: gives its rows, one of which has to make place.
+    /// Notes the row of a key that is not in the index: where it is now. `None`: the set is full, see [`Index::rows`].
     #[inline]
-    pub fn insert(&mut self, hash: u64, row: u32) -> Result<u32, [u32; WAYS]> {
-        let at = self.set(hash);
-        let Some(set) = self.words_mut(at) else { return Ok(0) };
+    pub fn insert(&mut self, line: u32, hash: u64, row: u32) -> Option<u32> {
+        let now = self.now;
+        let set = self.set_at_mut(line)?;
         let way = first(which(set, 0));
         if way >= WAYS {
-            return Err(std::array::from_fn(|way| set[TAG_WORDS + way].wrapping_sub(1)));
+            return None;
         }
         set[way / 2] |= u32::from(Self::tag(hash)) << (way % 2 * 16);
         set[TAG_WORDS + way] = row + 1;
-        Ok((at * SET_WORDS + way) as u32)
+        set[STAMP] = now;
+        Some(line + way as u32)
+    }
+
+    /// The rows of a full set.
+    pub fn rows(&self, line: u32) -> impl Iterator<Item = u32> {
+        let set = self.set_at(line);
+        set.into_iter().flat_map(|set| set.iter().skip(TAG_WORDS).take(WAYS).map(|row| row.wrapping_sub(1)))
     }
 
     /// Forgets the row at a place.
     #[inline]
     pub fn remove(&mut self, place: u32) {
         let way = place as usize % SET_WORDS;
-        if let Some(set) = self.words_mut(place as usize / SET_WORDS)
+        if let Some(set) = self.set_at_mut(place)
             && way < WAYS
         {
             set[way / 2] &= 0xffff_0000 >> (way % 2 * 16);
@@ -206,21 +232,28 @@ mod tests {
             }
             let hash = (state & 0xc000_0000_0000_0000) | state >> 33 & 3;
             rows[row as usize].key.port = [step as u16, row as u16];
-            match index.insert(hash, row) {
-                Ok(place) => known.push((hash, row, place)),
-                Err(others) => {
+            index.begin_group();
+            assert!(index.is_as_looked_up(index.lines.of(hash)));
+            match index.insert(index.lines.of(hash), hash, row) {
+                Some(place) => {
+                    known.push((hash, row, place));
+                    assert!(!index.is_as_looked_up(index.lines.of(hash)));
+                }
+                None => {
                     full += 1;
+                    let others: Vec<u32> = index.rows(index.lines.of(hash)).collect();
+                    assert_eq!(others.len(), WAYS);
                     assert!(others.iter().all(|other| known.iter().any(|&(_, row, _)| row == *other)));
                 }
             }
             for &(hash, row, _) in &known {
                 let key = rows[row as usize].key;
-                assert_eq!(index.find(hash, &key, &rows), Some(row));
-                let likely = index.likely(hash);
+                assert_eq!(index.find(index.lines.of(hash), hash, &key, &rows), Some(row));
+                let likely = index.likely(index.lines.of(hash), hash);
                 assert!(known.iter().any(|&(h, r, _)| r + 1 == likely && Index::tag(h) == Index::tag(hash)));
             }
         }
         assert!(full > 100);
-        assert_eq!(index.likely(1 << 40 | 99), 0);
+        assert_eq!(index.likely(index.lines.of(1 << 40 | 99), 1 << 40 | 99), 0);
     }
 }

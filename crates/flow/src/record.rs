@@ -45,6 +45,28 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
+    /// A record of nothing, to be overwritten.
+    pub(crate) fn empty() -> Self {
+        Self {
+            key: FlowKey::default(),
+            initiator_is_lower: false,
+            id: 0,
+            first: Time(0),
+            last: Time(0),
+            forward: Side::default(),
+            reverse: Side::default(),
+            tcp: None,
+            state: ConnState::default(),
+            history: History::default(),
+            end: EndReason::Shutdown,
+            vlan: [0; 2],
+            tunnel: Tunnel::None,
+            parent: 0,
+            carrier: false,
+            interface: 0,
+        }
+    }
+
     /// Address and port of the initiator.
     pub fn initiator(&self) -> ([u8; 16], u16) {
         self.endpoint(self.initiator_is_lower)

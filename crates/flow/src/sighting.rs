@@ -3,6 +3,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::hash::KeyHash;
+use crate::index::Lines;
 use crate::tcp::Segment;
 use weir_wire::{
     Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate,
@@ -14,6 +15,8 @@ use weir_wire::{
 pub(crate) struct Whose {
     pub hash: u64,
     pub key: FlowKey,
+    /// Where the index has the flow, if it has it.
+    pub line: u32,
     /// 0: the lower endpoint sent it.
     pub sender: u8,
 }
@@ -55,6 +58,7 @@ pub(crate) struct Sighting {
 #[derive(Clone, Debug)]
 pub(crate) struct Looker {
     pub hash: KeyHash,
+    pub lines: Lines,
     pub vlan: bool,
     pub checksums: bool,
 }
@@ -120,7 +124,8 @@ impl Looker {
         if self.vlan {
             key.vlan = vlan[0];
         }
-        Some(Whose { hash: self.hash.of(&key), key, sender: u8::from(!is_lower) })
+        let hash = self.hash.of(&key);
+        Some(Whose { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) })
     }
 
     /// What it says of the flow, as far as one level tells.

@@ -10,7 +10,7 @@ use crate::servers::is_likely_server;
 use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp;
 use crate::timers::Timers;
-use crate::{EndReason, FlowSink, FlowStats, Tally, fresh, steady};
+use crate::{EndReason, FlowRecord, FlowSink, FlowStats, Tally, fresh, steady};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time, says_its_key};
 
@@ -71,6 +71,8 @@ pub struct FlowTable {
     sightings: Vec<Sighting>,
     timers: Timers,
     stats: FlowStats,
+    /// That of the flow of one packet which ended last.
+    record: FlowRecord,
     /// The last tick that was believed, and one that was put off.
     ticked: Time,
     put_off: Time,
@@ -85,17 +87,23 @@ impl FlowTable {
         let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
         let fixed = sets * Fragments::BYTES_PER_SET + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
-        let index = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
-        let each = size_of::<Hot>() + size_of::<Cold>() + index + Pool::BYTES_EACH / 8;
+        let indexed = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
+        let each = size_of::<Hot>() + size_of::<Cold>() + indexed + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, MAX_ROWS);
+        let index = Index::new(capacity);
         let stats = FlowStats {
             memory: (fixed + capacity * each) as u64,
             capacity: capacity as u64,
             ..FlowStats::default()
         };
         Self {
-            look: Looker { hash: hash.clone(), vlan: config.vlan, checksums: config.checksums },
-            index: Index::new(capacity),
+            look: Looker {
+                hash: hash.clone(),
+                lines: index.lines(),
+                vlan: config.vlan,
+                checksums: config.checksums,
+            },
+            index,
             hot: Vec::with_capacity(capacity),
             cold: Vec::with_capacity(capacity),
             capacity,
@@ -107,6 +115,7 @@ impl FlowTable {
             sightings: Vec::with_capacity(PROBES),
             timers: Timers::new(config),
             stats,
+            record: FlowRecord::empty(),
             ticked: Time(0),
             put_off: Time(0),
             touched: 0,
@@ -296,10 +305,10 @@ impl FlowTable {
     /// with the reads spread over it, two at a time are on their way, and a packet of 65,536 flows takes twice as long.)
     fn touch(&mut self) {
         let index = &self.index;
-        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(index.line(probe.whose.hash)));
+        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(probe.whose.line));
         let mut missing = 0;
         for probe in &mut self.probes {
-            probe.likely = index.likely(probe.whose.hash);
+            probe.likely = index.likely(probe.whose.line, probe.whose.hash);
             missing += usize::from(probe.likely == 0);
         }
         let hot = &self.hot;
@@ -312,10 +321,10 @@ impl FlowTable {
         if missing > 0 && self.free == 0 && self.hot.len() == self.capacity {
             // The rows that will make place, and where the index has them.
             let hand = self.hand.min(self.hot.len());
-            let (before, after) = self.hot.split_at(hand);
-            let victims = || after.iter().zip(hand..).chain(before.iter().zip(0..)).take(missing);
-            lines ^= victims().fold(0, |lines, (row, _)| lines ^ row.touch());
-            for (row, at) in victims() {
+            let end = (hand + missing).min(self.hot.len());
+            let victims = self.hot.get(hand..end).unwrap_or_default();
+            lines ^= victims.iter().fold(0, |lines, row| lines ^ row.touch());
+            for (row, at) in victims.iter().zip(hand..) {
                 let place = match row.has(mark::FRESH) {
                     true => row.fresh_place(),
                     false => self.cold.get(at).map_or(0, |cold| cold.origin.place),
@@ -333,11 +342,12 @@ impl FlowTable {
         sink: &mut impl FlowSink,
         get: impl Fn(usize) -> Option<(Packet<'a>, &'a Layers)>,
     ) {
+        self.index.begin_group();
         if self.probes.len() > 1 {
             self.touch();
         } else {
             for probe in &mut self.probes {
-                probe.likely = self.index.likely(probe.whose.hash);
+                probe.likely = self.index.likely(probe.whose.line, probe.whose.hash);
             }
         }
         let probes = std::mem::take(&mut self.probes);
@@ -345,7 +355,11 @@ impl FlowTable {
         for probe in &probes {
             if probe.is_plain {
                 let Some((packet, layers)) = get(usize::from(probe.at)) else { continue };
-                let at = probe.likely.wrapping_sub(1);
+                if probe.likely == 0 {
+                    self.fresh(probe, &packet, layers, sink);
+                    continue;
+                }
+                let at = probe.likely - 1;
                 let before = if cfg!(debug_assertions) { self.copy_of(at) } else { None };
                 let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
                     steady::count(row, &probe.whose, &packet, layers, &self.timers, self.config.active)
@@ -409,7 +423,7 @@ impl FlowTable {
         let at = likely.wrapping_sub(1);
         let mut row = match self.hot.get(at as usize).is_some_and(is_it) {
             true => Some(at),
-            false => self.index.find(whose.hash, &whose.key, &self.hot),
+            false => self.index.find(whose.line, whose.hash, &whose.key, &self.hot),
         };
         if let Some(at) = row
             && let Some(reason) = self.splits(at, s)
@@ -512,15 +526,7 @@ impl FlowTable {
         let parent =
             carrier.and_then(|at| Row::at(&mut self.hot, &mut self.cold, at)).map_or(0, |row| row.id());
         let at = self.free_row(carrier, sink)?;
-        let place = match self.index.insert(whose.hash, at) {
-            Ok(place) => place,
-            Err(full) => {
-                let others = full.into_iter().filter(|&row| Some(row) != carrier);
-                self.end(others.min_by_key(|&row| self.last_of(row))?, EndReason::Evicted, sink);
-                // The row that became free is not the one that is to be used.
-                self.index.insert(whose.hash, at).ok()?
-            }
-        };
+        let place = self.enter(whose, at, carrier, sink)?;
         let flips = self.config.guess_initiator && flips(whose, s);
         self.stats.created += 1;
         if parent == 0 && fresh::is_simple(whose, s) {
@@ -536,6 +542,93 @@ impl FlowTable {
         row.cold.origin.place = place;
         row.save();
         Some(Begun::Empty(at))
+    }
+
+    /// Makes a flow of a plain packet that likely belongs to none, and counts it: the short way of a flood.
+    #[inline(never)]
+    fn fresh(&mut self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        let whose = &probe.whose;
+        let facts = self.look.facts(packet, layers, probe.is_regular);
+        // A packet of the same flow may have come since it was looked up.
+        if !fresh::is_simple(whose, &facts) || !self.index.is_as_looked_up(whose.line) {
+            self.plain(probe, packet, layers, sink);
+            return;
+        }
+        let (at, place) = match self.next_row(sink) {
+            Some(at) => (at, self.enter(whose, at, None, sink)),
+            None => (0, None),
+        };
+        let (Some(place), Some(hot)) = (place, self.hot.get_mut(at as usize)) else {
+            self.missed(probe, packet, layers, sink);
+            return;
+        };
+        let flips = self.config.guess_initiator && flips(whose, &facts);
+        hot.begin(whose, &facts, flips, place);
+        self.timers.set_fresh(hot);
+        self.stats.created += 1;
+        debug_assert!(self.is_as_if_settled(whose, &facts.clone(), flips, place));
+        if !probe.is_regular {
+            self.odd(at, whose, &self.look.facts(packet, layers, false), sink);
+        }
+    }
+
+    /// A row for a new flow: mostly that of a flow of one packet which ends for it.
+    #[inline]
+    fn next_row(&mut self, sink: &mut impl FlowSink) -> Option<u32> {
+        let at = self.hand;
+        let is_victim =
+            |hot: &&mut Hot| !hot.is_free() && hot.marks & (mark::USED | mark::FRESH) == mark::FRESH;
+        if self.free == 0
+            && self.hot.len() == self.capacity
+            && let Some(hot) = self.hot.get_mut(at).filter(is_victim)
+        {
+            self.hand = if at + 1 < self.capacity { at + 1 } else { 0 };
+            end_fresh(hot, EndReason::Evicted, &mut self.record, sink);
+            self.index.remove(hot.fresh_place());
+            hot.deadline = Time(0);
+            self.ended(EndReason::Evicted);
+            return Some(at as u32);
+        }
+        self.free_row(None, sink)
+    }
+
+    /// Notes a row in the index: where it is there.
+    #[inline]
+    fn enter(
+        &mut self,
+        whose: &Whose,
+        at: u32,
+        carrier: Option<u32>,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
+        match self.index.insert(whose.line, whose.hash, at) {
+            Some(place) => Some(place),
+            None => self.make_place(whose, at, carrier, sink),
+        }
+    }
+
+    /// The same where the set is full: the flow that was not used for longest ends.
+    #[cold]
+    #[inline(never)]
+    fn make_place(
+        &mut self,
+        whose: &Whose,
+        at: u32,
+        carrier: Option<u32>,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
+        let others = self.index.rows(whose.line).filter(|&row| Some(row) != carrier);
+        let oldest = others.min_by_key(|&row| self.last_of(row))?;
+        // The row that becomes free is not the one that is to be used.
+        self.end(oldest, EndReason::Evicted, sink);
+        self.index.insert(whose.line, whose.hash, at)
+    }
+
+    /// Tells that a plain packet was not counted to any flow.
+    #[cold]
+    #[inline(never)]
+    fn missed(&self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        missed(&probe.whose, &self.look.facts(packet, layers, probe.is_regular), sink);
     }
 
     /// Whether the flow that a fresh row is made of such a packet is the one that the long way makes.
@@ -606,12 +699,7 @@ impl FlowTable {
     fn end(&mut self, at: u32, reason: EndReason, sink: &mut impl FlowSink) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
         let place = if hot.has(mark::FRESH) {
-            if hot.has(mark::DIRTY) {
-                tally_fresh(hot, sink);
-            }
-            let record = hot.fresh_record(reason);
-            debug_assert_eq!(record, hot.clone().settle(&mut Cold::default()).record([0; 2], reason));
-            sink.end(&record);
+            end_fresh(hot, reason, &mut self.record, sink);
             hot.fresh_place()
         } else {
             let Some(cold) = self.cold.get_mut(at as usize) else { return };
@@ -627,6 +715,12 @@ impl FlowTable {
         hot.first = Time(self.free);
         self.index.remove(place);
         self.free = u64::from(at) + 1;
+        self.ended(reason);
+    }
+
+    /// Counts a flow that ended.
+    #[inline]
+    fn ended(&mut self, reason: EndReason) {
         self.stats.ended += 1;
         self.stats.evicted += u64::from(reason == EndReason::Evicted);
         self.stats.by_reason[reason as usize] += 1;
@@ -695,6 +789,7 @@ fn fragment(
 }
 
 /// Whether the sender of a flow's first packet is its responder.
+#[inline]
 fn flips(whose: &Whose, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
     let (from, to) = (usize::from(whose.sender & 1), 1 - usize::from(whose.sender & 1));
@@ -755,7 +850,19 @@ fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
     }
 }
 
-/// The same for a fresh row that was not given before.
+/// Gives all of a fresh row; `record` is overwritten.
+#[inline]
+fn end_fresh(hot: &mut Hot, reason: EndReason, record: &mut FlowRecord, sink: &mut impl FlowSink) {
+    if hot.has(mark::DIRTY) {
+        tally_fresh(hot, sink);
+    }
+    hot.fresh_record(reason, record);
+    debug_assert_eq!(*record, hot.clone().settle(&mut Cold::default()).record([0; 2], reason));
+    sink.end(record);
+}
+
+/// Gives what a fresh row had that was not given before.
+#[inline]
 fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
     let side = row.sender() & 1;
     row.mark(mark::BEGUN);
@@ -774,7 +881,6 @@ fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FlowRecord;
     use weir_wire::build::{self, flags};
     use weir_wire::{LinkType, decode};
 
@@ -796,7 +902,7 @@ mod tests {
         for data in flows {
             let packet = build::packet(data, LinkType::ETHERNET);
             let whose = table.look.whose(&packet, &decode(&packet), [0; 2]).expect("a flow");
-            let likely = table.index.likely(whose.hash) as usize;
+            let likely = table.index.likely(whose.line, whose.hash) as usize;
             let is_it = table.hot.get(likely.wrapping_sub(1)).is_some_and(|row| same(&row.key, &whose.key));
             wrong += u64::from(likely != 0 && !is_it);
         }
@@ -812,7 +918,7 @@ mod tests {
             build::ethernet().ipv4([a, b, c, d], [192, 0, 2, 1]).tcp(n as u16, 443, flags::SYN).payload(&[])
         };
         let hash = KeyHash::new(known);
-        let look = Looker { hash, vlan: false, checksums: false };
+        let look = Looker { hash, lines: Index::new(1).lines(), vlan: false, checksums: false };
         let mut chosen = Vec::new();
         let mut n = 0;
         while chosen.len() < 2_000 {
