@@ -65,6 +65,8 @@ pub(super) struct Deciding {
     other_charts: Vec<u64>,
     /// By expression the last packet that it was found to match, so that it is counted once.
     pub seen: Seen,
+    /// Of an index, those that may match.
+    pub groups: Vec<u32>,
 }
 
 /// Finds what was there before, without being emptied for each packet.
@@ -122,6 +124,7 @@ impl Counter {
                     charts: vec![0; set.chart_words],
                     other_charts: vec![0; set.chart_words],
                     seen: Seen { last: vec![0; set.len()], now: 0 },
+                    groups: Vec::new(),
                 },
                 matched: Vec::new(),
                 units: Vec::new(),
@@ -312,7 +315,7 @@ impl Counter {
     #[cold]
     pub(super) fn decide_slowly(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) {
         let Self { set, scratch, .. } = self;
-        let Scratch { deciding: Deciding { seen, .. }, matched, .. } = scratch;
+        let Scratch { deciding: Deciding { seen, groups, .. }, matched, .. } = scratch;
         matched.clear();
         seen.now += 1;
         let mut ask = |expression: u32| {
@@ -336,8 +339,8 @@ impl Counter {
         let mut unit = unit(set, packet.data, &look);
         unit.has_ports &= !look.ports_missing || look.source_port_only;
         let atoms = set.atoms.of_packet(packet, layers, &look);
-        set.keyed.list(&unit, &atoms, &mut ask);
-        set.changing.list(&unit, &atoms, &mut ask);
+        set.keyed.list(&unit, &atoms, groups, &mut ask);
+        set.changing.list(&unit, &atoms, groups, &mut ask);
         for list in [&set.wary, &set.programs, &set.ethernet_only] {
             list.iter().for_each(|expression| ask(*expression));
         }
@@ -351,7 +354,7 @@ impl Counter {
         if full {
             counts.all.add(weight);
         }
-        let Deciding { charts, other_charts, .. } = &mut scratch.deciding;
+        let Deciding { charts, other_charts, groups, .. } = &mut scratch.deciding;
         charts.fill(0);
         for expression in &scratch.matched {
             if let Some(count) = counts.direct.get_mut(*expression as usize) {
@@ -360,7 +363,7 @@ impl Counter {
             add_charts(charts, set.charts_of(*expression));
         }
         if !full && let Some(look) = look(packet, layers, !set.reading.strict_bpf) {
-            leave_to_flow(set, &unit(set, packet.data, &look), charts, other_charts);
+            leave_to_flow(set, &unit(set, packet.data, &look), charts, other_charts, groups);
         }
         count_charts(&mut counts.charted, charts, weight);
     }
@@ -426,12 +429,17 @@ pub(super) fn make_keys(
         None => wanted = columns.present(),
     }
     let programs = columns.programs.iter().skip(set.atoms.program_count());
-    keys.make(columns, atom_masks.iter().chain(programs), &and(&wanted, &columns.present()), secret);
+    let (bits, wanted) = (atom_masks.iter().chain(programs), and(&wanted, &columns.present()));
+    keys.make(columns, bits, &wanted, set.indifferent, secret);
 }
 
 /// Counts packets that are the same to every expression.
 fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &mut Scratch) {
     // What is found for one does not wait for what is found for another.
+    for (key, _) in keys {
+        key.ends().iter().for_each(|end| set.addresses.expect_v4(*end));
+        key.ports().iter().for_each(|port| set.ports.expect(*port));
+    }
     let Scratch { units, deciding, .. } = scratch;
     units.clear();
     units.extend(
@@ -536,7 +544,7 @@ fn decide_unit(
     counts: &mut Counts,
     deciding: &mut Deciding,
 ) {
-    let Deciding { charts, other_charts, seen } = deciding;
+    let Deciding { charts, other_charts, seen, groups } = deciding;
     let Counts { keyed, changing, direct, charted, .. } = counts;
     seen.now += 1;
     let has_charts = set.chart_words > 0;
@@ -553,11 +561,11 @@ fn decide_unit(
         }
     };
     if full {
-        set.keyed.count(unit, atoms, weight, keyed, charts, &mut listed);
+        set.keyed.count(unit, atoms, weight, keyed, charts, groups, &mut listed);
     }
     if are_packets {
         if set.changing.may_match(atoms) {
-            set.changing.count(unit, atoms, weight, changing, charts, &mut listed);
+            set.changing.count(unit, atoms, weight, changing, charts, groups, &mut listed);
         }
         programs.for_each(listed);
     }
@@ -566,7 +574,7 @@ fn decide_unit(
     }
     add_charts(charts, other_charts);
     if !full {
-        leave_to_flow(set, unit, charts, other_charts);
+        leave_to_flow(set, unit, charts, other_charts, groups);
     }
     count_charts(charted, charts, weight);
 }
@@ -629,9 +637,9 @@ pub(super) fn programs_of<'s>(
 }
 
 /// Takes the charts of what a flow's key decides out of `charts`: the flow has counted for them. `keyed` is scratch.
-fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64]) {
+fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64], groups: &mut Vec<u32>) {
     if charts.iter().any(|word| *word != 0) {
-        keyed_charts(set, unit, keyed);
+        keyed_charts(set, unit, keyed, groups);
         for (charts, keyed) in charts.iter_mut().zip(keyed.iter()) {
             *charts &= !keyed;
         }
@@ -639,11 +647,11 @@ fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64]) 
 }
 
 /// The charts of what a flow's key decides.
-fn keyed_charts(set: &Set, unit: &Unit, charts: &mut [u64]) {
+fn keyed_charts(set: &Set, unit: &Unit, charts: &mut [u64], groups: &mut Vec<u32>) {
     charts.fill(0);
     let mut listed = vec![0; charts.len()];
     let none = AtomBits::default();
-    set.keyed.count(unit, &none, Total::default(), &mut [], charts, |e| {
+    set.keyed.count(unit, &none, Total::default(), &mut [], charts, groups, |e| {
         add_charts(&mut listed, set.charts_of(e));
     });
     add_charts(charts, &listed);

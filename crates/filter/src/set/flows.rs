@@ -2,6 +2,7 @@
 //! decides of all. Not a flow table, since it follows nothing: a table of fixed size in which the newcomer takes the
 //! place of the lighter one of two, and what was there is decided.
 
+use super::Indifferent;
 use super::columns::{Columns, each};
 use super::index::Total;
 use super::kind::KINDS;
@@ -15,7 +16,8 @@ const PAIRS: usize = 1 << 16;
 /// waited for at once.
 const DECIDED_TOGETHER: usize = 256;
 
-/// All that expressions can tell a packet by. IPv6 addresses are given as their stretches.
+/// All that expressions can tell a packet by. IPv6 addresses are given as their stretches; where it makes no difference
+/// which end is the source, the higher one stands for it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Key {
     /// The source's in the upper half.
@@ -95,6 +97,7 @@ impl Keys {
         columns: &'m Columns,
         bits: impl Iterator<Item = &'m Mask>,
         wanted: &Mask,
+        indifferent: Indifferent,
         secret: Secret,
     ) {
         for (rest, class) in self.rest.iter_mut().zip(&columns.class).take(columns.len()) {
@@ -113,7 +116,13 @@ impl Keys {
         self.asked.clear();
         let Self { rest, asked } = self;
         let mut add = |at: usize| {
-            let (ends, ports) = columns.ends(at);
+            let (mut ends, mut ports) = columns.ends(at);
+            if indifferent.addresses {
+                ends = ends.max(ends.rotate_left(32));
+            }
+            if indifferent.ports {
+                ports = ports.max(ports.rotate_left(16));
+            }
             let rest = rest[at % BATCH];
             let hash = secret.hash(ends, rest, ports);
             asked.push(Asked { ends, rest, ports, hash, at: at as u16 });

@@ -565,33 +565,45 @@ impl Index {
         })
     }
 
-    /// Gives the groups that a packet is in.
-    #[inline]
-    fn each_group(&self, unit: &Unit, atoms: &AtomBits, mut see: impl FnMut(&Group)) {
-        let mut see = |number: u32| {
-            if let Some(group) = self.groups.get(number as usize)
+    /// Gives the groups that a packet is in. `found` is memory that is used again.
+    #[inline(always)]
+    fn each_group(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(&Group)) {
+        found.clear();
+        found.extend(self.by_class.of(u32::from(unit.class)));
+        if unit.has_ports {
+            self.by_source_port.each(unit.sport, |number| found.push(number));
+            let by_source = found.len();
+            self.by_destination_port.each(unit.dport, |number| found.push(number));
+            if by_source < found.len() {
+                self.leave_out_twice(unit, found, by_source);
+            }
+        }
+        for number in &*found {
+            if let Some(group) = self.groups.get(*number as usize)
                 && self.takes(group.kinds, unit.class)
                 && (group.atoms == NONE || self.atoms_hold(group.atoms, atoms))
             {
                 see(group);
             }
-        };
-        for group in self.by_class.of(u32::from(unit.class)) {
-            see(*group);
         }
-        if unit.has_ports {
-            self.by_source_port.each(unit.sport, &mut see);
-            self.by_destination_port.each(unit.dport, |number| {
-                // It was seen by the source's port.
-                let twice = self.groups.get(number as usize).is_some_and(|group| {
-                    let ports = self.stretches.get(group.ports.0 as usize..group.ports.1 as usize);
-                    ports.unwrap_or_default().iter().any(|(low, high)| (*low..=*high).contains(&unit.sport))
-                });
-                if !twice {
-                    see(number);
-                }
-            });
+    }
+
+    /// Leaves out the groups from a place on that were found by the source's port before.
+    #[inline]
+    fn leave_out_twice(&self, unit: &Unit, found: &mut Vec<u32>, from: usize) {
+        let mut keep = from;
+        for at in from..found.len() {
+            let number = found[at];
+            let ports = self
+                .groups
+                .get(number as usize)
+                .and_then(|group| self.stretches.get(group.ports.0 as usize..group.ports.1 as usize));
+            if !ports.unwrap_or_default().iter().any(|(low, high)| (*low..=*high).contains(&unit.sport)) {
+                found[keep] = number;
+                keep += 1;
+            }
         }
+        found.truncate(keep);
     }
 
     #[inline]
@@ -623,8 +635,10 @@ impl Index {
     }
 
     /// Counts a packet or a flow: at nodes, or in `listed` for the expressions whose terms are compared. The charts
-    /// that it is in by what is counted at nodes are set in `charts`. Without `counts` nothing is counted.
+    /// that it is in by what is counted at nodes are set in `charts`. Without `counts` nothing is counted. `found` is
+    /// memory that is used again.
     #[inline]
+    #[allow(clippy::too_many_arguments)]
     pub fn count(
         &self,
         unit: &Unit,
@@ -632,9 +646,10 @@ impl Index {
         weight: Total,
         counts: &mut [Total],
         charts: &mut [u64],
+        found: &mut Vec<u32>,
         mut listed: impl FnMut(u32),
     ) {
-        self.each_group(unit, atoms, |group| {
+        self.each_group(unit, atoms, found, |group| {
             if group.listed {
                 self.list_group(group, unit, &mut listed);
                 return;
@@ -665,8 +680,8 @@ impl Index {
 
     /// Gives every expression that matches, one that has several terms more than once.
     #[inline]
-    pub fn list(&self, unit: &Unit, atoms: &AtomBits, mut see: impl FnMut(u32)) {
-        self.each_group(unit, atoms, |group| self.list_group(group, unit, &mut see));
+    pub fn list(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(u32)) {
+        self.each_group(unit, atoms, found, |group| self.list_group(group, unit, &mut see));
     }
 
     #[inline]

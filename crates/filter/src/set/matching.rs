@@ -2,7 +2,7 @@
 
 use super::columns::{Columns, each};
 use super::counter::{
-    Counter, Offered, Scratch, Seen, compare_atoms, each_mask, have_keys, make_keys, programs_of, unit_of,
+    Counter, Deciding, Offered, Scratch, compare_atoms, each_mask, have_keys, make_keys, programs_of, unit_of,
 };
 use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
@@ -66,7 +66,7 @@ impl Counter {
             let Scratch { atoms, deciding, .. } = scratch;
             let find = |at: usize, _: &_, found: &mut Vec<u32>| {
                 let (unit, atoms) = unit_of(set, packets, atoms, at);
-                list_unit(set, &unit, &atoms, programs_of(set, packets, at), &mut deciding.seen, found);
+                list_unit(set, &unit, &atoms, programs_of(set, packets, at), deciding, found);
             };
             remembered.each(keys, find, |at, found| see(packets.origin[at % BATCH] as usize, found));
         } else {
@@ -140,14 +140,7 @@ impl Scratch {
     fn list_packet(&mut self, set: &Set, columns: &Columns, at: usize) {
         let (unit, atoms) = unit_of(set, columns, &self.atoms, at);
         self.matched.clear();
-        list_unit(
-            set,
-            &unit,
-            &atoms,
-            programs_of(set, columns, at),
-            &mut self.deciding.seen,
-            &mut self.matched,
-        );
+        list_unit(set, &unit, &atoms, programs_of(set, columns, at), &mut self.deciding, &mut self.matched);
     }
 }
 
@@ -157,9 +150,10 @@ pub(super) fn list_unit(
     unit: &Unit,
     atoms: &AtomBits,
     programs: impl Iterator<Item = u32>,
-    seen: &mut Seen,
+    deciding: &mut Deciding,
     matched: &mut Vec<u32>,
 ) {
+    let Deciding { seen, groups, .. } = deciding;
     let from = matched.len();
     seen.now += 1;
     let mut add = |expression| {
@@ -167,9 +161,9 @@ pub(super) fn list_unit(
             matched.push(expression);
         }
     };
-    set.keyed.list(unit, atoms, &mut add);
+    set.keyed.list(unit, atoms, groups, &mut add);
     if set.changing.may_match(atoms) {
-        set.changing.list(unit, atoms, &mut add);
+        set.changing.list(unit, atoms, groups, &mut add);
     }
     programs.for_each(add);
     if let Some(found) = matched.get_mut(from..) {

@@ -96,6 +96,23 @@ impl Expression {
     }
 }
 
+/// Whether every expression says the same of packets whose addresses, or whose ports, are the other way round.
+#[derive(Clone, Copy, Debug)]
+struct Indifferent {
+    addresses: bool,
+    ports: bool,
+}
+
+impl Indifferent {
+    fn of(parts: &[Source<'_>]) -> Self {
+        let terms = || parts.iter().flat_map(|part| part.terms);
+        Self {
+            addresses: terms().all(|term| term.src.is_none() && term.dst.is_none()),
+            ports: terms().all(|term| term.sport.is_none() && term.dport.is_none()),
+        }
+    }
+}
+
 /// What a set's expressions depend on besides their text.
 #[derive(Clone, Copy)]
 struct Reading {
@@ -142,6 +159,8 @@ pub struct Set {
     wary: Vec<u32>,
     /// Expressions that are asked of every packet of another link type than Ethernet.
     ethernet_only: Vec<u32>,
+    /// What makes no difference to any expression.
+    indifferent: Indifferent,
     /// For each expression the remainders that it counts against: `chart_words` words.
     charts: Vec<u64>,
     chart_words: usize,
@@ -298,6 +317,7 @@ impl Set {
         for part in &parts {
             is_program[part.expression as usize] = false;
         }
+        let indifferent = Indifferent::of(&parts);
         drop(parts);
         let programs = (0..).zip(&is_program).filter(|(_, is)| **is).map(|(number, _)| number).collect();
         let is_changing =
@@ -313,6 +333,7 @@ impl Set {
             is_changing,
             wary,
             ethernet_only,
+            indifferent,
             charts,
             chart_words,
             remainders,

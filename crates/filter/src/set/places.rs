@@ -2,6 +2,7 @@
 //! stretch are the same to all of them.
 
 use super::ranges::Addresses;
+use super::simd::prefetch;
 
 /// A prefix of either family: its first and its last address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,6 +75,12 @@ impl AddressStretches {
     pub fn of_v4(&self, address: u32) -> u32 {
         // 1 for those without an address, less 1 for the one before the first that begins later: 0.
         find(&self.v4, &self.v4_at, (address >> 16) as u16, address)
+    }
+
+    /// Says that the stretch of an IPv4 address is about to be asked for.
+    #[inline]
+    pub fn expect_v4(&self, address: u32) {
+        prefetch(&self.v4_at, (address >> 16) as usize);
     }
 
     #[inline]
@@ -161,6 +168,12 @@ impl PortStretches {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Says that the stretch of a port is about to be asked for.
+    #[inline]
+    pub fn expect(&self, port: u16) {
+        prefetch(&self.of, usize::from(port));
     }
 
     #[inline]
