@@ -60,11 +60,35 @@ pub(crate) fn count(
 /// here.
 #[inline(always)]
 fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
+    if segment.flags & (SYN | FIN | RST | ACK) != ACK || segment.window == 0 {
+        return false;
+    }
+    let (mine, other) = (row.numbers[me], row.numbers[you]);
+    let last = segment.seq.wrapping_add(segment.len);
+    let is_next = segment.captured
+        && segment.seq == mine.last
+        && segment.seq == mine.next
+        && (segment.ack.wrapping_sub(other.ack) as i32) >= 0
+        && (segment.ack.wrapping_sub(other.next) as i32) <= 0
+        && last >= mine.last
+        && segment.ack >= other.ack;
+    if is_next {
+        row.numbers[me].last = last;
+        row.numbers[me].next = last;
+        row.numbers[you].ack = segment.ack;
+        row.flags[me] |= segment.flags;
+        return true;
+    }
+    follow_out_of_order(row, me, you, segment)
+}
+
+/// The same where the segment is not the next one, or acknowledges nothing new.
+#[inline(never)]
+fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     let (mut mine, mut other) = (row.numbers[me], row.numbers[you]);
     let [is_blind, other_is_blind] = [row.steady[me], row.steady[you]].map(|bits| bits & BLIND != 0);
     let past = segment.seq.wrapping_add(segment.len);
     let ahead = past.wrapping_sub(mine.last) as i32;
-    let is_usual = segment.flags & (SYN | FIN | RST | ACK) == ACK && segment.window != 0;
     // Payload is new, and leaves no hole where they are followed.
     let is_next = segment.len == 0
         || ahead > 0
@@ -78,7 +102,7 @@ fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     let acks = segment.ack.wrapping_sub(other.ack) as i32 > 0;
     let is_known = segment.ack.wrapping_sub(known) as i32 <= 0 || (other_is_blind && !acks);
     let wraps = (ahead > 0 && past < mine.last) || (acks && segment.ack < other.ack);
-    if !(is_usual && is_next && is_known) || wraps {
+    if !is_next || !is_known || wraps {
         return false;
     }
     if segment.len != 0 && !is_blind {
