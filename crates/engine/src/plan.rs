@@ -36,6 +36,7 @@ pub struct Plan {
     pub(crate) settings: Settings,
     /// Whether flows are followed.
     pub(crate) flows: bool,
+    needs_layers: bool,
     /// The expressions of which only the number of packets and octets is asked.
     pub(crate) counted: Arc<Set>,
     /// The expressions whose packets are shown to functions.
@@ -177,6 +178,12 @@ impl Plan {
         let fed = |wanted: fn(&Source) -> bool| {
             (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
         };
+        // A set reads what it needs where it lies, unless it looks into tunnels.
+        let needs_layers = flows
+            || scope.is_some()
+            || settings.checksum != ChecksumMode::Off
+            || (settings.filter.inner && !counted.is_empty())
+            || planned.iter().any(Planned::needs_layers);
         let of_packets = fed(|source| matches!(source, Source::Packets(_)));
         let of_tallies = fed(|source| matches!(source, Source::Tallies));
         let of_flow_ends = fed(|source| matches!(source, Source::FlowEnds));
@@ -185,6 +192,7 @@ impl Plan {
             subscriptions: planned,
             settings,
             flows,
+            needs_layers,
             counted,
             shown,
             of_packets,
@@ -208,13 +216,9 @@ impl Plan {
         self.flows && !self.counted.is_empty() && by_flow(&self.settings)
     }
 
-    /// Whether anything looks at the layers of packets; if not, they need not be decoded.
+    /// Whether anything looks at the layers of packets; if not, they are not decoded.
     pub fn needs_layers(&self) -> bool {
-        self.flows
-            || self.scope.is_some()
-            || self.settings.checksum != ChecksumMode::Off
-            || !self.counted.is_empty()
-            || self.subscriptions.iter().any(Planned::needs_layers)
+        self.needs_layers
     }
 
     /// The subscriptions, in order.

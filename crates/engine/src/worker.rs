@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowRecord, FlowStats, FlowTable};
-use weir_wire::{Batch, Layers, Slot, Time, decode, says_its_key};
+use weir_wire::{Batch, Layers, Slot, Time, decode_batch, says_its_key};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
 /// enough that the flow table's memory accesses overlap.
@@ -93,10 +93,14 @@ impl Worker {
     /// Decodes packets and takes them through the pass. What comes out goes to `sink`.
     pub fn batch(&mut self, batch: Batch<'_>, sink: &mut dyn Sink) {
         let mut layers = std::mem::take(&mut self.block.layers);
+        let decodes = self.plan.needs_layers();
         for slots in batch.slots.chunks(BLOCK) {
             let block = Batch { bytes: batch.bytes, slots };
-            layers.clear();
-            layers.extend(block.packets().map(|packet| decode(&packet)));
+            if decodes {
+                decode_batch(block, &mut layers);
+            } else {
+                layers.resize(block.len(), Layers::default());
+            }
             self.block(block, &layers, sink);
         }
         self.block.layers = layers;
@@ -110,13 +114,14 @@ impl Worker {
     }
 
     fn block(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
-        self.count_caught(block);
+        let bytes = self.count_caught(block);
         self.functions.meter.block(block.len());
-        let plan = Arc::clone(&self.plan);
-        let Some(scope) = &plan.scope else {
-            self.analyse(block, layers, sink);
+        if self.plan.scope.is_none() {
+            self.analyse(block, layers, bytes, sink);
             return;
-        };
+        }
+        let plan = Arc::clone(&self.plan);
+        let Some(scope) = &plan.scope else { return };
         let mut kept = std::mem::take(&mut self.block.kept);
         let mut kept_layers = std::mem::take(&mut self.block.kept_layers);
         kept.clear();
@@ -129,30 +134,39 @@ impl Worker {
         }
         self.ledger.filtered += (block.len() - kept.len()) as u64;
         self.stages.expression += self.functions.meter.lap();
-        self.analyse(Batch { bytes: block.bytes, slots: &kept }, &kept_layers, sink);
+        let bytes = kept.iter().map(|slot| u64::from(slot.wire_len)).sum();
+        self.analyse(Batch { bytes: block.bytes, slots: &kept }, &kept_layers, bytes, sink);
         self.block.kept = kept;
         self.block.kept_layers = kept_layers;
     }
 
-    fn count_caught(&mut self, block: Batch<'_>) {
-        self.ledger.caught += block.len() as u64;
+    /// The octets that the packets had on the wire.
+    fn count_caught(&mut self, block: Batch<'_>) -> u64 {
+        let (mut bytes, mut captured) = (0, 0);
+        let (mut earliest, mut latest) = (self.earliest, self.latest);
         for slot in block.slots {
-            self.ledger.bytes += u64::from(slot.wire_len);
-            self.ledger.captured_bytes += u64::from(slot.len);
-            self.latest = self.latest.max(slot.time);
-            self.earliest = self.earliest.min(slot.time);
+            bytes += u64::from(slot.wire_len);
+            captured += u64::from(slot.len);
+            latest = latest.max(slot.time);
+            earliest = earliest.min(slot.time);
         }
+        (self.earliest, self.latest) = (earliest, latest);
+        self.ledger.caught += block.len() as u64;
+        self.ledger.bytes += bytes;
+        self.ledger.captured_bytes += captured;
+        bytes
     }
 
-    fn analyse(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
+    /// `bytes` is what the packets had on the wire.
+    fn analyse(&mut self, block: Batch<'_>, layers: &[Layers], bytes: u64, sink: &mut dyn Sink) {
         self.ledger.analysed += block.len() as u64;
         sink.kept(block);
-        for error in layers.iter().filter_map(|layers| layers.error) {
-            self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
-        }
         self.analysed.packets += block.len() as u64;
-        self.analysed.bytes += block.slots.iter().map(|slot| u64::from(slot.wire_len)).sum::<u64>();
-        self.count(block, layers);
+        self.analysed.bytes += bytes;
+        // Where nothing needs them they are those of no packet.
+        let found = self.plan.needs_layers().then_some(layers);
+        let by_flow = found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
+        self.count(block, found, &by_flow);
         self.show(block, layers);
         self.checksums.look(block, layers, &mut self.ledger);
         self.stages.checksums += self.functions.meter.lap();
@@ -160,7 +174,7 @@ impl Worker {
         if let Some(table) = &mut self.flows {
             let before = table.stats().packets;
             let mut feeder = Feeder { plan: &self.plan, functions: &mut self.functions, sink, spent: 0 };
-            table.batch(block, layers, &mut feeder);
+            table.batch_known(block, layers, &by_flow, &mut feeder);
             let in_tallies = feeder.spent;
             flowed = table.stats().packets - before;
             self.stages.flows += self.functions.meter.lap().saturating_sub(in_tallies);
@@ -175,20 +189,30 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
+    /// Counts what could not be decoded; of which packets a flow's key says all that their own headers say of it, as
+    /// a bit for each.
+    fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> [u64; BLOCK / 64] {
+        let mut by_flow = [0; BLOCK / 64];
+        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
+        for ((slots, layers), word) in parts {
+            for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
+                *word |= u64::from(says_its_key(&block.packet(slot), layers)) << at;
+                if let Some(error) = layers.error {
+                    self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
+                }
+            }
+        }
+        by_flow
+    }
+
     /// Counts the block for the expressions of which only sums are asked: what flows do not count.
-    fn count(&mut self, block: Batch<'_>, layers: &[Layers]) {
+    fn count(&mut self, block: Batch<'_>, layers: Option<&[Layers]>, by_flow: &[u64]) {
         if self.plan.counted.is_empty() {
             return;
         }
-        if !self.plan.counts_by_flow() {
-            self.functions.counted.packets(block, Some(layers));
-        } else {
-            let mut by_flow = [0_u64; BLOCK / 64];
-            for (at, (slot, layers)) in block.slots.iter().zip(layers).enumerate() {
-                by_flow[at / 64 % by_flow.len()] |=
-                    u64::from(says_its_key(&block.packet(slot), layers)) << (at % 64);
-            }
-            self.functions.counted.packets_beside_flows(block, layers, &by_flow);
+        match layers.filter(|_| self.plan.counts_by_flow()) {
+            Some(layers) => self.functions.counted.packets_beside_flows(block, layers, by_flow),
+            None => self.functions.counted.packets(block, layers),
         }
         self.functions.counted_cost.in_blocks += self.functions.meter.lap();
     }

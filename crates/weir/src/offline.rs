@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Worker};
-use weir_wire::{Batch, Chunk, Layers, Slot, Time, decode, steer_hash};
+use weir_wire::{Batch, Chunk, Layers, Slot, Time, decode_batch, steer_hash};
 
 /// Where the packets come from, and when to stop early.
 pub struct Input<'a> {
@@ -256,7 +256,7 @@ impl<'a> Line<'a> {
         if self.plan.follows_flows() && self.workers > 1 {
             sort(&mut parcel, parts, self.workers);
         } else {
-            give(&mut parcel, parts, number as usize % self.workers, self.plan.needs_layers());
+            give(&mut parcel, parts, number as usize % self.workers);
         }
 
         let mut board = lock(&self.board);
@@ -343,16 +343,12 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     parts
 }
 
-/// Gives all of a parcel's packets to one worker: there is no other, or no flow whose packets must meet. Where anything
-/// needs their layers, the worker decodes them block by block: what it finds is used before it leaves the first-level
-/// cache.
-fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize, decoded: bool) {
+/// Gives all of a parcel's packets to one worker: there is no other, or no flow whose packets must meet. The worker
+/// decodes them block by block: what it finds is used before it leaves the first-level cache.
+fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize) {
     let Parcel { chunk, slots, layers, segments, .. } = parcel;
     std::mem::swap(slots, &mut chunk.slots);
     layers.clear();
-    if !decoded {
-        layers.resize(slots.len(), Layers::default());
-    }
     segments.clear();
     segments.extend(parts.into_iter().map(|Part { packets, tick, closely }| {
         let mut shares = vec![0..0; owner];
@@ -368,13 +364,10 @@ fn sort(parcel: &mut Parcel, parts: Vec<Part>, workers: usize) {
     layers.clear();
     segments.clear();
     let batch = chunk.batch();
-    let mut owners = Vec::with_capacity(batch.len());
-    let mut decoded = Vec::with_capacity(batch.len());
-    for packet in batch.packets() {
-        let found = decode(&packet);
-        owners.push(steer_hash(&packet, &found) as usize % workers);
-        decoded.push(found);
-    }
+    let mut decoded = Vec::new();
+    decode_batch(batch, &mut decoded);
+    let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
+    let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
     for Part { packets, tick, closely } in parts {
         // Where each worker's share begins, and then where its next packet goes.
         let mut ends = vec![0; workers];
