@@ -24,6 +24,7 @@ mod link;
 mod packet;
 mod reader;
 mod steer;
+pub mod stream;
 
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, decode_batch, innermost};

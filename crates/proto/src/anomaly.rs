@@ -1,0 +1,45 @@
+//! Messages that are not as they should be.
+
+use crate::{Kind, Privacy, Protocol, Record, Table, Value, field};
+use weir_wire::{Direction, Time};
+
+/// What was wrong with a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Anomaly<'a> {
+    /// What it is, in lower case with underscores; one of a fixed number of words for each protocol.
+    pub name: &'static str,
+    /// Which side sent it.
+    pub direction: Direction,
+    /// The octets in question, or what else helps to understand it; cut to [`Anomaly::DETAIL`] octets.
+    pub detail: &'a [u8],
+}
+
+/// Malformed messages, met limits, and what else a protocol does not allow.
+pub static ANOMALY: Table = Table {
+    name: "anomaly",
+    help: "A message that is malformed, or beyond a limit.",
+    zeek: "weird",
+    eve: "anomaly",
+    fields: &[
+        field("protocol", Kind::Word, "The protocol in which it was said.")
+            .zeek("source")
+            .eve("anomaly.app_proto"),
+        field("name", Kind::Word, "What is wrong.").zeek("name").eve("anomaly.event"),
+        field("reverse", Kind::Bool, "Whether the responder sent it."),
+        field("detail", Kind::Text, "The octets in question.").zeek("addl").privacy(Privacy::Content),
+    ],
+};
+
+impl Anomaly<'_> {
+    /// Longest detail in octets.
+    pub const DETAIL: usize = 64;
+
+    /// As a record.
+    pub fn record(&self, time: Time, protocol: &'static Protocol) -> Record<'_> {
+        let detail = self.detail.get(..Self::DETAIL).unwrap_or(self.detail);
+        let detail = if detail.is_empty() { Value::None } else { detail.into() };
+        let reverse = self.direction == Direction::Reverse;
+        let values = vec![protocol.name.into(), self.name.into(), reverse.into(), detail];
+        Record { table: &ANOMALY, time, values }
+    }
+}

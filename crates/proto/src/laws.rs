@@ -1,0 +1,274 @@
+//! What holds for every protocol: written once, over the registry and the conversations under `testdata/`.
+//!
+//! A conversation is a text file `testdata/<protocol>/<case>.talk`: blocks that begin with `> ` (what the initiator
+//! says) or `< ` (the responder), whose text is taken as Rust's string escapes are (`\r \n \t \\ \0 \xNN`); a line that
+//! begins with two blanks goes on with the block above; `! forward|reverse N` is a gap of so many octets; `#` begins a
+//! comment. The first line may say the transport and ports: `: udp 5353 5353`.
+
+use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, UDP, Wants, tables};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+/// What a session said.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub records: Vec<Record<'static>>,
+    pub content: Vec<(u64, Vec<u8>)>,
+    pub expected: Vec<Expected>,
+}
+
+impl Out for Told {
+    fn record(&mut self, record: Record<'_>) {
+        assert_eq!(
+            record.values.len(),
+            record.table.fields.len(),
+            "{}: a value for each field",
+            record.table.name
+        );
+        self.records.push(record.into_owned());
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        self.expected.push(expected);
+    }
+
+    fn content(&mut self, file: u64, octets: &[u8]) {
+        match self.content.iter_mut().find(|(name, _)| *name == file) {
+            Some((_, content)) => content.extend_from_slice(octets),
+            None => self.content.push((file, octets.to_vec())),
+        }
+    }
+}
+
+/// One block of a conversation.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    Data(Direction, Vec<u8>),
+    Gap(Direction, u64),
+}
+
+/// A conversation.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    pub ip_proto: u8,
+    pub ports: [u16; 2],
+    pub said: Vec<Said>,
+}
+
+impl Talk {
+    /// Reads the text of a conversation.
+    pub fn parse(text: &str, ports: [u16; 2]) -> Self {
+        let mut talk = Self { ip_proto: TCP, ports, said: Vec::new() };
+        for line in text.lines() {
+            let (mark, rest) = line.split_at(line.len().min(2));
+            match mark.trim_end() {
+                "" if !rest.is_empty() => match talk.said.last_mut() {
+                    Some(Said::Data(_, data)) => data.extend(unescaped(rest)),
+                    _ => panic!("nothing goes on: {line}"),
+                },
+                "" => {}
+                ">" => talk.said.push(Said::Data(Direction::Forward, unescaped(rest))),
+                "<" => talk.said.push(Said::Data(Direction::Reverse, unescaped(rest))),
+                "!" => {
+                    let (side, octets) = rest.split_once(' ').unwrap();
+                    let side = if side == "forward" { Direction::Forward } else { Direction::Reverse };
+                    talk.said.push(Said::Gap(side, octets.parse().unwrap()));
+                }
+                ":" => {
+                    let mut words = rest.split(' ');
+                    talk.ip_proto = if words.next() == Some("udp") { UDP } else { TCP };
+                    talk.ports = [(); 2].map(|()| words.next().unwrap().parse().unwrap());
+                }
+                mark if mark.starts_with('#') => {}
+                _ => panic!("{line}"),
+            }
+        }
+        talk
+    }
+
+    /// What a session says of it when each block is cut so. Each block comes a millisecond after the one before.
+    pub fn told(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Told {
+        let setup = Setup {
+            flow: 0x1234_5678,
+            initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
+            responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), self.ports[1]),
+            ip_proto: self.ip_proto,
+            wants: Wants { hashes: true, content: true },
+        };
+        let (mut session, mut told, mut gaps) = (Session::new(setup), Told::default(), [0; 2]);
+        let mut time = Time(1_700_000_000_000_000_000);
+        for said in &self.said {
+            time.0 += 1_000_000;
+            match said {
+                Said::Gap(direction, octets) => gaps[*direction as usize] += octets,
+                Said::Data(direction, data) => {
+                    for piece in cut(data) {
+                        let gap = std::mem::take(&mut gaps[*direction as usize]);
+                        session.chunk(&Chunk { time, direction: *direction, gap, data: &piece }, &mut told);
+                    }
+                }
+            }
+        }
+        session.end(time, &mut told);
+        told
+    }
+}
+
+/// Rust's escapes.
+pub(crate) fn unescaped(text: &str) -> Vec<u8> {
+    let (mut octets, mut chars) = (Vec::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match (c, if c == '\\' { chars.next() } else { None }) {
+            ('\\', Some('r')) => octets.push(b'\r'),
+            ('\\', Some('n')) => octets.push(b'\n'),
+            ('\\', Some('t')) => octets.push(b'\t'),
+            ('\\', Some('0')) => octets.push(0),
+            ('\\', Some('\\')) => octets.push(b'\\'),
+            ('\\', Some('x')) => {
+                let digits: String = chars.by_ref().take(2).collect();
+                octets.push(u8::from_str_radix(&digits, 16).unwrap());
+            }
+            ('\\', escape) => panic!("{escape:?}"),
+            (c, _) => octets.extend(c.to_string().as_bytes()),
+        }
+    }
+    octets
+}
+
+pub(crate) fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+/// Every conversation of a protocol.
+pub(crate) fn talks(name: &str, port: u16) -> Vec<(PathBuf, Talk)> {
+    let Ok(folder) = std::fs::read_dir(testdata().join(name)) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let talks = paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "talk"));
+    talks
+        .map(|path| {
+            let talk = Talk::parse(&std::fs::read_to_string(&path).unwrap(), [49152, port]);
+            (path, talk)
+        })
+        .collect()
+}
+
+fn all_talks() -> impl Iterator<Item = (PathBuf, Talk)> {
+    PROTOCOLS
+        .iter()
+        .flat_map(|protocol| talks(protocol.name, protocol.ports.first().copied().unwrap_or(4444)))
+}
+
+fn whole(data: &[u8]) -> Vec<Vec<u8>> {
+    vec![data.to_vec()]
+}
+
+#[test]
+fn names_are_unique_and_plain_and_explained() {
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let mut names = BTreeSet::new();
+    for protocol in PROTOCOLS {
+        assert!(plain(protocol.name) && names.insert(protocol.name), "{}", protocol.name);
+        assert!(protocol.help.ends_with('.'), "{}", protocol.name);
+    }
+    let mut names = BTreeSet::new();
+    for table in tables() {
+        assert!(plain(table.name) && names.insert(table.name), "{}", table.name);
+        assert!(table.help.ends_with('.'), "{}", table.name);
+        for (what, of) in [
+            ("name", (|field: &crate::Field| field.name) as fn(&crate::Field) -> &'static str),
+            ("column", |field| field.zeek),
+            ("key", |field| field.eve),
+        ] {
+            let mut seen = BTreeSet::new();
+            for name in table.fields.iter().map(of).filter(|name| !name.is_empty()) {
+                assert!(seen.insert(name), "{}: {what} {name} twice", table.name);
+            }
+        }
+        for field in table.fields {
+            assert!(plain(field.name) && field.help.ends_with('.'), "{}.{}", table.name, field.name);
+            assert!(field.zeek.is_empty() || !table.zeek.is_empty(), "{}.{}", table.name, field.name);
+            assert!(field.eve.is_empty() || !table.eve.is_empty(), "{}.{}", table.name, field.name);
+        }
+    }
+}
+
+#[test]
+fn every_protocol_has_a_conversation_and_is_found_in_it() {
+    for protocol in PROTOCOLS {
+        let talks = talks(protocol.name, protocol.ports.first().copied().unwrap_or(4444));
+        assert!(!talks.is_empty(), "testdata/{} has no conversation", protocol.name);
+        let own = |told: &Told| {
+            told.records.iter().filter(|r| protocol.tables.iter().any(|t| **t == *r.table)).count()
+        };
+        let found: usize = talks.iter().map(|(_, talk)| own(&talk.told(whole))).sum();
+        assert!(
+            found > 0 || protocol.tables.is_empty(),
+            "{}: nothing is told of its conversations",
+            protocol.name
+        );
+    }
+}
+
+/// A stream cut anywhere gives the same records.
+#[test]
+fn records_do_not_depend_on_segmentation() {
+    for (path, talk) in all_talks().filter(|(_, talk)| talk.ip_proto == TCP) {
+        let expected = talk.told(whole);
+        let longest =
+            talk.said.iter().map(|said| if let Said::Data(_, data) = said { data.len() } else { 0 }).max();
+        let step = 1 + longest.unwrap_or(0) / 600;
+        for cut in (1..longest.unwrap_or(0)).step_by(step) {
+            let told = talk.told(|data| match data.split_at_checked(cut) {
+                Some((head, tail)) if !tail.is_empty() => vec![head.to_vec(), tail.to_vec()],
+                _ => vec![data.to_vec()],
+            });
+            assert_eq!(told.records, expected.records, "{} cut at {cut}", path.display());
+            assert_eq!(told.content, expected.content, "{} cut at {cut}", path.display());
+        }
+        for size in [1, 2, 3, 7] {
+            let told = talk.told(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+            assert_eq!(told.records, expected.records, "{} in pieces of {size}", path.display());
+            assert_eq!(told.content, expected.content, "{} in pieces of {size}", path.display());
+        }
+    }
+}
+
+/// Whatever is changed, left out or cut off, a parser goes on or gives up.
+#[test]
+fn nothing_makes_a_parser_panic() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    for (_, talk) in all_talks() {
+        for _ in 0..200 {
+            let mut broken = talk.clone();
+            for said in &mut broken.said {
+                let Said::Data(direction, data) = said else { continue };
+                match random(6) {
+                    0 if !data.is_empty() => {
+                        for _ in 0..=random(4) {
+                            let at = random(data.len());
+                            data[at] = random(256) as u8;
+                        }
+                    }
+                    1 => data.truncate(random(data.len() + 1)),
+                    2 => {
+                        let at = random(data.len() + 1);
+                        data.splice(at..at, (0..random(40)).map(|n| (n * 37) as u8).collect::<Vec<_>>());
+                    }
+                    3 => *said = Said::Gap(*direction, 1 + random(3000) as u64),
+                    _ => {}
+                }
+            }
+            broken.told(whole);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Application parsers: pieces of streams in, records out.
+//!
+//! Each protocol is one file and one line in [`PROTOCOLS`]. A [`Protocol`] says everything that the rest of the
+//! program knows about it: its log columns, JSON keys, fields in expressions, what of it is private, and its page in
+//! the manual are all read from that one value. A [`Session`] finds out what is spoken in a flow and feeds its parser.
+//!
+//! Nothing here reads a clock or a file, no state grows without a limit, and no octets make a parser panic.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
+mod anomaly;
+mod line;
+mod parser;
+mod pop3;
+mod protocol;
+mod record;
+mod session;
+
+pub use anomaly::{ANOMALY, Anomaly};
+pub use parser::{Expected, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
+pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
+pub use record::{Record, Value};
+pub use session::Session;
+
+/// Every protocol, in the order in which they are asked.
+pub static PROTOCOLS: &[&Protocol] = &[&pop3::PROTOCOL];
+
+/// Tables that rows of many protocols go into.
+pub static SHARED_TABLES: &[&Table] = &[&ANOMALY];
+
+/// Every table, in the order of the manual.
+pub fn tables() -> impl Iterator<Item = &'static Table> {
+    SHARED_TABLES.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.tables)).copied()
+}
+
+#[cfg(test)]
+mod laws;

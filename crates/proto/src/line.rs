@@ -1,0 +1,101 @@
+//! Lines out of a stream that is cut anywhere.
+
+/// Puts the lines of one direction together. A line that is too long is given cut, once, and the rest of it is passed
+/// over.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    held: Vec<u8>,
+    most: usize,
+    /// The line was too long: what is left of it is not wanted.
+    is_cut: bool,
+}
+
+/// A line without its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Line<'a> {
+    /// Its octets, without `\r\n` or `\n`.
+    pub text: &'a [u8],
+    /// It was longer than is kept.
+    pub is_cut: bool,
+}
+
+impl Lines {
+    /// Lines of at most so many octets.
+    pub fn new(most: usize) -> Self {
+        Self { held: Vec::new(), most, is_cut: false }
+    }
+
+    /// The next line of `data`, which is moved behind it; `None` where no line ends in it, and then all of it is kept
+    /// for the next time. `work` is given the line.
+    pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Line<'_>) -> T) -> Option<T> {
+        let Some(end) = data.iter().position(|octet| *octet == b'\n') else {
+            self.hold(data);
+            *data = &[];
+            return None;
+        };
+        let (head, rest) = data.split_at(end);
+        *data = rest.get(1..).unwrap_or_default();
+        if self.held.is_empty() && !self.is_cut && head.len() <= self.most {
+            return Some(work(Line { text: trimmed(head), is_cut: false }));
+        }
+        self.hold(head);
+        let is_cut = std::mem::take(&mut self.is_cut);
+        let result = work(Line { text: trimmed(&self.held), is_cut });
+        self.forget();
+        Some(result)
+    }
+
+    fn hold(&mut self, octets: &[u8]) {
+        let room = self.most.saturating_sub(self.held.len());
+        self.held.extend_from_slice(octets.get(..room).unwrap_or(octets));
+        self.is_cut |= octets.len() > room;
+    }
+
+    /// What was begun is no line: something is missing in it.
+    pub fn forget(&mut self) {
+        self.is_cut = false;
+        self.held.clear();
+        if self.held.capacity() > 4096 {
+            self.held = Vec::new();
+        }
+    }
+
+    /// Octets of memory that are held.
+    pub fn memory(&self) -> usize {
+        self.held.capacity()
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(most: usize, pieces: &[&[u8]]) -> Vec<(String, bool)> {
+        let (mut lines, mut found) = (Lines::new(most), Vec::new());
+        for piece in pieces {
+            let mut data = *piece;
+            while let Some(line) =
+                lines.next(&mut data, |line| (String::from_utf8_lossy(line.text).into_owned(), line.is_cut))
+            {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_cuts() {
+        let text = b"one\r\ntwo\n\r\na line that is too long\nfour\nno end";
+        let whole = lines(10, &[text]);
+        let expected = [("one", false), ("two", false), ("", false), ("a line tha", true), ("four", false)];
+        assert_eq!(whole, expected.map(|(line, cut)| (line.to_owned(), cut)));
+        for cut in 0..text.len() {
+            assert_eq!(whole, lines(10, &[&text[..cut], &text[cut..]]), "{cut}");
+        }
+        assert_eq!(whole, lines(10, &text.chunks(1).collect::<Vec<_>>()));
+    }
+}

@@ -1,0 +1,129 @@
+//! The contract between a stream and those who read it.
+
+use crate::{Anomaly, Protocol, Record};
+use std::net::IpAddr;
+use weir_wire::Time;
+use weir_wire::stream::Chunk;
+
+/// Takes the chunks of one flow and says what was in them.
+///
+/// Records do not depend on how a stream was cut into chunks. State is bounded, whatever comes: a parser has a limit
+/// for everything that a peer can make longer, and says by an [`Anomaly`] that it was met.
+pub trait Parser: Send {
+    /// Takes the next chunk of either direction.
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step;
+
+    /// The flow has ended: what was begun is told as it is.
+    fn end(&mut self, time: Time, out: &mut dyn Out);
+
+    /// Octets of heap memory that are held, roughly.
+    fn memory(&self) -> usize;
+}
+
+/// What is to become of the flow after a chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// The parser goes on.
+    Next,
+    /// Something else is spoken from here on (`STARTTLS`, `CONNECT`, an upgrade): the last `unread` octets of the chunk
+    /// and all that follows in both directions is for `protocol`, or for whatever it turns out to be. The parser is
+    /// told that its flow ended.
+    Become {
+        /// What it is, where that is known.
+        protocol: Option<&'static Protocol>,
+        /// Octets at the chunk's end that were not read.
+        unread: usize,
+    },
+    /// It is not this protocol after all, or can no longer be followed. The parser is told that its flow ended.
+    GiveUp,
+}
+
+/// What a parser knows of its flow when it is made.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The flow's name, from which names of what is in it are made.
+    pub flow: u64,
+    /// The initiator's address and port.
+    pub initiator: (IpAddr, u16),
+    /// The responder's address and port.
+    pub responder: (IpAddr, u16),
+    /// IP protocol number: TCP or UDP.
+    pub ip_proto: u8,
+    /// What the user wants to know.
+    pub wants: Wants,
+}
+
+/// What costs enough to be asked for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Wants {
+    /// Checksums of files (MD5, SHA-1, SHA-256).
+    pub hashes: bool,
+    /// The content of files, by [`Out::content`].
+    pub content: bool,
+}
+
+/// Where a parser's results go.
+pub trait Out {
+    /// Takes a record.
+    fn record(&mut self, record: Record<'_>);
+
+    /// Takes a flow that is about to come, such as FTP's data: whoever it is, it is for that parser.
+    fn expect(&mut self, expected: Expected);
+
+    /// Takes the next octets of a file, where [`Wants::content`] asks for them. `file` is the file's name in records.
+    fn content(&mut self, file: u64, octets: &[u8]);
+}
+
+/// A flow that is about to come.
+pub struct Expected {
+    /// Who will listen.
+    pub responder: (IpAddr, u16),
+    /// Who will call, where that is known.
+    pub initiator: Option<IpAddr>,
+    /// IP protocol number: TCP or UDP.
+    pub ip_proto: u8,
+    /// From when, and until when it is waited for.
+    pub from: Time,
+    /// The end of waiting.
+    pub until: Time,
+    /// What will be spoken.
+    pub protocol: &'static Protocol,
+    /// Who will read it.
+    pub parser: Box<dyn Parser>,
+}
+
+/// What was said at the beginning of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a> {
+    /// The first octets of the initiator; of UDP its first datagram.
+    pub forward: &'a [u8],
+    /// The first octets of the responder; of UDP its first datagram.
+    pub reverse: &'a [u8],
+    /// The initiator's and the responder's port.
+    pub ports: [u16; 2],
+    /// IP protocol number: TCP or UDP.
+    pub ip_proto: u8,
+}
+
+impl<'a> Heads<'a> {
+    /// What has been said by whoever spoke, the initiator first: for protocols whose two sides begin alike.
+    pub fn both(&self) -> impl Iterator<Item = &'a [u8]> {
+        [self.forward, self.reverse].into_iter().filter(|head| !head.is_empty())
+    }
+}
+
+/// The answer of a probe.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Probe {
+    /// It is: what was said is said in this protocol and hardly in another.
+    Match,
+    /// It may be, and more octets would tell. Where no more come, the port decides.
+    Maybe,
+    /// It is not.
+    Reject,
+}
+
+/// Says that a message was not as it should be.
+pub fn anomaly(out: &mut dyn Out, time: Time, protocol: &'static Protocol, anomaly: &Anomaly<'_>) {
+    out.record(anomaly.record(time, protocol));
+}

@@ -1,0 +1,318 @@
+//! Post Office Protocol version 3 (RFC 1939, RFC 2449, RFC 2595, RFC 5034): each command with its answer.
+
+use crate::line::{Line, Lines};
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use std::collections::VecDeque;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "pop3",
+    help: "Post Office Protocol version 3 (RFC 1939).",
+    transport: Transport::Tcp,
+    ports: &[110],
+    probe,
+    parser: |_| Box::new(Pop3::default()),
+    tables: &[&POP3],
+};
+
+static POP3: Table = Table {
+    name: "pop3",
+    help: "A command with its answer.",
+    zeek: "",
+    eve: "pop3",
+    fields: &[
+        field("command", Kind::Text, "The command, in capitals; <SASL DATA> for what answers a challenge.")
+            .eve("pop3.request.command"),
+        field(
+            "arguments",
+            Kind::List(&Kind::Text),
+            "What followed it on the line; of PASS and SASL nothing.",
+        )
+        .eve("pop3.request.args")
+        .privacy(Privacy::User),
+        field("success", Kind::Bool, "Whether the server agreed.").eve("pop3.response.success"),
+        field("status", Kind::Word, "OK, ERR or + (go on).").eve("pop3.response.status"),
+        field("answer", Kind::Text, "What followed the status on its line.")
+            .eve("pop3.response.header")
+            .privacy(Privacy::Content),
+        field("lines", Kind::List(&Kind::Text), "The lines of a list; not those of a message.")
+            .eve("pop3.response.data")
+            .privacy(Privacy::Content),
+        field("octets", Kind::Uint, "Octets of the lines that followed the answer."),
+        field("duration", Kind::Span, "From the command to the end of its answer."),
+    ],
+};
+
+/// Longest line kept: RFC 2449 allows 255 octets of a command and 512 of an answer.
+const MAX_LINE: usize = 1024;
+/// Commands that wait for their answers.
+const MAX_WAITING: usize = 64;
+/// Lines of a list that are kept.
+const MAX_LINES: usize = 256;
+
+const COMMANDS: [&[u8]; 15] = [
+    b"USER", b"PASS", b"CAPA", b"AUTH", b"APOP", b"STLS", b"STAT", b"LIST", b"RETR", b"DELE", b"NOOP",
+    b"RSET", b"TOP", b"UIDL", b"QUIT",
+];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let client = is_begun_by(heads.forward, &COMMANDS);
+    // IMAP's and SMTP's greetings begin otherwise, that of Redis does not.
+    let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR"]);
+    match (client, server) {
+        (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
+        (Probe::Match, Probe::Match) => Probe::Match,
+        // FTP has some of the commands.
+        _ => Probe::Maybe,
+    }
+}
+
+/// Whether a line begins with one of the words, or does so as far as it is known.
+fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
+    let fits = |word: &&[u8]| {
+        let most = word.len().min(head.len());
+        head.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+            && head.get(word.len()).is_none_or(|next| next.is_ascii_whitespace())
+    };
+    match words.iter().find(|word| fits(word)) {
+        Some(word) if head.len() > word.len() => Probe::Match,
+        Some(_) => Probe::Maybe,
+        None => Probe::Reject,
+    }
+}
+
+/// A command that waits for its answer.
+struct Command {
+    time: Time,
+    name: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+}
+
+/// An answer of several lines in work.
+struct Listing {
+    command: Command,
+    answer: Vec<u8>,
+    lines: Vec<Vec<u8>>,
+    octets: u64,
+}
+
+struct Pop3 {
+    client: Lines,
+    server: Lines,
+    waiting: VecDeque<Command>,
+    listing: Option<Listing>,
+    greeted: bool,
+    /// The client answers challenges: its lines are no commands.
+    sasl: bool,
+    /// The answer to a command is not told apart from that to another any more.
+    lost: bool,
+}
+
+impl Default for Pop3 {
+    fn default() -> Self {
+        Self {
+            client: Lines::new(MAX_LINE),
+            server: Lines::new(MAX_LINE),
+            waiting: VecDeque::new(),
+            listing: None,
+            greeted: false,
+            sasl: false,
+            lost: false,
+        }
+    }
+}
+
+impl Parser for Pop3 {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            self.miss(chunk.direction, chunk.time, out);
+        }
+        let mut data = chunk.data;
+        match chunk.direction {
+            Direction::Forward => {
+                let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                while lines.next(&mut data, |line| self.command(line, chunk.time, out)).is_some() {}
+                self.client = lines;
+            }
+            Direction::Reverse => {
+                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
+                let mut encrypted = None;
+                while encrypted.is_none() {
+                    match lines.next(&mut data, |line| self.answer(line, chunk.time, out)) {
+                        Some(true) => encrypted = Some(data.len()),
+                        Some(false) => {}
+                        None => break,
+                    }
+                }
+                self.server = lines;
+                if let Some(unread) = encrypted {
+                    return Step::Become { protocol: None, unread };
+                }
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        if let Some(listing) = self.listing.take() {
+            tell(
+                &listing.command,
+                Some((b"OK", true)),
+                &listing.answer,
+                &listing.lines,
+                listing.octets,
+                time,
+                out,
+            );
+        }
+        for command in std::mem::take(&mut self.waiting) {
+            tell(&command, None, &[], &[], 0, time, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let listed = self.listing.iter().flat_map(|listing| &listing.lines).map(|line| line.capacity() + 24);
+        let waiting = self.waiting.iter().map(|command| size_of::<Command>() + command.name.capacity());
+        self.client.memory() + self.server.memory() + listed.sum::<usize>() + waiting.sum::<usize>()
+    }
+}
+
+impl Pop3 {
+    /// Octets are missing: what was begun is not put together with what comes.
+    fn miss(&mut self, direction: Direction, time: Time, out: &mut dyn Out) {
+        match direction {
+            Direction::Forward => self.client.forget(),
+            Direction::Reverse => {
+                self.server.forget();
+                // An answer may be among what is missing: those to come are not for the commands that wait.
+                self.end(time, out);
+                self.lost = true;
+            }
+        }
+    }
+
+    fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        if line.is_cut {
+            let detail = line.text;
+            let told = Anomaly { name: "line_too_long", direction: Direction::Forward, detail };
+            anomaly(out, time, &PROTOCOL, &told);
+        }
+        let command = if self.sasl {
+            Command { time, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
+        } else {
+            let mut words = line.text.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+            let name = words.next().unwrap_or_default().to_ascii_uppercase();
+            let most = match name.as_slice() {
+                b"PASS" => 0,
+                b"AUTH" | b"APOP" => 1,
+                _ => 16,
+            };
+            Command { time, name, arguments: words.take(most).map(<[u8]>::to_vec).collect() }
+        };
+        self.lost = false;
+        if self.waiting.len() == MAX_WAITING {
+            let told =
+                Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: &command.name };
+            anomaly(out, time, &PROTOCOL, &told);
+            self.end(time, out);
+        }
+        self.waiting.push_back(command);
+    }
+
+    /// `true`: TLS begins behind this line.
+    fn answer(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        if let Some(mut listing) = self.listing.take() {
+            if line.text == b"." {
+                let Listing { command, answer, lines, octets } = listing;
+                tell(&command, Some((b"OK", true)), &answer, &lines, octets, time, out);
+                return false;
+            }
+            listing.octets += line.text.len() as u64 + 2;
+            let is_mail = matches!(listing.command.name.as_slice(), b"RETR" | b"TOP");
+            if !is_mail && listing.lines.len() < MAX_LINES {
+                let text = line.text.strip_prefix(b".").unwrap_or(line.text);
+                listing.lines.push(text.to_vec());
+            }
+            self.listing = Some(listing);
+            return false;
+        }
+        let Some((status, success, text)) = status(line.text) else {
+            if !self.lost {
+                let told = Anomaly { name: "no_status", direction: Direction::Reverse, detail: line.text };
+                anomaly(out, time, &PROTOCOL, &told);
+            }
+            return false;
+        };
+        if !std::mem::replace(&mut self.greeted, true) && self.waiting.is_empty() {
+            return false;
+        }
+        let Some(command) = self.waiting.pop_front() else {
+            if !self.lost {
+                let told = Anomaly {
+                    name: "answer_without_command",
+                    direction: Direction::Reverse,
+                    detail: line.text,
+                };
+                anomaly(out, time, &PROTOCOL, &told);
+            }
+            return false;
+        };
+        self.sasl = status == b"+";
+        if success && status == b"OK" && has_list(&command) {
+            self.listing = Some(Listing { command, answer: text.to_vec(), lines: Vec::new(), octets: 0 });
+            return false;
+        }
+        tell(&command, Some((status, success)), text, &[], 0, time, out);
+        success && command.name == b"STLS"
+    }
+}
+
+/// An answer's status, whether it agrees, and its text.
+fn status(line: &[u8]) -> Option<(&'static [u8], bool, &[u8])> {
+    let with: [(&[u8], &'static [u8], bool); 3] =
+        [(b"+OK", b"OK", true), (b"-ERR", b"ERR", false), (b"+", b"+", true)];
+    with.iter().find_map(|(prefix, status, success)| {
+        let (head, text) = line.split_at_checked(prefix.len())?;
+        let is_word = text.first().is_none_or(|next| *next == b' ');
+        (head.eq_ignore_ascii_case(prefix) && is_word).then(|| (*status, *success, text.trim_ascii()))
+    })
+}
+
+/// Whether lines follow where the server agrees.
+fn has_list(command: &Command) -> bool {
+    match command.name.as_slice() {
+        b"RETR" | b"TOP" | b"CAPA" => true,
+        b"LIST" | b"UIDL" | b"AUTH" => command.arguments.is_empty(),
+        _ => false,
+    }
+}
+
+fn tell(
+    command: &Command,
+    status: Option<(&[u8], bool)>,
+    answer: &[u8],
+    lines: &[Vec<u8>],
+    octets: u64,
+    time: Time,
+    out: &mut dyn Out,
+) {
+    let list = |texts: &[Vec<u8>]| match texts {
+        [] => Value::None,
+        texts => texts.iter().cloned().collect(),
+    };
+    let values = vec![
+        (&command.name).into(),
+        list(&command.arguments),
+        status.map(|(_, success)| success).into(),
+        status.map(|(status, _)| status).into(),
+        status.map(|_| answer).into(),
+        list(lines),
+        octets.into(),
+        status.map_or(Value::None, |_| Value::Span(time.since(command.time))),
+    ];
+    out.record(Record { table: &POP3, time: command.time, values });
+}

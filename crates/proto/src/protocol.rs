@@ -1,0 +1,160 @@
+//! What the program knows about a protocol: one value, from which all else is read.
+
+use crate::{Heads, Parser, Probe, Setup};
+
+/// A protocol.
+#[derive(Debug)]
+pub struct Protocol {
+    /// Its name in filters, logs, rules and the manual.
+    pub name: &'static str,
+    /// One line for the manual, with the document that defines it.
+    pub help: &'static str,
+    /// Over what it is spoken.
+    pub transport: Transport,
+    /// Ports that it is expected on. They decide who is asked first, and between protocols that begin alike; what is
+    /// said there decides the rest.
+    pub ports: &'static [u16],
+    /// Whether what was said so far is this protocol.
+    pub probe: fn(&Heads<'_>) -> Probe,
+    /// A parser for a new flow.
+    pub parser: fn(&Setup) -> Box<dyn Parser>,
+    /// What its parser tells: its own tables. Those that many protocols share ([`crate::SHARED_TABLES`]) are not
+    /// among them.
+    pub tables: &'static [&'static Table],
+}
+
+/// Which transports carry a protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// TCP streams.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
+    /// Either.
+    Both,
+}
+
+/// The number of TCP among IP protocols.
+pub const TCP: u8 = 6;
+/// The number of UDP among IP protocols.
+pub const UDP: u8 = 17;
+
+impl Transport {
+    /// Whether an IP protocol is among them.
+    pub fn covers(self, ip_proto: u8) -> bool {
+        match self {
+            Self::Tcp => ip_proto == TCP,
+            Self::Udp => ip_proto == UDP,
+            Self::Both => ip_proto == TCP || ip_proto == UDP,
+        }
+    }
+}
+
+/// A kind of record: a log of its own.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name: of the log, of the table in the interface and in expressions.
+    pub name: &'static str,
+    /// One line for the manual: when there is a record.
+    pub help: &'static str,
+    /// Zeek's log that has these rows, without `.log`; "" where Zeek has none.
+    pub zeek: &'static str,
+    /// Suricata's event type for it; "" where there is none.
+    pub eve: &'static str,
+    /// Its fields, in the order of the log; the columns of the flow stand before them.
+    pub fields: &'static [Field],
+}
+
+/// A field of a table. It is made by [`field`] and the methods that follow it.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name: the log column and the field in expressions.
+    pub name: &'static str,
+    /// What kind of values it has.
+    pub kind: Kind,
+    /// One line for the manual.
+    pub help: &'static str,
+    /// Column of Zeek's log; "" where Zeek has none.
+    pub zeek: &'static str,
+    /// Where Suricata's event has it, keys joined by points (`http.hostname`); "" where it has none.
+    pub eve: &'static str,
+    /// What it says about whom, for what is published.
+    pub privacy: Privacy,
+}
+
+/// Kinds of values.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Yes or no.
+    Bool,
+    /// A number.
+    Uint,
+    /// A number that can be below zero.
+    Int,
+    /// A number with a fraction.
+    Real,
+    /// A point of time.
+    Time,
+    /// A length of time.
+    Span,
+    /// Octets as they were seen, most often text.
+    Text,
+    /// One of a few words of ours.
+    Word,
+    /// An address.
+    Address,
+    /// A port.
+    Port,
+    /// A list of values of one kind. Zeek's `vector`.
+    List(&'static Kind),
+    /// The same without order or repetition. Zeek's `set`.
+    Set(&'static Kind),
+    /// Rows with fields of their own. In a log that knows only columns they are left out, so a field that is to be
+    /// read there too stands beside them.
+    Rows(&'static [Field]),
+}
+
+/// What a value says about whom. The anonymiser acts on it, in every way out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Privacy {
+    /// Nothing about a person or host: numbers, words of the protocol.
+    Plain,
+    /// A host or domain name.
+    Name,
+    /// An address in text; addresses of the kind [`Kind::Address`] are known as such.
+    Address,
+    /// A URL or path.
+    Url,
+    /// A user's name.
+    User,
+    /// A mail address, or many in one text.
+    Mail,
+    /// A cookie, password, key, token or challenge.
+    Secret,
+    /// Free text, content, names of files: anything may be in it.
+    Content,
+    /// A fingerprint or checksum by which the same thing is known again.
+    Mark,
+}
+
+/// A field that only our own logs have, with nothing to hide.
+pub const fn field(name: &'static str, kind: Kind, help: &'static str) -> Field {
+    Field { name, kind, help, zeek: "", eve: "", privacy: Privacy::Plain }
+}
+
+impl Field {
+    /// The same, in that column of Zeek's log.
+    pub const fn zeek(self, column: &'static str) -> Self {
+        Self { zeek: column, ..self }
+    }
+
+    /// The same, at that place in Suricata's event.
+    pub const fn eve(self, path: &'static str) -> Self {
+        Self { eve: path, ..self }
+    }
+
+    /// The same, telling that about somebody.
+    pub const fn privacy(self, privacy: Privacy) -> Self {
+        Self { privacy, ..self }
+    }
+}

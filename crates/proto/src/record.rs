@@ -1,0 +1,133 @@
+//! What parsers say.
+
+use crate::Table;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use weir_wire::Time;
+
+/// Something a protocol did: one row of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record<'a> {
+    /// Which table it is a row of.
+    pub table: &'static Table,
+    /// When what it tells of began: of a transaction, its request.
+    pub time: Time,
+    /// Values in the order of the table's fields.
+    pub values: Vec<Value<'a>>,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value<'a> {
+    /// There is none, or it was not seen.
+    #[default]
+    None,
+    /// Yes or no.
+    Bool(bool),
+    /// A number.
+    Uint(u64),
+    /// A number that can be below zero.
+    Int(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A point of time.
+    Time(Time),
+    /// A length of time in nanoseconds.
+    Span(u64),
+    /// Octets as they were seen.
+    Text(Cow<'a, [u8]>),
+    /// An address.
+    Address(IpAddr),
+    /// A list or set.
+    List(Vec<Value<'a>>),
+    /// Rows, each with the values of its fields in order.
+    Rows(Vec<Vec<Value<'a>>>),
+}
+
+impl PartialEq for Table {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Value<'_> {
+    /// The same, on its own.
+    pub fn into_owned(self) -> Value<'static> {
+        let owned = |values: Vec<Value<'_>>| values.into_iter().map(Value::into_owned).collect();
+        match self {
+            Self::None => Value::None,
+            Self::Bool(yes) => Value::Bool(yes),
+            Self::Uint(number) => Value::Uint(number),
+            Self::Int(number) => Value::Int(number),
+            Self::Real(number) => Value::Real(number),
+            Self::Time(time) => Value::Time(time),
+            Self::Span(span) => Value::Span(span),
+            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Self::Address(address) => Value::Address(address),
+            Self::List(values) => Value::List(owned(values)),
+            Self::Rows(rows) => Value::Rows(rows.into_iter().map(owned).collect()),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+impl Record<'_> {
+    /// The same, on its own.
+    pub fn into_owned(self) -> Record<'static> {
+        let values = self.values.into_iter().map(Value::into_owned).collect();
+        Record { table: self.table, time: self.time, values }
+    }
+
+    /// The value of a field; that of none where the table has no such field.
+    pub fn get(&self, name: &str) -> &Value<'_> {
+        let at = self.table.fields.iter().position(|field| field.name == name);
+        at.and_then(|at| self.values.get(at)).unwrap_or(&Value::None)
+    }
+}
+
+/// A value from what parsers have at hand.
+macro_rules! from {
+    ($($kind:ty => $make:expr,)*) => {
+        $(impl<'a> From<$kind> for Value<'a> {
+            fn from(value: $kind) -> Self {
+                let make: fn($kind) -> Value<'a> = $make;
+                make(value)
+            }
+        })*
+    };
+}
+
+from! {
+    bool => Value::Bool,
+    u8 => |n| Value::Uint(n.into()),
+    u16 => |n| Value::Uint(n.into()),
+    u32 => |n| Value::Uint(n.into()),
+    u64 => Value::Uint,
+    usize => |n| Value::Uint(n as u64),
+    i64 => Value::Int,
+    f64 => Value::Real,
+    Time => Value::Time,
+    IpAddr => Value::Address,
+    &'a [u8] => |octets| Value::Text(Cow::Borrowed(octets)),
+    &'a str => |text| Value::Text(Cow::Borrowed(text.as_bytes())),
+    &'a String => |text| Value::Text(Cow::Borrowed(text.as_bytes())),
+    &'a Vec<u8> => |octets| Value::Text(Cow::Borrowed(octets)),
+    Vec<u8> => |octets| Value::Text(Cow::Owned(octets)),
+    String => |text| Value::Text(Cow::Owned(text.into_bytes())),
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::None, Into::into)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> FromIterator<T> for Value<'a> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Value::List(values.into_iter().map(Into::into).collect())
+    }
+}
