@@ -13,6 +13,8 @@
 )]
 
 mod anomaly;
+#[allow(dead_code)] // Until the first parser lands that opens one.
+mod file;
 mod line;
 mod parser;
 mod pop3;
@@ -21,6 +23,7 @@ mod record;
 mod session;
 
 pub use anomaly::{ANOMALY, Anomaly};
+pub use file::{FILES, file_name};
 pub use parser::{Expected, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 pub use record::{Record, Value};
@@ -30,7 +33,7 @@ pub use session::Session;
 pub static PROTOCOLS: &[&Protocol] = &[&pop3::PROTOCOL];
 
 /// Tables that rows of many protocols go into.
-pub static SHARED_TABLES: &[&Table] = &[&ANOMALY];
+pub static SHARED_TABLES: &[&Table] = &[&ANOMALY, &FILES];
 
 /// Every table, in the order of the manual.
 pub fn tables() -> impl Iterator<Item = &'static Table> {

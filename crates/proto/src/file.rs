@@ -1,0 +1,588 @@
+//! Files seen in streams: what they are, how large, their checksums, and whether all of them was seen.
+//!
+//! A parser opens a [`File`] where a body, an attachment or a transfer begins, gives it the octets as they come (in
+//! order by [`File::octets`], or at offsets by [`File::octets_at`]), and closes it. One record of the table [`FILES`] is
+//! told then. Nothing of a file is kept but its first octets, for the type by content, and what came before its turn.
+
+mod kind;
+
+use crate::{Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
+use md5::Digest;
+use std::collections::BTreeMap;
+use weir_wire::{Direction, Time};
+
+/// Files, of all protocols.
+pub static FILES: Table = Table {
+    name: "files",
+    help: "A file that was seen in a stream, when all of it is seen or no more will come.",
+    zeek: "files",
+    eve: "fileinfo",
+    fields: &[
+        field("file", Kind::Text, "The file's name in records.").zeek("fuid"),
+        field("source", Kind::Word, "What carried it, as Zeek writes it.").zeek("source"),
+        field("protocol", Kind::Word, "What carried it.").eve("app_proto"),
+        field("transaction", Kind::Uint, "Which of the flow's transactions carried it, from 0.")
+            .eve("fileinfo.tx_id"),
+        field("depth", Kind::Uint, "How deep it was in what carried it.").zeek("depth"),
+        field("analyzers", Kind::Set(&Kind::Word), "What was done with it.").zeek("analyzers"),
+        field("mime_type", Kind::Word, "Its type by content.").zeek("mime_type"),
+        field("declared_type", Kind::Text, "Its type as it was declared."),
+        field("filename", Kind::Text, "Its name as it was declared.")
+            .zeek("filename")
+            .privacy(Privacy::Content),
+        field("name_or_path", Kind::Text, "Its name as it was declared, or else where it was asked for.")
+            .eve("fileinfo.filename")
+            .privacy(Privacy::Content),
+        field("duration", Kind::Span, "From its first octet seen to its last.").zeek("duration"),
+        field("is_orig", Kind::Bool, "Whether the initiator sent it.").zeek("is_orig"),
+        field("seen_bytes", Kind::Uint, "Octets seen.").zeek("seen_bytes").eve("fileinfo.size"),
+        field("total_bytes", Kind::Uint, "Its size as it was declared.").zeek("total_bytes"),
+        field("missing_bytes", Kind::Uint, "Octets lost on the way to the sensor.").zeek("missing_bytes"),
+        field("overflow_bytes", Kind::Uint, "Octets that came too late to be put in order.")
+            .zeek("overflow_bytes"),
+        field("gaps", Kind::Bool, "Whether octets are missing in the midst of it.").eve("fileinfo.gaps"),
+        field("state", Kind::Word, "CLOSED: it was seen to its end; TRUNCATED: it was not.")
+            .eve("fileinfo.state"),
+        field("stored", Kind::Bool, "Whether its content was asked for.").eve("fileinfo.stored"),
+        field("start", Kind::Uint, "Of a part of a file: where it begins.").eve("fileinfo.start"),
+        field("end", Kind::Uint, "Of a part of a file: where it ends.").eve("fileinfo.end"),
+        field("md5", Kind::Text, "MD5 of all of it.").zeek("md5").eve("fileinfo.md5").privacy(Privacy::Mark),
+        field("sha1", Kind::Text, "SHA-1 of all of it.")
+            .zeek("sha1")
+            .eve("fileinfo.sha1")
+            .privacy(Privacy::Mark),
+        field("sha256", Kind::Text, "SHA-256 of all of it.")
+            .zeek("sha256")
+            .eve("fileinfo.sha256")
+            .privacy(Privacy::Mark),
+        // What carried it, as Suricata repeats it in each such event.
+        field("http_host", Kind::Text, "HTTP: the host that was asked.")
+            .eve("http.hostname")
+            .privacy(Privacy::Name),
+        field("http_url", Kind::Text, "HTTP: what was asked for.").eve("http.url").privacy(Privacy::Url),
+        field("http_agent", Kind::Text, "HTTP: the user agent.")
+            .eve("http.http_user_agent")
+            .privacy(Privacy::Content),
+        field("http_content_type", Kind::Text, "HTTP: the declared type of the response.")
+            .eve("http.http_content_type"),
+        field("http_referrer", Kind::Text, "HTTP: where the link was.")
+            .eve("http.http_refer")
+            .privacy(Privacy::Url),
+        field("http_method", Kind::Text, "HTTP: the method.").eve("http.http_method"),
+        field("http_protocol", Kind::Text, "HTTP: the version.").eve("http.protocol"),
+        field("http_status", Kind::Uint, "HTTP: the status.").eve("http.status"),
+        field("http_redirect", Kind::Text, "HTTP: where to go instead.")
+            .eve("http.redirect")
+            .privacy(Privacy::Url),
+        field("http_length", Kind::Uint, "HTTP: octets of the body so far.").eve("http.length"),
+        field("helo", Kind::Text, "SMTP: how the client called itself.")
+            .eve("smtp.helo")
+            .privacy(Privacy::Name),
+        field("mail_from", Kind::Text, "SMTP: who sent it, on the envelope.")
+            .eve("smtp.mail_from")
+            .privacy(Privacy::Mail),
+        field("rcpt_to", Kind::List(&Kind::Text), "SMTP: for whom it is, on the envelope.")
+            .eve("smtp.rcpt_to")
+            .privacy(Privacy::Mail),
+        field("email_status", Kind::Word, "Mail: how the message was read.").eve("email.status"),
+        field("email_from", Kind::Text, "Mail: who wrote it.").eve("email.from").privacy(Privacy::Mail),
+        field("email_to", Kind::List(&Kind::Text), "Mail: to whom.").eve("email.to").privacy(Privacy::Mail),
+        field("email_attachments", Kind::List(&Kind::Text), "Mail: names of its attachments.")
+            .eve("email.attachment")
+            .privacy(Privacy::Content),
+    ],
+};
+
+/// Where in [`FILES`] what the parser itself says of the carrier begins.
+const CARRIER: &str = "http_host";
+
+/// First octets that are kept for the type by content: what is looked for lies in them, but for disk images.
+const HEAD: usize = 2048;
+/// Most octets of one file that wait for those before them.
+const HELD: usize = 1 << 20;
+/// Most pieces that wait so.
+const PIECES: usize = 256;
+/// Longest name that is kept; names in file systems have at most 255 octets, paths 4,096.
+const NAME: usize = 4096;
+
+/// Names files of one flow.
+#[derive(Debug)]
+pub(crate) struct Files {
+    flow: u64,
+    made: u64,
+    wants: Wants,
+}
+
+/// What is known of a file when it begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    /// What carries it, as Zeek writes it: `HTTP`, `SMTP`, `FTP_DATA`, `SMB`.
+    pub source: &'static str,
+    /// What carries it, as Suricata's events say: `http`, `smtp`, `ftp-data`, `smb`.
+    pub protocol: &'static str,
+    /// Who sends it.
+    pub direction: Direction,
+    /// Which transaction of the flow, from 0.
+    pub transaction: u64,
+    /// How deep it is in what carries it: of a part of a mail, the depth of the part.
+    pub depth: u64,
+    /// Its name as it is declared.
+    pub filename: Option<&'a [u8]>,
+    /// Where it was asked for, if it has no name.
+    pub path: Option<&'a [u8]>,
+    /// Its type as it is declared.
+    pub declared: Option<&'a [u8]>,
+    /// Its size as it is declared.
+    pub total: Option<u64>,
+}
+
+impl Files {
+    pub fn new(setup: &Setup) -> Self {
+        Self { flow: setup.flow, made: 0, wants: setup.wants }
+    }
+
+    /// A new file, of which the first octets are about to come.
+    pub fn open(&mut self, time: Time, about: About<'_>) -> File {
+        self.made += 1;
+        let cut = |octets: Option<&[u8]>| octets.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
+        let carried = FILES.fields.iter().rev().take_while(|f| f.name != CARRIER).count() + 1;
+        File {
+            id: mixed(self.flow ^ mixed(self.made)),
+            source: about.source,
+            protocol: about.protocol,
+            direction: about.direction,
+            transaction: about.transaction,
+            depth: about.depth,
+            filename: cut(about.filename),
+            path: cut(about.path),
+            declared: cut(about.declared),
+            total: about.total,
+            range: None,
+            carrier: vec![Value::None; carried],
+            wants: self.wants,
+            begun: time,
+            last: time,
+            next: 0,
+            seen: 0,
+            missing: 0,
+            late: 0,
+            head: Vec::new(),
+            kind: None,
+            sums: self.wants.hashes.then(Box::default),
+            held: BTreeMap::new(),
+            held_octets: 0,
+        }
+    }
+}
+
+/// The name of a file in records and of what is carved: as Zeek's, an F and digits of base 62.
+pub fn file_name(file: u64) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut name = String::from("F");
+    let mut rest = file;
+    loop {
+        name.push(DIGITS.get((rest % 62) as usize).map_or('0', |digit| char::from(*digit)));
+        rest /= 62;
+        if rest == 0 {
+            return name;
+        }
+    }
+}
+
+/// Spreads a number over all bits (the last step of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let mut n = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    md5: md5::Md5,
+    sha1: sha1::Sha1,
+    sha256: sha2::Sha256,
+}
+
+/// A file in work.
+#[derive(Debug)]
+pub(crate) struct File {
+    id: u64,
+    source: &'static str,
+    protocol: &'static str,
+    direction: Direction,
+    transaction: u64,
+    depth: u64,
+    filename: Option<Vec<u8>>,
+    path: Option<Vec<u8>>,
+    declared: Option<Vec<u8>>,
+    total: Option<u64>,
+    range: Option<(u64, u64)>,
+    carrier: Vec<Value<'static>>,
+    wants: Wants,
+    begun: Time,
+    last: Time,
+    /// Where the next octet in order belongs.
+    next: u64,
+    seen: u64,
+    missing: u64,
+    late: u64,
+    head: Vec<u8>,
+    /// The type by content, once it was looked for.
+    kind: Option<Option<&'static str>>,
+    /// None where a part of the file is missing, or nobody asked.
+    sums: Option<Box<Sums>>,
+    /// What came before its turn, by offset.
+    held: BTreeMap<u64, Vec<u8>>,
+    held_octets: usize,
+}
+
+impl File {
+    /// Its name in records.
+    pub fn name(&self) -> String {
+        file_name(self.id)
+    }
+
+    /// Its name as it was declared.
+    pub fn filename(&self) -> Option<&[u8]> {
+        self.filename.as_deref()
+    }
+
+    /// Octets seen so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Where the next octet in order belongs.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Its size, where it is said later than at the beginning.
+    pub fn set_total(&mut self, total: u64) {
+        self.total = Some(total);
+    }
+
+    /// Only a part of a larger file was sent: octets from the first to before the second offset.
+    pub fn set_range(&mut self, start: u64, end: u64) {
+        self.range = Some((start, end));
+    }
+
+    /// Says of the carrier what Suricata repeats in each event: a field of [`FILES`] from `http_host` on.
+    pub fn tell(&mut self, name: &str, value: Value<'_>) {
+        let own = FILES.fields.len() - self.carrier.len();
+        let at = FILES.fields.iter().skip(own).position(|field| field.name == name);
+        debug_assert!(at.is_some(), "{name}");
+        if let Some(place) = at.and_then(|at| self.carrier.get_mut(at)) {
+            *place = value.into_owned();
+        }
+    }
+
+    /// Its type by content: of what was seen so far, if that is little.
+    pub fn kind(&self) -> Option<&'static str> {
+        self.kind.unwrap_or_else(|| kind::of(&self.head))
+    }
+
+    /// Takes the next octets.
+    pub fn octets(&mut self, octets: &[u8], time: Time, out: &mut dyn Out) {
+        if octets.is_empty() {
+            return;
+        }
+        self.last = time;
+        self.seen += octets.len() as u64;
+        self.next = self.next.saturating_add(octets.len() as u64);
+        if self.kind.is_none() {
+            let room = HEAD.saturating_sub(self.head.len());
+            self.head.extend_from_slice(octets.get(..room).unwrap_or(octets));
+            if self.head.len() >= HEAD {
+                self.decide();
+            }
+        }
+        if let Some(sums) = &mut self.sums {
+            sums.md5.update(octets);
+            sums.sha1.update(octets);
+            sums.sha256.update(octets);
+        }
+        if self.wants.content {
+            out.content(self.id, octets);
+        }
+    }
+
+    /// The next octets were lost: the rest of the file goes on behind them.
+    pub fn gap(&mut self, octets: u64) {
+        if octets == 0 {
+            return;
+        }
+        self.missing = self.missing.saturating_add(octets);
+        self.next = self.next.saturating_add(octets);
+        self.sums = None;
+        self.decide();
+    }
+
+    /// Takes octets that belong at an offset. Those that come before their turn wait, as far as there is room; where
+    /// there is none, what they wait for is taken to be lost.
+    pub fn octets_at(&mut self, offset: u64, octets: &[u8], time: Time, out: &mut dyn Out) {
+        let (mut at, mut rest) = (offset, octets);
+        self.last = time;
+        while !rest.is_empty() {
+            if at < self.next {
+                // Seen before, or too late.
+                let old = usize::try_from(self.next - at).unwrap_or(usize::MAX).min(rest.len());
+                if self.missing > 0 {
+                    self.late += old as u64;
+                }
+                (at, rest) = (at + old as u64, rest.get(old..).unwrap_or_default());
+            } else if at == self.next {
+                let room = self.held.first_key_value().map_or(u64::MAX, |(first, _)| first - at);
+                let fit = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+                let (now, later) = rest.split_at_checked(fit).unwrap_or((rest, &[]));
+                self.octets(now, time, out);
+                (at, rest) = (at + fit as u64, later);
+                self.release(time, out);
+            } else {
+                let (done, kept) = self.hold(at, rest);
+                if !kept {
+                    self.skip(time, out);
+                }
+                (at, rest) = (at + done as u64, rest.get(done..).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Keeps octets until it is their turn, as many as are not there yet and fit; how many are done with, and whether
+    /// there is room for more.
+    fn hold(&mut self, at: u64, octets: &[u8]) -> (usize, bool) {
+        let before = self.held.range_mut(..=at).next_back();
+        let covered = before.as_ref().map_or(0, |(start, piece)| **start + piece.len() as u64);
+        if covered > at {
+            let old = usize::try_from(covered - at).unwrap_or(usize::MAX);
+            return (old.min(octets.len()), true);
+        }
+        let room = HELD.saturating_sub(self.held_octets);
+        let is_next = covered == at && before.is_some();
+        if room == 0 || (!is_next && self.held.len() >= PIECES) {
+            return (0, false);
+        }
+        let until = self.held.range(at..).next().map_or(u64::MAX, |(start, _)| *start - at);
+        let fit = room.min(usize::try_from(until).unwrap_or(usize::MAX)).min(octets.len());
+        let taken = octets.get(..fit).unwrap_or_default();
+        match self.held.range_mut(..=at).next_back().filter(|_| is_next) {
+            Some((_, piece)) => piece.extend_from_slice(taken),
+            None => {
+                self.held.insert(at, taken.to_vec());
+            }
+        }
+        self.held_octets += fit;
+        (fit, true)
+    }
+
+    /// Takes what has its turn now.
+    fn release(&mut self, time: Time, out: &mut dyn Out) {
+        while let Some(piece) = self.held.remove(&self.next) {
+            self.held_octets -= piece.len();
+            self.octets(&piece, time, out);
+        }
+    }
+
+    /// Does not wait any longer for what is before the pieces that are held.
+    fn skip(&mut self, time: Time, out: &mut dyn Out) {
+        if let Some((first, _)) = self.held.first_key_value() {
+            self.gap(first - self.next);
+            self.release(time, out);
+        }
+    }
+
+    fn decide(&mut self) {
+        if self.kind.is_none() {
+            self.kind = Some(kind::of(&self.head));
+            self.head = Vec::new();
+        }
+    }
+
+    /// No more will come. `whole`: what carried it came to its end.
+    pub fn close(mut self, whole: bool, out: &mut dyn Out) {
+        while !self.held.is_empty() {
+            self.skip(self.last, out);
+        }
+        self.decide();
+        let is_whole = whole && self.missing == 0;
+        let sums = self.sums.take().filter(|_| whole);
+        let texts = sums.map(|sums| {
+            [
+                hexadecimal(&sums.md5.finalize()),
+                hexadecimal(&sums.sha1.finalize()),
+                hexadecimal(&sums.sha256.finalize()),
+            ]
+        });
+        let [md5, sha1, sha256] = match texts {
+            Some(texts) => texts.map(Value::from),
+            None => [Value::None, Value::None, Value::None],
+        };
+        let analyzers: Value<'_> = if self.wants.hashes {
+            ["MD5", "SHA1", "SHA256"].into_iter().collect()
+        } else {
+            Value::List(Vec::new())
+        };
+        let shown = self.filename.as_ref().or(self.path.as_ref());
+        let mut values = vec![
+            self.name().into(),
+            self.source.into(),
+            self.protocol.into(),
+            self.transaction.into(),
+            self.depth.into(),
+            analyzers,
+            self.kind.flatten().into(),
+            self.declared.as_ref().into(),
+            self.filename.as_ref().into(),
+            shown.into(),
+            Value::Span(self.last.since(self.begun)),
+            (self.direction == Direction::Forward).into(),
+            self.seen.into(),
+            self.total.into(),
+            self.missing.into(),
+            self.late.into(),
+            (self.missing > 0).into(),
+            if is_whole { "CLOSED" } else { "TRUNCATED" }.into(),
+            self.wants.content.into(),
+            self.range.map(|(start, _)| start).into(),
+            self.range.map(|(_, end)| end).into(),
+            md5,
+            sha1,
+            sha256,
+        ];
+        values.extend(std::mem::take(&mut self.carrier));
+        out.record(Record { table: &FILES, time: self.begun, values });
+    }
+
+    /// Octets of heap memory that are held, roughly.
+    pub fn memory(&self) -> usize {
+        let of = |octets: &Option<Vec<u8>>| octets.as_ref().map_or(0, Vec::capacity);
+        let held: usize = self.held.values().map(|piece| piece.capacity() + 48).sum();
+        let sums = if self.sums.is_some() { size_of::<Sums>() } else { 0 };
+        let carrier = self.carrier.capacity() * size_of::<Value<'_>>();
+        self.head.capacity()
+            + held
+            + sums
+            + carrier
+            + of(&self.filename)
+            + of(&self.path)
+            + of(&self.declared)
+    }
+}
+
+fn hexadecimal(octets: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| DIGITS.get(usize::from(n & 15)).map_or('0', |digit| char::from(*digit));
+    octets.iter().flat_map(|octet| [digit(octet >> 4), digit(*octet)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::Told;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    fn files() -> Files {
+        let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+        let wants = Wants { hashes: true, content: true };
+        Files::new(&Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants })
+    }
+
+    fn open() -> File {
+        let about = About {
+            source: "HTTP",
+            protocol: "http",
+            direction: Direction::Reverse,
+            transaction: 0,
+            depth: 1,
+            filename: Some(b"a.txt"),
+            path: None,
+            declared: None,
+            total: None,
+        };
+        files().open(Time(5), about)
+    }
+
+    #[test]
+    fn a_file_in_order_has_the_sums_that_are_published() {
+        let (mut file, mut out) = (open(), Told::default());
+        for piece in [&b"abc"[..], b"", b"dbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"] {
+            file.octets(piece, Time(9), &mut out);
+        }
+        assert_eq!(file.kind(), Some("text/plain"));
+        file.close(true, &mut out);
+        let [record] = out.records.as_slice() else { panic!() };
+        // FIPS 180's example of 448 bits; MD5 by md5sum.
+        let sha256 = "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1";
+        assert_eq!(*record.get("sha256"), sha256.into());
+        assert_eq!(*record.get("sha1"), "84983e441c3bd26ebaae4aa1f95129e5e54670f1".into());
+        assert_eq!(*record.get("md5"), "8215ef0796a20bcaaae116d3876c664a".into());
+        assert_eq!(*record.get("state"), "CLOSED".into());
+        assert_eq!(*record.get("seen_bytes"), 56u64.into());
+        assert_eq!(*record.get("duration"), Value::Span(4));
+    }
+
+    /// Parts in any order and overlapping are the same file.
+    #[test]
+    fn parts_in_any_order_are_the_same_file() {
+        let text: Vec<u8> = (0..5000u32).flat_map(|n| n.to_le_bytes()).collect();
+        let told = |order: &[std::ops::Range<usize>]| {
+            let (mut file, mut out) = (open(), Told::default());
+            for part in order {
+                file.octets_at(part.start as u64, &text[part.clone()], Time(9), &mut out);
+            }
+            file.close(true, &mut out);
+            (out.records, out.content)
+        };
+        let whole = told(std::slice::from_ref(&(0..20000)));
+        assert_eq!(*whole.0[0].get("state"), "CLOSED".into());
+        assert_eq!(whole.1[0].1, text);
+        assert_eq!(whole, told(&[10000..20000, 0..10000]));
+        assert_eq!(whole, told(&[15000..20000, 5000..12000, 10000..16000, 0..7000]));
+        assert_eq!(whole, told(&[5000..6000, 4000..9000, 100..200, 50..4001, 0..50, 8000..20000]));
+        let single: Vec<_> = (0..20000).rev().step_by(100).map(|at| at - 99..at + 1).collect();
+        assert_eq!(whole, told(&single));
+    }
+
+    /// What waits is bounded, and what it waited for is lost then, wherever the parts were cut.
+    #[test]
+    fn what_waits_is_bounded() {
+        let text = vec![b'x'; 3 * HELD];
+        let mut all = Vec::new();
+        for size in [text.len(), 4096, 1000] {
+            let (mut file, mut out) = (open(), Told::default());
+            for (n, piece) in text.chunks(size).enumerate() {
+                file.octets_at((10 + n * size) as u64, piece, Time(9), &mut out);
+                assert!(file.memory() < 3 * HELD);
+            }
+            file.octets_at(0, b"too late", Time(9), &mut out);
+            file.close(true, &mut out);
+            assert_eq!(*out.records[0].get("missing_bytes"), 10u64.into());
+            assert_eq!(*out.records[0].get("overflow_bytes"), 8u64.into());
+            assert_eq!(*out.records[0].get("state"), "TRUNCATED".into());
+            assert!(out.records[0].get("md5").is_none());
+            all.push((out.records, out.content));
+        }
+        assert!(all.iter().all(|told| *told == all[0]));
+    }
+
+    #[test]
+    fn names_are_those_of_zeeks_form_and_differ() {
+        let mut files = files();
+        let about = About {
+            source: "SMB",
+            protocol: "smb",
+            direction: Direction::Forward,
+            transaction: 0,
+            depth: 0,
+            filename: None,
+            path: None,
+            declared: None,
+            total: None,
+        };
+        let names: Vec<_> = (0..100).map(|_| files.open(Time(0), about).name()).collect();
+        assert!(names.iter().all(|n| n.starts_with('F') && n.chars().all(|c| c.is_ascii_alphanumeric())));
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), 100);
+    }
+}
