@@ -1,10 +1,10 @@
 //! The way of nearly every packet: of a flow that is under way, in order, it changes counters and little else.
 
 use crate::index::same;
-use crate::row::{Hot, mark};
+use crate::row::{Cold, Hot, mark};
 use crate::sighting::{Whose, segment};
-use crate::tcp::Segment;
-use crate::tcp::steady::{BLIND, DATA, EMPTY};
+use crate::tcp::steady::{BLIND, DATA, EMPTY, FIRST_DATA, FIRST_EMPTY};
+use crate::tcp::{self, Segment};
 use crate::timers::Timers;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Layers, Packet};
@@ -54,6 +54,35 @@ pub(crate) fn count(
     row.last = time;
     row.deadline = timers.idle_after(time, row.class);
     true
+}
+
+/// The same for the first segment of its sender with payload, or the first without, which is noted in the history
+/// besides.
+#[inline(never)]
+pub(crate) fn count_first(
+    row: &mut Hot,
+    cold: &mut Cold,
+    whose: &Whose,
+    packet: &Packet<'_>,
+    layers: &Layers,
+    timers: &Timers,
+    active: u64,
+) -> bool {
+    let me = usize::from(whose.sender & 1);
+    let with_payload = layers.payload_len != 0;
+    let (first, known) = if with_payload { (FIRST_DATA, DATA) } else { (FIRST_EMPTY, EMPTY) };
+    let before = row.steady[me];
+    if before & first == 0 {
+        return false;
+    }
+    row.steady[me] = before & !first | known;
+    let is_counted = count(row, whose, packet, layers, timers, active);
+    if is_counted {
+        tcp::saw_first(cold, me, with_payload);
+    } else {
+        row.steady[me] = before;
+    }
+    is_counted
 }
 
 /// Moves the numbers of both streams on, where a segment does no more than that. Numbers that wrap are counted, but not

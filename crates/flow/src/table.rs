@@ -361,8 +361,12 @@ impl FlowTable {
                 }
                 let at = probe.likely - 1;
                 let before = if cfg!(debug_assertions) { self.copy_of(at) } else { None };
+                let (whose, timers, active) = (&probe.whose, &self.timers, self.config.active);
                 let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
-                    steady::count(row, &probe.whose, &packet, layers, &self.timers, self.config.active)
+                    steady::count(row, whose, &packet, layers, timers, active)
+                        || self.cold.get_mut(at as usize).is_some_and(|cold| {
+                            steady::count_first(row, cold, whose, &packet, layers, timers, active)
+                        })
                 });
                 debug_assert!(!is_counted || self.is_as_if_looked_at(at, before, probe, &packet, layers));
                 if !is_counted {

@@ -6,7 +6,7 @@
 
 use crate::ConnState;
 use crate::holes::Pool;
-use crate::row::{Row, mark};
+use crate::row::{Cold, Row, mark};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 
 /// A SYN or RST whose number is further off than this is not believed.
@@ -117,6 +117,10 @@ pub(crate) mod steady {
     pub const ALL: u8 = EMPTY | DATA;
     /// None more, but what is missing of its stream is not followed, so that it need not come in order.
     pub const BLIND: u8 = 4;
+    /// Without payload: the first of its kind, which is noted in the history.
+    pub const FIRST_EMPTY: u8 = 8;
+    /// The same with payload.
+    pub const FIRST_DATA: u8 = 16;
 }
 
 /// Bits of an endpoint.
@@ -177,8 +181,12 @@ impl End {
             return blind;
         }
         let is_whole = self.bits & (bit::HOLES | bit::BLIND) != bit::HOLES;
-        let empty = if self.seen & seen::ACK != 0 { steady::EMPTY } else { 0 };
-        let data = if self.seen & seen::DATA != 0 && is_whole { steady::DATA } else { 0 };
+        let empty = if self.seen & seen::ACK != 0 { steady::EMPTY } else { steady::FIRST_EMPTY };
+        let data = match self.seen & seen::DATA != 0 {
+            _ if !is_whole => 0,
+            true => steady::DATA,
+            false => steady::FIRST_DATA,
+        };
         empty | data | blind
     }
 
@@ -360,6 +368,14 @@ pub(crate) fn repeat(row: &mut Row<'_>, side: usize, what: Repeated) {
 /// Notes in the history that `side` sent data, once.
 pub(crate) fn saw_data(row: &mut Row<'_>, side: usize) {
     first(row, side, seen::DATA, b'D');
+}
+
+/// Notes the first segment that `me` sent with payload, or the first without, of a row that is not put together.
+pub(crate) fn saw_first(cold: &mut Cold, me: usize, with_payload: bool) {
+    let (seen, letter) = if with_payload { (seen::DATA, b'D') } else { (seen::ACK, b'A') };
+    let progress = &mut cold.progress[me & 1];
+    progress.seen |= seen;
+    cold.origin.history.push(letter, progress.bits & bit::INITIATOR != 0);
 }
 
 /// Notes a letter once; whether it was there already.
