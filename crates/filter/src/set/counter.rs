@@ -159,8 +159,8 @@ impl Counter {
     /// Adds what most packets are, IPv4 without options right behind an Ethernet header, in as few steps as there can
     /// be, until there is another one or no room; how many there were.
     #[inline(never)]
-    fn push_plain(&mut self, batch: Batch<'_>) -> usize {
-        const PLAIN: [u8; 3] = [0x08, 0x00, 0x45];
+    pub(super) fn push_plain(&mut self, batch: Batch<'_>) -> usize {
+        const PLAIN: u32 = 0x08_0045;
         if !self.set.is_quick() {
             return 0;
         }
@@ -171,15 +171,16 @@ impl Counter {
         for slot in batch.slots.iter().take(room) {
             let data = batch.packet(slot).data;
             let Some(head) = data.first_chunk::<38>() else { break };
-            if slot.link != LinkType::ETHERNET || [head[12], head[13], head[14]] != PLAIN {
+            let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            if slot.link != LinkType::ETHERNET || word(12) >> 8 != PLAIN {
                 break;
             }
-            let later = (head[20] & 0x1f) | head[21] != 0;
-            let (class, ports) = classes.of_ip(head[23], later);
+            let fragment_and_protocol = word(20);
+            let later = fragment_and_protocol & 0x1fff_0000 != 0;
+            let (class, ports) = classes.of_ip(fragment_and_protocol as u8, later);
             if atoms.read_fields(data, class, &mut columns.fields, before + added).is_none() {
                 break;
             }
-            let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             columns.put_v4(before + added, class, [word(26), word(30)], word(34) & ports, slot.wire_len);
             longest = slot.wire_len.max(longest);
             added += 1;

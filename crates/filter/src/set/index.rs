@@ -235,6 +235,8 @@ pub(super) struct Index {
     /// Atoms that must and that must not hold.
     atoms: Vec<(AtomBits, AtomBits)>,
     nodes: Vec<Node>,
+    /// The uppermost node above each, or itself.
+    tops: Vec<u32>,
     starts: Vec<(u32, u32)>,
     table: Vec<u32>,
     entries: Vec<Entry>,
@@ -426,6 +428,7 @@ impl Index {
             }
             let parent = open.last().copied().unwrap_or(NONE);
             open.push(self.nodes.len() as u32);
+            self.tops.extend(open.first());
             self.nodes.push(Node { low, high, parent, terms: (terms, terms + 1) });
         }
         let nodes = (first, self.nodes.len() as u32);
@@ -569,7 +572,7 @@ impl Index {
     #[inline(always)]
     fn each_group(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(&Group)) {
         found.clear();
-        found.extend(self.by_class.of(u32::from(unit.class)));
+        self.by_class.of(u32::from(unit.class)).iter().for_each(|number| found.push(*number));
         if unit.has_ports {
             self.by_source_port.each(unit.sport, |number| found.push(number));
             let by_source = found.len();
@@ -663,8 +666,8 @@ impl Index {
                     *charts |= self.charts.get(node as usize * self.chart_words + word).copied().unwrap_or(0);
                 }
             }
-            if a != NONE && b != NONE {
-                // Most often both ends are at one node, or one of them is at the root.
+            // Most often they have nothing in common.
+            if a != NONE && b != NONE && self.tops.get(a as usize) == self.tops.get(b as usize) {
                 let mut both = a;
                 while let Some(node) = self.node(both)
                     && !(node.low..=node.high).contains(&unit.dst)

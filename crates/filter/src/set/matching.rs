@@ -8,7 +8,7 @@ use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
 use super::{Set, Way};
 use std::sync::Arc;
-use weir_wire::{Batch, Layers};
+use weir_wire::{Batch, Layers, Packet};
 
 /// Packets of which [`Counter::masks`] says at once what matches them.
 pub const MASK_PACKETS: usize = BATCH;
@@ -26,29 +26,52 @@ impl Counter {
         see: &mut dyn FnMut(usize, &[u32]),
     ) {
         self.decide_packets();
-        for (at, packet) in batch.packets().enumerate() {
-            let layers = layers.and_then(|layers| layers.get(at));
-            let seen = self.set.seen(packet, layers);
-            let (packet, layers) = seen.as_ref().map_or((packet, layers), |(p, l)| (*p, Some(l)));
-            match self.offer(&packet, layers, true) {
-                Offered::Waits => {
-                    let last = (self.packets.len() - 1) % BATCH;
-                    self.packets.origin[last] = at as u32;
-                    if self.packets.is_full() {
-                        self.list(see);
-                    }
-                }
-                Offered::Slow => {
-                    self.list(see);
-                    self.decide_slowly(&packet, layers, true);
-                    if !self.scratch.matched.is_empty() {
-                        self.scratch.matched.sort_unstable();
-                        see(at, &self.scratch.matched);
-                    }
-                }
+        let mut at = 0;
+        while at < batch.len() {
+            let before = self.packets.len();
+            let plain = self.push_plain(Batch { slots: batch.slots.get(at..).unwrap_or_default(), ..batch });
+            self.packets.all_full_from(before);
+            for (place, at) in (before..before + plain).zip(at..) {
+                self.packets.origin[place % BATCH] = at as u32;
+            }
+            at += plain;
+            if self.packets.is_full() {
+                self.list(see);
+            } else if let Some(packet) = batch.get(at) {
+                self.list_one(at, &packet, layers.and_then(|layers| layers.get(at)), see);
+                at += 1;
             }
         }
         self.list(see);
+    }
+
+    /// Adds a packet to the columns, or gives its match set at once, after those of the packets before it.
+    fn list_one(
+        &mut self,
+        at: usize,
+        packet: &Packet<'_>,
+        layers: Option<&Layers>,
+        see: &mut dyn FnMut(usize, &[u32]),
+    ) {
+        let seen = self.set.seen(*packet, layers);
+        let (packet, layers) = seen.as_ref().map_or((packet, layers), |(p, l)| (p, Some(l)));
+        match self.offer(packet, layers, true) {
+            Offered::Waits => {
+                let last = (self.packets.len() - 1) % BATCH;
+                self.packets.origin[last] = at as u32;
+                if self.packets.is_full() {
+                    self.list(see);
+                }
+            }
+            Offered::Slow => {
+                self.list(see);
+                self.decide_slowly(packet, layers, true);
+                if !self.scratch.matched.is_empty() {
+                    self.scratch.matched.sort_unstable();
+                    see(at, &self.scratch.matched);
+                }
+            }
+        }
     }
 
     /// Gives the match set of each packet of the batch in work, by the index, and empties it. Packets that are the same
