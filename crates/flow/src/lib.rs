@@ -28,6 +28,7 @@ mod row;
 mod servers;
 mod sighting;
 mod steady;
+pub mod stream;
 mod table;
 mod tcp;
 mod timers;

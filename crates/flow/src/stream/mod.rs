@@ -1,0 +1,187 @@
+//! TCP streams put together: every octet in order, once, with what is missing marked.
+//!
+//! Octets in order are handed on where they lie, in the packet; only what comes before its time is copied and waits.
+//! It waits until the hole before it is filled, until the other side acknowledges what lies behind the hole (then the
+//! hole's octets were lost on the way to the sensor), until its memory is wanted, or until the stream ends.
+
+mod half;
+mod policy;
+mod queue;
+
+pub use policy::Overlap;
+
+use half::{Half, Work};
+use weir_wire::build::flags::{FIN, RST, SYN};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+/// How streams are put together.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StreamConfig {
+    /// Octets that what waits may take, all streams together.
+    pub memory: usize,
+    /// The same of one direction of one stream: as much as a receiver may have to keep.
+    pub each: usize,
+    /// Who wins where segments that wait overlap.
+    pub overlap: Overlap,
+    /// Whether urgent octets are left out of the stream, as the socket interface of Linux and Windows does unless told
+    /// otherwise (`SO_OOBINLINE`); else they stay where they are.
+    pub urgent_apart: bool,
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self { memory: 64 << 20, each: 4 << 20, overlap: Overlap::default(), urgent_apart: false }
+    }
+}
+
+/// Counts since the beginning.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StreamStats {
+    /// Streams that have begun.
+    pub streams: u64,
+    /// Octets that were handed on.
+    pub octets: u64,
+    /// Segments that came before their time.
+    pub reordered: u64,
+    /// Octets that came again.
+    pub repeated: u64,
+    /// Of those that came again while the first ones waited, octets that were different: somebody plays with overlaps,
+    /// or a host is broken.
+    pub different: u64,
+    /// Urgent octets that were left out.
+    pub urgent: u64,
+    /// Octets behind the end of a stream.
+    pub behind_end: u64,
+    /// Holes that were told of.
+    pub gaps: u64,
+    /// Octets in them.
+    pub missing: u64,
+    /// Holes that were given up because there was no memory to wait any longer.
+    pub given_up: u64,
+    /// Octets of memory that what waits takes now.
+    pub held: u64,
+}
+
+/// What a TCP segment has to do with a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// When it was seen.
+    pub time: Time,
+    /// Which side sent it.
+    pub direction: Direction,
+    /// Its sequence number.
+    pub seq: u32,
+    /// What it acknowledges, where it does.
+    pub ack: Option<u32>,
+    /// Its flags.
+    pub flags: u8,
+    /// The urgent pointer, where it counts: octets from `seq` to behind the urgent octet (RFC 1122 4.2.2.4 and what all
+    /// hosts do: the octet before it).
+    pub urgent: Option<u16>,
+    /// Its octets, as far as they were captured.
+    pub data: &'a [u8],
+    /// Octets of the segment that were not captured.
+    pub cut: u32,
+}
+
+/// The streams of a flow table, each by the number of its flow's row.
+#[derive(Debug)]
+pub struct Streams {
+    config: StreamConfig,
+    /// Both directions of each stream; what is not in use is `None`.
+    pairs: Vec<Option<Box<[Half; 2]>>>,
+    stats: StreamStats,
+}
+
+impl Streams {
+    /// Without any streams.
+    pub fn new(config: StreamConfig) -> Self {
+        Self { config, pairs: Vec::new(), stats: StreamStats::default() }
+    }
+
+    /// Takes a segment of the flow in that row; what comes of it goes to `emit`.
+    pub fn segment(&mut self, row: u32, segment: &Segment<'_>, mut emit: impl FnMut(Chunk<'_>)) {
+        let at = row as usize;
+        if self.pairs.len() <= at {
+            self.pairs.resize_with(at + 1, || None);
+        }
+        let Some(place) = self.pairs.get_mut(at) else { return };
+        if place.is_none() {
+            // A stream of nothing but a refused handshake needs no memory.
+            if segment.data.is_empty() && segment.flags & (SYN | RST) == 0 {
+                return;
+            }
+            self.stats.streams += 1;
+        }
+        let [forward, reverse] = &mut **place.get_or_insert_default();
+        let (mine, other) = match segment.direction {
+            Direction::Forward => (forward, reverse),
+            Direction::Reverse => (reverse, forward),
+        };
+        let opposite = match segment.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        };
+        let mut work = Work {
+            time: segment.time,
+            direction: opposite,
+            policy: self.config.overlap,
+            stats: &mut self.stats,
+            emit: &mut emit,
+        };
+        if let Some(ack) = segment.ack {
+            other.acknowledge(ack, &mut work);
+        }
+        work.direction = segment.direction;
+        let mut seq = segment.seq;
+        if segment.flags & SYN != 0 {
+            mine.begin(seq);
+            seq = seq.wrapping_add(1);
+        }
+        // What a reset carries is a message to people (RFC 9293 3.5.3).
+        if segment.flags & RST != 0 {
+            return;
+        }
+        if !segment.data.is_empty() {
+            if let Some(urgent) = segment.urgent.filter(|_| self.config.urgent_apart) {
+                mine.leave_out(seq.wrapping_add(u32::from(urgent)).wrapping_sub(1));
+            }
+            mine.data(seq, segment.data, &mut work);
+        }
+        let behind = seq.wrapping_add(segment.data.len() as u32);
+        if segment.cut > 0 {
+            mine.skip(behind, segment.cut.into(), &mut work);
+        }
+        if segment.flags & FIN != 0 {
+            mine.finish(behind.wrapping_add(segment.cut));
+        }
+        let is_over = mine.cost() > self.config.each || work.stats.held > self.config.memory as u64;
+        if is_over {
+            mine.give_up(&mut work);
+        }
+    }
+
+    /// Ends the stream of a row, where there is one.
+    pub fn end(&mut self, row: u32, time: Time, mut emit: impl FnMut(Chunk<'_>)) {
+        let Some(mut pair) = self.pairs.get_mut(row as usize).and_then(Option::take) else { return };
+        for (half, direction) in pair.iter_mut().zip([Direction::Forward, Direction::Reverse]) {
+            let policy = self.config.overlap;
+            half.close(&mut Work { time, direction, policy, stats: &mut self.stats, emit: &mut emit });
+        }
+    }
+
+    /// Whether both sides have said all they had to say.
+    pub fn is_finished(&self, row: u32) -> bool {
+        let pair = self.pairs.get(row as usize).and_then(Option::as_ref);
+        pair.is_some_and(|pair| pair.iter().all(Half::is_finished))
+    }
+
+    /// Counts since the beginning.
+    pub fn stats(&self) -> StreamStats {
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Octets that came before those in front of them.
+
+use super::Overlap;
+use std::collections::VecDeque;
+use weir_wire::Time;
+
+/// A piece that waits.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Place of its first octet in the stream.
+    pub start: u64,
+    /// When it came.
+    pub time: Time,
+    /// The segment's bounds when it came, of which this may be a part.
+    origin: (u64, u64),
+    pub data: Vec<u8>,
+}
+
+impl Piece {
+    pub fn end(&self) -> u64 {
+        self.start + self.data.len() as u64
+    }
+
+    /// Octets of memory that it takes.
+    pub fn cost(&self) -> usize {
+        size_of::<Self>() + self.data.capacity()
+    }
+}
+
+/// Pieces of one direction, by place, none over another.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pieces: VecDeque<Piece>,
+    /// What they take in memory.
+    octets: usize,
+}
+
+/// What came of an insertion.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Inserted {
+    /// Octets that were there already.
+    pub repeated: u64,
+    /// Of these, octets that were different.
+    pub different: u64,
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Place of the first octet that waits.
+    pub fn start(&self) -> Option<u64> {
+        self.pieces.front().map(|piece| piece.start)
+    }
+
+    pub fn pop(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        self.octets -= piece.cost();
+        Some(piece)
+    }
+
+    /// The first piece, where it begins at `at`.
+    pub fn pop_at(&mut self, at: u64) -> Option<Piece> {
+        if self.start() == Some(at) { self.pop() } else { None }
+    }
+
+    /// Puts a segment in its place; `policy` says who wins where there is something already.
+    pub fn insert(&mut self, start: u64, data: &[u8], time: Time, policy: Overlap) -> Inserted {
+        let origin = (start, start + data.len() as u64);
+        let first = self.pieces.partition_point(|piece| piece.end() <= origin.0);
+        let behind = self.pieces.partition_point(|piece| piece.start < origin.1);
+        let mut inserted = Inserted::default();
+        if first >= behind {
+            self.put(first, Piece { start, time, origin, data: data.to_vec() });
+            return inserted;
+        }
+        let part = |from: u64, to: u64| {
+            let bounds = (from - start) as usize..(to - start) as usize;
+            data.get(bounds).unwrap_or_default()
+        };
+        let (mut out, mut at) = (Vec::with_capacity(behind - first + 2), start);
+        // What is new is gathered, so that a segment over many small ones becomes one piece.
+        let mut gathered = (start, Vec::new());
+        for old in self.pieces.drain(first..behind) {
+            self.octets -= old.cost();
+            let (from, to) = (old.start.max(start), old.end().min(origin.1));
+            let theirs = (from - old.start) as usize..(to - old.start) as usize;
+            let theirs = old.data.get(theirs).unwrap_or_default();
+            let ours = part(from, to);
+            inserted.repeated += to - from;
+            inserted.different += ours.iter().zip(theirs).filter(|(a, b)| a != b).count() as u64;
+            gathered.1.extend_from_slice(part(at, from));
+            if policy.prefers_new(origin, old.origin) {
+                if old.start < start {
+                    let data = old.data.get(..(start - old.start) as usize).unwrap_or_default().to_vec();
+                    out.push(Piece { data, ..old_without_data(&old) });
+                }
+                gathered.1.extend_from_slice(ours);
+                if old.end() > origin.1 {
+                    finish(&mut out, &mut gathered, origin, time, origin.1);
+                    let data = old.data.get((origin.1 - old.start) as usize..).unwrap_or_default().to_vec();
+                    out.push(Piece { start: origin.1, data, ..old_without_data(&old) });
+                }
+            } else {
+                finish(&mut out, &mut gathered, origin, time, old.end());
+                out.push(old);
+            }
+            at = to;
+        }
+        if at < origin.1 {
+            gathered.1.extend_from_slice(part(at, origin.1));
+        }
+        finish(&mut out, &mut gathered, origin, time, origin.1);
+        for (n, piece) in out.into_iter().enumerate() {
+            self.put(first + n, piece);
+        }
+        inserted
+    }
+
+    fn put(&mut self, at: usize, piece: Piece) {
+        self.octets += piece.cost();
+        self.pieces.insert(at, piece);
+    }
+
+    /// Octets of memory that it takes.
+    pub fn cost(&self) -> usize {
+        self.octets + size_of::<Self>()
+    }
+}
+
+fn old_without_data(old: &Piece) -> Piece {
+    Piece { start: old.start, time: old.time, origin: old.origin, data: Vec::new() }
+}
+
+/// Makes a piece of what was gathered; the next one begins at `next`.
+fn finish(out: &mut Vec<Piece>, gathered: &mut (u64, Vec<u8>), origin: (u64, u64), time: Time, next: u64) {
+    let (start, data) = std::mem::replace(gathered, (next, Vec::new()));
+    if !data.is_empty() {
+        out.push(Piece { start, time, origin, data });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(policy: Overlap, segments: &[(u64, &str)]) -> String {
+        let mut queue = Queue::default();
+        for (start, data) in segments {
+            queue.insert(*start, data.as_bytes(), Time(0), policy);
+        }
+        let mut text = String::new();
+        let mut end = 0;
+        while let Some(piece) = queue.pop() {
+            assert!(piece.start >= end, "{segments:?}");
+            text.extend(std::iter::repeat_n('.', (piece.start - end) as usize));
+            text += std::str::from_utf8(&piece.data).unwrap();
+            end = piece.end();
+        }
+        text
+    }
+
+    /// The eight ways in which two segments can lie to each other.
+    #[test]
+    fn every_policy_has_its_way() {
+        let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));
+        // The same place and length.
+        assert_eq!(all(&[(1, "aaa"), (1, "bbb")]), [".aaa", ".bbb", ".aaa", ".aaa", ".aaa"]);
+        // The new one begins with the old one and goes on.
+        assert_eq!(all(&[(1, "aa"), (1, "bbb")]), [".aab", ".bbb", ".bbb", ".aab", ".aab"]);
+        // ... and is shorter.
+        assert_eq!(all(&[(1, "aaa"), (1, "bb")]), [".aaa", ".bba", ".aaa", ".aaa", ".aaa"]);
+        // It begins before and ends within.
+        assert_eq!(all(&[(2, "aa"), (1, "bb")]), [".baa", ".bba", ".bba", ".baa", ".bba"]);
+        // It begins before and ends behind.
+        assert_eq!(all(&[(2, "a"), (1, "bbb")]), [".bab", ".bbb", ".bbb", ".bbb", ".bbb"]);
+        // It begins before and ends with it.
+        assert_eq!(all(&[(2, "aa"), (1, "bbb")]), [".baa", ".bbb", ".bbb", ".baa", ".bbb"]);
+        // It is within.
+        assert_eq!(all(&[(1, "aaa"), (2, "b")]), [".aaa", ".aba", ".aaa", ".aaa", ".aaa"]);
+        // It begins within and ends behind.
+        assert_eq!(all(&[(1, "aa"), (2, "bb")]), [".aab", ".abb", ".aab", ".aab", ".aab"]);
+    }
+
+    #[test]
+    fn a_segment_over_many_fills_what_is_between() {
+        assert_eq!(stream(Overlap::First, &[(1, "a"), (3, "b"), (5, "c"), (0, "xxxxxxx")]), "xaxbxcx");
+        assert_eq!(stream(Overlap::Last, &[(1, "a"), (3, "b"), (5, "c"), (0, "xxxxxxx")]), "xxxxxxx");
+        assert_eq!(stream(Overlap::First, &[(4, "aa"), (0, "bb"), (1, "ccccccc")]), "bbccaacc");
+    }
+
+    #[test]
+    fn what_was_there_is_counted() {
+        let mut queue = Queue::default();
+        queue.insert(10, b"abc", Time(0), Overlap::First);
+        let inserted = queue.insert(9, b"xabd", Time(0), Overlap::First);
+        assert_eq!(inserted, Inserted { repeated: 3, different: 1 });
+        assert!(queue.cost() >= 4 && queue.len() == 2 && !queue.is_empty());
+    }
+}

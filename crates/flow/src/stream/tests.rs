@@ -1,0 +1,183 @@
+use super::*;
+use weir_wire::build::flags::{ACK, PSH};
+
+/// What came out: for each direction the text, with `[n]` for a gap.
+fn put_together(config: StreamConfig, segments: &[Segment<'_>]) -> ([String; 2], StreamStats) {
+    let (mut streams, mut text) = (Streams::new(config), [String::new(), String::new()]);
+    let mut take = |chunk: Chunk<'_>| {
+        let text = &mut text[chunk.direction as usize];
+        if chunk.gap > 0 {
+            text.push_str(&format!("[{}]", chunk.gap));
+        }
+        text.push_str(std::str::from_utf8(chunk.data).unwrap());
+    };
+    for segment in segments {
+        streams.segment(7, segment, &mut take);
+    }
+    streams.end(7, Time(1000), &mut take);
+    let stats = streams.stats();
+    assert_eq!(stats.held, 0, "what waits is accounted for");
+    (text, stats)
+}
+
+fn forward(seq: u32, data: &str) -> Segment<'_> {
+    Segment {
+        time: Time(1),
+        direction: Direction::Forward,
+        seq,
+        ack: None,
+        flags: ACK | PSH,
+        urgent: None,
+        data: data.as_bytes(),
+        cut: 0,
+    }
+}
+
+fn flags(seq: u32, flags: u8) -> Segment<'static> {
+    Segment { flags, ..forward(seq, "") }
+}
+
+fn ack(ack: u32) -> Segment<'static> {
+    Segment { direction: Direction::Reverse, ack: Some(ack), flags: ACK, ..forward(0, "") }
+}
+
+fn text(segments: &[Segment<'_>]) -> String {
+    put_together(StreamConfig::default(), segments).0[0].clone()
+}
+
+#[test]
+fn octets_come_in_order_and_once() {
+    let handshake = flags(99, SYN);
+    assert_eq!(text(&[handshake, forward(100, "ab"), forward(102, "cd")]), "abcd");
+    assert_eq!(text(&[handshake, forward(102, "cd"), forward(100, "ab")]), "abcd");
+    assert_eq!(text(&[handshake, forward(104, "ef"), forward(102, "cd"), forward(100, "ab")]), "abcdef");
+    let again = [handshake, forward(100, "ab"), forward(100, "XX"), forward(101, "Xc"), forward(103, "d")];
+    let (out, stats) = put_together(StreamConfig::default(), &again);
+    assert_eq!((out[0].as_str(), stats.repeated, stats.octets), ("abcd", 3, 4));
+    // A keep-alive repeats the last octet.
+    assert_eq!(text(&[handshake, forward(100, "ab"), forward(101, "x"), forward(102, "c")]), "abc");
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let segments =
+        [flags(u32::MAX - 2, SYN), forward(u32::MAX - 1, "abcd"), forward(4, "gh"), forward(2, "ef")];
+    assert_eq!(text(&segments), "abcdefgh");
+}
+
+#[test]
+fn a_hole_is_told_of_when_the_other_side_has_what_is_behind_it() {
+    let begin = [flags(99, SYN), forward(100, "ab"), forward(105, "fg")];
+    let with = |more: &[Segment<'static>]| text(&[&begin[..], more].concat());
+    // The hole may be filled yet.
+    assert_eq!(with(&[ack(102), forward(102, "cde")]), "abcdefg");
+    assert_eq!(with(&[ack(104), forward(102, "cde")]), "abcdefg");
+    // It will not: the other side had it.
+    assert_eq!(with(&[ack(107), forward(102, "cde")]), "ab[3]fg");
+    // Nobody said so, but the stream has ended.
+    assert_eq!(with(&[]), "ab[3]fg");
+}
+
+#[test]
+fn what_is_missing_at_the_end_is_told_too() {
+    assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), flags(110, FIN | ACK), ack(111)]), "ab[8]");
+    assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), ack(103)]), "ab", "a FIN that was not seen");
+}
+
+#[test]
+fn the_capture_cuts_segments() {
+    let cut = Segment { cut: 3, ..forward(100, "ab") };
+    assert_eq!(text(&[flags(99, SYN), cut, forward(105, "fg")]), "ab[3]fg");
+    // What waits already is not lost.
+    assert_eq!(text(&[flags(99, SYN), forward(104, "ef"), cut]), "ab[2]ef");
+}
+
+#[test]
+fn a_beginning_that_was_not_seen_is_where_the_first_octets_are() {
+    assert_eq!(text(&[forward(500, "ab"), forward(498, "xxabc"), forward(503, "d")]), "abcd");
+    assert_eq!(text(&[forward(500, "ab"), forward(400, "before")]), "ab");
+}
+
+#[test]
+fn nothing_comes_behind_the_end() {
+    let segments = [flags(99, SYN), Segment { flags: FIN | ACK, ..forward(100, "ab") }, forward(102, "more")];
+    let (out, stats) = put_together(StreamConfig::default(), &segments);
+    assert_eq!((out[0].as_str(), stats.behind_end), ("ab", 4));
+    // A reset's text is none of the stream's.
+    assert_eq!(
+        text(&[flags(99, SYN), forward(100, "ab"), Segment { flags: RST, ..forward(102, "bye") }]),
+        "ab"
+    );
+}
+
+#[test]
+fn a_second_syn_counts_while_nothing_was_said() {
+    assert_eq!(text(&[flags(9, SYN), flags(99, SYN), forward(100, "ab")]), "ab");
+    assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), flags(9, SYN), forward(102, "cd")]), "abcd");
+}
+
+#[test]
+fn urgent_octets_are_left_out_where_asked() {
+    let segments = [flags(99, SYN), Segment { urgent: Some(2), ..forward(100, "a!b") }, forward(103, "c")];
+    assert_eq!(text(&segments), "a!bc");
+    let config = StreamConfig { urgent_apart: true, ..StreamConfig::default() };
+    assert_eq!(put_together(config.clone(), &segments).0[0], "abc");
+    let late = [flags(99, SYN), segments[2], segments[1]];
+    let (out, stats) = put_together(config, &late);
+    assert_eq!((out[0].as_str(), stats.urgent), ("abc", 1));
+}
+
+#[test]
+fn memory_has_an_end() {
+    let config = StreamConfig { each: 64 << 10, ..StreamConfig::default() };
+    let data = "x".repeat(1000);
+    let mut streams = Streams::new(config);
+    let (mut gaps, mut octets, mut most) = (0, 0, 0);
+    streams.segment(0, &flags(99, SYN), |_| {});
+    for n in 0..10_000_u32 {
+        streams.segment(0, &forward(200 + n * 2000, &data), |chunk| {
+            gaps += chunk.gap;
+            octets += chunk.data.len();
+        });
+        most = most.max(streams.stats().held);
+    }
+    assert!(most < 70 << 10, "{most}");
+    assert!(octets > 9_900_000 && gaps > 9_900_000 && streams.stats().given_up > 100);
+    // Single octets take more than what they say.
+    for n in 0..100_000_u32 {
+        streams.segment(1, &forward(n * 2, "x"), |_| {});
+        most = most.max(streams.stats().held);
+    }
+    assert!(most < 400 << 10, "{most}");
+}
+
+/// Whatever the order, what is handed on is what was sent.
+#[test]
+fn any_order_gives_the_same_stream() {
+    let text: String = (0..2000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for (_, overlap) in Overlap::ALL {
+        for start in [0, u32::MAX - 700] {
+            let mut segments = vec![];
+            for _ in 0..400 {
+                let from = random(text.len());
+                let to = (from + 1 + random(90)).min(text.len());
+                segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..to]));
+            }
+            // All of it comes at last, backwards.
+            for from in (0..text.len()).step_by(100).rev() {
+                segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..from + 100]));
+            }
+            segments.insert(0, flags(start, SYN));
+            let (out, stats) = put_together(StreamConfig { overlap, ..StreamConfig::default() }, &segments);
+            assert_eq!(out[0], text);
+            assert_eq!((stats.different, stats.gaps, stats.octets), (0, 0, 2000));
+        }
+    }
+}
