@@ -17,6 +17,7 @@
 
 mod community;
 mod config;
+pub mod defrag;
 mod fragments;
 mod fresh;
 mod hash;

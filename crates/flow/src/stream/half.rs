@@ -102,9 +102,11 @@ impl Half {
                 self.drain(work);
             }
             queue => {
+                let before = queue.as_ref().map_or(0, |queue| queue.cost());
                 let queue = queue.get_or_insert_default();
-                let before = queue.cost();
-                let Inserted { repeated, different } = queue.insert(start, data, work.time, work.policy);
+                let policy = work.policy;
+                let prefers_new = |new, old| policy.prefers_new(new, old);
+                let Inserted { repeated, different } = queue.insert(start, data, work.time, prefers_new);
                 work.stats.held = work.stats.held.saturating_add_signed(queue.cost() as i64 - before as i64);
                 work.stats.repeated += repeated;
                 work.stats.different += different;

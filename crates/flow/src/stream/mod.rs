@@ -9,6 +9,7 @@ mod policy;
 mod queue;
 
 pub use policy::Overlap;
+pub(crate) use queue::Queue;
 
 use half::{Half, Work};
 use weir_wire::build::flags::{FIN, RST, SYN};

@@ -47,6 +47,16 @@ impl Overlap {
             Self::Bsd => new.0 < old.0,
         }
     }
+
+    /// The same of fragments of IP packets (Novak 2005), whose hosts do not do as with segments.
+    pub(crate) fn prefers_new_fragment(self, new: (u64, u64), old: (u64, u64)) -> bool {
+        match self {
+            Self::First | Self::Linux => false,
+            Self::Last => true,
+            Self::Windows => new.0 < old.0 && new.1 > old.1,
+            Self::Bsd => new.0 < old.0,
+        }
+    }
 }
 
 impl FromStr for Overlap {

@@ -1,12 +1,11 @@
 //! Octets that came before those in front of them.
 
-use super::Overlap;
 use std::collections::VecDeque;
 use weir_wire::Time;
 
 /// A piece that waits.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// Place of its first octet in the stream.
     pub start: u64,
     /// When it came.
@@ -29,7 +28,7 @@ impl Piece {
 
 /// Pieces of one direction, by place, none over another.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
     /// What they take in memory.
     octets: usize,
@@ -37,7 +36,7 @@ pub(super) struct Queue {
 
 /// What came of an insertion.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Inserted {
+pub(crate) struct Inserted {
     /// Octets that were there already.
     pub repeated: u64,
     /// Of these, octets that were different.
@@ -69,8 +68,26 @@ impl Queue {
         if self.start() == Some(at) { self.pop() } else { None }
     }
 
-    /// Puts a segment in its place; `policy` says who wins where there is something already.
-    pub fn insert(&mut self, start: u64, data: &[u8], time: Time, policy: Overlap) -> Inserted {
+    /// Place behind the last octet that waits.
+    pub fn end(&self) -> Option<u64> {
+        self.pieces.back().map(Piece::end)
+    }
+
+    /// Whether all octets before `end` are there.
+    pub fn is_contiguous(&self, end: u64) -> bool {
+        let mut at = 0;
+        self.pieces.iter().all(|piece| std::mem::replace(&mut at, piece.end()) == piece.start) && at == end
+    }
+
+    /// Puts a segment in its place. `prefers_new` says whether it wins where there is something already: of two segments,
+    /// the new one first, each as the places of its first and behind its last octet.
+    pub fn insert(
+        &mut self,
+        start: u64,
+        data: &[u8],
+        time: Time,
+        prefers_new: impl Fn((u64, u64), (u64, u64)) -> bool,
+    ) -> Inserted {
         let origin = (start, start + data.len() as u64);
         let first = self.pieces.partition_point(|piece| piece.end() <= origin.0);
         let behind = self.pieces.partition_point(|piece| piece.start < origin.1);
@@ -95,7 +112,7 @@ impl Queue {
             inserted.repeated += to - from;
             inserted.different += ours.iter().zip(theirs).filter(|(a, b)| a != b).count() as u64;
             gathered.1.extend_from_slice(part(at, from));
-            if policy.prefers_new(origin, old.origin) {
+            if prefers_new(origin, old.origin) {
                 if old.start < start {
                     let data = old.data.get(..(start - old.start) as usize).unwrap_or_default().to_vec();
                     out.push(Piece { data, ..old_without_data(&old) });
@@ -147,12 +164,13 @@ fn finish(out: &mut Vec<Piece>, gathered: &mut (u64, Vec<u8>), origin: (u64, u64
 
 #[cfg(test)]
 mod tests {
+    use super::super::Overlap;
     use super::*;
 
     fn stream(policy: Overlap, segments: &[(u64, &str)]) -> String {
         let mut queue = Queue::default();
         for (start, data) in segments {
-            queue.insert(*start, data.as_bytes(), Time(0), policy);
+            queue.insert(*start, data.as_bytes(), Time(0), |new, old| policy.prefers_new(new, old));
         }
         let mut text = String::new();
         let mut end = 0;
@@ -197,8 +215,8 @@ mod tests {
     #[test]
     fn what_was_there_is_counted() {
         let mut queue = Queue::default();
-        queue.insert(10, b"abc", Time(0), Overlap::First);
-        let inserted = queue.insert(9, b"xabd", Time(0), Overlap::First);
+        queue.insert(10, b"abc", Time(0), |_, _| false);
+        let inserted = queue.insert(9, b"xabd", Time(0), |_, _| false);
         assert_eq!(inserted, Inserted { repeated: 3, different: 1 });
         assert!(queue.cost() >= 4 && queue.len() == 2 && !queue.is_empty());
     }

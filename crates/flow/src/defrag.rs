@@ -1,0 +1,402 @@
+//! IP packets put together from their fragments (RFC 791 3.2, RFC 8200 4.5).
+
+use crate::stream::{Overlap, Queue};
+use std::collections::{HashMap, VecDeque};
+use weir_wire::{IpFragment, Layers, LinkType, Network, Packet, Time, addresses, checksum, decode};
+
+/// How IP packets are put together.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DefragConfig {
+    /// Octets that fragments that wait may take. When there is no room, the packet that has waited longest is dropped.
+    pub memory: usize,
+    /// How long a packet's fragments are waited for, in nanoseconds since the first that came.
+    pub timeout: u64,
+    /// Who wins where fragments overlap. Under [`Overlap::Linux`] a packet whose fragments overlap is dropped as that
+    /// system does (RFC 5722 for IPv6, since 4.19 for IPv4 too); a fragment that came twice is none that overlaps.
+    pub overlap: Overlap,
+}
+
+impl Default for DefragConfig {
+    fn default() -> Self {
+        Self { memory: 8 << 20, timeout: 30_000_000_000, overlap: Overlap::default() }
+    }
+}
+
+/// Counts since the beginning. Every fragment is in a packet that was put together, timed out, was dropped, or waits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DefragStats {
+    /// Fragments taken.
+    pub fragments: u64,
+    /// Packets put together.
+    pub whole: u64,
+    /// Packets whose fragments did not all come in time.
+    pub timed_out: u64,
+    /// Packets dropped to make room.
+    pub shed: u64,
+    /// Packets dropped because their fragments overlap, contradict each other about the end, or are too many or long.
+    pub bad: u64,
+    /// Octets in which fragments that overlap are different.
+    pub different: u64,
+}
+
+/// Which packet a fragment is of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Id {
+    addresses: ([u8; 16], [u8; 16]),
+    id: u32,
+    /// Of IPv4 the protocol: one counter may serve each (RFC 791).
+    proto: u8,
+    vlan: u16,
+}
+
+/// A packet in work.
+struct Datagram {
+    began: Time,
+    /// Counts packets, to tell this one from an earlier one of the same name.
+    number: u64,
+    queue: Queue,
+    /// Headers of the first fragment, without that of fragments.
+    header: Vec<u8>,
+    /// Octets of the fragmented part, once the last fragment was seen.
+    end: Option<u64>,
+    /// It is dropped, but its fragments are still known.
+    bad: bool,
+}
+
+/// Longest IP packet.
+const MAX_LENGTH: u64 = 65_535;
+/// Most fragments of a packet that wait: 64 KiB in fragments of 128 octets.
+const MAX_FRAGMENTS: usize = 512;
+
+/// Puts IP packets together.
+pub struct Defrag {
+    config: DefragConfig,
+    packets: HashMap<Id, Datagram>,
+    /// In the order in which they began.
+    order: VecDeque<(Id, u64)>,
+    octets: usize,
+    stats: DefragStats,
+    /// The packet that was put together last.
+    whole: Vec<u8>,
+}
+
+impl Defrag {
+    /// Without any fragments.
+    pub fn new(config: DefragConfig) -> Self {
+        Self {
+            config,
+            packets: HashMap::new(),
+            order: VecDeque::new(),
+            octets: 0,
+            stats: DefragStats::default(),
+            whole: Vec::new(),
+        }
+    }
+
+    /// Takes a fragment. Where it is the last one that was missing, gives the whole packet, whose link type is
+    /// [`LinkType::RAW`], with its layers.
+    pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) -> Option<(Packet<'_>, Layers)> {
+        let fragment = IpFragment::of(packet, layers)?;
+        let proto = if layers.network_kind == Network::Ipv4 { fragment.proto } else { 0 };
+        let id = Id { addresses: addresses(packet, layers)?, id: fragment.id, proto, vlan: layers.vlan[0] };
+        self.expire(packet.time);
+        self.stats.fragments += 1;
+        let known = self.packets.len();
+        let number = self.stats.fragments;
+        let datagram = self.packets.entry(id).or_insert_with(|| Datagram {
+            began: packet.time,
+            number,
+            queue: Queue::default(),
+            header: Vec::new(),
+            end: None,
+            bad: false,
+        });
+        let before = if datagram.number == number { 0 } else { datagram.cost() };
+        let is_whole = datagram.add(&fragment, packet, layers, self.config.overlap, &mut self.stats);
+        self.octets = self.octets + datagram.cost() - before;
+        if self.packets.len() > known {
+            self.octets += size_of::<(Id, Datagram)>();
+            self.order.push_back((id, number));
+        }
+        if !is_whole {
+            while self.octets > self.config.memory && self.drop_oldest() {
+                self.stats.shed += 1;
+            }
+            return None;
+        }
+        let datagram = self.remove(&id)?;
+        self.whole.clear();
+        if !datagram.assemble(&mut self.whole) {
+            self.stats.bad += 1;
+            return None;
+        }
+        self.stats.whole += 1;
+        let whole = Packet {
+            time: packet.time,
+            data: &self.whole,
+            wire_len: self.whole.len() as u32,
+            interface: packet.interface,
+            link: LinkType::RAW,
+            hints: packet.hints,
+        };
+        let mut inner = decode(&whole);
+        inner.vlan = layers.vlan;
+        Some((whole, inner))
+    }
+
+    /// Counts since the beginning.
+    pub fn stats(&self) -> DefragStats {
+        self.stats
+    }
+
+    /// Octets of memory that fragments take.
+    pub fn memory(&self) -> usize {
+        self.octets
+    }
+
+    /// Forgets what has waited for too long.
+    fn expire(&mut self, now: Time) {
+        while let Some((id, number)) = self.order.front().copied() {
+            match self.packets.get(&id).filter(|datagram| datagram.number == number) {
+                Some(datagram) if now.since(datagram.began) <= self.config.timeout => return,
+                Some(datagram) => {
+                    self.stats.timed_out += u64::from(!datagram.bad);
+                    self.remove(&id);
+                }
+                None => {}
+            }
+            self.order.pop_front();
+        }
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        while let Some((id, number)) = self.order.pop_front() {
+            if self.packets.get(&id).is_some_and(|datagram| datagram.number == number) {
+                return self.remove(&id).is_some();
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Datagram> {
+        let datagram = self.packets.remove(id)?;
+        self.octets -= datagram.cost() + size_of::<(Id, Datagram)>();
+        Some(datagram)
+    }
+}
+
+impl Datagram {
+    fn cost(&self) -> usize {
+        self.queue.cost() + self.header.capacity()
+    }
+
+    /// Whether the packet is whole now.
+    fn add(
+        &mut self,
+        fragment: &IpFragment<'_>,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        overlap: Overlap,
+        stats: &mut DefragStats,
+    ) -> bool {
+        if self.bad {
+            return false;
+        }
+        let start = u64::from(fragment.offset);
+        let end = start + fragment.data.len() as u64;
+        // What the capture has cut cannot be put together; neither can what RFC 8200 forbids.
+        let is_cut = fragment.data.len() < fragment.len as usize;
+        let is_odd = fragment.more && !fragment.data.len().is_multiple_of(8) || end > MAX_LENGTH;
+        let last = if fragment.more { self.end } else { Some(end) };
+        let contradicts = self.end.is_some_and(|known| Some(known) != last || end > known)
+            || last.is_some_and(|last| self.queue.end().is_some_and(|held| held > last));
+        if is_cut || is_odd || contradicts {
+            return self.spoil(stats);
+        }
+        self.end = last;
+        let prefers_new = |new, old| overlap.prefers_new_fragment(new, old);
+        let inserted = self.queue.insert(start, fragment.data, packet.time, prefers_new);
+        stats.different += inserted.different;
+        let is_twice = inserted.repeated == fragment.data.len() as u64 && inserted.different == 0;
+        if overlap == Overlap::Linux && inserted.repeated > 0 && !is_twice || self.queue.len() > MAX_FRAGMENTS
+        {
+            return self.spoil(stats);
+        }
+        if start == 0 && self.header.is_empty() {
+            self.header = header(fragment, packet, layers).unwrap_or_default();
+        }
+        !self.header.is_empty() && self.end.is_some_and(|end| self.queue.is_contiguous(end))
+    }
+
+    fn spoil(&mut self, stats: &mut DefragStats) -> bool {
+        stats.bad += 1;
+        self.bad = true;
+        self.queue = Queue::default();
+        self.header = Vec::new();
+        false
+    }
+
+    /// Writes the packet; `false` where it is longer than IP allows.
+    fn assemble(mut self, out: &mut Vec<u8>) -> bool {
+        let is_v4 = self.header.first().is_some_and(|first| first >> 4 == 4);
+        let length = self.header.len() as u64 + self.end.unwrap_or_default();
+        let claimed = if is_v4 { length } else { length.saturating_sub(40) };
+        let Ok(claimed) = u16::try_from(claimed) else { return false };
+        let at = if is_v4 { 2 } else { 4 };
+        if let Some(field) = self.header.get_mut(at..at + 2) {
+            field.copy_from_slice(&claimed.to_be_bytes());
+        }
+        if is_v4 {
+            for range in [6..8, 10..12] {
+                self.header.get_mut(range).unwrap_or_default().fill(0);
+            }
+            let sum = !checksum::sum(&self.header);
+            if let Some(field) = self.header.get_mut(10..12) {
+                field.copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        out.extend_from_slice(&self.header);
+        while let Some(piece) = self.queue.pop() {
+            out.extend_from_slice(&piece.data);
+        }
+        true
+    }
+}
+
+/// The headers before the fragmented part, as those of the whole packet.
+fn header(fragment: &IpFragment<'_>, packet: &Packet<'_>, layers: &Layers) -> Option<Vec<u8>> {
+    let start = layers.network as usize;
+    let all = packet.data.get(start..fragment.start as usize)?;
+    if layers.network_kind == Network::Ipv4 {
+        return Some(all.to_vec());
+    }
+    // Whatever named the fragment header as the next one names what follows it.
+    let (rest, _) = all.split_at_checked(all.len().checked_sub(8)?)?;
+    let mut header = rest.to_vec();
+    let (mut field, mut at) = (6_usize, 40_usize);
+    while at < rest.len() {
+        let [_, len] = *rest.get(at..)?.first_chunk::<2>()?;
+        let is_ah = *rest.get(field)? == 51;
+        field = at;
+        at += if is_ah { (usize::from(len) + 2) * 4 } else { (usize::from(len) + 1) * 8 };
+    }
+    *header.get_mut(field)? = fragment.proto;
+    Some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::build::packet;
+
+    /// An IPv4 packet's part, in a raw frame.
+    fn v4(id: u16, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0x45, 0];
+        frame.extend((20 + data.len() as u16).to_be_bytes());
+        frame.extend(id.to_be_bytes());
+        frame.extend(((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
+        frame.extend([64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]);
+        frame.extend(data);
+        frame
+    }
+
+    fn v6(id: u32, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0x60, 0, 0, 0];
+        frame.extend((16 + data.len() as u16).to_be_bytes());
+        frame.extend([0, 64]);
+        frame.extend([0x20; 16]);
+        frame.extend([0x21; 16]);
+        // A hop-by-hop header, which stays, and that of the fragment.
+        frame.extend([44, 0, 1, 4, 0, 0, 0, 0, 17, 0]);
+        frame.extend((offset | u16::from(more)).to_be_bytes());
+        frame.extend(id.to_be_bytes());
+        frame.extend(data);
+        frame
+    }
+
+    /// UDP with a payload of so many octets.
+    fn udp(len: u16) -> Vec<u8> {
+        let mut data = [1234_u16, 53, 8 + len, 0].map(u16::to_be_bytes).concat();
+        data.extend((0..len).map(|n| n as u8));
+        data
+    }
+
+    fn take(defrag: &mut Defrag, time: u64, frame: &[u8]) -> Option<(Vec<u8>, Layers)> {
+        let packet = Packet { time: Time(time), ..packet(frame, LinkType::RAW) };
+        let layers = decode(&packet);
+        defrag.fragment(&packet, &layers).map(|(whole, layers)| (whole.data.to_vec(), layers))
+    }
+
+    #[test]
+    fn parts_in_any_order_are_the_packet() {
+        let payload = udp(100);
+        for (make, header) in [
+            (&(|at, more, data: &[u8]| v4(7, at, more, data)) as &dyn Fn(u16, bool, &[u8]) -> Vec<u8>, 20),
+            (&|at, more, data: &[u8]| v6(7, at, more, data), 48),
+        ] {
+            let parts = [
+                make(0, true, &payload[..48]),
+                make(48, true, &payload[48..80]),
+                make(80, false, &payload[80..]),
+            ];
+            for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let mut defrag = Defrag::new(DefragConfig::default());
+                assert!(take(&mut defrag, 1, &parts[order[0]]).is_none());
+                assert!(take(&mut defrag, 2, &parts[order[1]]).is_none());
+                let (whole, layers) = take(&mut defrag, 3, &parts[order[2]]).unwrap();
+                assert_eq!((layers.error, layers.ports, layers.ip_proto), (None, [1234, 53], 17));
+                assert_eq!(layers.payload_of(&whole), &payload[8..], "{order:?}");
+                assert_eq!(whole.len(), header + payload.len());
+                assert_eq!((defrag.memory(), defrag.stats().whole), (0, 1));
+            }
+        }
+    }
+
+    #[test]
+    fn overlaps_go_by_the_policy() {
+        let payload = udp(40);
+        let other = [b'!'; 24];
+        let with = |overlap| {
+            let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
+            assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
+            assert!(take(&mut defrag, 2, &v4(7, 8, true, &other)).is_none());
+            let whole = take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).map(|(whole, _)| whole[28]);
+            (whole, defrag.stats().bad)
+        };
+        assert_eq!(with(Overlap::First), (Some(0), 0));
+        assert_eq!(with(Overlap::Last), (Some(b'!'), 0));
+        assert_eq!(with(Overlap::Linux), (None, 1));
+        // Twice the same is no overlap.
+        let mut defrag = Defrag::new(DefragConfig::default());
+        assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
+        assert!(take(&mut defrag, 2, &v4(7, 0, true, &payload[..32])).is_none());
+        assert!(take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_is_dropped() {
+        let mut defrag = Defrag::new(DefragConfig::default());
+        // Beyond 65,535 octets.
+        assert!(take(&mut defrag, 1, &v4(1, 65_528, false, &[0; 100])).is_none());
+        // Two ends.
+        assert!(take(&mut defrag, 1, &v4(2, 80, false, &[0; 8])).is_none());
+        assert!(take(&mut defrag, 1, &v4(2, 40, false, &[0; 8])).is_none());
+        // Not in eights.
+        assert!(take(&mut defrag, 1, &v4(3, 0, true, &[0; 9])).is_none());
+        assert_eq!(defrag.stats().bad, 3);
+    }
+
+    #[test]
+    fn waiting_has_an_end_in_time_and_memory() {
+        let mut defrag = Defrag::new(DefragConfig { memory: 1 << 20, ..DefragConfig::default() });
+        for id in 0..5000_u16 {
+            take(&mut defrag, 1000, &v4(id, 0, true, &[0; 800]));
+            assert!(defrag.memory() <= 1 << 20);
+        }
+        let shed = defrag.stats().shed;
+        assert!(shed > 3000);
+        take(&mut defrag, 31_000_000_000, &v4(6000, 0, true, &[0; 800]));
+        assert_eq!(defrag.stats().timed_out, 5000 - shed);
+        assert!(defrag.memory() < 2000);
+    }
+}
