@@ -15,12 +15,14 @@
 mod anomaly;
 #[allow(dead_code)] // Until the first parser lands that opens one.
 mod file;
+mod frames;
 mod line;
 mod parser;
 mod pop3;
 mod protocol;
 mod record;
 mod session;
+mod ssh;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
@@ -30,7 +32,10 @@ pub use record::{Record, Value};
 pub use session::Session;
 
 /// Every protocol, in the order in which they are asked.
-pub static PROTOCOLS: &[&Protocol] = &[&pop3::PROTOCOL];
+pub static PROTOCOLS: &[&Protocol] = &[
+    &pop3::PROTOCOL, //
+    &ssh::PROTOCOL,
+];
 
 /// Tables that rows of many protocols go into.
 pub static SHARED_TABLES: &[&Table] = &[&ANOMALY, &FILES];

@@ -1,0 +1,109 @@
+//! Messages that say their length, out of a stream that is cut anywhere.
+
+/// How long a message is, as far as its beginning says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Size {
+    /// So many octets, its header among them.
+    Octets(usize),
+    /// It is said within the first so many octets.
+    Within(usize),
+}
+
+/// Puts the messages of one direction together. What comes whole is not copied.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    held: Vec<u8>,
+}
+
+/// Room that is kept from one message to the next.
+const KEPT: usize = 4096;
+
+impl Frames {
+    /// The next message of `data`, which is moved behind it; `None` where it does not end in it, and then all of it
+    /// is kept for the next time. `size` is asked about the beginning of a message, and again when there is as much
+    /// as it wanted; the limit on what is kept is its to set.
+    pub fn next<T>(
+        &mut self,
+        data: &mut &[u8],
+        size: impl Fn(&[u8]) -> Size,
+        work: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        if self.held.is_empty() {
+            if let Size::Octets(octets) = size(data)
+                && let Some((message, rest)) = data.split_at_checked(octets.max(1))
+            {
+                *data = rest;
+                return Some(work(message));
+            }
+            if data.is_empty() {
+                return None;
+            }
+        }
+        loop {
+            let (wanted, is_known) = match size(&self.held) {
+                Size::Octets(octets) => (octets.max(1), true),
+                Size::Within(octets) => (octets.max(self.held.len() + 1), false),
+            };
+            let missing = wanted.saturating_sub(self.held.len());
+            let (head, rest) = data.split_at_checked(missing).unwrap_or((data, &[]));
+            self.held.extend_from_slice(head);
+            *data = rest;
+            if head.len() < missing {
+                return None;
+            }
+            if is_known {
+                let result = work(&self.held);
+                self.forget();
+                return Some(result);
+            }
+        }
+    }
+
+    /// What was begun is not whole: something is missing in it.
+    pub fn forget(&mut self) {
+        self.held.clear();
+        if self.held.capacity() > KEPT {
+            self.held = Vec::new();
+        }
+    }
+
+    /// Octets of memory that are held.
+    pub fn memory(&self) -> usize {
+        self.held.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(head: &[u8]) -> Size {
+        match head {
+            [high, low, ..] => Size::Octets(2 + usize::from(*high) * 256 + usize::from(*low)),
+            _ => Size::Within(2),
+        }
+    }
+
+    fn messages(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+        let (mut frames, mut found) = (Frames::default(), Vec::new());
+        for piece in pieces {
+            let mut data = *piece;
+            while let Some(message) = frames.next(&mut data, size, <[u8]>::to_vec) {
+                found.push(message);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn messages_do_not_depend_on_cuts() {
+        let stream = b"\0\x03abc\0\0\0\x01x\0\x09not whole";
+        let whole = messages(&[stream]);
+        assert_eq!(whole, [&b"\0\x03abc"[..], b"\0\0", b"\0\x01x", b"\0\x09not whole"]);
+        for cut in 0..stream.len() {
+            assert_eq!(whole, messages(&[&stream[..cut], &stream[cut..]]), "{cut}");
+        }
+        assert_eq!(whole, messages(&stream.chunks(1).collect::<Vec<_>>()));
+        assert_eq!(messages(&[b"\0\x09ab", b"cd"]), Vec::<Vec<u8>>::new());
+    }
+}

@@ -1,0 +1,595 @@
+//! Secure Shell (RFC 4253, and what is left of version 1): both banners, the algorithms offered and chosen with their
+//! HASSH fingerprints, the host's key where it is sent in clear, and whether somebody got in.
+//!
+//! What is encrypted is not read. Whether somebody got in is guessed from the sizes of what the server sends: the
+//! message that accepts the service is 16 octets longer than the one that says "success", and all that say "failure" are
+//! of one size. A size is that of what came at one time, as lengths of messages are mostly encrypted too; so this
+//! guess, and only this, needs the packets as they were sent.
+
+use crate::frames::{Frames, Size};
+use crate::line::{Line, Lines};
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use md5::{Digest, Md5};
+use sha2::Sha256;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "ssh",
+    help: "Secure Shell (RFC 4253).",
+    transport: Transport::Tcp,
+    ports: &[22],
+    probe,
+    parser: |_| Box::new(Ssh::default()),
+    tables: &[&SSH],
+};
+
+static SSH: Table = Table {
+    name: "ssh",
+    help: "A connection: who spoke, what was agreed upon, and whether somebody got in.",
+    zeek: "ssh",
+    eve: "ssh",
+    fields: &[
+        field(
+            "version",
+            Kind::Uint,
+            "Version of the protocol that both speak: 1 or 2; 0 where there is none.",
+        )
+        .zeek("version"),
+        field(
+            "auth_success",
+            Kind::Bool,
+            "Whether somebody got in, guessed from sizes; nothing where it is not clear.",
+        )
+        .zeek("auth_success"),
+        field("auth_attempts", Kind::Uint, "Attempts to get in that were seen, guessed from sizes.")
+            .zeek("auth_attempts"),
+        field("client", Kind::Text, "The client's banner.").zeek("client"),
+        field("server", Kind::Text, "The server's banner.").zeek("server"),
+        field("cipher_alg", Kind::Text, "The cipher agreed upon.").zeek("cipher_alg"),
+        field("mac_alg", Kind::Text, "The message authentication code agreed upon.").zeek("mac_alg"),
+        field("compression_alg", Kind::Text, "The compression agreed upon.").zeek("compression_alg"),
+        field("kex_alg", Kind::Text, "The key exchange agreed upon.").zeek("kex_alg"),
+        field("host_key_alg", Kind::Text, "The kind of host key agreed upon.").zeek("host_key_alg"),
+        field("host_key_short", Kind::Text, "The host key's SHA-256 as Zeek cuts it, to 32 characters.")
+            .zeek("host_key_fingerprint")
+            .privacy(Privacy::Mark),
+        field("host_key_fingerprint", Kind::Text, "The host key's fingerprint, as ssh-keygen prints it.")
+            .privacy(Privacy::Mark),
+        field("host_key", Kind::Text, "The host key, in base64.").privacy(Privacy::Mark),
+        field("client_version", Kind::Text, "The client's version of the protocol, from its banner.")
+            .eve("ssh.client.proto_version"),
+        field("client_software", Kind::Text, "The client's software, from its banner.")
+            .eve("ssh.client.software_version"),
+        field("client_hassh", Kind::Text, "HASSH: MD5 of the algorithms that the client offers.")
+            .eve("ssh.client.hassh.hash")
+            .privacy(Privacy::Mark),
+        field("client_algorithms", Kind::Text, "The algorithms that HASSH is of.")
+            .eve("ssh.client.hassh.string"),
+        field("server_version", Kind::Text, "The server's version of the protocol, from its banner.")
+            .eve("ssh.server.proto_version"),
+        field("server_software", Kind::Text, "The server's software, from its banner.")
+            .eve("ssh.server.software_version"),
+        field("server_hassh", Kind::Text, "HASSH of the server: MD5 of the algorithms that it offers.")
+            .eve("ssh.server.hassh.hash")
+            .privacy(Privacy::Mark),
+        field("server_algorithms", Kind::Text, "The algorithms that the server's HASSH is of.")
+            .eve("ssh.server.hassh.string"),
+    ],
+};
+
+/// Longest banner: RFC 4253 allows 255 octets with its end.
+const MAX_BANNER: usize = 255;
+/// Lines that a server may say before its banner.
+const MAX_PREFACE: u8 = 32;
+/// Longest message in clear: RFC 4253 has everybody take 35,000 octets.
+const MAX_MESSAGE: usize = 35_000;
+/// Longest host key told in full: RSA keys of 16,384 bits have 2,071 octets.
+const MAX_KEY: usize = 4096;
+
+const SSH1_PUBLIC_KEY: u8 = 2;
+const SSH1_SESSION_KEY: u8 = 3;
+const KEXINIT: u8 = 20;
+const NEWKEYS: u8 = 21;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let [client, server] = [heads.forward, heads.reverse].map(banner);
+    match (client, server) {
+        (Some(Probe::Reject), _) => Probe::Reject,
+        (Some(Probe::Match), _) | (_, Some(Probe::Match)) => Probe::Match,
+        (_, Some(Probe::Reject)) => Probe::Reject,
+        _ => Probe::Maybe,
+    }
+}
+
+/// Whether it begins as a banner does; `None` where there is nothing.
+fn banner(head: &[u8]) -> Option<Probe> {
+    const WORD: &[u8] = b"SSH-";
+    let most = head.len().min(WORD.len());
+    Some(match head.split_at_checked(most)? {
+        (_, []) if most == 0 => return None,
+        (begun, _) if !WORD.starts_with(begun) => Probe::Reject,
+        (_, [b'1' | b'2', b'.', ..]) => Probe::Match,
+        (_, [b'1' | b'2'] | []) => Probe::Maybe,
+        _ => Probe::Reject,
+    })
+}
+
+/// What a side says at the moment.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Saying {
+    /// Its banner.
+    #[default]
+    Banner,
+    /// Messages in clear.
+    Clear,
+    /// Messages that nobody else can read.
+    Encrypted,
+    /// What is not followed any more: something was missing, or not as it should be.
+    Lost,
+}
+
+/// One side of the connection.
+struct Side {
+    saying: Saying,
+    lines: Lines,
+    frames: Frames,
+    /// Lines before the banner.
+    preface: u8,
+    banner: Vec<u8>,
+    offer: Option<Offer>,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            saying: Saying::default(),
+            lines: Lines::new(MAX_BANNER),
+            frames: Frames::default(),
+            preface: 0,
+            banner: Vec::new(),
+            offer: None,
+        }
+    }
+}
+
+impl Side {
+    /// The banner's version and software.
+    fn parts(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        let mut parts = self.banner.splitn(3, |octet| *octet == b'-').skip(1);
+        let (version, software) = (parts.next(), parts.next());
+        (version, software.and_then(|software| software.split(|octet| *octet == b' ').next()))
+    }
+
+    fn major(&self) -> Option<u8> {
+        match self.parts().0? {
+            version if version.starts_with(b"1.99") => Some(199),
+            [b'1', ..] => Some(1),
+            [b'2', ..] => Some(2),
+            _ => None,
+        }
+    }
+}
+
+/// The lists of a KEXINIT, in its order, up to the compressions.
+struct Offer([Vec<u8>; 8]);
+
+const KEX: usize = 0;
+const HOST_KEY: usize = 1;
+/// Lists of the way to the server; those of the way back follow each.
+const CIPHER: usize = 2;
+const MAC: usize = 4;
+const COMPRESSION: usize = 6;
+
+impl Offer {
+    /// Reads what follows a KEXINIT's number.
+    fn read(body: &[u8]) -> Option<Self> {
+        const COOKIE: usize = 16;
+        let mut reader = Reader::new(body);
+        reader.take(COOKIE)?;
+        let mut lists = [const { Vec::new() }; 8];
+        for list in &mut lists {
+            *list = string(&mut reader)?.to_vec();
+        }
+        Some(Self(lists))
+    }
+
+    fn list(&self, at: usize) -> &[u8] {
+        self.0.get(at).map_or(&[], Vec::as_slice)
+    }
+
+    /// What HASSH is made of.
+    fn text(&self, direction: Direction) -> Vec<u8> {
+        let back = usize::from(direction == Direction::Reverse);
+        [KEX, CIPHER + back, MAC + back, COMPRESSION + back].map(|at| self.list(at)).join(&b';')
+    }
+
+    fn hassh(&self, direction: Direction) -> String {
+        hex(&Md5::digest(self.text(direction)))
+    }
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let octets = reader.u32()?;
+    reader.take(usize::try_from(octets).ok()?)
+}
+
+/// The first of the client's algorithms that the server has too.
+fn chosen<'a>(client: &'a [u8], server: &[u8]) -> &'a [u8] {
+    let names = |list: &'a [u8]| list.split(|octet| *octet == b',');
+    // A set, so that two long lists take no longer than their octets.
+    let offered: std::collections::HashSet<&[u8]> = server.split(|octet| *octet == b',').collect();
+    names(client).find(|name| offered.contains(name)).unwrap_or(b"Algorithm negotiation failed")
+}
+
+/// The same for both ways: one name, or both where they differ.
+fn chosen_both(client: &Offer, server: &Offer, at: usize) -> Vec<u8> {
+    let there = chosen(client.list(at), server.list(at));
+    let back = chosen(client.list(at + 1), server.list(at + 1));
+    if there == back {
+        return there.to_vec();
+    }
+    [b"To server: ", there, b", to client: ", back].concat()
+}
+
+/// What the server's sizes say of who got in.
+#[derive(Debug, Default)]
+struct Guess {
+    /// Something was missing: sizes say nothing any more.
+    is_off: bool,
+    /// The client has said something encrypted: what the server says before that is not its answer.
+    asked: bool,
+    /// Octets that came at one time, and when.
+    burst: (Time, u64),
+    accept: Option<u64>,
+    failure: Option<u64>,
+    success: Option<bool>,
+    attempts: u64,
+}
+
+impl Guess {
+    fn is_done(&self) -> bool {
+        self.is_off || self.success == Some(true)
+    }
+
+    fn server(&mut self, time: Time, octets: u64) {
+        if !self.asked || self.is_done() || octets == 0 {
+            return;
+        }
+        if self.burst.0 != time {
+            self.flush();
+        }
+        self.burst = (time, self.burst.1 + octets);
+    }
+
+    /// What came at one time is whole.
+    fn flush(&mut self) {
+        /// By how much the message that accepts the service is longer than the one that says "success".
+        const LONGER: u64 = 16;
+        let size = std::mem::take(&mut self.burst.1);
+        if size == 0 || self.is_done() {
+            return;
+        }
+        let Some(accept) = self.accept else {
+            self.accept = Some(size);
+            return;
+        };
+        if size + LONGER == accept {
+            (self.success, self.attempts) = (Some(true), self.attempts + 1);
+        } else if self.failure == Some(size) {
+            (self.success, self.attempts) = (Some(false), self.attempts + 1);
+        } else if self.failure.is_none() {
+            // Of the method "none", with which clients ask for those that there are.
+            self.failure = Some(size);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Ssh {
+    began: Option<Time>,
+    client: Side,
+    server: Side,
+    host_key: Vec<u8>,
+    guess: Guess,
+}
+
+impl Parser for Ssh {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if self.guess.is_done() && self.server.saying == Saying::Encrypted {
+            return Step::Next;
+        }
+        self.began.get_or_insert(chunk.time);
+        let direction = chunk.direction;
+        if chunk.gap > 0 {
+            let side = self.side(direction);
+            if side.saying != Saying::Encrypted {
+                side.saying = Saying::Lost;
+                side.frames.forget();
+                side.lines.forget();
+            }
+            if !self.guess.is_done() {
+                self.guess = Guess { is_off: true, ..Guess::default() };
+            }
+        }
+        let mut data = chunk.data;
+        while !data.is_empty() {
+            match self.side(direction).saying {
+                Saying::Banner => self.banner(direction, &mut data, chunk.time, out),
+                Saying::Clear => self.clear(direction, &mut data, chunk.time, out),
+                Saying::Encrypted if direction == Direction::Reverse => {
+                    self.guess.server(chunk.time, data.len() as u64);
+                    break;
+                }
+                Saying::Encrypted => {
+                    self.guess.flush();
+                    self.guess.asked = true;
+                    break;
+                }
+                Saying::Lost => break,
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        self.guess.flush();
+        if let Some(began) = self.began.take() {
+            self.tell(began, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let side = |side: &Side| {
+            let offer = side.offer.iter().flat_map(|offer| &offer.0).map(Vec::capacity).sum::<usize>();
+            side.lines.memory() + side.frames.memory() + side.banner.capacity() + offer
+        };
+        side(&self.client) + side(&self.server) + self.host_key.capacity()
+    }
+}
+
+impl Ssh {
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        }
+    }
+
+    /// The version that both speak (RFC 4253, section 5); `None` where it is not known yet.
+    fn version(&self) -> Option<u64> {
+        Some(match (self.client.major()?, self.server.major()?) {
+            (2 | 199, 2 | 199) => 2,
+            (1 | 199, 1 | 199) => 1,
+            _ => 0,
+        })
+    }
+
+    /// Whether what a side says is of version 1. Messages begin when the other's banner may not have been seen.
+    fn is_old(&self, direction: Direction) -> bool {
+        let own = if direction == Direction::Forward { &self.client } else { &self.server };
+        self.version().map_or(own.major() == Some(1), |version| version == 1)
+    }
+
+    fn banner(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        let side = self.side(direction);
+        let mut told = None;
+        let mut detail = Vec::new();
+        side.lines.next(data, |Line { text, is_cut }| {
+            if text.starts_with(b"SSH-") {
+                side.banner = text.to_vec();
+                side.saying = Saying::Clear;
+                told = is_cut.then_some("long_banner");
+            } else if direction == Direction::Forward || side.preface == MAX_PREFACE {
+                side.saying = Saying::Lost;
+                told = Some("invalid_banner");
+            } else {
+                side.preface += 1;
+            }
+            if told.is_some() {
+                detail = text.to_vec();
+            }
+        });
+        if side.saying == Saying::Clear && (side.major().is_none() || side.parts().1.is_none()) {
+            told = Some("invalid_banner");
+            detail = side.banner.clone();
+            side.saying = Saying::Lost;
+        }
+        if let Some(name) = told {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+        }
+    }
+
+    /// Takes one message in clear.
+    fn clear(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        let is_old = self.is_old(direction);
+        let mut frames = std::mem::take(&mut self.side(direction).frames);
+        let size = |head: &[u8]| {
+            let Some(said) = head.first_chunk().map(|said| u32::from_be_bytes(*said)) else {
+                return Size::Within(4);
+            };
+            let said = usize::try_from(said).unwrap_or(usize::MAX);
+            if said > MAX_MESSAGE {
+                // No message is so long: what it is of is shown.
+                return Size::Octets(4);
+            }
+            Size::Octets(4 + said + if is_old { 8 - said % 8 } else { 0 })
+        };
+        let told = frames.next(data, size, |message| self.message(direction, is_old, message));
+        self.side(direction).frames = frames;
+        if let Some(Err(name)) = told {
+            let detail = self.side(direction).banner.clone();
+            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+            self.side(direction).saying = Saying::Lost;
+        }
+    }
+
+    /// What is wrong with a message, if something is.
+    fn message(&mut self, direction: Direction, is_old: bool, message: &[u8]) -> Result<(), &'static str> {
+        let mut reader = Reader::new(message);
+        let said = reader.u32().map_or(0, |said| said as usize);
+        if said > MAX_MESSAGE {
+            return Err("long_kex_record");
+        }
+        if is_old {
+            return self.old(direction, said, reader).ok_or("invalid_record");
+        }
+        let body = (|| {
+            let padding = usize::from(reader.u8()?);
+            reader.take(said.checked_sub(padding + 1)?)
+        })();
+        let (number, body) = body.and_then(<[u8]>::split_first).ok_or("invalid_record")?;
+        let server = direction == Direction::Reverse;
+        match *number {
+            KEXINIT => self.side(direction).offer = Some(Offer::read(body).ok_or("invalid_record")?),
+            NEWKEYS => self.side(direction).saying = Saying::Encrypted,
+            number if server && self.brings_key(number) => {
+                let key = string(&mut Reader::new(body)).ok_or("invalid_record")?;
+                self.host_key = key.get(..MAX_KEY).unwrap_or(key).to_vec();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the server's message of that number begins with its host key, in the key exchange agreed upon.
+    fn brings_key(&self, number: u8) -> bool {
+        let (Some(client), Some(server)) = (&self.client.offer, &self.server.offer) else { return false };
+        let name = chosen(client.list(KEX), server.list(KEX));
+        let at = if name.starts_with(b"rsa") {
+            30
+        } else if name.starts_with(b"diffie-hellman-group-exchange") || name.starts_with(b"gss-") {
+            33
+        } else {
+            31
+        };
+        self.host_key.is_empty() && number == at
+    }
+
+    /// A message of version 1, of which only the server's first matters.
+    fn old(&mut self, direction: Direction, said: usize, mut reader: Reader<'_>) -> Option<()> {
+        reader.take(8 - said % 8)?;
+        match reader.u8()? {
+            SSH1_PUBLIC_KEY => {
+                reader.take(8 + 4)?;
+                let mut number = || {
+                    let bits = reader.u16()?;
+                    reader.take(usize::from(bits).div_ceil(8))
+                };
+                number()?;
+                number()?;
+                reader.u32()?;
+                let mut number = || {
+                    let bits = reader.u16()?;
+                    reader.take(usize::from(bits).div_ceil(8))
+                };
+                let (exponent, modulus) = (number()?, number()?);
+                self.host_key = [modulus, exponent].concat();
+            }
+            SSH1_SESSION_KEY => {}
+            _ => return Some(()),
+        }
+        self.side(direction).saying = Saying::Encrypted;
+        Some(())
+    }
+
+    fn tell(&self, time: Time, out: &mut dyn Out) {
+        let (client, server) = (self.client.offer.as_ref(), self.server.offer.as_ref());
+        let both = client.zip(server);
+        let both_ways = |at| Value::from(both.map(|(client, server)| chosen_both(client, server, at)));
+        let one =
+            |at| Value::from(both.map(|(client, server)| chosen(client.list(at), server.list(at)).to_vec()));
+        let version = self.version();
+        // Sizes say nothing where they are those of compressed text.
+        let compression =
+            both.map(|(client, server)| chosen_both(client, server, COMPRESSION)).unwrap_or_default();
+        let is_clear = version == Some(2) && !compression.starts_with(b"zlib");
+        let (success, attempts) =
+            if is_clear { (self.guess.success, self.guess.attempts) } else { (None, 0) };
+        let (fingerprint, short, key) = match self.host_key.as_slice() {
+            [] => (None, None, None),
+            key if version == Some(1) => (Some(format!("MD5:{}", hex(&Md5::digest(key)))), None, None),
+            key => {
+                let digest = BASE64.encode(Sha256::digest(key));
+                let short = digest.get(..32).map(|short| format!("SHA256:{short}"));
+                let key = base64::engine::general_purpose::STANDARD.encode(key);
+                (Some(format!("SHA256:{digest}")), short, Some(key))
+            }
+        };
+        let text = |text: &[u8]| if text.is_empty() { Value::None } else { Value::from(text.to_vec()) };
+        let mut values = vec![
+            version.into(),
+            success.into(),
+            attempts.into(),
+            text(&self.client.banner),
+            text(&self.server.banner),
+            both_ways(CIPHER),
+            both_ways(MAC),
+            both_ways(COMPRESSION),
+            one(KEX),
+            one(HOST_KEY),
+            short.into(),
+            fingerprint.into(),
+            key.into(),
+        ];
+        for (side, direction) in [(&self.client, Direction::Forward), (&self.server, Direction::Reverse)] {
+            let (version, software) = side.parts();
+            values.push(version.into());
+            values.push(software.into());
+            values.push(side.offer.as_ref().map(|offer| offer.hassh(direction)).into());
+            values.push(side.offer.as_ref().map(|offer| offer.text(direction)).into());
+        }
+        out.record(Record { table: &SSH, time, values });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::talks;
+    use crate::{Record, Value};
+
+    fn told(case: &str) -> Vec<Record<'static>> {
+        let (_, talk) = talks("ssh", 22).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.told(|data| vec![data.to_vec()]).records
+    }
+
+    #[test]
+    fn sizes_tell_who_got_in() {
+        let records = told("password.talk");
+        let [record] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(record.get("auth_success"), &Value::Bool(true));
+        assert_eq!(record.get("auth_attempts"), &Value::Uint(3));
+        assert_eq!(record.get("kex_alg"), &"curve25519-sha256".into());
+        let both = "To server: chacha20-poly1305@openssh.com, to client: aes128-ctr";
+        assert_eq!(record.get("cipher_alg"), &both.into());
+        assert_eq!(record.get("client_software"), &"OpenSSH_9.6".into());
+    }
+
+    #[test]
+    fn what_is_compressed_or_missing_tells_nothing() {
+        for case in ["group-exchange.talk", "gap.talk"] {
+            let records = told(case);
+            let [record] = records.as_slice() else { panic!("{case}: {records:?}") };
+            assert_eq!(record.get("auth_success"), &Value::None, "{case}");
+            assert_eq!(record.get("host_key").is_none(), case == "gap.talk", "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let records = told("too-long.talk");
+        let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
+        let expected: [Value<'_>; 4] =
+            ["long_banner".into(), "long_kex_record".into(), "invalid_record".into(), Value::None];
+        assert_eq!(names, expected);
+    }
+}
