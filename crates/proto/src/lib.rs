@@ -13,6 +13,7 @@
 )]
 
 mod anomaly;
+mod dns;
 #[allow(dead_code)] // Until the first parser lands that opens one.
 mod file;
 mod frames;
@@ -33,12 +34,20 @@ pub use session::Session;
 
 /// Every protocol, in the order in which they are asked.
 pub static PROTOCOLS: &[&Protocol] = &[
-    &pop3::PROTOCOL, //
+    &dns::LLMNR, //
+    &dns::MDNS,
+    &dns::NBNS,
+    &dns::PROTOCOL,
+    &pop3::PROTOCOL,
     &ssh::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.
-pub static SHARED_TABLES: &[&Table] = &[&ANOMALY, &FILES];
+pub static SHARED_TABLES: &[&Table] = &[
+    &ANOMALY, //
+    &dns::DNS,
+    &FILES,
+];
 
 /// Every table, in the order of the manual.
 pub fn tables() -> impl Iterator<Item = &'static Table> {

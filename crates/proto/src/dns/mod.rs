@@ -1,0 +1,453 @@
+//! The Domain Name System (RFC 1035) and those who speak its language: multicast (RFC 6762), link-local (RFC 4795)
+//! and NetBIOS name service (RFC 1002).
+//!
+//! Two tables: a message is what Suricata tells, a question with its answer what Zeek tells.
+
+mod present;
+mod tell;
+mod wire;
+mod words;
+
+use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, anomaly};
+use std::collections::VecDeque;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+use wire::{HEADER, Header, Message, UPDATE, Walk};
+
+pub(crate) use tell::DNS;
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "dns",
+    help: "The Domain Name System (RFC 1035).",
+    transport: Transport::Both,
+    ports: &[53],
+    probe: |heads| probe(heads, Flavour::Plain),
+    parser: |setup| Box::new(Dns::new(setup, Flavour::Plain)),
+    tables: &[&tell::MESSAGE],
+};
+
+pub(crate) static MDNS: Protocol = Protocol {
+    name: "mdns",
+    help: "Multicast DNS (RFC 6762).",
+    transport: Transport::Udp,
+    ports: &[5353],
+    probe: |heads| probe(heads, Flavour::Multicast),
+    parser: |setup| Box::new(Dns::new(setup, Flavour::Multicast)),
+    tables: &[&tell::MDNS],
+};
+
+pub(crate) static LLMNR: Protocol = Protocol {
+    name: "llmnr",
+    help: "Link-Local Multicast Name Resolution (RFC 4795).",
+    transport: Transport::Both,
+    ports: &[5355],
+    probe: |heads| probe(heads, Flavour::LinkLocal),
+    parser: |setup| Box::new(Dns::new(setup, Flavour::LinkLocal)),
+    tables: &[&tell::LLMNR],
+};
+
+pub(crate) static NBNS: Protocol = Protocol {
+    name: "nbns",
+    help: "NetBIOS name service (RFC 1002).",
+    transport: Transport::Udp,
+    ports: &[137],
+    probe: |heads| probe(heads, Flavour::NetBios),
+    parser: |setup| Box::new(Dns::new(setup, Flavour::NetBios)),
+    tables: &[],
+};
+
+/// Whose messages they are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Flavour {
+    Plain,
+    Multicast,
+    LinkLocal,
+    NetBios,
+}
+
+impl Flavour {
+    fn protocol(self) -> &'static Protocol {
+        match self {
+            Self::Plain => &PROTOCOL,
+            Self::Multicast => &MDNS,
+            Self::LinkLocal => &LLMNR,
+            Self::NetBios => &NBNS,
+        }
+    }
+}
+
+/// Questions of a flow that wait for their answers. Zeek keeps 50 of each of 50 numbers.
+const MAX_WAITING: usize = 256;
+/// Octets before a message over TCP: its length.
+const PREFIX: usize = 2;
+
+fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
+    let home = heads.ports.iter().any(|port| flavour.protocol().ports.contains(port));
+    // Only on their own ports the others are told from plain DNS.
+    if !home && flavour != Flavour::Plain {
+        return Probe::Reject;
+    }
+    let mut found = Probe::Reject;
+    for head in heads.both() {
+        let one = if heads.ip_proto == TCP { probe_stream(head, home) } else { probe_datagram(head, home) };
+        match (one, heads.ip_proto == TCP) {
+            (Probe::Match, _) => return Probe::Match,
+            (Probe::Reject, true) => return Probe::Reject,
+            (Probe::Maybe, _) => found = Probe::Maybe,
+            (Probe::Reject, false) => {}
+        }
+    }
+    found
+}
+
+/// Where everyone speaks DNS, what is no message may still be followed by one.
+fn probe_datagram(data: &[u8], home: bool) -> Probe {
+    match plausible(data, home) {
+        Ok(end) if home || end == data.len() || data.get(10..12) != Some(&[0, 0]) => Probe::Match,
+        _ if home => Probe::Maybe,
+        _ => Probe::Reject,
+    }
+}
+
+fn probe_stream(data: &[u8], home: bool) -> Probe {
+    let Some((len, rest)) = data.split_first_chunk::<PREFIX>() else { return Probe::Maybe };
+    let len = usize::from(u16::from_be_bytes(*len));
+    if len < HEADER + 5 {
+        return Probe::Reject;
+    }
+    match plausible(rest.get(..len).unwrap_or(rest), home) {
+        Ok(_) => Probe::Match,
+        Err(Walk::Short) if rest.len() < len => Probe::Maybe,
+        Err(_) => Probe::Reject,
+    }
+}
+
+/// Whether it begins as a message does; where its first question ends.
+fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
+    let header = Header::read(data).ok_or(Walk::Short)?;
+    let [questions, answers, authorities, additionals] = header.counts;
+    if home {
+        // An answer of multicast has no question, and those that are refused may have none.
+        return match questions {
+            0 if header.is_response() => Ok(HEADER),
+            0 => Err(Walk::Wrong),
+            _ => wire::first_question(data).map(|(_, _, _, end)| end),
+        };
+    }
+    let is_known =
+        matches!(header.opcode(), 0 | 4 | UPDATE) && !header.has(Header::Z) && header.rcode() <= 10;
+    let is_small = match header.is_response() {
+        false => header.opcode() == UPDATE || answers == 0 && authorities == 0 && header.rcode() == 0,
+        true => answers.max(authorities).max(additionals) < 256,
+    };
+    if questions != 1 || !is_known || !is_small || additionals > 255 {
+        return Err(Walk::Wrong);
+    }
+    let (name, kind, class, end) = wire::first_question(data)?;
+    let is_text = name.iter().all(|octet| octet.is_ascii_graphic() || *octet < 64);
+    let is_class = matches!(class, 1 | 3 | 254 | 255);
+    if is_text && is_class && words::is_known_type(kind) { Ok(end) } else { Err(Walk::Wrong) }
+}
+
+/// A question that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    time: Time,
+    header: Header,
+    query: Option<Vec<u8>>,
+    kind: Option<u16>,
+    class: Option<u16>,
+}
+
+/// What is known of one direction of a TCP stream.
+#[derive(Default)]
+struct Half {
+    /// A message that is not all there, with its length before it.
+    held: Vec<u8>,
+    /// Octets at the end of a message of which others are missing.
+    skip: usize,
+    /// Where messages begin is not known: the next octets are taken for one, and if they are none, that is all.
+    guess: bool,
+    lost: bool,
+}
+
+struct Dns {
+    flavour: Flavour,
+    is_tcp: bool,
+    halves: [Half; 2],
+    message: Message,
+    waiting: VecDeque<Waiting>,
+    /// Messages so far.
+    count: u64,
+    is_full: bool,
+}
+
+impl Dns {
+    fn new(setup: &Setup, flavour: Flavour) -> Self {
+        Self {
+            flavour,
+            is_tcp: setup.ip_proto == TCP,
+            halves: Default::default(),
+            message: Message::default(),
+            waiting: VecDeque::new(),
+            count: 0,
+            is_full: false,
+        }
+    }
+
+    fn proto(&self) -> &'static str {
+        if self.is_tcp { "tcp" } else { "udp" }
+    }
+
+    fn complain(
+        &self,
+        name: &'static str,
+        direction: Direction,
+        detail: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        anomaly(out, time, self.flavour.protocol(), &Anomaly { name, direction, detail });
+    }
+
+    /// Reads one message; `false` where it is none.
+    fn message(&mut self, data: &[u8], chunk: &Chunk<'_>, is_guess: bool, out: &mut dyn Out) -> bool {
+        let (time, direction) = (chunk.time, chunk.direction);
+        let mut message = std::mem::take(&mut self.message);
+        let is_read = message.read(data);
+        let is_whole = is_read && message.fault.is_none();
+        // A message that says so much and has so little is another thing.
+        let is_bare = message.questions.is_empty() && message.records.is_empty() && message.fault.is_some();
+        if is_guess && (!is_whole || message.len != data.len()) {
+            self.message = message;
+            return false;
+        }
+        if !is_read {
+            self.complain("DNS_truncated_len_lt_hdr_len", direction, data, time, out);
+        } else {
+            if let Some(fault) = message.fault {
+                self.complain(fault, direction, data, time, out);
+            }
+            if !is_bare {
+                self.told(&message, data, time, direction, out);
+            }
+        }
+        message.shrink();
+        self.message = message;
+        is_read
+    }
+
+    fn told(&mut self, message: &Message, data: &[u8], time: Time, direction: Direction, out: &mut dyn Out) {
+        let told = tell::Told { message, data, flavour: self.flavour };
+        let tx = self.count;
+        self.count += 1;
+        if self.flavour != Flavour::NetBios {
+            out.record(told.message(time, tx));
+        }
+        let header = message.header;
+        let is_netbios = self.flavour == Flavour::NetBios;
+        if !is_netbios && !matches!(header.opcode(), 0 | 4 | UPDATE) {
+            return;
+        }
+        let proto = self.proto();
+        if header.is_response() {
+            let at = self.waiting.iter().position(|waiting| waiting.header.id == header.id);
+            let waiting = at.and_then(|at| self.waiting.remove(at));
+            out.record(told.transaction(proto, time, waiting.as_ref()));
+            return;
+        }
+        let waiting = told.waiting(time);
+        if self.flavour == Flavour::Multicast {
+            return out.record(tell::unanswered(self.flavour, proto, &waiting));
+        }
+        self.waiting.push_back(waiting);
+        if self.waiting.len() > MAX_WAITING {
+            if !std::mem::replace(&mut self.is_full, true) {
+                self.complain("too_many_queries", direction, &[], time, out);
+            }
+            if let Some(oldest) = self.waiting.pop_front() {
+                out.record(tell::unanswered(self.flavour, proto, &oldest));
+            }
+        }
+    }
+
+    /// Octets of a stream.
+    fn stream(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let side = usize::from(chunk.direction == Direction::Reverse);
+        let Some(half) = self.halves.get_mut(side) else { return Step::GiveUp };
+        let mut half = std::mem::take(half);
+        if chunk.gap > 0 {
+            half.miss(chunk.gap);
+        }
+        let mut data = chunk.data;
+        while !data.is_empty() && !half.lost {
+            if half.skip > 0 {
+                let skipped = half.skip.min(data.len());
+                half.skip -= skipped;
+                data = data.get(skipped..).unwrap_or_default();
+                continue;
+            }
+            let (mut held, is_guess) = (std::mem::take(&mut half.held), half.guess);
+            let Some(whole) = next(&mut held, &mut data) else {
+                half.held = held;
+                break;
+            };
+            let is_good = self.message(whole, chunk, is_guess, out);
+            (half.guess, half.lost) = (false, !is_good);
+            held.clear();
+            if held.capacity() < 4096 {
+                half.held = held;
+            }
+        }
+        let is_lost = half.lost;
+        if let Some(place) = self.halves.get_mut(side) {
+            *place = half;
+        }
+        let both = is_lost && self.halves.iter().all(|half| half.lost);
+        if both { Step::GiveUp } else { Step::Next }
+    }
+}
+
+impl Half {
+    /// Octets are missing.
+    fn miss(&mut self, gap: u64) {
+        let gap = usize::try_from(gap).unwrap_or(usize::MAX);
+        let of_message = match self.held.first_chunk::<PREFIX>() {
+            Some(len) => PREFIX + usize::from(u16::from_be_bytes(*len)) - self.held.len(),
+            None => 0,
+        };
+        let left = of_message.max(self.skip);
+        self.held = Vec::new();
+        // Nothing is known of what is missing behind the message: what comes may be the beginning of another.
+        self.guess |= gap > left;
+        self.skip = left.saturating_sub(gap);
+    }
+}
+
+/// The next message of a stream, put together in `held` where it is in pieces; `None`: it is not all there, and `held`
+/// has what is.
+fn next<'a, 'd: 'a>(held: &'a mut Vec<u8>, data: &mut &'d [u8]) -> Option<&'a [u8]> {
+    if held.is_empty()
+        && let Some((len, rest)) = data.split_first_chunk::<PREFIX>()
+        && let Some((whole, rest)) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
+    {
+        *data = rest;
+        return Some(whole);
+    }
+    let mut take = |held: &mut Vec<u8>, len: usize| {
+        let (head, rest) = data.split_at(data.len().min(len.saturating_sub(held.len())));
+        held.extend_from_slice(head);
+        *data = rest;
+        held.len() >= len
+    };
+    if !take(held, PREFIX) {
+        return None;
+    }
+    let len = PREFIX + held.first_chunk::<PREFIX>().map_or(0, |len| usize::from(u16::from_be_bytes(*len)));
+    if !take(held, len) {
+        return None;
+    }
+    held.get(PREFIX..)
+}
+
+impl Parser for Dns {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if self.is_tcp {
+            return self.stream(chunk, out);
+        }
+        if !chunk.data.is_empty() {
+            self.message(chunk.data, chunk, false, out);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        let proto = self.proto();
+        for waiting in std::mem::take(&mut self.waiting) {
+            out.record(tell::unanswered(self.flavour, proto, &waiting));
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let waiting = |waiting: &Waiting| waiting.query.as_ref().map_or(0, Vec::capacity);
+        self.message.memory()
+            + self.halves.iter().map(|half| half.held.capacity()).sum::<usize>()
+            + self.waiting.capacity() * size_of::<Waiting>()
+            + self.waiting.iter().map(waiting).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{Told, talks};
+    use crate::{ANOMALY, Record, Value};
+
+    fn told(case: &str) -> Told {
+        let all = talks("dns", 53);
+        let (_, talk) = all.iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    fn rows(told: &Told) -> Vec<&Record<'static>> {
+        told.records.iter().filter(|record| *record.table == tell::DNS).collect()
+    }
+
+    fn text(record: &Record<'_>, field: &str) -> String {
+        match record.get(field) {
+            Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            value => format!("{value:?}"),
+        }
+    }
+
+    #[test]
+    fn answers_find_their_questions() {
+        let told = told("session.talk");
+        let rows: Vec<_> =
+            rows(&told).into_iter().map(|r| (text(r, "query"), text(r, "rcode_name"))).collect();
+        let expected = [
+            ("www.example.org", "NOERROR"),
+            ("no.example.org", "REFUSED"),
+            ("nobody.example.org", "NXDOMAIN"),
+            ("www.example.org", "NOERROR"),
+            ("lost.example.org", "None"),
+        ];
+        assert_eq!(rows, expected.map(|(query, rcode)| (query.to_owned(), rcode.to_owned())));
+        let Value::Rows(records) = &told.records[2].get("records") else { panic!() };
+        assert_eq!(records[1][3], Value::Address([192, 0, 2, 80].into()));
+        assert_eq!(told.records[2].get("rtt"), &Value::Span(1_000_000));
+    }
+
+    #[test]
+    fn what_is_missing_in_a_stream_is_not_made_up() {
+        let told = told("gaps.talk");
+        let answered = rows(&told).iter().filter(|record| !record.get("rcode").is_none()).count();
+        // The one behind the cut answer, and two behind the lost one; the last piece begins in the midst.
+        assert_eq!(answered, 3);
+        assert!(told.records.iter().all(|record| *record.table != ANOMALY));
+    }
+
+    #[test]
+    fn a_question_that_is_never_answered_is_let_go() {
+        let setup = crate::Setup {
+            flow: 1,
+            initiator: ([192, 0, 2, 1].into(), 50000),
+            responder: ([192, 0, 2, 2].into(), 53),
+            ip_proto: crate::UDP,
+            wants: Default::default(),
+        };
+        let (mut dns, mut out) = (Dns::new(&setup, Flavour::Plain), Told::default());
+        for id in 0..1000_u16 {
+            let mut data = id.to_be_bytes().to_vec();
+            data.extend(b"\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01");
+            let chunk = Chunk { time: Time(0), direction: Direction::Forward, gap: 0, data: &data };
+            dns.chunk(&chunk, &mut out);
+        }
+        assert_eq!(dns.waiting.len(), MAX_WAITING);
+        assert!(dns.memory() < 1 << 16);
+        dns.end(Time(1), &mut out);
+        assert_eq!(rows(&out).len(), 1000);
+        let anomalies = out.records.iter().filter(|record| *record.table == ANOMALY);
+        assert_eq!(anomalies.count(), 1);
+    }
+}

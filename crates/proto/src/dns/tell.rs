@@ -1,0 +1,692 @@
+//! Messages and transactions as records.
+
+use super::present::{self, Reply};
+use super::wire::{Data, Header, Message, Name, Rr, Section, UPDATE, kind, options, strings};
+use super::{Flavour, Waiting, words};
+use crate::{Field, Kind, Privacy, Record, Table, Value, field};
+use weir_wire::{Reader, Time};
+
+/// A question with its answer. Over multicast a message is a row, since there nobody answers one question alone.
+pub(crate) static DNS: Table = Table {
+    name: "dns",
+    help: "A question with its answer, or either where the other was not seen.",
+    zeek: "dns",
+    eve: "",
+    fields: &[
+        field("proto", Kind::Word, "udp or tcp.").zeek("proto"),
+        field("id", Kind::Uint, "The number by which the answer names the question.").zeek("trans_id"),
+        field("rtt", Kind::Span, "From the question to its answer.").zeek("rtt"),
+        field("query", Kind::Text, "The name that is asked for, in lower case.")
+            .zeek("query")
+            .privacy(Privacy::Name),
+        field("class", Kind::Uint, "The class that is asked for.").zeek("qclass"),
+        field("class_name", Kind::Word, "Its name.").zeek("qclass_name"),
+        field("type", Kind::Uint, "The type that is asked for.").zeek("qtype"),
+        field("type_name", Kind::Word, "Its name.").zeek("qtype_name"),
+        field("rcode", Kind::Uint, "How it went, as the answer says.").zeek("rcode"),
+        field("rcode_name", Kind::Word, "Its name.").zeek("rcode_name"),
+        field("authoritative", Kind::Bool, "Whether the server is an authority for the name.").zeek("AA"),
+        field("truncated", Kind::Bool, "Whether the question was cut off.").zeek("TC"),
+        field("recursion_desired", Kind::Bool, "Whether the server is to ask others.").zeek("RD"),
+        field("recursion_available", Kind::Bool, "Whether the server would ask others.").zeek("RA"),
+        field("z", Kind::Uint, "Three reserved bits of the question, of which two are AD and CD now.")
+            .zeek("Z"),
+        field("answers", Kind::List(&Kind::Text), "What was answered; addresses as such.")
+            .zeek("answers")
+            .privacy(Privacy::Name),
+        field("ttls", Kind::List(&Kind::Span), "How long each answer may be kept.").zeek("TTLs"),
+        field("rejected", Kind::Bool, "Whether there is no record at all in the answer.").zeek("rejected"),
+        field("opcode", Kind::Uint, "What was asked to be done.").zeek("opcode"),
+        field("opcode_name", Kind::Word, "Its name.").zeek("opcode_name"),
+        field("records", Kind::Rows(RECORD), "The answers: which name has which address or other name."),
+    ],
+};
+
+static RECORD: &[Field] = &[
+    field("name", Kind::Text, "Whose record it is.").privacy(Privacy::Name),
+    field("type", Kind::Word, "Its type."),
+    field("ttl", Kind::Span, "How long it may be kept."),
+    field("address", Kind::Address, "The address in it."),
+    field("target", Kind::Text, "The name in it.").privacy(Privacy::Name),
+    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+];
+
+static SOA: &[Field] = &[
+    field("mname", Kind::Text, "The first server of the zone.").eve("mname").privacy(Privacy::Name),
+    field("rname", Kind::Text, "The mail address of who keeps it.").eve("rname").privacy(Privacy::Name),
+    field("serial", Kind::Uint, "The zone's version.").eve("serial"),
+    field("refresh", Kind::Uint, "Seconds until it is looked after.").eve("refresh"),
+    field("retry", Kind::Uint, "Seconds until that is tried again.").eve("retry"),
+    field("expire", Kind::Uint, "Seconds until it is given up.").eve("expire"),
+    field("minimum", Kind::Uint, "Seconds that absence may be kept.").eve("minimum"),
+];
+
+static SRV: &[Field] = &[
+    field("priority", Kind::Uint, "Lower ones are asked first.").eve("priority"),
+    field("weight", Kind::Uint, "Share among those of one priority.").eve("weight"),
+    field("port", Kind::Port, "The port of the service.").eve("port"),
+    field("name", Kind::Text, "Who serves.").eve("name").privacy(Privacy::Name),
+];
+
+static SSHFP: &[Field] = &[
+    field("fingerprint", Kind::Text, "Fingerprint of the key.").eve("fingerprint").privacy(Privacy::Mark),
+    field("algorithm", Kind::Uint, "The key's algorithm.").eve("algo"),
+    field("type", Kind::Uint, "The fingerprint's algorithm.").eve("type"),
+];
+
+static OPT: &[Field] = &[
+    field("code", Kind::Uint, "Which option.").eve("code"),
+    field("data", Kind::Text, "Its value in hexadecimal digits.").eve("data").privacy(Privacy::Content),
+];
+
+/// A record in a message; exactly one of those fields that are `rdata` has a value.
+static DETAIL: &[Field] = &[
+    field("name", Kind::Text, "Whose record it is.").eve("rrname").privacy(Privacy::Name),
+    field("name_truncated", Kind::Bool, "Whether that was too long.").eve("rrname_truncated"),
+    field("type", Kind::Word, "Its type.").eve("rrtype"),
+    field("ttl", Kind::Uint, "Seconds that it may be kept.").eve("ttl"),
+    field("address", Kind::Address, "The address in it.").eve("rdata"),
+    field("target", Kind::Text, "The name in it.").eve("rdata").privacy(Privacy::Name),
+    field("target_truncated", Kind::Bool, "Whether that was too long.").eve("rdata_truncated"),
+    field("text", Kind::Text, "The text in it.").eve("rdata").privacy(Privacy::Content),
+    field("soa_mname", Kind::Text, "The first server of the zone.").eve("soa.mname").privacy(Privacy::Name),
+    field("soa_rname", Kind::Text, "Who keeps it.").eve("soa.rname").privacy(Privacy::Name),
+    field("soa_serial", Kind::Uint, "The zone's version.").eve("soa.serial"),
+    field("soa_refresh", Kind::Uint, "Seconds until it is looked after.").eve("soa.refresh"),
+    field("soa_retry", Kind::Uint, "Seconds until that is tried again.").eve("soa.retry"),
+    field("soa_expire", Kind::Uint, "Seconds until it is given up.").eve("soa.expire"),
+    field("soa_minimum", Kind::Uint, "Seconds that absence may be kept.").eve("soa.minimum"),
+    field("srv_priority", Kind::Uint, "Lower ones are asked first.").eve("srv.priority"),
+    field("srv_weight", Kind::Uint, "Share among those of one priority.").eve("srv.weight"),
+    field("srv_port", Kind::Port, "The port of the service.").eve("srv.port"),
+    field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
+    field("sshfp_fingerprint", Kind::Text, "Fingerprint of the key.")
+        .eve("sshfp.fingerprint")
+        .privacy(Privacy::Mark),
+    field("sshfp_algorithm", Kind::Uint, "The key's algorithm.").eve("sshfp.algo"),
+    field("sshfp_type", Kind::Uint, "The fingerprint's algorithm.").eve("sshfp.type"),
+    field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
+    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+];
+
+/// A record in a multicast message; the key says the type.
+static SIMPLE: &[Field] = &[
+    field("name", Kind::Text, "Whose record it is.").eve("rrname").privacy(Privacy::Name),
+    field("name_truncated", Kind::Bool, "Whether that was too long.").eve("rrname_truncated"),
+    field("type", Kind::Word, "Its type."),
+    field("ttl", Kind::Uint, "Seconds that it may be kept."),
+    field("flush", Kind::Bool, "Whether it replaces what was known before."),
+    field("a", Kind::Address, "An IPv4 address.").eve("a"),
+    field("aaaa", Kind::Address, "An IPv6 address.").eve("aaaa"),
+    field("cname", Kind::Text, "The name in a CNAME.").eve("cname").privacy(Privacy::Name),
+    field("mx", Kind::Text, "The name in an MX.").eve("mx").privacy(Privacy::Name),
+    field("ns", Kind::Text, "The name in an NS.").eve("ns").privacy(Privacy::Name),
+    field("ptr", Kind::Text, "The name in a PTR.").eve("ptr").privacy(Privacy::Name),
+    field("target_truncated", Kind::Bool, "Whether that was too long.").eve("rdata_truncated"),
+    field("txt", Kind::List(&Kind::Text), "Texts.").eve("txt").privacy(Privacy::Content),
+    field("soa_mname", Kind::Text, "The first server of the zone.").eve("soa.mname").privacy(Privacy::Name),
+    field("soa_rname", Kind::Text, "Who keeps it.").eve("soa.rname").privacy(Privacy::Name),
+    field("soa_serial", Kind::Uint, "The zone's version.").eve("soa.serial"),
+    field("soa_refresh", Kind::Uint, "Seconds until it is looked after.").eve("soa.refresh"),
+    field("soa_retry", Kind::Uint, "Seconds until that is tried again.").eve("soa.retry"),
+    field("soa_expire", Kind::Uint, "Seconds until it is given up.").eve("soa.expire"),
+    field("soa_minimum", Kind::Uint, "Seconds that absence may be kept.").eve("soa.minimum"),
+    field("srv_priority", Kind::Uint, "Lower ones are asked first.").eve("srv.priority"),
+    field("srv_weight", Kind::Uint, "Share among those of one priority.").eve("srv.weight"),
+    field("srv_port", Kind::Port, "The port of the service.").eve("srv.port"),
+    field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
+    field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
+    field("hinfo", Kind::Text, "Octets of a HINFO.").eve("hinfo").privacy(Privacy::Content),
+    field("nsec", Kind::Text, "Octets of an NSEC.").eve("nsec").privacy(Privacy::Content),
+    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+];
+
+static QUERY: &[Field] = &[
+    field("name", Kind::Text, "The name that is asked for.").eve("rrname").privacy(Privacy::Name),
+    field("type", Kind::Word, "The type that is asked for.").eve("rrtype"),
+    field("name_truncated", Kind::Bool, "Whether the name was too long.").eve("rrname_truncated"),
+];
+
+/// A message, with what Suricata calls its parts under `$eve`; in link-local name resolution two bits mean something
+/// else.
+macro_rules! message_table {
+    ($table:ident, $name:literal, $help:literal, $eve:literal, $aa:literal, $rd:literal) => {
+        pub(super) static $table: Table = Table {
+            name: $name,
+            help: $help,
+            zeek: "",
+            eve: $eve,
+            fields: &[
+                field("version", Kind::Uint, "Version of the event's form.").eve(concat!($eve, ".version")),
+                field("type", Kind::Word, "request or response.").eve(concat!($eve, ".type")),
+                field("tx", Kind::Uint, "Which message of the flow a request is.")
+                    .eve(concat!($eve, ".tx_id")),
+                field("id", Kind::Uint, "The number by which the answer names the question.")
+                    .eve(concat!($eve, ".id")),
+                field("flags", Kind::Text, "All flags in hexadecimal digits.").eve(concat!($eve, ".flags")),
+                field("response", Kind::Bool, "Set in a response.").eve(concat!($eve, ".qr")),
+                field(
+                    "authoritative",
+                    Kind::Bool,
+                    "Whether the server is an authority, or a name conflicts.",
+                )
+                .eve(concat!($eve, ".", $aa)),
+                field("truncated", Kind::Bool, "Whether the message was cut off.").eve(concat!($eve, ".tc")),
+                field("recursion_desired", Kind::Bool, "Whether others are to be asked, or it is tentative.")
+                    .eve(concat!($eve, ".", $rd)),
+                field("recursion_available", Kind::Bool, "Whether others would be asked.")
+                    .eve(concat!($eve, ".ra")),
+                field("z", Kind::Bool, "A reserved bit.").eve(concat!($eve, ".z")),
+                field("opcode", Kind::Uint, "What is to be done.").eve(concat!($eve, ".opcode")),
+                field("rcode", Kind::Word, "How it went.").eve(concat!($eve, ".rcode")),
+                field("queries", Kind::Rows(QUERY), "What is asked for.").eve(concat!($eve, ".queries")),
+                field("answers", Kind::Rows(DETAIL), "Answers.").eve(concat!($eve, ".answers")),
+                field("grouped_a", Kind::List(&Kind::Address), "Addresses of A answers.")
+                    .eve(concat!($eve, ".grouped.A")),
+                field("grouped_aaaa", Kind::List(&Kind::Address), "Addresses of AAAA answers.")
+                    .eve(concat!($eve, ".grouped.AAAA")),
+                field("grouped_cname", Kind::List(&Kind::Text), "Names of CNAME answers.")
+                    .eve(concat!($eve, ".grouped.CNAME"))
+                    .privacy(Privacy::Name),
+                field("grouped_mx", Kind::List(&Kind::Text), "Names of MX answers.")
+                    .eve(concat!($eve, ".grouped.MX"))
+                    .privacy(Privacy::Name),
+                field("grouped_ns", Kind::List(&Kind::Text), "Names of NS answers.")
+                    .eve(concat!($eve, ".grouped.NS"))
+                    .privacy(Privacy::Name),
+                field("grouped_ptr", Kind::List(&Kind::Text), "Names of PTR answers.")
+                    .eve(concat!($eve, ".grouped.PTR"))
+                    .privacy(Privacy::Name),
+                field("grouped_txt", Kind::List(&Kind::Text), "Texts of TXT answers.")
+                    .eve(concat!($eve, ".grouped.TXT"))
+                    .privacy(Privacy::Content),
+                field("grouped_null", Kind::List(&Kind::Text), "Octets of NULL answers.")
+                    .eve(concat!($eve, ".grouped.NULL"))
+                    .privacy(Privacy::Content),
+                field("grouped_soa", Kind::Rows(SOA), "SOA answers.").eve(concat!($eve, ".grouped.SOA")),
+                field("grouped_srv", Kind::Rows(SRV), "SRV answers.").eve(concat!($eve, ".grouped.SRV")),
+                field("grouped_sshfp", Kind::Rows(SSHFP), "SSHFP answers.")
+                    .eve(concat!($eve, ".grouped.SSHFP")),
+                field("authorities", Kind::Rows(DETAIL), "Records that name authorities.")
+                    .eve(concat!($eve, ".authorities")),
+                field("additionals", Kind::Rows(DETAIL), "Other records; EDNS only where it has options.")
+                    .eve(concat!($eve, ".additionals")),
+                field("edns_size", Kind::Uint, "Octets that the sender of EDNS takes by UDP."),
+                field("dnssec_ok", Kind::Bool, "Whether the sender of EDNS wants signatures."),
+            ],
+        };
+    };
+}
+
+message_table!(MESSAGE, "dns_message", "A message.", "dns", "aa", "rd");
+message_table!(LLMNR, "llmnr_message", "A message of link-local name resolution.", "llmnr", "c", "t");
+
+/// A multicast message.
+pub(super) static MDNS: Table = Table {
+    name: "mdns_message",
+    help: "A multicast message.",
+    zeek: "",
+    eve: "mdns",
+    fields: &[
+        field("type", Kind::Word, "request or response.").eve("mdns.type"),
+        field("id", Kind::Uint, "A number; 0 but for those who do not know multicast.").eve("mdns.id"),
+        field("flags", Kind::List(&Kind::Word), "Flags that are set.").eve("mdns.flags"),
+        field("opcode", Kind::Uint, "What is to be done.").eve("mdns.opcode"),
+        field("rcode", Kind::Uint, "How it went.").eve("mdns.rcode"),
+        field("queries", Kind::Rows(QUERY), "What is asked for.").eve("mdns.queries"),
+        field("answers", Kind::Rows(SIMPLE), "Answers.").eve("mdns.answers"),
+        field("authorities", Kind::Rows(SIMPLE), "Records that somebody is about to claim.")
+            .eve("mdns.authorities"),
+        field("additionals", Kind::Rows(SIMPLE), "Other records; EDNS only where it has options.")
+            .eve("mdns.additionals"),
+    ],
+};
+
+/// A message in work.
+pub(super) struct Told<'a> {
+    pub message: &'a Message,
+    pub data: &'a [u8],
+    pub flavour: Flavour,
+}
+
+/// What a row has only where it is so.
+fn set(is: bool) -> Value<'static> {
+    if is { Value::Bool(true) } else { Value::None }
+}
+
+/// Rows, or none where there are none.
+fn rows(rows: Vec<Vec<Value<'_>>>) -> Value<'_> {
+    if rows.is_empty() { Value::None } else { Value::Rows(rows) }
+}
+
+fn list(values: Vec<Value<'_>>) -> Value<'_> {
+    if values.is_empty() { Value::None } else { Value::List(values) }
+}
+
+impl<'a> Told<'a> {
+    fn text(&self, name: Name) -> Value<'a> {
+        self.message.text(name).into()
+    }
+
+    fn section(&self, section: Section) -> impl Iterator<Item = &'a Rr> {
+        let is_empty = move |rr: &Rr| section == Section::Additional && rr.kind == kind::OPT;
+        let data = self.data;
+        let all = self.message.records.iter().filter(move |rr| rr.section == section);
+        all.filter(move |rr| !(is_empty(rr) && rr.octets(data).is_empty()))
+    }
+
+    /// The message as an event.
+    pub fn message(&self, time: Time, tx: u64) -> Record<'a> {
+        if self.flavour == Flavour::Multicast {
+            return self.multicast(time);
+        }
+        let header = &self.message.header;
+        let is_response = header.is_response();
+        let table = if self.flavour == Flavour::LinkLocal { &LLMNR } else { &MESSAGE };
+        let mut values = Vec::with_capacity(table.fields.len());
+        values.extend([
+            Value::Uint(3),
+            if is_response { "response" } else { "request" }.into(),
+            if is_response { Value::None } else { tx.into() },
+            header.id.into(),
+            format!("{:x}", header.flags).into(),
+            set(is_response),
+            set(header.has(Header::AA)),
+            set(header.has(Header::TC)),
+            set(header.has(Header::RD)),
+            set(header.has(Header::RA)),
+            set(header.has(Header::Z)),
+            header.opcode().into(),
+            Value::Text(cow(words::eve_rcode(header.rcode()))),
+            self.queries(false),
+            self.details(Section::Answer),
+        ]);
+        self.grouped(&mut values);
+        let edns = self.message.records.iter().find(|rr| rr.kind == kind::OPT);
+        values.extend([
+            self.details(Section::Authority),
+            self.details(Section::Additional),
+            edns.map(|rr| rr.class).into(),
+            edns.map(|rr| rr.ttl & 0x8000 != 0).into(),
+        ]);
+        Record { table, time, values }
+    }
+
+    fn queries(&self, is_lower: bool) -> Value<'a> {
+        let row = |question: &super::wire::Question| {
+            // In multicast the highest bit of a class says how to answer.
+            let mut name = words::eve_type(question.kind);
+            if is_lower {
+                name = name.to_ascii_lowercase().into();
+            }
+            vec![self.text(question.name), Value::Text(cow(name)), set(question.name.is_cut)]
+        };
+        rows(self.message.questions.iter().map(row).collect())
+    }
+
+    fn details(&self, section: Section) -> Value<'a> {
+        let mut all = Vec::new();
+        for rr in self.section(section) {
+            if matches!(rr.kind, kind::TXT) {
+                all.extend(strings(rr.octets(self.data)).map(|text| self.detail(rr, text.into())));
+            } else {
+                let text = if rr.kind == kind::NULL { rr.octets(self.data).into() } else { Value::None };
+                all.push(self.detail(rr, text));
+            }
+        }
+        rows(all)
+    }
+
+    fn detail(&self, rr: &Rr, text: Value<'a>) -> Vec<Value<'a>> {
+        let is_name = matches!(rr.kind, kind::CNAME | kind::MX | kind::NS | kind::PTR);
+        let target = rr.target().filter(|_| is_name);
+        let mut row = Vec::with_capacity(DETAIL.len());
+        row.extend([
+            self.text(rr.name),
+            set(rr.name.is_cut),
+            Value::Text(cow(words::eve_type(rr.kind))),
+            rr.ttl.into(),
+            rr.address().into(),
+            target.map_or(Value::None, |name| self.text(name)),
+            set(target.is_some_and(|name| name.is_cut)),
+            text,
+        ]);
+        row.extend(self.soa(rr));
+        row.extend(self.srv(rr));
+        row.extend(self.sshfp(rr));
+        row.extend([self.options(rr), present::data(rr, self.message, self.data).into()]);
+        row
+    }
+
+    fn soa(&self, rr: &Rr) -> [Value<'a>; 7] {
+        let mut values = [const { Value::None }; 7];
+        let (kind::SOA, Data::Names(first, second)) = (rr.kind, rr.data) else { return values };
+        let mut reader = Reader::new(rr.rest(self.data));
+        let names = [first, second].map(|name| self.text(name));
+        let numbers = std::iter::from_fn(|| reader.u32()).map(Value::from);
+        for (value, found) in values.iter_mut().zip(names.into_iter().chain(numbers)) {
+            *value = found;
+        }
+        values
+    }
+
+    fn srv(&self, rr: &Rr) -> [Value<'a>; 4] {
+        let mut values = [const { Value::None }; 4];
+        let (kind::SRV, Data::Name(name)) = (rr.kind, rr.data) else { return values };
+        let mut reader = Reader::new(rr.octets(self.data));
+        let numbers = std::iter::from_fn(|| reader.u16()).take(3).map(Value::from);
+        for (value, found) in values.iter_mut().zip(numbers.chain([self.text(name)])) {
+            *value = found;
+        }
+        values
+    }
+
+    fn sshfp(&self, rr: &Rr) -> [Value<'a>; 3] {
+        match rr.octets(self.data) {
+            [algorithm, kind, print @ ..] if rr.kind == kind::SSHFP => {
+                [present::hex(print, ":").into(), (*algorithm).into(), (*kind).into()]
+            }
+            _ => [const { Value::None }; 3],
+        }
+    }
+
+    fn options(&self, rr: &Rr) -> Value<'a> {
+        if rr.kind != kind::OPT {
+            return Value::None;
+        }
+        let row = |(code, data): (u16, &[u8])| vec![code.into(), present::hex(data, "").into()];
+        rows(options(rr.octets(self.data)).map(row).collect())
+    }
+
+    /// Values of the answers by type.
+    fn grouped(&self, values: &mut Vec<Value<'a>>) {
+        let answers = || self.section(Section::Answer);
+        for kind in [kind::A, kind::AAAA] {
+            let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::address);
+            values.push(list(of.map(Value::from).collect()));
+        }
+        for kind in [kind::CNAME, kind::MX, kind::NS, kind::PTR] {
+            let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::target);
+            values.push(list(of.map(|name| self.text(name)).collect()));
+        }
+        let texts = answers().filter(|rr| rr.kind == kind::TXT).flat_map(|rr| strings(rr.octets(self.data)));
+        values.push(list(texts.map(Value::from).collect()));
+        let nulls = answers().filter(|rr| rr.kind == kind::NULL).map(|rr| rr.octets(self.data));
+        values.push(list(nulls.map(Value::from).collect()));
+        let of = |kind: u16| answers().filter(move |rr| rr.kind == kind);
+        values.push(rows(of(kind::SOA).map(|rr| self.soa(rr).to_vec()).collect()));
+        values.push(rows(of(kind::SRV).map(|rr| self.srv(rr).to_vec()).collect()));
+        values.push(rows(of(kind::SSHFP).map(|rr| self.sshfp(rr).to_vec()).collect()));
+    }
+
+    fn multicast(&self, time: Time) -> Record<'a> {
+        let header = &self.message.header;
+        let flags = [
+            (Header::AA, "aa"),
+            (Header::TC, "tc"),
+            (Header::RD, "rd"),
+            (Header::RA, "ra"),
+            (Header::Z, "z"),
+            (0x20, "ad"),
+            (0x10, "cd"),
+        ];
+        let flags = flags.into_iter().filter(|(bit, _)| header.has(*bit)).map(|(_, name)| name.into());
+        let of = |section| rows(self.section(section).map(|rr| self.simple(rr)).collect());
+        let values = vec![
+            if header.is_response() { "response" } else { "request" }.into(),
+            header.id.into(),
+            list(flags.collect()),
+            header.opcode().into(),
+            header.rcode().into(),
+            self.queries(true),
+            of(Section::Answer),
+            of(Section::Authority),
+            of(Section::Additional),
+        ];
+        Record { table: &MDNS, time, values }
+    }
+
+    fn simple(&self, rr: &Rr) -> Vec<Value<'a>> {
+        let octets = rr.octets(self.data);
+        let name_of = |kind: u16| {
+            let name = rr.target().filter(|_| rr.kind == kind);
+            name.map_or(Value::None, |name| self.text(name))
+        };
+        let address_of = |kind: u16| Value::from(rr.address().filter(|_| rr.kind == kind));
+        let octets_of = |kind: u16| if rr.kind == kind { octets.into() } else { Value::None };
+        let is_cut = rr.kind != kind::SRV && rr.target().is_some_and(|name| name.is_cut);
+        let mut row = Vec::with_capacity(SIMPLE.len());
+        row.extend([
+            self.text(rr.name),
+            set(rr.name.is_cut),
+            Value::Text(cow(words::eve_type(rr.kind))),
+            rr.ttl.into(),
+            set(rr.class & 0x8000 != 0 && rr.kind != kind::OPT),
+            address_of(kind::A),
+            address_of(kind::AAAA),
+            name_of(kind::CNAME),
+            name_of(kind::MX),
+            name_of(kind::NS),
+            name_of(kind::PTR),
+            set(is_cut),
+            if rr.kind == kind::TXT { strings(octets).collect() } else { Value::None },
+        ]);
+        row.extend(self.soa(rr));
+        row.extend(self.srv(rr));
+        row.extend([
+            self.options(rr),
+            octets_of(kind::HINFO),
+            octets_of(kind::NSEC),
+            present::data(rr, self.message, self.data).into(),
+        ]);
+        row
+    }
+
+    /// The transaction that the message ends: what is known of its question, and what was answered.
+    pub fn transaction(&self, proto: &'static str, time: Time, waiting: Option<&'a Waiting>) -> Record<'a> {
+        let header = &self.message.header;
+        let is_netbios = self.flavour == Flavour::NetBios;
+        let [_, counts @ ..] = header.counts;
+        let is_bare = counts == [0; 3] && header.opcode() != UPDATE;
+        let mut row = Row::new(self.flavour, proto, header, waiting);
+        let (mut query, mut is_told) = (None, false);
+        for rr in self.message.records.iter().filter(|rr| self.is_answer(rr)) {
+            let reply = self.reply(rr, is_netbios);
+            if !matches!(reply, Reply::Untold) {
+                is_told = true;
+                query = query.or(Some(rr.name));
+            }
+            if let Reply::Told(value) = reply {
+                row.answers.push(value);
+                row.ttls.push(Value::Span(u64::from(rr.ttl) * 1_000_000_000));
+            }
+            if rr.section == Section::Answer {
+                row.records.push(self.record(rr));
+            }
+        }
+        if is_told {
+            row.authoritative = header.has(Header::AA);
+            row.recursive = header.has(Header::RA);
+            row.rtt = waiting.map(|waiting| time.since(waiting.time)).filter(|rtt| *rtt > 0);
+        }
+        if row.query.is_none() {
+            let question = self.message.questions.first().map(|question| question.name);
+            let name = query.or(question.filter(|_| header.opcode() != UPDATE));
+            row.query = name.map_or(Value::None, |name| self.query(name));
+        }
+        row.rcode = Some(header.rcode());
+        let is_empty = is_bare && !self.message.questions.is_empty();
+        row.rejected = is_empty || (header.rcode() != 0 && header.counts.first() == Some(&0));
+        row.record(waiting.map_or(time, |waiting| waiting.time))
+    }
+
+    /// Whether Zeek counts a record among the answers.
+    fn is_answer(&self, rr: &Rr) -> bool {
+        let is_update = self.message.header.opcode() == UPDATE && self.flavour != Flavour::NetBios;
+        rr.section == Section::Answer || is_update && rr.section == Section::Authority
+    }
+
+    fn reply(&self, rr: &Rr, is_netbios: bool) -> Reply {
+        if is_netbios || self.message.header.opcode() != UPDATE {
+            return present::reply(rr, self.message, self.data, is_netbios);
+        }
+        // RFC 2136: the class says whether a thing is to be there, or to go.
+        const NONE: u16 = 254;
+        const ANY: u16 = 255;
+        let kind = words::zeek_type(rr.kind);
+        let name = String::from_utf8_lossy(self.message.text(rr.name)).to_ascii_lowercase();
+        let text = match (rr.section, rr.class, rr.kind) {
+            (Section::Answer, NONE, ANY) => format!("pre: NameNotInUse {name}"),
+            (Section::Answer, ANY, ANY) => format!("pre: NameInUse {name}"),
+            (Section::Answer, NONE, _) => format!("pre: NoRRSet {kind} {name}"),
+            (Section::Answer, _, _) => format!("pre: RRSetExists {kind} {name}"),
+            (_, ANY, ANY) => format!("del: RRSet * {name}"),
+            (_, NONE, _) => format!("del: RR {kind} {name}"),
+            (_, ANY, _) => format!("del: RRSet {kind}"),
+            _ => match present::reply(rr, self.message, self.data, false) {
+                Reply::Told(Value::Address(address)) => format!("add: {kind} {name} {address}"),
+                Reply::Told(Value::Text(text)) => format!("add: {}", String::from_utf8_lossy(&text)),
+                other => return other,
+            },
+        };
+        Reply::Told(text.into())
+    }
+
+    fn record(&self, rr: &Rr) -> Vec<Value<'a>> {
+        let is_netbios = self.flavour == Flavour::NetBios && rr.kind == kind::NB;
+        let address = match rr.address() {
+            None if is_netbios => present::netbios_address(rr.octets(self.data)),
+            address => address,
+        };
+        let data = match rr.kind {
+            kind::TXT | kind::SPF => {
+                Some(strings(rr.octets(self.data)).collect::<Vec<_>>().join(&b' ')).filter(|t| !t.is_empty())
+            }
+            _ => present::data(rr, self.message, self.data),
+        };
+        vec![
+            self.query(rr.name),
+            Value::Text(cow(words::eve_type(rr.kind))),
+            Value::Span(u64::from(rr.ttl) * 1_000_000_000),
+            address.into(),
+            rr.target().map_or(Value::None, |name| self.text(name)),
+            data.into(),
+        ]
+    }
+
+    /// A name as it stands in a transaction.
+    fn query(&self, name: Name) -> Value<'a> {
+        let text = self.message.text(name);
+        let decoded = present::netbios_name(text).filter(|_| self.flavour == Flavour::NetBios);
+        match decoded {
+            Some((name, _)) => name.into(),
+            None if text.iter().any(u8::is_ascii_uppercase) => present::lower(text).into(),
+            None => text.into(),
+        }
+    }
+
+    /// What is kept of a question until its answer comes.
+    pub fn waiting(&self, time: Time) -> Waiting {
+        let header = &self.message.header;
+        // Of several questions Zeek tells the last.
+        let question = self.message.questions.last().filter(|_| header.opcode() != UPDATE);
+        let query = question.map(|question| match self.query(question.name) {
+            Value::Text(text) => text.into_owned(),
+            _ => Vec::new(),
+        });
+        Waiting {
+            time,
+            header: *header,
+            query,
+            kind: question.map(|question| question.kind),
+            class: question.map(|question| question.class),
+        }
+    }
+}
+
+fn cow(text: std::borrow::Cow<'static, str>) -> std::borrow::Cow<'static, [u8]> {
+    match text {
+        std::borrow::Cow::Borrowed(text) => std::borrow::Cow::Borrowed(text.as_bytes()),
+        std::borrow::Cow::Owned(text) => std::borrow::Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// A question that nobody answered.
+pub(super) fn unanswered<'a>(flavour: Flavour, proto: &'static str, waiting: &'a Waiting) -> Record<'a> {
+    Row::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
+}
+
+/// A transaction in work.
+struct Row<'a> {
+    flavour: Flavour,
+    proto: &'static str,
+    id: u16,
+    opcode: u8,
+    rtt: Option<u64>,
+    query: Value<'a>,
+    waiting: Option<&'a Waiting>,
+    rcode: Option<u8>,
+    authoritative: bool,
+    recursive: bool,
+    answers: Vec<Value<'a>>,
+    ttls: Vec<Value<'a>>,
+    records: Vec<Vec<Value<'a>>>,
+    rejected: bool,
+}
+
+impl<'a> Row<'a> {
+    fn new(flavour: Flavour, proto: &'static str, header: &Header, waiting: Option<&'a Waiting>) -> Self {
+        Self {
+            flavour,
+            proto,
+            id: header.id,
+            opcode: header.opcode(),
+            rtt: None,
+            query: waiting.and_then(|waiting| waiting.query.as_ref()).into(),
+            waiting,
+            rcode: None,
+            authoritative: false,
+            recursive: false,
+            answers: Vec::new(),
+            ttls: Vec::new(),
+            records: Vec::new(),
+            rejected: false,
+        }
+    }
+
+    fn record(self, time: Time) -> Record<'a> {
+        let is_netbios = self.flavour == Flavour::NetBios;
+        let (class, kind) = self.waiting.map_or((None, None), |waiting| (waiting.class, waiting.kind));
+        let kind_name = |kind| match kind {
+            kind::SRV if is_netbios => "NBSTAT".into(),
+            kind::NB if is_netbios => "NB".into(),
+            _ => words::zeek_type(kind),
+        };
+        let question = self.waiting.filter(|waiting| waiting.kind.is_some()).map(|waiting| waiting.header);
+        let has = |flag| Value::Bool(question.is_some_and(|header| header.has(flag)));
+        let values = vec![
+            self.proto.into(),
+            self.id.into(),
+            self.rtt.map_or(Value::None, Value::Span),
+            self.query,
+            class.into(),
+            class.map_or(Value::None, |class| Value::Text(cow(words::class(class)))),
+            kind.into(),
+            kind.map_or(Value::None, |kind| Value::Text(cow(kind_name(kind)))),
+            self.rcode.into(),
+            self.rcode.map_or(Value::None, |rcode| Value::Text(cow(words::zeek_rcode(rcode)))),
+            self.authoritative.into(),
+            has(Header::TC),
+            has(Header::RD),
+            self.recursive.into(),
+            question.map_or(0, |header| header.flags >> 4 & 7).into(),
+            list(self.answers),
+            list(self.ttls),
+            self.rejected.into(),
+            self.opcode.into(),
+            Value::Text(cow(words::opcode(self.opcode, is_netbios))),
+            rows(self.records),
+        ];
+        Record { table: &DNS, time, values }
+    }
+}

@@ -1,0 +1,472 @@
+//! The wire format of RFC 1035: a header, names that may point backwards, questions and records.
+//!
+//! A message is read into vectors that are used again for the next, and everything in them is offsets: reading one
+//! allocates nothing once they have grown.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_wire::Reader;
+
+/// Octets of the header.
+pub(super) const HEADER: usize = 12;
+/// Longest name that is kept, in octets of its text. RFC 1035 allows 255; those who break it are cut where Suricata
+/// cuts them.
+const MAX_NAME: usize = 1025;
+/// Pointers that are followed in one name.
+const MAX_HOPS: usize = 128;
+/// Text of all names of one message. A message of 64 KiB can name the longest name 5,000 times.
+const MAX_TEXT: usize = 1 << 18;
+/// Records and questions of one message that are read.
+const MAX_RECORDS: usize = 4096;
+
+/// The header of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Header {
+    pub id: u16,
+    pub flags: u16,
+    /// How many questions, answers, authorities and additional records are said to follow.
+    pub counts: [u16; 4],
+}
+
+impl Header {
+    pub const AA: u16 = 0x0400;
+    pub const TC: u16 = 0x0200;
+    pub const RD: u16 = 0x0100;
+    pub const RA: u16 = 0x0080;
+    pub const Z: u16 = 0x0040;
+
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(data);
+        let (id, flags) = (reader.u16()?, reader.u16()?);
+        let counts = [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?];
+        Some(Self { id, flags, counts })
+    }
+
+    pub fn is_response(&self) -> bool {
+        self.flags & 0x8000 != 0
+    }
+
+    pub fn opcode(&self) -> u8 {
+        (self.flags >> 11) as u8 & 0xf
+    }
+
+    pub fn rcode(&self) -> u8 {
+        self.flags as u8 & 0xf
+    }
+
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// The operation of RFC 2136, whose sections mean something else.
+pub(super) const UPDATE: u8 = 5;
+
+/// A name: where its text is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Name {
+    start: u32,
+    end: u32,
+    /// It was longer than is kept.
+    pub is_cut: bool,
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub name: Name,
+    pub kind: u16,
+    pub class: u16,
+}
+
+/// Which part of a message a record is in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Section {
+    Answer,
+    Authority,
+    Additional,
+}
+
+/// A resource record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rr {
+    pub section: Section,
+    pub name: Name,
+    pub kind: u16,
+    pub class: u16,
+    pub ttl: u32,
+    pub data: Data,
+    /// Where its data is in the message.
+    from: usize,
+    to: usize,
+    /// Where what follows its names is.
+    rest: usize,
+}
+
+/// What in a record's data is not plain octets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Data {
+    Address(IpAddr),
+    Name(Name),
+    Names(Name, Name),
+    Octets,
+}
+
+/// A message.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    pub header: Header,
+    pub questions: Vec<Question>,
+    pub records: Vec<Rr>,
+    text: Vec<u8>,
+    /// The first thing that was wrong with it, in Zeek's words.
+    pub fault: Option<&'static str>,
+    /// Octets that were read.
+    pub len: usize,
+}
+
+impl Message {
+    /// Reads a message as far as it can be read; `false` where there is not even a header.
+    pub fn read(&mut self, data: &[u8]) -> bool {
+        self.questions.clear();
+        self.records.clear();
+        self.text.clear();
+        (self.fault, self.len) = (None, HEADER);
+        let Some(header) = Header::read(data) else { return false };
+        self.header = header;
+        let [questions, counts @ ..] = header.counts;
+        for _ in 0..questions {
+            if self.questions.len() == MAX_RECORDS || self.question(data).is_none() {
+                self.note("DNS_truncated_quest_too_short");
+                return true;
+            }
+        }
+        let sections = [Section::Answer, Section::Authority, Section::Additional];
+        for (section, count) in sections.into_iter().zip(counts) {
+            for _ in 0..count {
+                if self.records.len() == MAX_RECORDS {
+                    self.note("DNS_Conn_count_too_large");
+                    return true;
+                }
+                if self.record(data, section).is_none() {
+                    // What a server cut off on purpose is no fault.
+                    if !header.has(Header::TC) {
+                        self.note("DNS_truncated_ans_too_short");
+                    }
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    /// The text of a name: its labels as they are, with points between them.
+    pub fn text(&self, name: Name) -> &[u8] {
+        self.text.get(name.start as usize..name.end as usize).unwrap_or_default()
+    }
+
+    /// Octets of memory that are held.
+    pub fn memory(&self) -> usize {
+        self.text.capacity()
+            + self.questions.capacity() * size_of::<Question>()
+            + self.records.capacity() * size_of::<Rr>()
+    }
+
+    /// Lets go of what one large message needed.
+    pub fn shrink(&mut self) {
+        if self.memory() > 1 << 16 {
+            *self = Self::default();
+        }
+    }
+
+    fn note(&mut self, fault: &'static str) {
+        self.fault = self.fault.or(Some(fault));
+    }
+
+    fn question(&mut self, data: &[u8]) -> Option<()> {
+        let (name, at) = self.name(data, self.len)?;
+        let mut reader = Reader::new(data.get(at..)?);
+        let (kind, class) = (reader.u16()?, reader.u16()?);
+        self.questions.push(Question { name, kind, class });
+        self.len = at + 4;
+        Some(())
+    }
+
+    fn record(&mut self, data: &[u8], section: Section) -> Option<()> {
+        let (name, at) = self.name(data, self.len)?;
+        let mut reader = Reader::new(data.get(at..)?);
+        let (kind, class, ttl, len) = (reader.u16()?, reader.u16()?, reader.u32()?, reader.u16()?);
+        let from = at + 10;
+        let to = from + usize::from(len);
+        let Some(body) = data.get(..to) else {
+            self.note("DNS_truncated_RR_rdlength_lt_len");
+            return None;
+        };
+        let mut rr = Rr { section, name, kind, class, ttl, data: Data::Octets, from, to, rest: from };
+        // An update names what is to go by records without data.
+        if from < to && self.data(body, &mut rr).is_none() {
+            self.note("DNS_RR_bad_length");
+            (rr.data, rr.rest) = (Data::Octets, rr.from);
+        }
+        self.records.push(rr);
+        self.len = to;
+        Some(())
+    }
+
+    /// Reads the addresses and names of a record's data, which ends where `body` does.
+    fn data(&mut self, body: &[u8], rr: &mut Rr) -> Option<()> {
+        let before = match rr.kind {
+            kind::A => {
+                let octets: [u8; 4] = body.get(rr.from..)?.try_into().ok()?;
+                rr.data = Data::Address(Ipv4Addr::from(octets).into());
+                return Some(());
+            }
+            kind::AAAA => {
+                let octets: [u8; 16] = body.get(rr.from..)?.try_into().ok()?;
+                rr.data = Data::Address(Ipv6Addr::from(octets).into());
+                return Some(());
+            }
+            2 | 3 | 4 | kind::CNAME | 7 | 8 | 9 | kind::PTR | 39 | kind::NSEC | 249 | kind::TSIG => 0,
+            kind::MX | 18 | 21 | 36 | kind::SVCB | kind::HTTPS => 2,
+            kind::SRV => 6,
+            kind::SIG | kind::RRSIG => 18,
+            kind::SOA | 14 | 17 => {
+                let (first, at) = self.name(body, rr.from)?;
+                let (second, at) = self.name(body, at)?;
+                if rr.kind == kind::SOA && body.len() < at + 20 {
+                    return None;
+                }
+                (rr.data, rr.rest) = (Data::Names(first, second), at);
+                return Some(());
+            }
+            kind::NAPTR => {
+                let mut at = rr.from + 4;
+                for _ in 0..3 {
+                    at += 1 + usize::from(*body.get(at)?);
+                }
+                at - rr.from
+            }
+            _ => return Some(()),
+        };
+        let (name, at) = self.name(body, rr.from + before)?;
+        (rr.data, rr.rest) = (Data::Name(name), at);
+        Some(())
+    }
+
+    /// Reads the name at an offset, and where what follows it begins.
+    fn name(&mut self, data: &[u8], from: usize) -> Option<(Name, usize)> {
+        let start = self.text.len();
+        if start >= MAX_TEXT {
+            self.note("DNS_NAME_too_long");
+            return None;
+        }
+        let (mut at, mut after, mut hops, mut is_cut) = (from, None, 0, false);
+        loop {
+            let Some(len) = data.get(at).copied().map(usize::from) else {
+                self.note("DNS_label_len_gt_pkt");
+                return None;
+            };
+            match len {
+                0 => break,
+                1..64 => {
+                    let Some(label) = data.get(at + 1..at + 1 + len) else {
+                        self.note("DNS_label_len_gt_pkt");
+                        return None;
+                    };
+                    if !is_cut {
+                        if self.text.len() > start {
+                            self.text.push(b'.');
+                        }
+                        self.text.extend_from_slice(label);
+                        is_cut = self.text.len() - start > MAX_NAME;
+                        self.text.truncate(start + MAX_NAME);
+                    }
+                    at += 1 + len;
+                }
+                0xc0.. => {
+                    let low = data.get(at + 1).copied().map(usize::from)?;
+                    let target = (len & 0x3f) << 8 | low;
+                    after.get_or_insert(at + 2);
+                    hops += 1;
+                    if target >= at || hops > MAX_HOPS {
+                        self.note("DNS_label_forward_compress_offset");
+                    }
+                    if hops > MAX_HOPS {
+                        return None;
+                    }
+                    at = target;
+                }
+                _ => {
+                    self.note("DNS_label_too_long");
+                    return None;
+                }
+            }
+            if is_cut && after.is_some() {
+                self.note("DNS_NAME_too_long");
+                break;
+            }
+        }
+        let name = Name { start: start as u32, end: self.text.len() as u32, is_cut };
+        Some((name, after.unwrap_or(at + 1)))
+    }
+}
+
+impl Rr {
+    /// The octets of its data.
+    pub fn octets<'a>(&self, message: &'a [u8]) -> &'a [u8] {
+        message.get(self.from..self.to).unwrap_or_default()
+    }
+
+    /// What follows the names in its data.
+    pub fn rest<'a>(&self, message: &'a [u8]) -> &'a [u8] {
+        message.get(self.rest..self.to).unwrap_or_default()
+    }
+
+    /// Its address, if it has one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self.data {
+            Data::Address(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Its name, or the first of two.
+    pub fn target(&self) -> Option<Name> {
+        match self.data {
+            Data::Name(name) | Data::Names(name, _) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Strings one behind the other, each with its length before it.
+pub(super) fn strings(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (len, rest) = data.split_first()?;
+        let (text, rest) = rest.split_at_checked(usize::from(*len)).unwrap_or((rest, &[]));
+        data = rest;
+        Some(text)
+    })
+}
+
+/// Pairs of a number and octets, as options of EDNS and parameters of SVCB are.
+pub(super) fn options(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut reader = Reader::new(data);
+    std::iter::from_fn(move || {
+        let (code, len) = (reader.u16()?, reader.u16()?);
+        Some((code, reader.take(usize::from(len))?))
+    })
+}
+
+/// Passes over the first question: its name's octets (`None`: it points), type and class, and where it ends.
+pub(super) fn first_question(data: &[u8]) -> Result<(&[u8], u16, u16, usize), Walk> {
+    let mut at = HEADER;
+    loop {
+        match data.get(at).copied().map(usize::from) {
+            None => return Err(Walk::Short),
+            Some(0) => break,
+            Some(len @ 1..64) => at += 1 + len,
+            // Nothing stands before the first question that it could point to.
+            Some(_) => return Err(Walk::Wrong),
+        }
+        if at > HEADER + 255 {
+            return Err(Walk::Wrong);
+        }
+    }
+    let name = data.get(HEADER..at).unwrap_or_default();
+    let mut reader = Reader::new(data.get(at + 1..).ok_or(Walk::Short)?);
+    let mut next = || reader.u16().ok_or(Walk::Short);
+    Ok((name, next()?, next()?, at + 5))
+}
+
+/// Why a question cannot be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Walk {
+    /// It is not all there.
+    Short,
+    /// It is none.
+    Wrong,
+}
+
+/// Types whose data is looked into.
+pub(super) mod kind {
+    pub const A: u16 = 1;
+    pub const NS: u16 = 2;
+    pub const CNAME: u16 = 5;
+    pub const SOA: u16 = 6;
+    pub const NULL: u16 = 10;
+    pub const WKS: u16 = 11;
+    pub const PTR: u16 = 12;
+    pub const HINFO: u16 = 13;
+    pub const MX: u16 = 15;
+    pub const TXT: u16 = 16;
+    pub const SIG: u16 = 24;
+    pub const AAAA: u16 = 28;
+    pub const LOC: u16 = 29;
+    pub const NB: u16 = 32;
+    pub const SRV: u16 = 33;
+    pub const NAPTR: u16 = 35;
+    pub const OPT: u16 = 41;
+    pub const DS: u16 = 43;
+    pub const SSHFP: u16 = 44;
+    pub const RRSIG: u16 = 46;
+    pub const NSEC: u16 = 47;
+    pub const DNSKEY: u16 = 48;
+    pub const NSEC3: u16 = 50;
+    pub const NSEC3PARAM: u16 = 51;
+    pub const TLSA: u16 = 52;
+    pub const SVCB: u16 = 64;
+    pub const HTTPS: u16 = 65;
+    pub const SPF: u16 = 99;
+    pub const TSIG: u16 = 250;
+    pub const CAA: u16 = 257;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(questions: u16, body: &[u8]) -> Vec<u8> {
+        let mut octets = vec![0, 7, 1, 0];
+        octets.extend(questions.to_be_bytes());
+        octets.extend([0; 6]);
+        octets.extend(body);
+        octets
+    }
+
+    #[test]
+    fn names_are_put_together() {
+        let mut read = Message::default();
+        let data = message(2, b"\x03www\x07example\0\0\x01\0\x01\x03ftp\xc0\x10\0\x1c\0\x01");
+        assert!(read.read(&data) && read.fault.is_none());
+        let names: Vec<_> = read.questions.iter().map(|q| read.text(q.name).to_vec()).collect();
+        assert_eq!(names, [b"www.example".to_vec(), b"ftp.example".to_vec()]);
+        assert_eq!(read.len, data.len());
+    }
+
+    #[test]
+    fn loops_end() {
+        for body in
+            [&b"\xc0\x0c\0\x01\0\x01"[..], b"\x01a\xc0\x0c\0\x01\0\x01", b"\xc0\x0e\xc0\x0c\0\x01\0\x01"]
+        {
+            let mut read = Message::default();
+            assert!(read.read(&message(1, body)));
+            assert!(read.fault.is_some());
+            assert!(read.questions.iter().all(|q| read.text(q.name).len() <= MAX_NAME));
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let mut body = Vec::new();
+        for _ in 0..40 {
+            body.push(60);
+            body.extend([b'x'; 60]);
+        }
+        body.extend(b"\0\0\x01\0\x01");
+        let (mut read, data) = (Message::default(), message(1, &body));
+        assert!(read.read(&data));
+        assert!(read.questions[0].name.is_cut);
+        assert_eq!(read.text(read.questions[0].name).len(), MAX_NAME);
+        assert_eq!(read.len, data.len());
+    }
+}
