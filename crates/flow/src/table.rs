@@ -78,6 +78,9 @@ pub struct FlowTable {
     put_off: Time,
     /// Keeps the reads that only bring lines into the cache.
     touched: u64,
+    /// Every packet goes the long way.
+    #[cfg(test)]
+    pub is_thorough: bool,
 }
 
 impl FlowTable {
@@ -119,6 +122,8 @@ impl FlowTable {
             ticked: Time(0),
             put_off: Time(0),
             touched: 0,
+            #[cfg(test)]
+            is_thorough: false,
             config: config.clone(),
         }
     }
@@ -355,6 +360,11 @@ impl FlowTable {
         for probe in &probes {
             if probe.is_plain {
                 let Some((packet, layers)) = get(usize::from(probe.at)) else { continue };
+                #[cfg(test)]
+                if self.is_thorough {
+                    self.plain(probe, &packet, layers, sink);
+                    continue;
+                }
                 if probe.likely == 0 {
                     self.fresh(probe, &packet, layers, sink);
                     continue;

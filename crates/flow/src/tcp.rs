@@ -70,7 +70,7 @@ pub(crate) struct Numbers {
     pub last: u32,
     /// The highest number that the peer acknowledged.
     pub ack: u32,
-    /// Up to here, everything was seen or given up.
+    /// Up to here, everything was seen or given up; `last` where holes are not followed.
     pub next: u32,
 }
 
@@ -159,7 +159,8 @@ impl End {
 
     #[inline]
     pub fn numbers(&self) -> Numbers {
-        Numbers { last: self.last, ack: self.ack, next: self.next }
+        let next = if self.is(bit::BLIND) { self.last } else { self.next };
+        Numbers { last: self.last, ack: self.ack, next }
     }
 
     #[inline]
