@@ -2,7 +2,7 @@
 
 use crate::meter::{Cost, Meter};
 use crate::worker::{Sink, show};
-use crate::{FlowRecord, Function, Item, Plan, Tally};
+use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::sync::Arc;
 use weir_api::States;
 use weir_filter::Counter;
@@ -23,6 +23,8 @@ pub(crate) struct Functions {
     pub counted_cost: Cost,
     /// What flows had that functions have not seen yet.
     tallied: Vec<Owned>,
+    /// The same as lists see it, while it is shown.
+    shares: Vec<Share>,
     /// The flows that ended in this interval, by state.
     pub states: States,
     pub meter: Meter,
@@ -36,6 +38,7 @@ impl Functions {
             counted: Counter::new(Arc::clone(&plan.counted)),
             counted_cost: Cost::default(),
             tallied: Vec::with_capacity(TOGETHER),
+            shares: Vec::with_capacity(TOGETHER),
             states: States::default(),
             meter,
         }
@@ -80,7 +83,8 @@ pub(crate) struct Feeder<'w> {
 impl Feeder<'_> {
     /// Shows the tallies that wait, one subscription after the other.
     pub fn flush(&mut self) {
-        let Functions { chains, costs, counted, counted_cost, tallied, meter, .. } = &mut *self.functions;
+        let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
+            &mut *self.functions;
         let begin = meter.now();
         let mut last = begin;
         let mut lap = || {
@@ -93,11 +97,20 @@ impl Feeder<'_> {
             }
             counted_cost.in_tallies += lap();
         }
+        // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
+        let shown = || tallied.iter().filter(|tally| !tally.carrier);
+        if !self.plan.of_tallies.is_empty() {
+            shares.clear();
+            shares.extend(shown().map(|tally| Share::of(&tally.tally())));
+        }
         for at in &self.plan.of_tallies {
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
-            for tally in tallied.iter().filter(|tally| !tally.carrier) {
-                show(chain, &Item::Tally(&tally.tally()));
+            let is_done = match chain.as_mut_slice() {
+                [function] => function.shares(shares),
+                _ => false,
+            };
+            if !is_done {
+                shown().for_each(|tally| show(chain, &Item::Tally(&tally.tally())));
             }
             cost.in_tallies += lap();
         }

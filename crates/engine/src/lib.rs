@@ -16,7 +16,7 @@ mod meter;
 mod plan;
 mod worker;
 
-pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass};
+pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass, Share};
 pub use interval::IntervalClock;
 pub use item::Item;
 pub use meter::Clock;

@@ -2,7 +2,25 @@
 
 use super::keyed::Address;
 use crate::{FlowRecord, Item, Tally};
+use weir_api::Count;
 use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
+
+/// A tally as lists see it: what its keys are made from is found once for all of them.
+pub struct Share {
+    pub(super) ends: Ends,
+    pub(super) count: Count,
+    /// Flows that begin with it.
+    pub(super) flows: u32,
+}
+
+impl Share {
+    /// What lists see of a tally.
+    #[inline]
+    pub(crate) fn of(tally: &Tally<'_>) -> Self {
+        let count = Count { packets: tally.packets, bytes: tally.bytes };
+        Self { ends: Ends::of_tally(tally), count, flows: tally.begins.into() }
+    }
+}
 
 /// The ends of a packet, of a direction of a flow or of a flow.
 pub(super) struct Ends {
@@ -44,6 +62,7 @@ impl Ends {
         })
     }
 
+    #[inline]
     fn of_tally(tally: &Tally<'_>) -> Self {
         Self::of_key(
             tally.key,
@@ -57,6 +76,7 @@ impl Ends {
         Self::of_key(&flow.key, flow.initiator_is_lower, flow.vlan[0], true)
     }
 
+    #[inline]
     fn of_key(key: &FlowKey, source_is_lower: bool, vlan: u16, from_initiator: bool) -> Self {
         let (source, destination) = if source_is_lower { (0, 1) } else { (1, 0) };
         let ports = if carries_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
@@ -72,6 +92,7 @@ impl Ends {
 
     /// Server's address and port, and the client's address. Where the flow is not known, the lower port is
     /// taken for the server's.
+    #[inline]
     pub fn roles(&self) -> (Address, u16, Address) {
         let [source_port, destination_port] = self.ports;
         if self.from_initiator.unwrap_or(destination_port <= source_port) {
@@ -83,10 +104,12 @@ impl Ends {
 }
 
 /// TCP, UDP, DCCP, SCTP, UDP-Lite: ICMP types stand where ports do, and are none.
+#[inline]
 pub(super) fn carries_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
+#[inline]
 fn words(address: [u8; 16]) -> Address {
     let address = u128::from_be_bytes(address);
     [(address >> 64) as u64, address as u64]

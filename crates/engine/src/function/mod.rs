@@ -20,6 +20,7 @@ mod tcp3;
 mod top;
 
 pub use arguments::Arguments;
+pub use ends::Share;
 
 use crate::Item;
 use weir_api::{FunctionCall, Level, Reading};
@@ -90,6 +91,11 @@ pub trait Function: Send {
     /// so that nothing was done.
     fn slots(&mut self, slots: &[Slot]) -> bool {
         let _ = slots;
+        false
+    }
+    /// The same for tallies, as the lists of a worker share them.
+    fn shares(&mut self, shares: &[Share]) -> bool {
+        let _ = shares;
         false
     }
     /// Hands over the reading since the last call and begins anew.

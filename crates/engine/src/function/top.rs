@@ -1,6 +1,6 @@
 //! The heaviest keys.
 
-use super::ends::{Ends, carries_ports};
+use super::ends::{Ends, Share, carries_ports};
 use super::keyed::{Address, Keyed, Tuple};
 use super::{Argument, Arguments, Feed, Function, FunctionSpec, Pass};
 use crate::Item;
@@ -50,21 +50,22 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
         return Err(format!("`top`: rows = {rows} is not 16 to 1048576"));
     }
     let shape = Shape { kind, show, unit };
+    let seed = arguments.seed;
     Ok(match kind {
-        KeyKind::Source => Top::boxed(shape, rows, arguments.seed, |see, e| see(e.source), address),
-        KeyKind::Destination => Top::boxed(shape, rows, arguments.seed, |see, e| see(e.destination), address),
+        KeyKind::Source => Top::boxed(shape, rows, seed, |e| one(e.source), address),
+        KeyKind::Destination => Top::boxed(shape, rows, seed, |e| one(e.destination), address),
         KeyKind::Pair => Top::boxed(
             shape,
             rows,
-            arguments.seed,
-            |see, e| see((e.source, e.destination)),
+            seed,
+            |e| one((e.source, e.destination)),
             |(a, b)| Key::Pair(ip(a), ip(b)),
         ),
         KeyKind::Flow => Top::boxed(
             shape,
             rows,
-            arguments.seed,
-            |see, e| see(Tuple { a: e.source, b: e.destination, ports: e.ports, protocol: e.protocol }),
+            seed,
+            |e| one(Tuple { a: e.source, b: e.destination, ports: e.ports, protocol: e.protocol }),
             |Tuple { a, b, ports: [source_port, destination_port], protocol }| Key::Flow {
                 source: ip(a),
                 source_port,
@@ -73,45 +74,39 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
                 protocol,
             },
         ),
-        KeyKind::Port => Top::boxed(shape, rows, arguments.seed, both_ports, port),
-        KeyKind::Service => Top::boxed(shape, rows, arguments.seed, service, port),
-        KeyKind::Protocol => Top::boxed(shape, rows, arguments.seed, |see, e| see(e.protocol), Key::Protocol),
-        KeyKind::Vlan => Top::boxed(
-            shape,
-            rows,
-            arguments.seed,
-            |see, e| {
-                if e.vlan != 0 {
-                    see(e.vlan);
-                }
-            },
-            Key::Vlan,
-        ),
+        KeyKind::Port => Top::boxed(shape, rows, seed, both_ports, port),
+        KeyKind::Service => Top::boxed(shape, rows, seed, |e| one((e.protocol, e.roles().1)), port),
+        KeyKind::Protocol => Top::boxed(shape, rows, seed, |e| one(e.protocol), Key::Protocol),
+        KeyKind::Vlan => {
+            Top::boxed(shape, rows, seed, |e| [Some(e.vlan).filter(|vlan| *vlan != 0), None], Key::Vlan)
+        }
         KeyKind::Talker => {
-            Top::boxed(shape, rows, arguments.seed, talker, |Tuple { a, b, ports: [port, _], protocol }| {
-                Key::Talker { server: ip(a), port, client: ip(b), protocol }
+            Top::boxed(shape, rows, seed, talker, |Tuple { a, b, ports: [port, _], protocol }| Key::Talker {
+                server: ip(a),
+                port,
+                client: ip(b),
+                protocol,
             })
         }
     })
 }
 
-fn both_ports(see: &mut dyn FnMut((u8, u16)), ends: &Ends) {
-    if carries_ports(ends.protocol) {
-        let [source, destination] = ends.ports;
-        see((ends.protocol, source));
-        if destination != source {
-            see((ends.protocol, destination));
-        }
+#[inline]
+fn one<K>(key: K) -> [Option<K>; 2] {
+    [Some(key), None]
+}
+
+fn both_ports(ends: &Ends) -> [Option<(u8, u16)>; 2] {
+    let [source, destination] = ends.ports;
+    if !carries_ports(ends.protocol) {
+        return [None, None];
     }
+    [Some((ends.protocol, source)), (destination != source).then_some((ends.protocol, destination))]
 }
 
-fn service(see: &mut dyn FnMut((u8, u16)), ends: &Ends) {
-    see((ends.protocol, ends.roles().1));
-}
-
-fn talker(see: &mut dyn FnMut(Tuple), ends: &Ends) {
+fn talker(ends: &Ends) -> [Option<Tuple>; 2] {
     let (a, port, b) = ends.roles();
-    see(Tuple { a, b, ports: [port, 0], protocol: ends.protocol });
+    one(Tuple { a, b, ports: [port, 0], protocol: ends.protocol })
 }
 
 fn ip([high, low]: Address) -> IpAddr {
@@ -133,23 +128,21 @@ struct Shape {
     unit: Unit,
 }
 
-/// Gives each key of an item to the function it is handed.
-type Keys<K> = fn(&mut dyn FnMut(K), &Ends);
-
-struct Top<K> {
+/// `F` gives the keys of an item.
+struct Top<K, F> {
     shape: Shape,
     list: Bounded<K>,
-    keys: Keys<K>,
+    keys: F,
     show: fn(K) -> Key,
 }
 
-impl<K: Keyed + Send + 'static> Top<K> {
-    fn boxed(shape: Shape, rows: usize, seed: u64, keys: Keys<K>, show: fn(K) -> Key) -> Box<dyn Function> {
+impl<K: Keyed + Send + 'static, F: Fn(&Ends) -> [Option<K>; 2] + Send + 'static> Top<K, F> {
+    fn boxed(shape: Shape, rows: usize, seed: u64, keys: F, show: fn(K) -> Key) -> Box<dyn Function> {
         Box::new(Self { shape, list: Bounded::new(rows, shape.unit, seed), keys, show })
     }
 }
 
-impl<K: Keyed + Send> Function for Top<K> {
+impl<K: Keyed + Send, F: Fn(&Ends) -> [Option<K>; 2] + Send> Function for Top<K, F> {
     fn item(&mut self, item: &Item<'_>) -> Pass {
         let Some(ends) = Ends::of(item) else { return Pass::Keep };
         let flows = match item {
@@ -158,9 +151,23 @@ impl<K: Keyed + Send> Function for Top<K> {
             Item::Flow(_) => 1,
         };
         let count = item.count();
-        let list = &mut self.list;
-        (self.keys)(&mut |key| list.add(key, count, flows), &ends);
+        for key in (self.keys)(&ends).into_iter().flatten() {
+            self.list.add(key, count, flows);
+        }
         Pass::Keep
+    }
+
+    fn shares(&mut self, shares: &[Share]) -> bool {
+        for Share { ends, count, flows } in shares {
+            let [first, second] = (self.keys)(ends);
+            if let Some(key) = first {
+                self.list.add(key, *count, *flows);
+            }
+            if let Some(key) = second {
+                self.list.add(key, *count, *flows);
+            }
+        }
+        true
     }
 
     fn take(&mut self) -> Reading {
