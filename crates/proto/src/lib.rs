@@ -13,6 +13,8 @@
 )]
 
 mod anomaly;
+mod dhcp;
+mod dhcpv6;
 mod dns;
 #[allow(dead_code)] // Until the first parser lands that opens one.
 mod file;
@@ -34,7 +36,9 @@ pub use session::Session;
 
 /// Every protocol, in the order in which they are asked.
 pub static PROTOCOLS: &[&Protocol] = &[
-    &dns::LLMNR, //
+    &dhcp::PROTOCOL, //
+    &dhcpv6::PROTOCOL,
+    &dns::LLMNR,
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,

@@ -1,0 +1,500 @@
+//! Dynamic Host Configuration Protocol (RFC 2131, RFC 2132): what a host is given.
+//!
+//! Two tables: a message is what Suricata tells, all messages of one number what Zeek tells. What a client broadcasts
+//! and what a server answers are often two flows; their rows have the number in common.
+
+use crate::{
+    Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table,
+    Transport, Value, anomaly, field,
+};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "dhcp",
+    help: "Dynamic Host Configuration Protocol (RFC 2131).",
+    transport: Transport::Udp,
+    ports: &[67, 68, 4011],
+    probe,
+    parser: |setup| Box::new(Dhcp::new(setup)),
+    tables: &[&DHCP, &MESSAGE],
+};
+
+static DHCP: Table = Table {
+    name: "dhcp",
+    help: "What was said in one flow about one number: how a host got its address.",
+    zeek: "dhcp",
+    eve: "",
+    fields: &[
+        field("id", Kind::Uint, "The number that the client chose."),
+        field("client", Kind::Address, "The client's address, or that which it was given.")
+            .zeek("client_addr"),
+        field("server", Kind::Address, "The server that gave an address.").zeek("server_addr"),
+        field("mac", Kind::Text, "The client's hardware address.").zeek("mac").privacy(Privacy::Address),
+        field("host", Kind::Text, "The name that the client gives itself.")
+            .zeek("host_name")
+            .privacy(Privacy::Name),
+        field("fqdn", Kind::Text, "Its whole name.").zeek("client_fqdn").privacy(Privacy::Name),
+        field("domain", Kind::Text, "The domain that it is given.").zeek("domain").privacy(Privacy::Name),
+        field("requested", Kind::Address, "The address that it asks for.").zeek("requested_addr"),
+        field("assigned", Kind::Address, "The address that it is given.").zeek("assigned_addr"),
+        field("lease", Kind::Span, "For how long.").zeek("lease_time"),
+        field("client_message", Kind::Text, "Why the client declined or let go.")
+            .zeek("client_message")
+            .privacy(Privacy::Content),
+        field("server_message", Kind::Text, "Why the server refused.")
+            .zeek("server_message")
+            .privacy(Privacy::Content),
+        field("types", Kind::List(&Kind::Word), "Types of the messages.").zeek("msg_types"),
+        field("duration", Kind::Span, "From the first message to the last.").zeek("duration"),
+        field("circuit", Kind::Text, "The line by which a relay heard the client.").privacy(Privacy::Mark),
+        field("remote", Kind::Text, "The host that a relay heard.").privacy(Privacy::Mark),
+        field("subscriber", Kind::Text, "The customer that a relay knows.").privacy(Privacy::User),
+    ],
+};
+
+static MESSAGE: Table =
+    Table { name: "dhcp_message", help: "A message.", zeek: "", eve: "dhcp", fields: MESSAGE_FIELDS };
+
+static MESSAGE_FIELDS: &[Field] = &[
+    field("type", Kind::Word, "request or reply.").eve("dhcp.type"),
+    field("id", Kind::Uint, "The number that the client chose.").eve("dhcp.id"),
+    field("mac", Kind::Text, "The client's hardware address.")
+        .eve("dhcp.client_mac")
+        .privacy(Privacy::Address),
+    field("assigned", Kind::Address, "The address that it is given.").eve("dhcp.assigned_ip"),
+    field("client", Kind::Address, "The address that it has.").eve("dhcp.client_ip"),
+    field("relay", Kind::Address, "The relay in between, in a reply.").eve("dhcp.relay_ip"),
+    field("next_server", Kind::Address, "Where to boot from, in a reply.").eve("dhcp.next_server_ip"),
+    field("dhcp_type", Kind::Word, "Type of the message.").eve("dhcp.dhcp_type"),
+    field("client_id", Kind::Text, "What the client calls itself, in hexadecimal digits.")
+        .eve("dhcp.client_id")
+        .privacy(Privacy::Mark),
+    field("lease_time", Kind::Uint, "Seconds of the lease.").eve("dhcp.lease_time"),
+    field("rebinding_time", Kind::Uint, "Seconds until any server is asked.").eve("dhcp.rebinding_time"),
+    field("renewal_time", Kind::Uint, "Seconds until this server is asked.").eve("dhcp.renewal_time"),
+    field("subnet_mask", Kind::Text, "The mask of its network.").eve("dhcp.subnet_mask"),
+    field("hostname", Kind::Text, "The host's name.").eve("dhcp.hostname").privacy(Privacy::Name),
+    field("requested", Kind::Address, "The address that it asks for.").eve("dhcp.requested_ip"),
+    field("params", Kind::List(&Kind::Word), "What it wants to know, as far as it has a name.")
+        .eve("dhcp.params"),
+    field("dns_servers", Kind::List(&Kind::Address), "Whom to ask for names.").eve("dhcp.dns_servers"),
+    field("routers", Kind::List(&Kind::Address), "The ways out.").eve("dhcp.routers"),
+    field("vendor_class", Kind::Text, "What the host is.")
+        .eve("dhcp.vendor_class_identifier")
+        .privacy(Privacy::Content),
+    field("parameters", Kind::List(&Kind::Uint), "Numbers of all that it wants to know, in its order."),
+    field("domain", Kind::Text, "The domain that it is given.").privacy(Privacy::Name),
+    field("server", Kind::Address, "The server's name for itself."),
+    field("message", Kind::Text, "What went wrong.").privacy(Privacy::Content),
+    field("boot_file", Kind::Text, "What to boot.").privacy(Privacy::Url),
+];
+
+/// Numbers that are looked after at a time in one flow.
+const MAX_NUMBERS: usize = 64;
+/// Messages of one row, as Zeek has it.
+const MAX_MESSAGES: usize = 50;
+/// How long nothing may be said of a number before it is told: Zeek's limit, in nanoseconds.
+const MAX_SILENCE: u64 = 10_000_000_000;
+/// Octets before the options, their mark among them.
+const HEADER: usize = 240;
+const MARK: &[u8] = &[0x63, 0x82, 0x53, 0x63];
+
+const REPLY: u8 = 2;
+
+/// Codes of options (RFC 2132 and those after it).
+mod code {
+    pub const SUBNET_MASK: u8 = 1;
+    pub const ROUTERS: u8 = 3;
+    pub const DNS_SERVERS: u8 = 6;
+    pub const HOST_NAME: u8 = 12;
+    pub const DOMAIN: u8 = 15;
+    pub const REQUESTED: u8 = 50;
+    pub const LEASE: u8 = 51;
+    pub const OVERLOAD: u8 = 52;
+    pub const TYPE: u8 = 53;
+    pub const SERVER: u8 = 54;
+    pub const PARAMETERS: u8 = 55;
+    pub const MESSAGE: u8 = 56;
+    pub const RENEWAL: u8 = 58;
+    pub const REBINDING: u8 = 59;
+    pub const VENDOR_CLASS: u8 = 60;
+    pub const CLIENT_ID: u8 = 61;
+    pub const BOOT_FILE: u8 = 67;
+    pub const FQDN: u8 = 81;
+    pub const RELAY: u8 = 82;
+}
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let is = |data: &[u8]| {
+        let is_head = matches!(data, [1 | REPLY, _, 0..=16, ..]);
+        is_head && data.get(HEADER - MARK.len()..HEADER) == Some(MARK)
+    };
+    if heads.both().any(is) { Probe::Match } else { Probe::Reject }
+}
+
+/// A message.
+struct Message<'a> {
+    op: u8,
+    id: u32,
+    /// The client's, the given, the next server's and the relay's address.
+    addresses: [Ipv4Addr; 4],
+    hardware: &'a [u8],
+    /// Options by code; those that come in parts are put together (RFC 3396).
+    options: Vec<(u8, Vec<u8>)>,
+    boot_file: &'a [u8],
+    is_cut: bool,
+}
+
+impl<'a> Message<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(data);
+        let [op, _, hardware_len, _] = reader.take(4)?.first_chunk().copied()?;
+        let id = reader.u32()?;
+        reader.take(4)?;
+        let mut addresses = [Ipv4Addr::UNSPECIFIED; 4];
+        for address in &mut addresses {
+            *address = Ipv4Addr::from(reader.u32()?);
+        }
+        let hardware = reader.take(16)?;
+        let hardware = hardware.get(..usize::from(hardware_len)).unwrap_or(hardware);
+        let (name, boot_file) = (reader.take(64)?, reader.take(128)?);
+        if reader.take(MARK.len())? != MARK {
+            return None;
+        }
+        let mut message = Self { op, id, addresses, hardware, options: Vec::new(), boot_file, is_cut: false };
+        message.read_options(reader.rest());
+        // Where the two fields before them are not needed they can hold more options.
+        let overload = message.option(code::OVERLOAD).and_then(|data| data.first()).copied().unwrap_or(0);
+        if overload & 1 != 0 {
+            message.read_options(boot_file);
+            message.boot_file = &[];
+        }
+        if overload & 2 != 0 {
+            message.read_options(name);
+        }
+        Some(message)
+    }
+
+    fn read_options(&mut self, data: &[u8]) {
+        let mut reader = Reader::new(data);
+        while let Some(code) = reader.u8() {
+            match code {
+                0 => continue,
+                255 => return,
+                _ => {}
+            }
+            let Some(value) = reader.u8().and_then(|len| reader.take(len.into())) else {
+                self.is_cut = true;
+                return;
+            };
+            match self.options.iter_mut().find(|(known, _)| *known == code) {
+                Some((_, known)) => known.extend_from_slice(value),
+                None => self.options.push((code, value.to_vec())),
+            }
+        }
+    }
+
+    fn option(&self, code: u8) -> Option<&[u8]> {
+        self.options.iter().find(|(known, _)| *known == code).map(|(_, value)| value.as_slice())
+    }
+
+    /// An option that is text; some end it with zeros.
+    fn text(&self, code: u8) -> Option<&[u8]> {
+        self.option(code).map(without_zeros).filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, code: u8) -> Option<u32> {
+        self.option(code).and_then(|value| Reader::new(value).u32())
+    }
+
+    fn address(&self, code: u8) -> Option<IpAddr> {
+        self.number(code).map(|number| Ipv4Addr::from(number).into())
+    }
+
+    fn list(&self, code: u8) -> Value<'static> {
+        let addresses = self.option(code).map(|value| value.as_chunks::<4>().0);
+        addresses.map_or(Value::None, |all| all.iter().map(|a| IpAddr::from(*a)).collect())
+    }
+
+    fn kind(&self) -> Option<u8> {
+        self.option(code::TYPE).and_then(|value| value.first()).copied()
+    }
+
+    fn mac(&self) -> Option<String> {
+        (!self.hardware.is_empty()).then(|| colons(self.hardware))
+    }
+
+    fn record(&self, time: Time) -> Record<'_> {
+        let is_reply = self.op == REPLY;
+        let [client, assigned, next_server, relay] = self.addresses.map(IpAddr::from);
+        let in_reply = |address: IpAddr| Value::from(is_reply.then_some(address));
+        let wanted = self.option(code::PARAMETERS);
+        let names = wanted.map(|codes| codes.iter().filter_map(|code| parameter(*code)).collect());
+        let mask = self.number(code::SUBNET_MASK).map(|mask| Ipv4Addr::from(mask).to_string());
+        let boot_file = self.text(code::BOOT_FILE).unwrap_or_else(|| without_zeros(self.boot_file));
+        let values = vec![
+            match self.op {
+                1 => "request",
+                REPLY => "reply",
+                _ => "<unknown>",
+            }
+            .into(),
+            self.id.into(),
+            self.mac().into(),
+            assigned.into(),
+            client.into(),
+            in_reply(relay),
+            in_reply(next_server),
+            self.kind().map(|kind| TYPES.get(usize::from(kind)).map_or("unknown", |(_, eve)| eve)).into(),
+            self.option(code::CLIENT_ID).map(colons).into(),
+            self.number(code::LEASE).into(),
+            self.number(code::REBINDING).into(),
+            self.number(code::RENEWAL).into(),
+            mask.into(),
+            self.text(code::HOST_NAME).into(),
+            self.address(code::REQUESTED).into(),
+            names.unwrap_or_default(),
+            self.list(code::DNS_SERVERS),
+            self.list(code::ROUTERS),
+            self.text(code::VENDOR_CLASS).into(),
+            wanted.map_or(Value::None, |codes| codes.iter().copied().collect()),
+            self.text(code::DOMAIN).into(),
+            self.address(code::SERVER).into(),
+            self.text(code::MESSAGE).into(),
+            Some(boot_file).filter(|file| !file.is_empty()).into(),
+        ];
+        Record { table: &MESSAGE, time, values }
+    }
+}
+
+/// Names of message types, as Zeek and as Suricata writes them.
+const TYPES: [(&str, &str); 19] = [
+    ("", "unknown"),
+    ("DISCOVER", "discover"),
+    ("OFFER", "offer"),
+    ("REQUEST", "request"),
+    ("DECLINE", "decline"),
+    ("ACK", "ack"),
+    ("NAK", "nak"),
+    ("RELEASE", "release"),
+    ("INFORM", "inform"),
+    ("FORCERENEW", "unknown"),
+    ("LEASEQUERY", "unknown"),
+    ("LEASEUNASSIGNED", "unknown"),
+    ("LEASEUNKNOWN", "unknown"),
+    ("LEASEACTIVE", "unknown"),
+    ("BULKLEASEQUERY", "unknown"),
+    ("LEASEQUERYDONE", "unknown"),
+    ("ACTIVELEASEQUERY", "unknown"),
+    ("LEASEQUERYSTATUS", "unknown"),
+    ("TLS", "unknown"),
+];
+
+/// Names that Suricata has for what is wanted.
+fn parameter(code: u8) -> Option<&'static str> {
+    Some(match code {
+        code::SUBNET_MASK => "subnet_mask",
+        code::ROUTERS => "router",
+        code::DNS_SERVERS => "dns_server",
+        code::DOMAIN => "domain",
+        35 => "arp_timeout",
+        42 => "ntp_server",
+        66 => "tftp_server_name",
+        150 => "tftp_server_ip",
+        _ => return None,
+    })
+}
+
+fn without_zeros(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
+    text.get(..end).unwrap_or_default()
+}
+
+/// Octets in hexadecimal digits with colons between them.
+fn colons(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len() * 3);
+    for (at, octet) in octets.iter().enumerate() {
+        let _ = write!(text, "{}{octet:02x}", if at > 0 { ":" } else { "" });
+    }
+    text
+}
+
+/// A name of option 81 (RFC 4702): as text, or as labels.
+fn full_name(value: &[u8]) -> Option<Vec<u8>> {
+    let (head, name) = value.split_at_checked(3)?;
+    if head.first()? & 4 == 0 {
+        return Some(without_zeros(name).to_vec()).filter(|name| !name.is_empty());
+    }
+    let (mut reader, mut labels) = (Reader::new(name), Vec::new());
+    while let Some(len @ 1..64) = reader.u8() {
+        labels.push(reader.take(len.into())?);
+    }
+    Some(labels.join(&b'.')).filter(|name| !name.is_empty())
+}
+
+/// What is known of a number.
+#[derive(Default)]
+struct Lease {
+    id: u32,
+    first: Time,
+    last: Time,
+    client: Option<IpAddr>,
+    server: Option<IpAddr>,
+    mac: Option<String>,
+    /// The hardware address that the client's messages have, where it does not name itself by it.
+    hardware: Option<String>,
+    host: Option<Vec<u8>>,
+    fqdn: Option<Vec<u8>>,
+    domain: Option<Vec<u8>>,
+    requested: Option<IpAddr>,
+    assigned: Option<IpAddr>,
+    seconds: Option<u32>,
+    messages: [Option<Vec<u8>>; 2],
+    types: Vec<&'static str>,
+    relay: [Option<Vec<u8>>; 3],
+}
+
+impl Lease {
+    fn tell(self, out: &mut dyn Out) {
+        let [client_message, server_message] = self.messages;
+        let [circuit, remote, subscriber] = self.relay;
+        let values = vec![
+            self.id.into(),
+            self.client.into(),
+            self.server.into(),
+            self.mac.or(self.hardware).into(),
+            self.host.into(),
+            self.fqdn.into(),
+            self.domain.into(),
+            self.requested.into(),
+            self.assigned.into(),
+            self.seconds.map_or(Value::None, |seconds| Value::Span(u64::from(seconds) * 1_000_000_000)),
+            client_message.into(),
+            server_message.into(),
+            self.types.into_iter().collect(),
+            Value::Span(self.last.since(self.first)),
+            circuit.into(),
+            remote.into(),
+            subscriber.into(),
+        ];
+        out.record(Record { table: &DHCP, time: self.first, values });
+    }
+
+    fn add(&mut self, message: &Message<'_>, source: IpAddr, time: Time) {
+        self.last = time;
+        let kind = message.kind().and_then(|kind| TYPES.get(usize::from(kind)));
+        self.types.extend(kind.map(|(zeek, _)| *zeek).filter(|name| !name.is_empty()));
+        let set = |place: &mut Option<Vec<u8>>, code: u8| {
+            if let Some(text) = message.text(code) {
+                *place = Some(text.to_vec());
+            }
+        };
+        let [client_message, server_message] = &mut self.messages;
+        if message.op == REPLY {
+            set(server_message, code::MESSAGE);
+            set(&mut self.domain, code::DOMAIN);
+            let [_, given, ..] = message.addresses;
+            if !given.is_unspecified() {
+                (self.server, self.assigned) = (Some(source), Some(given.into()));
+            }
+            self.client = self.client.or(self.assigned);
+            self.mac = self.mac.take().or_else(|| message.mac());
+            self.seconds = message.number(code::LEASE).or(self.seconds);
+        } else {
+            set(client_message, code::MESSAGE);
+            set(&mut self.host, code::HOST_NAME);
+            if !matches!(source, IpAddr::V4(source) if source.is_unspecified() || source.is_broadcast()) {
+                self.client = Some(source);
+            }
+            self.fqdn = message.option(code::FQDN).and_then(full_name).or(self.fqdn.take());
+            match message.option(code::CLIENT_ID) {
+                Some([1, mac @ ..]) if !mac.is_empty() => self.mac = Some(colons(mac)),
+                _ => self.hardware = message.mac(),
+            }
+            self.requested = message.address(code::REQUESTED).or(self.requested);
+        }
+        let mut relay = Reader::new(message.option(code::RELAY).unwrap_or_default());
+        while let (Some(code), Some(len)) = (relay.u8(), relay.u8()) {
+            let Some(value) = relay.take(len.into()) else { break };
+            let [circuit, remote, subscriber] = &mut self.relay;
+            match code {
+                1 => *circuit = Some(value.to_vec()),
+                2 => *remote = Some(value.to_vec()),
+                6 => *subscriber = Some(value.to_vec()),
+                _ => {}
+            }
+        }
+    }
+}
+
+struct Dhcp {
+    ends: [IpAddr; 2],
+    leases: VecDeque<Lease>,
+}
+
+impl Dhcp {
+    fn new(setup: &Setup) -> Self {
+        Self { ends: [setup.initiator.0, setup.responder.0], leases: VecDeque::new() }
+    }
+}
+
+impl Parser for Dhcp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let (time, direction) = (chunk.time, chunk.direction);
+        let Some(message) = Message::read(chunk.data) else {
+            if !chunk.data.is_empty() {
+                let told = Anomaly { name: "malformed_message", direction, detail: chunk.data };
+                anomaly(out, time, &PROTOCOL, &told);
+            }
+            return Step::Next;
+        };
+        if message.is_cut {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name: "truncated_options", direction, detail: &[] });
+        }
+        out.record(message.record(time));
+        while self.leases.front().is_some_and(|lease| time.since(lease.last) > MAX_SILENCE) {
+            if let Some(lease) = self.leases.pop_front() {
+                lease.tell(out);
+            }
+        }
+        let [initiator, responder] = self.ends;
+        let source = if direction == Direction::Forward { initiator } else { responder };
+        let at = self.leases.iter().position(|lease| lease.id == message.id);
+        let known = at.and_then(|at| self.leases.remove(at));
+        let mut lease =
+            known.unwrap_or_else(|| Lease { id: message.id, first: time, last: time, ..Lease::default() });
+        lease.add(&message, source, time);
+        if lease.types.len() >= MAX_MESSAGES {
+            lease.tell(out);
+            return Step::Next;
+        }
+        // Whoever spoke last is last, so the silent ones are in front.
+        self.leases.push_back(lease);
+        if self.leases.len() > MAX_NUMBERS
+            && let Some(oldest) = self.leases.pop_front()
+        {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name: "too_many_transactions", direction, detail: &[] });
+            oldest.tell(out);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        for lease in std::mem::take(&mut self.leases) {
+            lease.tell(out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let texts = |lease: &Lease| {
+            let texts = [&lease.host, &lease.fqdn, &lease.domain].into_iter();
+            let texts = texts.chain(&lease.messages).chain(&lease.relay).flatten();
+            texts.map(Vec::capacity).sum::<usize>() + lease.types.capacity() * size_of::<&str>()
+        };
+        self.leases.capacity() * size_of::<Lease>() + self.leases.iter().map(texts).sum::<usize>()
+    }
+}

@@ -1,0 +1,290 @@
+//! DHCP for IPv6 (RFC 8415): each message, taken out of the relays' envelopes.
+
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv6Addr};
+use weir_wire::stream::Chunk;
+use weir_wire::{Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "dhcpv6",
+    help: "DHCP for IPv6 (RFC 8415).",
+    transport: Transport::Udp,
+    ports: &[546, 547],
+    probe,
+    parser: |_| Box::new(Dhcpv6),
+    tables: &[&DHCPV6],
+};
+
+static DHCPV6: Table = Table {
+    name: "dhcpv6",
+    help: "A message.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("type", Kind::Word, "Type of the message."),
+        field("id", Kind::Uint, "The number that the client chose."),
+        field("client", Kind::Text, "The client's lasting name (DUID), in hexadecimal digits.")
+            .privacy(Privacy::Mark),
+        field("server", Kind::Text, "The server's.").privacy(Privacy::Mark),
+        field("addresses", Kind::List(&Kind::Address), "Addresses that are asked for or given."),
+        field("prefixes", Kind::List(&Kind::Address), "Prefixes that are asked for or given."),
+        field("prefix_lengths", Kind::List(&Kind::Uint), "Their lengths."),
+        field("preferred", Kind::Span, "How long the first of them is to be used."),
+        field("valid", Kind::Span, "How long it may be used."),
+        field("status", Kind::Uint, "How it went: the first status that is not success."),
+        field("message", Kind::Text, "What goes with the status.").privacy(Privacy::Content),
+        field("fqdn", Kind::Text, "The client's name.").privacy(Privacy::Name),
+        field("dns_servers", Kind::List(&Kind::Address), "Whom to ask for names."),
+        field("domains", Kind::List(&Kind::Text), "Where to look for names.").privacy(Privacy::Name),
+        field("parameters", Kind::List(&Kind::Uint), "Numbers of what the client wants to know."),
+        field("vendor_class", Kind::Text, "What the client is.").privacy(Privacy::Content),
+        field("relays", Kind::Uint, "Relays on the way."),
+        field("link", Kind::Address, "The link of the relay next to the client."),
+        field("peer", Kind::Address, "Whom that relay speaks with."),
+    ],
+};
+
+/// Relays around a message: RFC 8415 has a limit of 8 (HOP_COUNT_LIMIT).
+const MAX_RELAYS: u64 = 8;
+/// Values of one list that are kept.
+const MAX_LIST: usize = 64;
+
+const TYPES: [&str; 16] = [
+    "",
+    "SOLICIT",
+    "ADVERTISE",
+    "REQUEST",
+    "CONFIRM",
+    "RENEW",
+    "REBIND",
+    "REPLY",
+    "RELEASE",
+    "DECLINE",
+    "RECONFIGURE",
+    "INFORMATION-REQUEST",
+    "RELAY-FORW",
+    "RELAY-REPL",
+    "LEASEQUERY",
+    "LEASEQUERY-REPLY",
+];
+/// Types of relays' envelopes.
+const RELAY: std::ops::RangeInclusive<u8> = 12..=13;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    // There is little in it by which it could be known elsewhere.
+    if !heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) {
+        return Probe::Reject;
+    }
+    let is = |data: &[u8]| {
+        let (kind, head) = match data.first() {
+            Some(kind) if RELAY.contains(kind) => (*kind, 34),
+            Some(kind) => (*kind, 4),
+            None => return false,
+        };
+        let is_known = TYPES.get(usize::from(kind)).is_some_and(|name| !name.is_empty());
+        is_known && data.get(head..).is_some_and(is_options)
+    };
+    if heads.both().any(is) { Probe::Match } else { Probe::Reject }
+}
+
+/// Whether it is options up to its end.
+fn is_options(data: &[u8]) -> bool {
+    let mut reader = Reader::new(data);
+    while !reader.rest().is_empty() {
+        let (Some(code), Some(len)) = (reader.u16(), reader.u16()) else { return false };
+        if code > 255 || reader.take(len.into()).is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// What was found in a message's options.
+#[derive(Default)]
+struct Found<'a> {
+    client: Option<&'a [u8]>,
+    server: Option<&'a [u8]>,
+    addresses: Vec<Value<'a>>,
+    prefixes: Vec<Value<'a>>,
+    prefix_lengths: Vec<Value<'a>>,
+    lifetimes: Option<(u32, u32)>,
+    status: Option<(u16, &'a [u8])>,
+    fqdn: Option<Vec<u8>>,
+    dns_servers: Vec<Value<'a>>,
+    domains: Vec<Value<'a>>,
+    parameters: Vec<Value<'a>>,
+    vendor_class: Option<&'a [u8]>,
+    relayed: Option<&'a [u8]>,
+}
+
+impl<'a> Found<'a> {
+    /// Reads options; `None` where they do not end as they should. Those of an association hold further ones, which
+    /// hold a last kind.
+    fn read(&mut self, data: &'a [u8], depth: u8) -> Option<()> {
+        let mut reader = Reader::new(data);
+        while !reader.rest().is_empty() {
+            let (code, len) = (reader.u16()?, reader.u16()?);
+            let value = reader.take(len.into())?;
+            let mut inner = Reader::new(value);
+            match code {
+                1 => self.client = Some(value),
+                2 => self.server = Some(value),
+                3 | 4 | 25 if depth == 0 => {
+                    inner.take(if code == 4 { 4 } else { 12 })?;
+                    self.read(inner.rest(), 1)?;
+                }
+                5 if depth == 1 => {
+                    let address = inner.take(16)?.first_chunk::<16>().copied()?;
+                    let lifetimes = (inner.u32()?, inner.u32()?);
+                    self.lifetimes.get_or_insert(lifetimes);
+                    push(&mut self.addresses, IpAddr::from(address));
+                    self.read(inner.rest(), 2)?;
+                }
+                26 if depth == 1 => {
+                    let lifetimes = (inner.u32()?, inner.u32()?);
+                    self.lifetimes.get_or_insert(lifetimes);
+                    let len = inner.u8()?;
+                    let prefix = inner.take(16)?.first_chunk::<16>().copied()?;
+                    push(&mut self.prefixes, IpAddr::from(prefix));
+                    push(&mut self.prefix_lengths, len);
+                    self.read(inner.rest(), 2)?;
+                }
+                6 => {
+                    while let Some(wanted) = inner.u16() {
+                        push(&mut self.parameters, wanted);
+                    }
+                }
+                9 => self.relayed = Some(value),
+                13 => {
+                    let status = (inner.u16()?, inner.rest());
+                    if self.status.is_none_or(|(known, _)| known == 0) {
+                        self.status = Some(status);
+                    }
+                }
+                16 => {
+                    inner.u32()?;
+                    let len = inner.u16()?;
+                    self.vendor_class = Some(inner.take(len.into())?);
+                }
+                23 => {
+                    for address in value.as_chunks::<16>().0 {
+                        push(&mut self.dns_servers, IpAddr::from(*address));
+                    }
+                }
+                24 => {
+                    while !inner.rest().is_empty() {
+                        push(&mut self.domains, name(&mut inner)?);
+                    }
+                }
+                39 => {
+                    inner.u8()?;
+                    self.fqdn = name(&mut inner);
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    fn record(self, kind: u8, id: u32, relays: u64, relay: Option<[IpAddr; 2]>, time: Time) -> Record<'a> {
+        let list = |values: Vec<Value<'a>>| if values.is_empty() { Value::None } else { Value::List(values) };
+        let span = |seconds: u32| Value::Span(u64::from(seconds) * 1_000_000_000);
+        let (link, peer) = relay.map_or((None, None), |[link, peer]| (Some(link), Some(peer)));
+        let message = self.status.map(|(_, message)| message).filter(|message| !message.is_empty());
+        let values = vec![
+            TYPES.get(usize::from(kind)).copied().unwrap_or("unknown").into(),
+            id.into(),
+            self.client.map(hex).into(),
+            self.server.map(hex).into(),
+            list(self.addresses),
+            list(self.prefixes),
+            list(self.prefix_lengths),
+            self.lifetimes.map_or(Value::None, |(preferred, _)| span(preferred)),
+            self.lifetimes.map_or(Value::None, |(_, valid)| span(valid)),
+            self.status.map(|(status, _)| status).into(),
+            message.into(),
+            self.fqdn.into(),
+            list(self.dns_servers),
+            list(self.domains),
+            list(self.parameters),
+            self.vendor_class.into(),
+            relays.into(),
+            link.into(),
+            peer.into(),
+        ];
+        Record { table: &DHCPV6, time, values }
+    }
+}
+
+fn push<'a>(list: &mut Vec<Value<'a>>, value: impl Into<Value<'a>>) {
+    if list.len() < MAX_LIST {
+        list.push(value.into());
+    }
+}
+
+/// A name of labels (RFC 8415, 10); what is not whole in a client's name has no end.
+fn name(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let mut labels = Vec::new();
+    while let Some(len @ 1..64) = reader.u8() {
+        labels.push(reader.take(len.into())?);
+    }
+    Some(labels.join(&b'.'))
+}
+
+fn hex(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len() * 2);
+    for octet in octets {
+        let _ = write!(text, "{octet:02x}");
+    }
+    text
+}
+
+struct Dhcpv6;
+
+/// Reads a message; `None` where it is none.
+fn read(mut data: &[u8], time: Time) -> Option<Record<'_>> {
+    let (mut relays, mut relay) = (0, None);
+    loop {
+        let mut reader = Reader::new(data);
+        let kind = reader.u8()?;
+        if !RELAY.contains(&kind) {
+            let [high, mid, low] = reader.take(3)?.first_chunk().copied()?;
+            let mut found = Found::default();
+            found.read(reader.rest(), 0)?;
+            return Some(found.record(kind, u32::from_be_bytes([0, high, mid, low]), relays, relay, time));
+        }
+        relays += 1;
+        reader.u8()?;
+        let mut address =
+            || reader.take(16)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into());
+        relay = Some([address()?, address()?]);
+        let mut found = Found::default();
+        found.read(reader.rest(), 0)?;
+        data = found.relayed.filter(|_| relays <= MAX_RELAYS)?;
+    }
+}
+
+impl Parser for Dhcpv6 {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        match read(chunk.data, chunk.time) {
+            Some(record) => out.record(record),
+            None if chunk.data.is_empty() => {}
+            None => {
+                let told =
+                    Anomaly { name: "malformed_message", direction: chunk.direction, detail: chunk.data };
+                anomaly(out, chunk.time, &PROTOCOL, &told);
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, _: &mut dyn Out) {}
+
+    fn memory(&self) -> usize {
+        0
+    }
+}
