@@ -327,7 +327,7 @@ impl ColumnPlan {
             ..Self::default()
         };
         let mut known: HashMap<Predicate<'t>, u32> = HashMap::new();
-        for Source { expression, terms, atoms } in parts {
+        for Source { expression, terms, atoms, .. } in parts {
             for term in *terms {
                 let mut comparisons = Vec::new();
                 let mut add = |predicate: Predicate<'t>| {

@@ -10,7 +10,7 @@
 //! That is exact for an expression that is one term with one address range. Others are looked up by one of their
 //! ranges and then compared with the rest.
 
-use super::kind::Classes;
+use super::kind::{Classes, Kinds};
 use super::lower::Term;
 use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};
 use super::ranges::{Addresses, Ranges};
@@ -253,6 +253,8 @@ pub(super) struct Index {
 pub(super) struct Source<'s> {
     pub expression: u32,
     pub terms: &'s [Term],
+    /// The number of its first term among those of all expressions.
+    pub first: u32,
     /// The set's numbers of the atoms of the expression.
     pub atoms: &'s [usize],
 }
@@ -262,6 +264,9 @@ pub(super) struct Places<'p> {
     pub classes: &'p Classes,
     pub addresses: &'p AddressStretches,
     pub ports: &'p PortStretches,
+    /// All sets of kinds, and for each term which it asks for.
+    pub kinds: &'p [&'p Kinds],
+    pub kinds_of_terms: &'p [u32],
     /// For each expression the charts that it is a line of, `chart_words` words each.
     pub charts: &'p [u64],
     pub chart_words: usize,
@@ -276,25 +281,23 @@ struct GroupKey<'t> {
     source_port: Option<&'t Ranges<u16>>,
     destination_port: Option<&'t Ranges<u16>>,
     either_port: Option<&'t Ranges<u16>>,
-    yes: AtomBits,
-    no: AtomBits,
+    /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
+    atoms: u32,
 }
 
-/// A term on its way into a group: its ranges of stretches, and what is left to compare.
+/// A term on its way into a group, at one of its ranges of stretches.
 struct Placed {
-    ranges: Vec<(u32, u32)>,
-    expression: u32,
-    check: u32,
+    group: u32,
+    low: u32,
+    /// What is left above its end: wider ranges come first where they begin at the same place, so that parents come
+    /// before children.
+    above: u32,
+    entry: Entry,
 }
 
 impl<'t> GroupKey<'t> {
     /// The group of a term, and the addresses that it goes by there.
-    fn of(
-        term: &'t Term,
-        kinds: u32,
-        atoms: (AtomBits, AtomBits),
-        is_alone: bool,
-    ) -> (Self, Option<&'t Addresses>) {
+    fn of(term: &'t Term, kinds: u32, atoms: u32, is_alone: bool) -> (Self, Option<&'t Addresses>) {
         let constraints =
             usize::from(term.src.is_some()) + usize::from(term.dst.is_some()) + term.either.len();
         let port_constraints =
@@ -328,8 +331,7 @@ impl<'t> GroupKey<'t> {
             source_port: term.sport.as_ref(),
             destination_port: if term.sport.is_some() { None } else { term.dport.as_ref() },
             either_port,
-            yes: atoms.0,
-            no: atoms.1,
+            atoms,
         };
         (key, set)
     }
@@ -337,35 +339,54 @@ impl<'t> GroupKey<'t> {
 
 impl Index {
     /// An index of these expressions. Every atom's number is below [`MOST_ATOMS`].
-    pub fn new<'s>(sources: impl Iterator<Item = &'s Source<'s>>, places: &Places<'_>) -> Self {
+    pub fn new(sources: &[Source<'_>], places: &Places<'_>) -> Self {
         let class_words = places.classes.len().div_ceil(64).max(1);
         let mut index = Self { class_words, chart_words: places.chart_words, ..Self::default() };
-        let mut known_kinds: HashMap<&super::kind::Kinds, u32> = HashMap::new();
+        places.kinds.iter().for_each(|kinds| index.add_kinds(places, kinds));
+        let mut known_atoms: HashMap<(AtomBits, AtomBits), u32> = HashMap::new();
         let mut by_key: HashMap<GroupKey<'_>, usize> = HashMap::new();
-        let mut placed: Vec<Vec<Placed>> = Vec::new();
+        let mut placed: Vec<Placed> = Vec::new();
         let mut keys: Vec<GroupKey<'_>> = Vec::new();
-        for source in sources {
-            for term in source.terms {
-                let next = known_kinds.len() as u32;
-                let kinds = *known_kinds.entry(&term.kinds).or_insert(next);
-                if kinds == next {
-                    index.add_kinds(places, term);
-                }
-                let atoms = atom_bits(term, source.atoms);
+        for (nth, source) in sources.iter().enumerate() {
+            Term::expect(nth, |nth| sources.get(nth).and_then(|source| source.terms.first()));
+            for (term, kinds) in source.terms.iter().zip(&places.kinds_of_terms[source.first as usize..]) {
+                let kinds = *kinds;
+                let atoms = if term.atoms.is_empty() {
+                    NONE
+                } else {
+                    let bits = atom_bits(term, source.atoms);
+                    *known_atoms.entry(bits).or_insert_with(|| {
+                        index.atoms.push(bits);
+                        index.atoms.len() as u32 - 1
+                    })
+                };
                 let (key, set) = GroupKey::of(term, kinds, atoms, source.terms.len() == 1);
                 let check = if key.listed { index.check(term, places) } else { NONE };
-                let at = *by_key.entry(key.clone()).or_insert_with(|| {
-                    placed.push(Vec::new());
+                let next = keys.len();
+                let group = *by_key.entry(key.clone()).or_insert(next) as u32;
+                if group as usize == next {
                     keys.push(key);
-                    placed.len() - 1
-                });
-                let ranges = set.map_or_else(Vec::new, |set| stretches_of(set, places.addresses));
-                placed[at].push(Placed { ranges, expression: source.expression, check });
+                }
+                let entry = Entry { expression: source.expression, check };
+                let mut place = |low, high: u32| {
+                    placed.push(Placed { group, low, above: u32::MAX - high, entry });
+                };
+                match set {
+                    Some(set) => each_stretches(set, places.addresses, place),
+                    None => place(0, u32::MAX),
+                }
             }
         }
+        placed.sort_unstable_by_key(|placed| {
+            (placed.group, (u64::from(placed.low) << 32) | u64::from(placed.above), placed.entry.expression)
+        });
         let mut ports = Ports::default();
-        for (key, placed) in keys.iter().zip(placed) {
+        let mut rest = placed.as_slice();
+        for (number, key) in (0..).zip(&keys) {
+            let own = rest.iter().take_while(|placed| placed.group == number).count();
+            let (placed, others) = rest.split_at(own);
             index.group(key, placed, places, &mut ports);
+            rest = others;
         }
         index.by_class = Lists::new(places.classes.len(), &mut ports.none);
         index.by_source_port = ByPort::new(places.ports.len(), &ports.source);
@@ -374,10 +395,10 @@ impl Index {
         index
     }
 
-    fn add_kinds(&mut self, places: &Places<'_>, term: &Term) {
+    fn add_kinds(&mut self, places: &Places<'_>, kinds: &Kinds) {
         let from = self.kinds.len();
         self.kinds.resize(from + self.class_words, 0);
-        for class in places.classes.within(&term.kinds) {
+        for class in places.classes.within(kinds) {
             self.kinds[from + usize::from(class) / 64] |= 1 << (class % 64);
         }
     }
@@ -397,22 +418,12 @@ impl Index {
     }
 
     /// Builds the tree of a group.
-    fn group(&mut self, key: &GroupKey<'_>, placed: Vec<Placed>, places: &Places<'_>, ports: &mut Ports) {
+    fn group(&mut self, key: &GroupKey<'_>, placed: &[Placed], places: &Places<'_>, ports: &mut Ports) {
         let number = self.groups.len() as u32;
         let first = self.nodes.len() as u32;
-        let mut at_nodes: Vec<((u32, u32), Entry)> = Vec::with_capacity(placed.len());
-        for Placed { ranges, expression, check } in placed {
-            let entry = Entry { expression, check };
-            match key.by {
-                By::Nothing => at_nodes.push(((0, 0), entry)),
-                // Wider ranges first where they begin at the same place, so that parents come before children.
-                _ => at_nodes.extend(ranges.into_iter().map(|(low, high)| ((low, u32::MAX - high), entry))),
-            }
-        }
-        at_nodes.sort_by_key(|(place, entry)| (*place, entry.expression));
         let mut open: Vec<u32> = Vec::new();
-        for ((low, inverse), entry) in at_nodes {
-            let high = if key.by == By::Nothing { u32::MAX } else { u32::MAX - inverse };
+        for Placed { low, above, entry, .. } in placed {
+            let (low, high, entry) = (*low, u32::MAX - above, *entry);
             let terms = self.entries.len() as u32;
             self.entries.push(entry);
             if let Some(node) = self.nodes.get_mut(first as usize..).and_then(<[Node]>::last_mut)
@@ -446,20 +457,11 @@ impl Index {
             by: key.by,
             listed: key.listed,
             ports: (from, self.stretches.len() as u32),
-            atoms: self.add_atoms(key),
+            atoms: key.atoms,
             nodes,
             find,
         };
         self.groups.push(group);
-    }
-
-    fn add_atoms(&mut self, key: &GroupKey<'_>) -> u32 {
-        let none = AtomBits::default();
-        if key.yes == none && key.no == none {
-            return NONE;
-        }
-        self.atoms.push((key.yes, key.no));
-        self.atoms.len() as u32 - 1
     }
 
     fn classes_of(&self, kinds: u32) -> Vec<u32> {
@@ -777,13 +779,15 @@ impl Check {
     }
 }
 
-fn stretches_of(set: &Addresses, places: &AddressStretches) -> Vec<(u32, u32)> {
-    let mut out = Vec::with_capacity(1);
-    each_prefix(set, |prefix| out.push(places.of_prefix(prefix)));
+/// Calls with the ranges of stretches that a set of addresses is made of.
+fn each_stretches(set: &Addresses, places: &AddressStretches, mut see: impl FnMut(u32, u32)) {
+    each_prefix(set, |prefix| {
+        let (low, high) = places.of_prefix(prefix);
+        see(low, high);
+    });
     if set.none {
-        out.push((NO_ADDRESS, NO_ADDRESS));
+        see(NO_ADDRESS, NO_ADDRESS);
     }
-    out
 }
 
 /// The set's atoms that must and that must not hold.

@@ -85,9 +85,7 @@ pub(super) struct Kinds([u64; WORDS]);
 /// Thousands of terms have one of a few sets: a hash of one number tells them apart, and is quickly made.
 impl std::hash::Hash for Kinds {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write_u64(
-            self.0.iter().fold(0, |all, word| (all ^ word).rotate_left(11).wrapping_mul(0x9e37_79b9)),
-        );
+        state.write_u64(self.0.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word));
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::kind::{ARP, Kinds, RARP, ip, ip6, other};
 use super::ranges::{Addresses, Ranges};
+use super::simd::prefetch;
 use crate::ast::{Arithmetic, Connective, Expr, Id, IdKind, Primitive, Qualifiers, Relation, Side, Test};
 use crate::bpf::op;
 use crate::names::{
@@ -35,6 +36,30 @@ pub(super) struct Term {
     pub either_port: Vec<Ranges<u16>>,
     /// Which atoms of the expression must hold, and which must not.
     pub atoms: Vec<(usize, bool)>,
+}
+
+impl Term {
+    /// Says, of terms that are gone through by number, that those behind this one are about to be looked at: first
+    /// themselves, then what they refer to.
+    pub fn expect<'t>(number: usize, term: impl Fn(usize) -> Option<&'t Self>) {
+        if let Some(term) = term(number + 9) {
+            prefetch(std::slice::from_ref(&term.kinds), 0);
+            prefetch(std::slice::from_ref(&term.src), 0);
+            prefetch(std::slice::from_ref(&term.dst), 0);
+            prefetch(std::slice::from_ref(&term.either), 0);
+            prefetch(std::slice::from_ref(&term.sport), 0);
+            prefetch(std::slice::from_ref(&term.either_port), 0);
+            prefetch(std::slice::from_ref(&term.atoms), 0);
+        }
+        if let Some(term) = term(number + 6) {
+            prefetch(&term.either, 0);
+            prefetch(&term.either_port, 0);
+        }
+        if let Some(term) = term(number + 3) {
+            term.either.iter().for_each(|set| prefetch(set.v4.as_slice(), 0));
+            term.either_port.iter().for_each(|set| prefetch(set.as_slice(), 0));
+        }
+    }
 }
 
 /// A test of octets or of the length, which can change from packet to packet of a flow.

@@ -39,12 +39,12 @@ use crate::ast::Expr;
 use crate::filter::{Filter, Options};
 use bound::Atoms;
 use columns::ColumnPlan;
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use index::{Index, Places, Source};
-use kind::Classes;
-use lower::{Lowered, lower};
-use places::{AddressStretches, PortStretches};
-use simd::Level;
+use kind::{Classes, Kinds};
+use lower::{Lowered, Term, lower};
+use places::{AddressEnds, AddressStretches, PortEnds, PortStretches};
+use simd::{Level, prefetch};
 use std::sync::{Arc, OnceLock};
 
 /// How packets are put through a set.
@@ -89,28 +89,11 @@ struct Expression {
     filter: OnceLock<Filter>,
 }
 
-impl Expression {
-    /// Whether it looks at more than addresses, ports and kinds.
-    fn has_atoms(&self) -> bool {
-        self.lowered.as_ref().is_some_and(|lowered| !lowered.atoms.is_empty())
-    }
-}
-
 /// Whether every expression says the same of packets whose addresses, or whose ports, are the other way round.
 #[derive(Clone, Copy, Debug)]
 struct Indifferent {
     addresses: bool,
     ports: bool,
-}
-
-impl Indifferent {
-    fn of(parts: &[Source<'_>]) -> Self {
-        let terms = || parts.iter().flat_map(|part| part.terms);
-        Self {
-            addresses: terms().all(|term| term.src.is_none() && term.dst.is_none()),
-            ports: terms().all(|term| term.sport.is_none() && term.dport.is_none()),
-        }
-    }
 }
 
 /// What a set's expressions depend on besides their text.
@@ -258,8 +241,8 @@ impl Set {
     #[must_use]
     pub fn by(mut self, way: Way) -> Self {
         if way == Way::Columns && self.expressions.len() > MOST_COLUMN_COST {
-            let parts: Vec<Source<'_>> = in_parts(&self.expressions, &self.atoms).collect();
-            self.plan = ColumnPlan::new(&parts, &self.classes);
+            let parts = Parts::of(&self.expressions, &self.atoms);
+            self.plan = ColumnPlan::new(&parts.sources, &self.classes);
         }
         self.way = way;
         self
@@ -288,40 +271,39 @@ impl Set {
 
     fn of(expressions: Vec<Arc<Expression>>, remainders: Vec<Vec<u32>>, reading: Reading) -> Self {
         let mut atoms = Atoms::new(&expressions, reading);
-        let classes = {
-            let terms = in_parts(&expressions, &atoms).flat_map(|part| part.terms);
-            let kinds: HashSet<_> = terms.map(|term| &term.kinds).chain(atoms.kinds()).collect();
-            Classes::new(kinds.into_iter())
-        };
-        atoms.classes(&classes);
-        let parts: Vec<Source<'_>> = in_parts(&expressions, &atoms).collect();
-        let (addresses, ports) = places_of(&parts);
+        let parts = Parts::of(&expressions, &atoms);
+        let classes = Classes::new(parts.kinds.iter().copied().chain(atoms.kinds()));
+        let Parts { sources, kinds, kinds_of_terms, addresses, ports, indifferent, wary, ethernet_only } =
+            parts;
+        let (addresses, ports) = (addresses.stretches(), ports.stretches());
         let chart_words = remainders.len().div_ceil(64);
         let charts = chart_bits(&remainders, expressions.len(), chart_words);
-        let places =
-            Places { classes: &classes, addresses: &addresses, ports: &ports, charts: &charts, chart_words };
-        let keyed = Index::new(parts.iter().filter(|part| part.atoms.is_empty()), &places);
-        let changing = Index::new(parts.iter().filter(|part| !part.atoms.is_empty()), &places);
+        let places = Places {
+            classes: &classes,
+            addresses: &addresses,
+            ports: &ports,
+            kinds: &kinds,
+            kinds_of_terms: &kinds_of_terms,
+            charts: &charts,
+            chart_words,
+        };
+        let (changing, keyed): (Vec<Source<'_>>, Vec<Source<'_>>) =
+            sources.iter().partition(|part| !part.atoms.is_empty());
+        let keyed = Index::new(&keyed, &places);
+        let changing = Index::new(&changing, &places);
         // Thousands cannot come to less than the limit.
         let is_small = expressions.len() <= MOST_COLUMN_COST;
-        let plan = if is_small { ColumnPlan::new(&parts, &classes) } else { ColumnPlan::default() };
+        let plan = if is_small { ColumnPlan::new(&sources, &classes) } else { ColumnPlan::default() };
         let is_small = is_small && plan.cost() <= MOST_COLUMN_COST;
-        let which = |wanted: fn(&Lowered) -> bool| -> Vec<u32> {
-            let wanted = |part: &&Source<'_>| {
-                expressions[part.expression as usize].lowered.as_ref().is_some_and(wanted)
-            };
-            parts.iter().filter(wanted).map(|part| part.expression).collect()
-        };
-        let (wary, ethernet_only) = (which(|lowered| lowered.wary), which(|lowered| lowered.ethernet_only));
         let mut is_program = vec![true; expressions.len()];
-        for part in &parts {
+        let mut is_changing = vec![true; expressions.len()];
+        for part in &sources {
             is_program[part.expression as usize] = false;
+            is_changing[part.expression as usize] = !part.atoms.is_empty();
         }
-        let indifferent = Indifferent::of(&parts);
-        drop(parts);
         let programs = (0..).zip(&is_program).filter(|(_, is)| **is).map(|(number, _)| number).collect();
-        let is_changing =
-            expressions.iter().zip(is_program).map(|(e, is_program)| is_program || e.has_atoms()).collect();
+        drop((sources, kinds));
+        atoms.classes(&classes);
         Self {
             reading,
             way: if is_small { Way::Columns } else { Way::Index },
@@ -395,22 +377,76 @@ impl Expression {
     }
 }
 
-/// The expressions that their program need not decide.
-fn in_parts<'s>(expressions: &'s [Arc<Expression>], atoms: &'s Atoms) -> impl Iterator<Item = Source<'s>> {
-    expressions.iter().enumerate().filter_map(|(number, expression)| {
-        let number = number as u32;
-        let lowered = expression.lowered.as_ref().filter(|_| atoms.fits(number))?;
-        Some(Source { expression: number, terms: &lowered.terms, atoms: atoms.of(number) })
-    })
+/// The expressions that their program need not decide, and what all of them ask for. Terms lie all over the memory and
+/// waiting for them is what a set takes to be made: so all is found in one go, and each is asked for ahead.
+struct Parts<'s> {
+    sources: Vec<Source<'s>>,
+    /// Each once.
+    kinds: Vec<&'s Kinds>,
+    /// For each term which of them.
+    kinds_of_terms: Vec<u32>,
+    addresses: AddressEnds,
+    ports: PortEnds,
+    indifferent: Indifferent,
+    wary: Vec<u32>,
+    ethernet_only: Vec<u32>,
 }
 
-/// The stretches that the expressions cut addresses and ports into.
-fn places_of(parts: &[Source<'_>]) -> (AddressStretches, PortStretches) {
-    let terms = || parts.iter().flat_map(|part| part.terms);
-    let sets = terms().flat_map(|term| term.src.iter().chain(&term.dst).chain(&term.either));
-    let ranges = terms().flat_map(|t| t.sport.iter().chain(&t.dport).chain(&t.either_port));
-    let ranges = ranges.flat_map(|set| set.as_slice());
-    (AddressStretches::new(sets), PortStretches::new(ranges))
+impl<'s> Parts<'s> {
+    fn of(expressions: &'s [Arc<Expression>], atoms: &'s Atoms) -> Self {
+        const AHEAD: usize = 16;
+        let mut parts = Self {
+            sources: Vec::with_capacity(expressions.len()),
+            kinds: Vec::new(),
+            kinds_of_terms: Vec::with_capacity(expressions.len()),
+            addresses: AddressEnds::default(),
+            ports: PortEnds::default(),
+            indifferent: Indifferent { addresses: true, ports: true },
+            wary: Vec::new(),
+            ethernet_only: Vec::new(),
+        };
+        let mut known: HashMap<&Kinds, u32> = HashMap::default();
+        for (number, expression) in expressions.iter().enumerate() {
+            if let Some(later) = expressions.get(number + AHEAD) {
+                prefetch(std::slice::from_ref(&later.lowered), 0);
+            }
+            Term::expect(number, |number| {
+                expressions.get(number)?.lowered.as_ref().and_then(|lowered| lowered.terms.first())
+            });
+            let Some(lowered) = expression.lowered.as_ref().filter(|_| atoms.fits(number as u32)) else {
+                continue;
+            };
+            let number = number as u32;
+            let first = parts.kinds_of_terms.len() as u32;
+            parts.sources.push(Source {
+                expression: number,
+                terms: &lowered.terms,
+                first,
+                atoms: atoms.of(number),
+            });
+            if lowered.wary {
+                parts.wary.push(number);
+            }
+            if lowered.ethernet_only {
+                parts.ethernet_only.push(number);
+            }
+            for term in &lowered.terms {
+                let next = parts.kinds.len() as u32;
+                let kinds = *known.entry(&term.kinds).or_insert(next);
+                if kinds == next {
+                    parts.kinds.push(&term.kinds);
+                }
+                parts.kinds_of_terms.push(kinds);
+                parts.indifferent.addresses &= term.src.is_none() && term.dst.is_none();
+                parts.indifferent.ports &= term.sport.is_none() && term.dport.is_none();
+                let sets = term.src.iter().chain(&term.dst).chain(&term.either);
+                sets.for_each(|set| parts.addresses.add(set));
+                let ranges = term.sport.iter().chain(&term.dport).chain(&term.either_port);
+                ranges.flat_map(|set| set.as_slice()).for_each(|range| parts.ports.add(*range));
+            }
+        }
+        parts
+    }
 }
 
 /// For each expression a bit for each remainder that it counts against.

@@ -1,6 +1,7 @@
 //! Addresses and ports as the numbers of the stretches that a set's expressions cut them into: two addresses of one
 //! stretch are the same to all of them.
 
+use super::columns::each;
 use super::ranges::Addresses;
 use super::simd::prefetch;
 
@@ -38,34 +39,47 @@ pub(super) struct AddressStretches {
     /// By the upper half of an address: the first stretch that begins in it or later.
     v4_at: Vec<u32>,
     v6: Vec<u128>,
+    /// Empty where all of IPv6 is one stretch.
     v6_at: Vec<u32>,
 }
 
-impl AddressStretches {
-    /// The stretches between the ends of all prefixes that the sets are made of.
-    pub fn new<'s>(sets: impl Iterator<Item = &'s Addresses>) -> Self {
-        let (mut v4, mut v6) = (vec![0], vec![0]);
-        for set in sets {
-            each_prefix(set, |prefix| match prefix {
-                Prefix::V4(low, high) => {
-                    v4.push(low);
-                    v4.extend(high.checked_add(1));
-                }
-                Prefix::V6(low, high) => {
-                    v6.push(low);
-                    v6.extend(high.checked_add(1));
-                }
-            });
-        }
+/// Where the prefixes begin, and behind them, that sets of addresses are made of.
+#[derive(Debug, Default)]
+pub(super) struct AddressEnds {
+    v4: Vec<u32>,
+    v6: Vec<u128>,
+}
+
+impl AddressEnds {
+    pub fn add(&mut self, set: &Addresses) {
+        each_prefix(set, |prefix| match prefix {
+            Prefix::V4(low, high) => {
+                self.v4.push(low);
+                self.v4.extend(high.checked_add(1));
+            }
+            Prefix::V6(low, high) => {
+                self.v6.push(low);
+                self.v6.extend(high.checked_add(1));
+            }
+        });
+    }
+
+    /// The stretches between them.
+    pub fn stretches(self) -> AddressStretches {
+        let Self { mut v4, mut v6 } = self;
+        v4.push(0);
+        v6.push(0);
         v4.sort_unstable();
         v4.dedup();
         v6.sort_unstable();
         v6.dedup();
         let v4_at = directory(&v4, |start| (start >> 16) as u16);
-        let v6_at = directory(&v6, |start| (start >> 112) as u16);
-        Self { v4, v4_at, v6, v6_at }
+        let v6_at = if v6.len() == 1 { Vec::new() } else { directory(&v6, |start| (start >> 112) as u16) };
+        AddressStretches { v4, v4_at, v6, v6_at }
     }
+}
 
+impl AddressStretches {
     /// How many there are, that of packets without an address among them.
     pub fn len(&self) -> usize {
         1 + self.v4.len() + self.v6.len()
@@ -85,7 +99,11 @@ impl AddressStretches {
 
     #[inline]
     pub fn of_v6(&self, address: u128) -> u32 {
-        self.v4.len() as u32 + find(&self.v6, &self.v6_at, (address >> 112) as u16, address)
+        let before = self.v4.len() as u32;
+        if self.v6_at.is_empty() {
+            return before + 1;
+        }
+        before + find(&self.v6, &self.v6_at, (address >> 112) as u16, address)
     }
 
     /// The stretches of a prefix, first and last.
@@ -145,27 +163,37 @@ pub(super) struct PortStretches {
     len: usize,
 }
 
-impl PortStretches {
-    pub fn new<'r>(ranges: impl Iterator<Item = &'r (u16, u16)>) -> Self {
-        let mut begins = vec![false; 1 << 16];
-        for (low, high) in ranges {
-            begins[usize::from(*low)] = true;
-            if let Some(after) = high.checked_add(1) {
-                begins[usize::from(after)] = true;
-            }
+/// Where ranges of ports begin, and behind them: a bit for each port.
+#[derive(Debug)]
+pub(super) struct PortEnds(Box<[u64; (1 << 16) / 64]>);
+
+impl Default for PortEnds {
+    fn default() -> Self {
+        Self(Box::new([0; (1 << 16) / 64]))
+    }
+}
+
+impl PortEnds {
+    pub fn add(&mut self, (low, high): (u16, u16)) {
+        for port in [Some(low), high.checked_add(1)].into_iter().flatten() {
+            self.0[usize::from(port) / 64] |= 1 << (port % 64);
         }
-        let mut number = 0_u16;
-        let of = begins
-            .iter()
-            .enumerate()
-            .map(|(port, begins)| {
-                number += u16::from(*begins && port > 0);
-                number
-            })
-            .collect();
-        Self { of, len: usize::from(number) + 1 }
     }
 
+    /// The stretches between them.
+    pub fn stretches(&self) -> PortStretches {
+        let (mut of, mut number, mut from) = (vec![0_u16; 1 << 16], 0_u16, 0);
+        each(&self.0[..], |port| {
+            of[from..port].fill(number);
+            number += u16::from(port > 0);
+            from = port;
+        });
+        of[from..].fill(number);
+        PortStretches { of, len: usize::from(number) + 1 }
+    }
+}
+
+impl PortStretches {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -224,7 +252,9 @@ mod tests {
         set = set.union(&Addresses::v6(0xfe80 << 112, (0xfe80 << 112) | 0xffff));
         let other = Addresses::v4(0x0a01_0203, 0x0a01_0203);
         let all = Addresses::default().complement();
-        let s = AddressStretches::new([&set, &other, &all].into_iter());
+        let mut ends = AddressEnds::default();
+        [&set, &other, &all].into_iter().for_each(|set| ends.add(set));
+        let s = ends.stretches();
         let of = |a| s.of_v4(a);
         assert_eq!(s.len(), 1 + 5 + 3);
         assert_eq!([of(0), of(0x09ff_ffff), of(0x0a00_0000), of(0x0a01_0202)], [1, 1, 2, 2]);
@@ -246,7 +276,9 @@ mod tests {
 
     #[test]
     fn ports_have_stretches() {
-        let p = PortStretches::new([(80, 80), (1024, 65535), (0, 10)].iter());
+        let mut ends = PortEnds::default();
+        [(80, 80), (1024, 65535), (0, 10)].into_iter().for_each(|range| ends.add(range));
+        let p = ends.stretches();
         assert_eq!(p.len(), 5);
         assert_eq!(
             [0, 10, 11, 79, 80, 81, 1023, 1024, 65535].map(|port| p.of(port)),
