@@ -24,7 +24,9 @@ mod parser;
 mod pop3;
 mod protocol;
 mod record;
+mod rtp;
 mod session;
+mod sip;
 mod ssh;
 
 pub use anomaly::{ANOMALY, Anomaly};
@@ -43,14 +45,16 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::NBNS,
     &dns::PROTOCOL,
     &pop3::PROTOCOL,
+    &rtp::PROTOCOL,
+    &sip::PROTOCOL,
     &ssh::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //
-    &dns::DNS,
     &FILES,
+    &dns::DNS,
 ];
 
 /// Every table, in the order of the manual.

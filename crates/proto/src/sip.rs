@@ -1,0 +1,721 @@
+//! Session Initiation Protocol (RFC 3261) over UDP and TCP: each message, each request with its responses, and what
+//! session descriptions (RFC 8866) announce.
+
+mod sdp;
+
+use crate::line::Lines;
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value,
+    anomaly, field,
+};
+use sdp::{Description, VALUES};
+use std::collections::VecDeque;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "sip",
+    help: "Session Initiation Protocol (RFC 3261).",
+    transport: Transport::Both,
+    ports: &[5060],
+    probe,
+    parser: |setup| Box::new(Sip { is_stream: setup.ip_proto == TCP, ..Sip::default() }),
+    tables: &[&SIP, &SIP_MESSAGE],
+};
+
+static SIP: Table = Table {
+    name: "sip",
+    help: "A response with its request, or a request without response.",
+    zeek: "sip",
+    eve: "",
+    fields: &[
+        field("trans_depth", Kind::Uint, "Requests that waited for their responses before it.")
+            .zeek("trans_depth"),
+        field("method", Kind::Text, "What was asked for.").zeek("method"),
+        field("uri", Kind::Text, "Of whom it was asked.").zeek("uri").privacy(Privacy::Mail),
+        field("date", Kind::Text, "The request's date.").zeek("date"),
+        field("request_from", Kind::Text, "Who asked, without tag.")
+            .zeek("request_from")
+            .privacy(Privacy::Mail),
+        field("request_to", Kind::Text, "Who was asked.").zeek("request_to").privacy(Privacy::Mail),
+        field("response_from", Kind::Text, "Who asked, as the response says it, without tag.")
+            .zeek("response_from")
+            .privacy(Privacy::Mail),
+        field("response_to", Kind::Text, "Who was asked, as the response says it.")
+            .zeek("response_to")
+            .privacy(Privacy::Mail),
+        field("reply_to", Kind::Text, "To whom to reply.").zeek("reply_to").privacy(Privacy::Mail),
+        field("call_id", Kind::Text, "Name of the call.").zeek("call_id").privacy(Privacy::Mark),
+        field("seq", Kind::Text, "Number of the request in the call, with the method.").zeek("seq"),
+        field("subject", Kind::Text, "Subject of the call.").zeek("subject").privacy(Privacy::Content),
+        field("request_path", Kind::List(&Kind::Text), "The way of the request.")
+            .zeek("request_path")
+            .privacy(Privacy::Address),
+        field("response_path", Kind::List(&Kind::Text), "The way of the response.")
+            .zeek("response_path")
+            .privacy(Privacy::Address),
+        field("user_agent", Kind::Text, "What the client calls itself.").zeek("user_agent"),
+        field("status_code", Kind::Uint, "The response's status.").zeek("status_code"),
+        field("status_msg", Kind::Text, "The status in words.").zeek("status_msg"),
+        field("warning", Kind::Text, "The response's warning.").zeek("warning").privacy(Privacy::Content),
+        field("request_body_len", Kind::Uint, "Length of the request's body, as it was declared.")
+            .zeek("request_body_len"),
+        field("response_body_len", Kind::Uint, "Length of the response's body, as it was declared.")
+            .zeek("response_body_len"),
+        field("content_type", Kind::Text, "Type of the response's body.").zeek("content_type"),
+        field("duration", Kind::Span, "From the request to the response."),
+    ],
+};
+
+static SIP_MESSAGE: Table = Table {
+    name: "sip_message",
+    help: "A request or a response, with the session that it describes.",
+    zeek: "",
+    eve: "sip",
+    fields: &[
+        field("method", Kind::Text, "What is asked for.").eve("sip.method"),
+        field("uri", Kind::Text, "Of whom it is asked.").eve("sip.uri").privacy(Privacy::Mail),
+        field("version", Kind::Text, "Version of the protocol.").eve("sip.version"),
+        field("request_line", Kind::Text, "The first line of a request.")
+            .eve("sip.request_line")
+            .privacy(Privacy::Content),
+        field("code", Kind::Text, "The status of a response.").eve("sip.code"),
+        field("reason", Kind::Text, "The status in words.").eve("sip.reason"),
+        field("response_line", Kind::Text, "The first line of a response.").eve("sip.response_line"),
+        field("call_id", Kind::Text, "Name of the call.").privacy(Privacy::Mark),
+        field("seq", Kind::Text, "Number of the request in the call, with the method."),
+        field("sdp_version", Kind::Text, "Session: version of its description.").eve("sip.sdp.version"),
+        field("sdp_origin", Kind::Text, "Session: who made it.")
+            .eve("sip.sdp.origin")
+            .privacy(Privacy::Content),
+        field("sdp_name", Kind::Text, "Session: its name.")
+            .eve("sip.sdp.session_name")
+            .privacy(Privacy::Content),
+        field("sdp_info", Kind::Text, "Session: what it is about.")
+            .eve("sip.sdp.session_info")
+            .privacy(Privacy::Content),
+        field("sdp_uri", Kind::Text, "Session: where there is more about it.")
+            .eve("sip.sdp.uri")
+            .privacy(Privacy::Url),
+        field("sdp_email", Kind::Text, "Session: whom to write to.")
+            .eve("sip.sdp.email")
+            .privacy(Privacy::Mail),
+        field("sdp_phone", Kind::Text, "Session: whom to call.")
+            .eve("sip.sdp.phone_number")
+            .privacy(Privacy::Content),
+        field("sdp_connection", Kind::Text, "Session: where to send.")
+            .eve("sip.sdp.connection_data")
+            .privacy(Privacy::Address),
+        field("sdp_bandwidths", Kind::List(&Kind::Text), "Session: bandwidths.").eve("sip.sdp.bandwidths"),
+        field("sdp_times", Kind::Rows(&sdp::TIMES), "Session: when it is.").eve("sip.sdp.time_descriptions"),
+        field("sdp_zone", Kind::Text, "Session: changes of the time zone.").eve("sip.sdp.timezone"),
+        field("sdp_key", Kind::Text, "Session: its key.")
+            .eve("sip.sdp.encryption_key")
+            .privacy(Privacy::Secret),
+        field("sdp_attributes", Kind::List(&Kind::Text), "Session: attributes.")
+            .eve("sip.sdp.attributes")
+            .privacy(Privacy::Content),
+        field("sdp_media", Kind::Rows(&sdp::MEDIA), "Session: what is sent.")
+            .eve("sip.sdp.media_descriptions"),
+    ],
+};
+
+/// Longest line kept; messages over UDP are at most 65,535 octets, and a Via or a Contact with its parameters has
+/// some hundred.
+const MAX_LINE: usize = 8192;
+/// Lines of a header; RFC 3261 sets no limit, and real messages have about twenty.
+const MAX_HEADERS: usize = 256;
+/// Most of a session description that is kept.
+const MAX_BODY: usize = 16_384;
+/// Requests that wait for their responses.
+const MAX_WAITING: usize = 64;
+/// Proxies on the way: RFC 3261 allows 70 hops.
+const MAX_PATH: usize = 70;
+/// Longest method.
+const MAX_METHOD: usize = 32;
+
+const VERSION: &[u8] = b"SIP/";
+/// Methods of RFC 3261 and of its extensions.
+const METHODS: [&[u8]; 14] = [
+    b"INVITE",
+    b"ACK",
+    b"BYE",
+    b"CANCEL",
+    b"OPTIONS",
+    b"REGISTER",
+    b"PRACK",
+    b"SUBSCRIBE",
+    b"NOTIFY",
+    b"PUBLISH",
+    b"INFO",
+    b"REFER",
+    b"MESSAGE",
+    b"UPDATE",
+];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let is_home = heads.ports.contains(&5060);
+    let mut answer = Probe::Reject;
+    for head in heads.both() {
+        // Before a message there may be what keeps the way open: line ends or zeros.
+        let begin = head.iter().position(|octet| !matches!(octet, b'\r' | b'\n' | 0));
+        let head = begin.and_then(|begin| head.get(begin..)).unwrap_or_default();
+        match is_begun(head) {
+            Probe::Maybe if head.is_empty() && !is_home => return Probe::Reject,
+            Probe::Reject => return Probe::Reject,
+            Probe::Match => return Probe::Match,
+            Probe::Maybe => answer = Probe::Maybe,
+        }
+    }
+    answer
+}
+
+/// Whether a message begins here.
+fn is_begun(head: &[u8]) -> Probe {
+    let is_begun_by = |word: &[u8]| head.iter().zip(word).all(|(a, b)| a == b);
+    if is_begun_by(VERSION) {
+        return if head.len() > VERSION.len() { Probe::Match } else { Probe::Maybe };
+    }
+    let Some(method) = METHODS.into_iter().find(|method| is_begun_by(method)) else { return Probe::Reject };
+    let line = head.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    match head.get(method.len()) {
+        None => Probe::Maybe,
+        Some(b' ') if line.len() == head.len() => Probe::Maybe,
+        Some(b' ') => match line.trim_ascii_end().rsplit(|octet| *octet == b' ').next() {
+            Some(version) if version.starts_with(VERSION) => Probe::Match,
+            _ => Probe::Reject,
+        },
+        Some(_) => Probe::Reject,
+    }
+}
+
+/// What is kept of a message.
+#[derive(Debug, Default)]
+struct Message {
+    line: Vec<u8>,
+    /// The status of a response.
+    status: Option<u64>,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    date: Option<Vec<u8>>,
+    reply_to: Option<Vec<u8>>,
+    call_id: Option<Vec<u8>>,
+    seq: Option<Vec<u8>>,
+    subject: Option<Vec<u8>>,
+    path: Vec<Vec<u8>>,
+    user_agent: Option<Vec<u8>>,
+    warning: Option<Vec<u8>>,
+    content_type: Option<Vec<u8>>,
+    length: Option<u64>,
+    body: Vec<u8>,
+    headers: usize,
+}
+
+impl Message {
+    /// Begins with a first line; `None` where it is none.
+    fn begin(line: &[u8]) -> Option<Self> {
+        let mut words = line.split(|octet| *octet == b' ');
+        let first = words.next()?;
+        let status = if first.starts_with(VERSION) {
+            Some(std::str::from_utf8(words.next()?).ok()?.parse::<u16>().ok()?.into())
+        } else {
+            let is_method = first.len() <= MAX_METHOD
+                && !first.is_empty()
+                && first.iter().all(|octet| octet.is_ascii_alphabetic() || *octet == b'_');
+            (is_method && words.next_back()?.starts_with(VERSION)).then_some(())?;
+            None
+        };
+        Some(Self { line: line.to_vec(), status, ..Self::default() })
+    }
+
+    /// The three parts of the first line.
+    fn parts(&self) -> (&[u8], &[u8], &[u8]) {
+        let space = |text: &[u8]| text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let (first, rest) = self.line.split_at_checked(space(&self.line)).unwrap_or_default();
+        let rest = rest.get(1..).unwrap_or_default();
+        let cut = if self.status.is_some() {
+            space(rest)
+        } else {
+            rest.iter().rposition(|octet| *octet == b' ').unwrap_or(rest.len())
+        };
+        let (second, third) = rest.split_at_checked(cut).unwrap_or_default();
+        (first, second.trim_ascii(), third.trim_ascii())
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        let name = name.trim_ascii_end().to_ascii_lowercase();
+        let value = value.trim_ascii();
+        let place = match name.as_slice() {
+            b"from" | b"f" => {
+                let tag = |at: &usize| {
+                    let rest = value.get(*at + 1..).unwrap_or_default();
+                    rest.strip_prefix(b" ").unwrap_or(rest).starts_with(b"tag=")
+                };
+                let marks = value.iter().enumerate().filter(|(_, octet)| **octet == b';').map(|(at, _)| at);
+                let end = marks.into_iter().find(tag).unwrap_or(value.len());
+                self.from.get_or_insert_with(|| value.get(..end).unwrap_or(value).to_vec());
+                return;
+            }
+            b"via" | b"v" => {
+                if self.path.len() < MAX_PATH {
+                    let marks =
+                        value.iter().enumerate().filter(|(_, octet)| **octet == b';').map(|(at, _)| at);
+                    let branch = |at: &usize| {
+                        let rest = value.get(*at + 1..).unwrap_or_default();
+                        rest.strip_prefix(b" ").unwrap_or(rest).starts_with(b"branch")
+                    };
+                    let end = marks.into_iter().find(branch).unwrap_or(value.len());
+                    self.path.push(value.get(..end).unwrap_or(value).to_vec());
+                }
+                return;
+            }
+            b"content-length" | b"l" => {
+                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                self.length = self.length.or(number);
+                return;
+            }
+            b"to" | b"t" => &mut self.to,
+            b"date" => &mut self.date,
+            b"reply-to" => &mut self.reply_to,
+            b"call-id" | b"i" => &mut self.call_id,
+            b"cseq" => &mut self.seq,
+            b"subject" | b"s" => &mut self.subject,
+            b"user-agent" => &mut self.user_agent,
+            b"warning" => &mut self.warning,
+            b"content-type" | b"c" => &mut self.content_type,
+            _ => return,
+        };
+        place.get_or_insert_with(|| value.to_vec());
+    }
+
+    fn is_description(&self) -> bool {
+        let kind = self.content_type.as_deref().unwrap_or_default();
+        let kind = kind.split(|octet| *octet == b';').next().unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(b"application/sdp")
+    }
+
+    fn memory(&self) -> usize {
+        let texts = [
+            &self.from,
+            &self.to,
+            &self.date,
+            &self.reply_to,
+            &self.call_id,
+            &self.seq,
+            &self.subject,
+            &self.user_agent,
+            &self.warning,
+            &self.content_type,
+        ];
+        let texts: usize = texts.into_iter().flatten().map(Vec::capacity).sum();
+        let path: usize = self.path.iter().map(Vec::capacity).sum();
+        size_of::<Self>() + self.line.capacity() + self.body.capacity() + texts + path
+    }
+}
+
+/// One direction's message in work.
+struct Side {
+    lines: Lines,
+    message: Option<Message>,
+    /// A header that the next line may go on with.
+    header: Vec<u8>,
+    /// Octets of the body that are still to come; `None` in the header.
+    body: Option<u64>,
+    /// Some of the body are missing.
+    is_holed: bool,
+    /// Something was missing: the next first line is waited for.
+    lost: bool,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            lines: Lines::new(MAX_LINE),
+            message: None,
+            header: Vec::new(),
+            body: None,
+            is_holed: false,
+            lost: false,
+        }
+    }
+}
+
+impl Side {
+    /// Takes the header that waits.
+    fn header(&mut self) {
+        if let Some(message) = &mut self.message
+            && let Some(colon) = self.header.iter().position(|octet| *octet == b':')
+            && let Some((name, value)) = self.header.split_at_checked(colon)
+        {
+            message.header(name, value.get(1..).unwrap_or_default());
+        }
+        self.header.clear();
+    }
+
+    fn forget(&mut self) {
+        self.lines.forget();
+        self.header.clear();
+        (self.message, self.body, self.is_holed) = (None, None, false);
+    }
+}
+
+/// A request that waits.
+struct Request {
+    time: Time,
+    depth: usize,
+    message: Message,
+    /// It was told of with a response that is not the last one.
+    is_told: bool,
+}
+
+#[derive(Default)]
+struct Sip {
+    is_stream: bool,
+    client: Side,
+    server: Side,
+    waiting: VecDeque<Request>,
+    wrong: u32,
+}
+
+/// Lines in a row that are nothing of ours, until it is not this protocol.
+const MAX_WRONG: u32 = 64;
+
+impl Parser for Sip {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let mut side = std::mem::take(self.side(chunk.direction));
+        if chunk.gap > 0 {
+            match side.body.filter(|left| *left >= chunk.gap) {
+                Some(left) => {
+                    // Only a body has a hole: what it describes is not known, the message is.
+                    side.is_holed = true;
+                    side.body = Some(left - chunk.gap);
+                    if left == chunk.gap {
+                        self.finish(&mut side, chunk, out);
+                    }
+                }
+                None => {
+                    side.forget();
+                    side.lost = true;
+                }
+            }
+        }
+        let mut data = chunk.data;
+        while !data.is_empty() {
+            match side.body {
+                Some(left) => {
+                    let fit = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+                    let (head, rest) = data.split_at_checked(fit).unwrap_or((data, &[]));
+                    data = rest;
+                    if let Some(message) = &mut side.message
+                        && message.is_description()
+                    {
+                        let room = MAX_BODY.saturating_sub(message.body.len());
+                        message.body.extend_from_slice(head.get(..room).unwrap_or(head));
+                    }
+                    side.body = Some(left - fit as u64);
+                    if left == fit as u64 {
+                        self.finish(&mut side, chunk, out);
+                    }
+                }
+                None => self.line(&mut side, &mut data, chunk, out),
+            }
+        }
+        if !self.is_stream {
+            // A datagram is a message, whole or not.
+            if side.body.is_none() {
+                self.line(&mut side, &mut &b"\n"[..], chunk, out);
+            }
+            side.header();
+            self.finish(&mut side, chunk, out);
+            side.forget();
+        }
+        *self.side(chunk.direction) = side;
+        if self.wrong > MAX_WRONG { Step::GiveUp } else { Step::Next }
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        while let Some(request) = self.waiting.pop_front() {
+            if !request.is_told {
+                tell(Some(&request), None, request.time, out);
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let side = |side: &Side| {
+            side.lines.memory() + side.header.capacity() + side.message.as_ref().map_or(0, Message::memory)
+        };
+        let waiting: usize = self.waiting.iter().map(|request| request.message.memory() + 32).sum();
+        side(&self.client) + side(&self.server) + waiting
+    }
+}
+
+impl Sip {
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        }
+    }
+
+    /// Takes a line of a header, where one ends in the data.
+    fn line(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let (direction, time) = (chunk.direction, chunk.time);
+        let mut told = None;
+        let mut lines = std::mem::replace(&mut side.lines, Lines::new(MAX_LINE));
+        let is_over = lines.next(data, |line| {
+            if line.is_cut {
+                told = Some(("line_too_long", line.text.to_vec()));
+            }
+            if side.message.is_none() {
+                let text = line.text;
+                let begin = text.iter().position(|octet| *octet != 0).unwrap_or(text.len());
+                let text = text.get(begin..).unwrap_or_default();
+                if text.is_empty() {
+                    return false;
+                }
+                side.message = Message::begin(text);
+                if side.message.is_some() {
+                    (side.lost, self.wrong) = (false, 0);
+                } else {
+                    self.wrong += 1;
+                    if !side.lost {
+                        side.lost = true;
+                        told = Some(("no_first_line", text.to_vec()));
+                    }
+                }
+                return false;
+            }
+            if matches!(line.text.first(), Some(b' ' | b'\t')) {
+                if side.header.len() + line.text.len() <= MAX_LINE {
+                    side.header.extend_from_slice(line.text);
+                }
+                return false;
+            }
+            let is_last = line.text.is_empty();
+            side.header();
+            let headers = side.message.as_mut().map_or(0, |message| {
+                message.headers += 1;
+                message.headers
+            });
+            if headers == MAX_HEADERS {
+                told = Some(("too_many_headers", line.text.to_vec()));
+            }
+            if headers < MAX_HEADERS {
+                side.header.extend_from_slice(line.text);
+            }
+            is_last
+        });
+        side.lines = lines;
+        if let Some((name, detail)) = told {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+        }
+        if is_over == Some(true) {
+            let length = side.message.as_ref().and_then(|message| message.length);
+            // A datagram's body goes to its end: some who send it count wrong.
+            let length = if self.is_stream { length.unwrap_or(0) } else { u64::MAX };
+            side.body = Some(length);
+            if length == 0 {
+                self.finish(side, chunk, out);
+            }
+        }
+    }
+
+    /// A message is whole.
+    fn finish(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        side.body = None;
+        let Some(mut message) = side.message.take() else { return };
+        let description = if message.is_description() && !std::mem::take(&mut side.is_holed) {
+            let description = Description::read(&message.body);
+            if description.is_none() {
+                let told = Anomaly {
+                    name: "invalid_description",
+                    direction: chunk.direction,
+                    detail: &message.body,
+                };
+                anomaly(out, chunk.time, &PROTOCOL, &told);
+            }
+            description
+        } else {
+            None
+        };
+        tell_message(&message, description.as_ref(), chunk.time, out);
+        if let Some(description) = description {
+            description.announce(chunk.time, out);
+        }
+        message.body = Vec::new();
+        self.pair(message, chunk, out);
+    }
+
+    /// Brings requests and responses together.
+    fn pair(&mut self, message: Message, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let time = chunk.time;
+        let is_same = |request: &Request| {
+            request.message.call_id == message.call_id && request.message.seq == message.seq
+        };
+        let at = self.waiting.iter().position(is_same);
+        let Some(status) = message.status else {
+            if at.is_some() {
+                // The same request once more.
+                return;
+            }
+            let depth = self.waiting.len();
+            let request = Request { time, depth, message, is_told: false };
+            if request.message.line.starts_with(b"ACK ") {
+                return tell(Some(&request), None, time, out);
+            }
+            if depth == MAX_WAITING {
+                let detail = &request.message.line;
+                let told = Anomaly { name: "too_many_requests", direction: chunk.direction, detail };
+                anomaly(out, time, &PROTOCOL, &told);
+                if let Some(oldest) = self.waiting.pop_front().filter(|oldest| !oldest.is_told) {
+                    tell(Some(&oldest), None, oldest.time, out);
+                }
+            }
+            self.waiting.push_back(request);
+            return;
+        };
+        match at {
+            Some(at) if status < 200 => {
+                if let Some(request) = self.waiting.get_mut(at) {
+                    request.is_told = true;
+                    tell(Some(request), Some(&message), time, out);
+                }
+            }
+            Some(at) => tell(self.waiting.remove(at).as_ref(), Some(&message), time, out),
+            None => tell(None, Some(&message), time, out),
+        }
+    }
+}
+
+fn tell_message(message: &Message, description: Option<&Description<'_>>, time: Time, out: &mut dyn Out) {
+    let (first, second, third) = message.parts();
+    let is_request = message.status.is_none();
+    let version = if is_request { third } else { first };
+    let mut values = vec![
+        is_request.then_some(first).into(),
+        is_request.then_some(second).into(),
+        version.into(),
+        is_request.then_some(&message.line).into(),
+        (!is_request).then_some(second).into(),
+        (!is_request).then_some(third).into(),
+        (!is_request).then_some(&message.line).into(),
+        message.call_id.as_ref().into(),
+        message.seq.as_ref().into(),
+    ];
+    match description {
+        Some(description) => values.extend(description.values()),
+        None => values.extend([const { Value::None }; VALUES]),
+    }
+    out.record(Record { table: &SIP_MESSAGE, time, values });
+}
+
+fn tell(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
+    let asked = request.map(|request| &request.message);
+    let of = |message: Option<&Message>, value: fn(&Message) -> &Option<Vec<u8>>| -> Value<'static> {
+        message.and_then(|message| value(message).clone()).into()
+    };
+    let path = |message: Option<&Message>| -> Value<'static> {
+        message.map_or(Value::List(Vec::new()), |message| message.path.iter().cloned().collect())
+    };
+    let began = request.map_or(time, |request| request.time);
+    let values = vec![
+        request.map_or(0, |request| request.depth).into(),
+        asked.map(|asked| asked.parts().0).into(),
+        asked.map(|asked| asked.parts().1).into(),
+        of(asked, |m| &m.date),
+        of(asked, |m| &m.from),
+        of(asked, |m| &m.to),
+        of(response, |m| &m.from),
+        of(response, |m| &m.to),
+        of(asked, |m| &m.reply_to),
+        of(asked.or(response), |m| &m.call_id),
+        of(asked.or(response), |m| &m.seq),
+        of(asked, |m| &m.subject),
+        path(asked),
+        path(response),
+        of(asked, |m| &m.user_agent),
+        response.and_then(|response| response.status).into(),
+        response.map(|response| response.parts().2).into(),
+        of(response, |m| &m.warning),
+        asked.and_then(|asked| asked.length).into(),
+        response.and_then(|response| response.length).into(),
+        of(response, |m| &m.content_type),
+        request.and(response).map_or(Value::None, |_| Value::Span(time.since(began))),
+    ];
+    out.record(Record { table: &SIP, time: began, values });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Value;
+    use crate::laws::{Told, talks};
+
+    fn told(case: &str) -> Told {
+        let (_, talk) = talks("sip", 5060).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    /// Method and status of each row.
+    fn pairs(told: &Told) -> Vec<(String, u64)> {
+        let rows = told.records.iter().filter(|record| record.table.name == "sip");
+        rows.map(|record| {
+            let Value::Uint(status) = record.get("status_code") else { return (text(record, "method"), 0) };
+            (text(record, "method"), *status)
+        })
+        .collect()
+    }
+
+    fn text(record: &crate::Record<'_>, name: &str) -> String {
+        match record.get(name) {
+            Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    fn expected(pairs: &[(&str, u64)]) -> Vec<(String, u64)> {
+        pairs.iter().map(|(method, status)| ((*method).to_owned(), *status)).collect()
+    }
+
+    #[test]
+    fn a_call_is_told_and_its_media_are_announced() {
+        let told = told("call.talk");
+        let rows = [("INVITE", 100), ("INVITE", 180), ("INVITE", 200), ("ACK", 0), ("BYE", 200)];
+        assert_eq!(pairs(&told), expected(&rows));
+        let announced: Vec<_> =
+            told.expected.iter().map(|expected| expected.responder.to_string_pair()).collect();
+        let once = ["192.0.2.1:49170", "192.0.2.1:49999", "192.0.2.1:51372"];
+        let other = ["198.51.100.2:3456", "198.51.100.2:49999", "198.51.100.2:51372"];
+        assert_eq!(announced, [once, once, other].concat());
+    }
+
+    trait Pair {
+        fn to_string_pair(&self) -> String;
+    }
+
+    impl Pair for (std::net::IpAddr, u16) {
+        fn to_string_pair(&self) -> String {
+            format!("{}:{}", self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn responses_find_their_requests() {
+        let told = told("stream.talk");
+        let rows = [("OPTIONS", 200), ("INVITE", 486), ("", 404), ("MESSAGE", 0)];
+        assert_eq!(pairs(&told), expected(&rows));
+        let invite = told
+            .records
+            .iter()
+            .find(|record| text(record, "method") == "INVITE" && record.table.name == "sip");
+        assert_eq!(text(invite.unwrap(), "subject"), "lunch  and dinner");
+        assert_eq!(text(invite.unwrap(), "request_from"), "Alice <sip:alice@example.org>");
+    }
+
+    #[test]
+    fn what_is_missing_is_not_made_up() {
+        let told = told("gaps.talk");
+        assert_eq!(pairs(&told), expected(&[("INVITE", 603), ("INFO", 200)]));
+        assert!(told.expected.is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! Session descriptions (RFC 8866): what is to be sent, where to, and by which codec.
+
+use crate::rtp::{Codec, announced};
+use crate::{Expected, Field, Kind, Out, Privacy, UDP, Value, field};
+use std::net::IpAddr;
+use weir_wire::Time;
+
+/// Lines that are read; a call with pictures and sound behind many candidates has about a hundred.
+const MAX_LINES: usize = 512;
+/// Media that are read and announced.
+const MAX_MEDIA: usize = 16;
+/// For how long announced media are waited for: a telephone may ring for minutes (RFC 3261 has an INVITE expire
+/// after three, and a call on hold begins again).
+const PATIENCE: u64 = 600_000_000_000;
+
+/// The keys of a medium.
+pub(super) static MEDIA: [Field; 6] = [
+    field("media", Kind::Text, "What is sent: kind, port, protocol, formats.").eve("media"),
+    field("media_info", Kind::Text, "Its title.").eve("media_info").privacy(Privacy::Content),
+    field("bandwidths", Kind::List(&Kind::Text), "Its bandwidths.").eve("bandwidths"),
+    field("connection_data", Kind::Text, "Where to.").eve("connection_data").privacy(Privacy::Address),
+    field("encryption_key", Kind::Text, "Its key.").eve("encryption_key").privacy(Privacy::Secret),
+    field("attributes", Kind::List(&Kind::Text), "Its attributes.")
+        .eve("attributes")
+        .privacy(Privacy::Content),
+];
+
+/// The keys of a time.
+pub(super) static TIMES: [Field; 2] = [
+    field("time", Kind::Text, "From when, until when.").eve("time"),
+    field("repeat_time", Kind::Text, "How it is repeated.").eve("repeat_time"),
+];
+
+#[derive(Default)]
+struct Medium<'a> {
+    media: &'a [u8],
+    info: Option<&'a [u8]>,
+    bandwidths: Vec<&'a [u8]>,
+    connection: Option<&'a [u8]>,
+    key: Option<&'a [u8]>,
+    attributes: Vec<&'a [u8]>,
+}
+
+/// How many values a description has in a record.
+pub(super) const VALUES: usize = 14;
+
+/// A session description.
+#[derive(Default)]
+pub(super) struct Description<'a> {
+    version: Option<&'a [u8]>,
+    origin: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    info: Option<&'a [u8]>,
+    uri: Option<&'a [u8]>,
+    email: Option<&'a [u8]>,
+    phone: Option<&'a [u8]>,
+    connection: Option<&'a [u8]>,
+    bandwidths: Vec<&'a [u8]>,
+    times: Vec<(&'a [u8], Option<&'a [u8]>)>,
+    zone: Option<&'a [u8]>,
+    key: Option<&'a [u8]>,
+    attributes: Vec<&'a [u8]>,
+    media: Vec<Medium<'a>>,
+}
+
+impl<'a> Description<'a> {
+    /// Reads a body; `None` where it is no description.
+    pub fn read(body: &'a [u8]) -> Option<Self> {
+        let mut this = Self::default();
+        let lines = body.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii_end);
+        for line in lines.filter(|line| !line.is_empty()).take(MAX_LINES) {
+            let [kind, b'=', value @ ..] = line else { return None };
+            this.line(*kind, value.trim_ascii_start());
+        }
+        this.version.map(|_| this)
+    }
+
+    fn line(&mut self, kind: u8, value: &'a [u8]) {
+        if kind == b'm' {
+            if self.media.len() < MAX_MEDIA {
+                self.media.push(Medium { media: value, ..Medium::default() });
+            }
+            return;
+        }
+        if let Some(medium) = self.media.last_mut() {
+            match kind {
+                b'i' => medium.info = Some(value),
+                b'c' => medium.connection = Some(value),
+                b'b' => medium.bandwidths.push(value),
+                b'k' => medium.key = Some(value),
+                b'a' => medium.attributes.push(value),
+                _ => {}
+            }
+            return;
+        }
+        match kind {
+            b'v' => self.version = Some(value),
+            b'o' => self.origin = Some(value),
+            b's' => self.name = Some(value),
+            b'i' => self.info = Some(value),
+            b'u' => self.uri = Some(value),
+            b'e' => self.email = Some(value),
+            b'p' => self.phone = Some(value),
+            b'c' => self.connection = Some(value),
+            b'b' => self.bandwidths.push(value),
+            b't' => self.times.push((value, None)),
+            b'r' => {
+                if let Some((_, repeat)) = self.times.last_mut() {
+                    *repeat = Some(value);
+                }
+            }
+            b'z' => self.zone = Some(value),
+            b'k' => self.key = Some(value),
+            b'a' => self.attributes.push(value),
+            _ => {}
+        }
+    }
+
+    /// Its values, in the order of the fields of the table.
+    pub fn values(&self) -> [Value<'a>; VALUES] {
+        let list = |values: &[&'a [u8]]| match values {
+            [] => Value::None,
+            values => values.iter().copied().collect(),
+        };
+        let times = self.times.iter().map(|(time, repeat)| vec![Value::from(*time), (*repeat).into()]);
+        let media = self.media.iter().map(|medium| {
+            vec![
+                medium.media.into(),
+                medium.info.into(),
+                list(&medium.bandwidths),
+                medium.connection.into(),
+                medium.key.into(),
+                list(&medium.attributes),
+            ]
+        });
+        let rows = |rows: Vec<Vec<Value<'a>>>| if rows.is_empty() { Value::None } else { Value::Rows(rows) };
+        [
+            self.version.into(),
+            self.origin.into(),
+            self.name.into(),
+            self.info.into(),
+            self.uri.into(),
+            self.email.into(),
+            self.phone.into(),
+            self.connection.into(),
+            list(&self.bandwidths),
+            rows(times.collect()),
+            self.zone.into(),
+            self.key.into(),
+            list(&self.attributes),
+            rows(media.collect()),
+        ]
+    }
+
+    /// Announces the flows that it speaks of.
+    pub fn announce(&self, time: Time, out: &mut dyn Out) {
+        for medium in &self.media {
+            let mut words = medium.media.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+            let (Some(_), Some(port), Some(protocol)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            let port = port.split(|octet| *octet == b'/').next().and_then(number);
+            let is_rtp = protocol.windows(4).any(|word| word == b"RTP/");
+            let address = medium.connection.or(self.connection).and_then(address);
+            // A port of zero refuses the medium; an address of zeros puts it on hold.
+            let (Some(port @ 1..), true, Some(address)) = (port, is_rtp, address) else { continue };
+            if address.is_unspecified() || address.is_multicast() {
+                continue;
+            }
+            let codecs: Vec<Codec> = words
+                .filter_map(number)
+                .filter_map(|kind| u8::try_from(kind).ok())
+                .take(32)
+                .map(|kind| medium.codec(kind))
+                .collect();
+            let control = medium.control_port(port);
+            let ports = [Some(port), control];
+            for port in ports.into_iter().flatten() {
+                out.expect(Expected {
+                    responder: (address, port),
+                    initiator: None,
+                    ip_proto: UDP,
+                    from: time,
+                    until: Time(time.0.saturating_add(PATIENCE)),
+                    protocol: &crate::rtp::PROTOCOL,
+                    parser: announced(&codecs),
+                });
+            }
+        }
+    }
+}
+
+impl Medium<'_> {
+    fn attribute(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.attributes.iter().filter_map(move |attribute| attribute.strip_prefix(name))
+    }
+
+    /// What the numbers of payload types mean.
+    fn codec(&self, kind: u8) -> Codec {
+        let map = self.attribute(b"rtpmap:").find_map(|map| {
+            let (number_, name) = map.split_at_checked(map.iter().position(|octet| *octet == b' ')?)?;
+            (number(number_)? == u16::from(kind)).then(|| name.trim_ascii())
+        });
+        map.map_or_else(|| Codec::of(kind), |map| Codec::named(kind, map))
+    }
+
+    /// Where RTCP goes, if not to the same port.
+    fn control_port(&self, port: u16) -> Option<u16> {
+        if self.attributes.contains(&&b"rtcp-mux"[..]) {
+            return None;
+        }
+        let said = self.attribute(b"rtcp:").find_map(|said| number(said.split(|o| *o == b' ').next()?));
+        said.or_else(|| port.checked_add(1))
+    }
+}
+
+fn number(text: &[u8]) -> Option<u16> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The address of `IN IP4 192.0.2.1`, without what multicast adds.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let word = text.split(|octet| *octet == b' ').filter(|word| !word.is_empty()).nth(2)?;
+    std::str::from_utf8(word.split(|octet| *octet == b'/').next()?).ok()?.parse().ok()
+}
