@@ -28,7 +28,7 @@ impl KeyHash {
         }))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn of(&self, key: &FlowKey) -> u64 {
         let [k0, k1, k2, k3, k4] = self.0;
         let [a, b] = key.addr.map(u128::from_ne_bytes);

@@ -576,7 +576,8 @@ impl FlowTable {
             self.missed(probe, packet, layers, sink);
             return;
         };
-        let flips = self.config.guess_initiator && flips(whose, &facts);
+        let is_syn = facts.segment.as_ref().is_some_and(|segment| segment.flags & (SYN | ACK) == SYN);
+        let flips = !is_syn && self.config.guess_initiator && flips(whose, &facts);
         hot.begin(whose, &facts, flips, place);
         self.timers.set_fresh(hot);
         self.stats.created += 1;
@@ -802,8 +803,7 @@ fn fragment(
     sightings.extend(fragment);
 }
 
-/// Whether the sender of a flow's first packet is its responder.
-#[inline]
+/// Whether the sender of a flow's first packet is its responder; never that of a SYN alone.
 fn flips(whose: &Whose, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
     let (from, to) = (usize::from(whose.sender & 1), 1 - usize::from(whose.sender & 1));
