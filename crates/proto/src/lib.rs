@@ -20,6 +20,7 @@ mod dns;
 mod file;
 mod frames;
 mod line;
+mod ntp;
 mod parser;
 mod pop3;
 mod protocol;
@@ -28,6 +29,7 @@ mod rtp;
 mod session;
 mod sip;
 mod ssh;
+mod syslog;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
@@ -44,10 +46,12 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,
+    &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
     &ssh::PROTOCOL,
+    &syslog::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.

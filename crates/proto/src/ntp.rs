@@ -1,0 +1,273 @@
+//! Network Time Protocol (RFC 5905, and RFC 1305 before it): each message.
+
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use std::net::Ipv4Addr;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "ntp",
+    help: "Network Time Protocol (RFC 5905).",
+    transport: Transport::Udp,
+    ports: &[123],
+    probe,
+    parser: |_| Box::new(Ntp),
+    tables: &[&NTP, &CONTROL],
+};
+
+static NTP: Table = Table {
+    name: "ntp",
+    help: "A message about the time.",
+    zeek: "ntp",
+    eve: "ntp",
+    fields: &[
+        field("version", Kind::Uint, "Version of the protocol.").zeek("version").eve("ntp.version"),
+        field(
+            "mode",
+            Kind::Uint,
+            "1 and 2: between equals, 3: a client asks, 4: a server answers, 5: to everyone.",
+        )
+        .zeek("mode")
+        .eve("ntp.mode"),
+        field("stratum", Kind::Uint, "Servers between the sender and a clock; 0: unknown.")
+            .zeek("stratum")
+            .eve("ntp.stratum"),
+        field("poll", Kind::Span, "Longest time from one message to the next.").zeek("poll"),
+        field("precision", Kind::Span, "Precision of the sender's clock.").zeek("precision"),
+        field("root_delay", Kind::Span, "Way to the clock and back.").zeek("root_delay"),
+        field("root_dispersion", Kind::Span, "Error on the way to the clock.").zeek("root_disp"),
+        field(
+            "reference",
+            Kind::Text,
+            "The clock or server that the sender goes by, or a word about why not.",
+        )
+        .zeek("ref_id")
+        .privacy(Privacy::Address),
+        field("reference_time", Kind::Time, "When the sender's clock was last set.").zeek("ref_time"),
+        field("origin_time", Kind::Time, "When the client asked, as the server repeats it.").zeek("org_time"),
+        field("receive_time", Kind::Time, "When the server was asked.").zeek("rec_time"),
+        field("transmit_time", Kind::Time, "When this was sent.").zeek("xmt_time"),
+        field("extensions", Kind::Uint, "Extension fields behind it.").zeek("num_exts"),
+        field(
+            "leap",
+            Kind::Uint,
+            "1: the last minute has a second more, 2: one less, 3: the clock is not set.",
+        ),
+        field("reference_id", Kind::Text, "The reference in hexadecimal digits.")
+            .eve("ntp.reference_id")
+            .privacy(Privacy::Address),
+        field("authenticated", Kind::Bool, "Whether it ends with a key's number and a checksum."),
+    ],
+};
+
+static CONTROL: Table = Table {
+    name: "ntp_control",
+    help: "A message that asks a server about itself, or its answer. Such answers are used to flood others.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("version", Kind::Uint, "Version of the protocol."),
+        field("mode", Kind::Uint, "6: control, 7: of one implementation (ntpdc)."),
+        field("response", Kind::Bool, "Whether it is an answer."),
+        field("error", Kind::Uint, "Of mode 7 the error, of mode 6 whether there was one."),
+        field("more", Kind::Bool, "Whether more parts follow."),
+        field("operation", Kind::Uint, "What is asked: operation or request code; 42 of mode 7 is monlist."),
+        field("implementation", Kind::Uint, "Of mode 7 whose."),
+        field("sequence", Kind::Uint, "Number of the question or of the part."),
+        field("association", Kind::Uint, "Of mode 6 which association."),
+        field("octets", Kind::Uint, "Octets of the message."),
+    ],
+};
+
+/// Octets of a message without what may follow.
+const SIZE: usize = 48;
+/// A key's number with a checksum of MD5 or SHA-1 behind it.
+const CHECKS: [usize; 2] = [20, 24];
+/// Seconds from 1900 to 1970.
+const EPOCH: u64 = 2_208_988_800;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let home = heads.ports.contains(&123);
+    let mut found = Probe::Reject;
+    for data in heads.both() {
+        match probe_one(data, home) {
+            Probe::Match => return Probe::Match,
+            Probe::Maybe => found = Probe::Maybe,
+            Probe::Reject => return Probe::Reject,
+        }
+    }
+    found
+}
+
+fn probe_one(data: &[u8], home: bool) -> Probe {
+    let Some([first, stratum, poll, precision]) = data.first_chunk() else { return Probe::Reject };
+    let (version, mode) = (first >> 3 & 7, first & 7);
+    if home {
+        let is_long = data.len() >= if mode < 6 { SIZE } else { 8 };
+        return if is_long && (1..=4).contains(&version) { Probe::Match } else { Probe::Reject };
+    }
+    let is_size = data.len() == SIZE || CHECKS.iter().any(|check| data.len() == SIZE + check);
+    let is_clock = *stratum <= 16 && *poll <= 17 && (*precision == 0 || *precision >= 0xe0);
+    if !is_size || !is_clock || !matches!(version, 3 | 4) {
+        return Probe::Reject;
+    }
+    // What servers send has times of our days in it; clients may send anything for the time.
+    let recent = |at: usize| data.get(at).is_some_and(|octet| *octet >= 0xc0);
+    match mode {
+        4 | 5 if (1..16).contains(stratum) && recent(16) && recent(40) => Probe::Match,
+        3 if recent(40) || data.get(4..40).is_some_and(|rest| rest.iter().all(|octet| *octet == 0)) => {
+            Probe::Maybe
+        }
+        _ => Probe::Reject,
+    }
+}
+
+struct Ntp;
+
+impl Parser for Ntp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let (time, direction) = (chunk.time, chunk.direction);
+        match chunk.data.first().map(|first| first & 7) {
+            None => return Step::Next,
+            Some(6) => tell(control(chunk.data, time), chunk, out),
+            Some(7) => tell(private(chunk.data, time), chunk, out),
+            Some(0) => {
+                anomaly(
+                    out,
+                    time,
+                    &PROTOCOL,
+                    &Anomaly { name: "reserved_mode", direction, detail: chunk.data },
+                );
+            }
+            Some(_) => tell(message(chunk.data, time), chunk, out),
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, _: &mut dyn Out) {}
+
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+fn tell(record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
+    let direction: Direction = chunk.direction;
+    match record {
+        Some(record) => out.record(record),
+        None => {
+            let told = Anomaly { name: "truncated_message", direction, detail: chunk.data };
+            anomaly(out, chunk.time, &PROTOCOL, &told);
+        }
+    }
+}
+
+fn message(data: &[u8], time: Time) -> Option<Record<'_>> {
+    let mut reader = Reader::new(data);
+    let [first, stratum, poll, precision] = reader.take(4)?.first_chunk().copied()?;
+    let (delay, dispersion) = (reader.u32()?, reader.u32()?);
+    let id = reader.take(4)?.first_chunk::<4>()?;
+    let mut times = [Value::None, Value::None, Value::None, Value::None];
+    for time in &mut times {
+        *time = Value::Time(point(reader.u32()?, reader.u32()?));
+    }
+    let [reference_time, origin, receive, transmit] = times;
+    let version = first >> 3 & 7;
+    let (extensions, is_signed) = behind(version, reader);
+    let reference = if stratum < 2 { id.to_vec() } else { Ipv4Addr::from(*id).to_string().into_bytes() };
+    let [a, b, c, d] = *id;
+    let values = vec![
+        version.into(),
+        (first & 7).into(),
+        stratum.into(),
+        power(poll),
+        power(precision),
+        fixed(delay),
+        fixed(dispersion),
+        reference.into(),
+        reference_time,
+        origin,
+        receive,
+        transmit,
+        extensions.into(),
+        (first >> 6).into(),
+        format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}").into(),
+        is_signed.into(),
+    ];
+    Some(Record { table: &NTP, time, values })
+}
+
+/// How many extension fields (RFC 7822) follow a message, and whether a checksum does.
+fn behind(version: u8, mut rest: Reader<'_>) -> (u64, bool) {
+    let mut count = 0;
+    while version == 4 && rest.rest().len() > CHECKS.into_iter().max().unwrap_or(0) {
+        let (Some(_), Some(len)) = (rest.u16(), rest.u16()) else { break };
+        if len < 4 || rest.take(usize::from(len) - 4).is_none() {
+            break;
+        }
+        count += 1;
+    }
+    (count, CHECKS.contains(&rest.rest().len()))
+}
+
+/// A point of time in seconds since 1900 and fractions of 2^-32; those before 1970 belong to the era after 2036. Zero
+/// says that it is not known, and stays.
+fn point(seconds: u32, fraction: u32) -> Time {
+    if seconds == 0 && fraction == 0 {
+        return Time(0);
+    }
+    let seconds = u64::from(seconds);
+    let since = seconds.checked_sub(EPOCH).unwrap_or(seconds + (1 << 32) - EPOCH);
+    Time(since * 1_000_000_000 + ((u64::from(fraction) * 1_000_000_000) >> 32))
+}
+
+/// Two to the power of so many seconds.
+fn power(exponent: u8) -> Value<'static> {
+    Value::Span((f64::from(exponent as i8).exp2() * 1e9) as u64)
+}
+
+/// Seconds with sixteen binary places.
+fn fixed(number: u32) -> Value<'static> {
+    Value::Span((u64::from(number) * 1_000_000_000) >> 16)
+}
+
+fn control(data: &[u8], time: Time) -> Option<Record<'_>> {
+    let mut reader = Reader::new(data);
+    let (first, second, sequence) = (reader.u8()?, reader.u8()?, reader.u16()?);
+    let (_, association) = (reader.u16()?, reader.u16()?);
+    let values = vec![
+        (first >> 3 & 7).into(),
+        Value::Uint(6),
+        (second & 0x80 != 0).into(),
+        (second >> 6 & 1).into(),
+        (second & 0x20 != 0).into(),
+        (second & 0x1f).into(),
+        Value::None,
+        sequence.into(),
+        association.into(),
+        data.len().into(),
+    ];
+    Some(Record { table: &CONTROL, time, values })
+}
+
+fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
+    let mut reader = Reader::new(data);
+    let (first, sequence, whose, request) = (reader.u8()?, reader.u8()?, reader.u8()?, reader.u8()?);
+    let error = reader.u16()?;
+    let values = vec![
+        (first >> 3 & 7).into(),
+        Value::Uint(7),
+        (first & 0x80 != 0).into(),
+        (error >> 12).into(),
+        (first & 0x40 != 0).into(),
+        request.into(),
+        whose.into(),
+        (sequence & 0x7f).into(),
+        Value::None,
+        data.len().into(),
+    ];
+    Some(Record { table: &CONTROL, time, values })
+}

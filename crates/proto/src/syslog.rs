@@ -1,0 +1,262 @@
+//! Syslog (RFC 3164, RFC 5424) over UDP, and over TCP with both ways of telling messages apart (RFC 6587).
+
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
+    Value, anomaly, field,
+};
+use std::borrow::Cow;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "syslog",
+    help: "Syslog (RFC 5424, RFC 3164).",
+    transport: Transport::Both,
+    ports: &[514, 601],
+    probe,
+    parser: |setup| Box::new(Syslog::new(setup)),
+    tables: &[&SYSLOG],
+};
+
+static SYSLOG: Table = Table {
+    name: "syslog",
+    help: "A message.",
+    zeek: "syslog",
+    eve: "",
+    fields: &[
+        field("proto", Kind::Word, "udp or tcp.").zeek("proto"),
+        field("facility", Kind::Word, "What kind of program says it.").zeek("facility"),
+        field("severity", Kind::Word, "How bad it is.").zeek("severity"),
+        field("message", Kind::Text, "What it says, with all that stands before it.")
+            .zeek("message")
+            .privacy(Privacy::Content),
+        field("host", Kind::Text, "The host that says it.").privacy(Privacy::Name),
+        field("program", Kind::Text, "The program that says it."),
+        field("process", Kind::Text, "Its process."),
+    ],
+};
+
+/// Longest message that is kept: RFC 5425 asks receivers for 8192 octets.
+const MAX_MESSAGE: usize = 8192;
+/// Most digits of a length before a message.
+const MAX_DIGITS: usize = 5;
+
+const FACILITIES: [&str; 24] = [
+    "KERN", "USER", "MAIL", "DAEMON", "AUTH", "SYSLOG", "LPR", "NEWS", "UUCP", "CRON", "AUTHPRIV", "FTP",
+    "NTP", "AUDIT", "ALERT", "CLOCK", "LOCAL0", "LOCAL1", "LOCAL2", "LOCAL3", "LOCAL4", "LOCAL5", "LOCAL6",
+    "LOCAL7",
+];
+const SEVERITIES: [&str; 8] = ["EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    if heads.forward.is_empty() || heads.ip_proto == TCP && !heads.reverse.is_empty() {
+        // Nobody answers.
+        return Probe::Reject;
+    }
+    if heads.ip_proto != TCP {
+        return match priority(heads.forward) {
+            Some((_, text)) if home || is_dated(text) => Probe::Match,
+            // Some leave the priority out.
+            None if home && heads.ports.contains(&514) => Probe::Maybe,
+            _ => Probe::Reject,
+        };
+    }
+    let digits = heads.forward.iter().take(MAX_DIGITS).take_while(|octet| octet.is_ascii_digit()).count();
+    let text = match heads.forward.get(digits..) {
+        Some([b' ', text @ ..]) if digits > 0 => text,
+        _ if digits > 0 => {
+            return if heads.forward.len() <= MAX_DIGITS { Probe::Maybe } else { Probe::Reject };
+        }
+        _ => heads.forward,
+    };
+    match priority(text) {
+        Some((_, text)) if home || is_dated(text) => Probe::Match,
+        None | Some(_) if text.len() < 24 && text.first().is_none_or(|octet| *octet == b'<') => Probe::Maybe,
+        _ => Probe::Reject,
+    }
+}
+
+/// The number in angle brackets, at most 191, and what follows it.
+fn priority(text: &[u8]) -> Option<(u8, &[u8])> {
+    let rest = text.strip_prefix(b"<")?;
+    let end = rest.iter().take(4).position(|octet| *octet == b'>')?;
+    let number: u8 = std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok()?;
+    (number < 192).then_some((number, rest.get(end + 1..)?))
+}
+
+/// Whether it goes on with a version and year, or with a month.
+fn is_dated(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    const MONTHS: [&[u8]; 12] = [
+        b"Jan ", b"Feb ", b"Mar ", b"Apr ", b"May ", b"Jun ", b"Jul ", b"Aug ", b"Sep ", b"Oct ", b"Nov ",
+        b"Dec ",
+    ];
+    MONTHS.iter().any(|month| text.starts_with(month))
+        || text.starts_with(b"1 2")
+        || text.starts_with(b"1 - ")
+}
+
+/// Host, program and process, where the message says them.
+fn parts(text: &[u8]) -> [Option<&[u8]>; 3] {
+    let known = |word: Option<&'_ [u8]>| word.map(|w| w != b"-" && !w.is_empty()).unwrap_or(false);
+    if let Some(rest) = text.strip_prefix(b"1 ") {
+        let mut words = rest.split(|octet| *octet == b' ').skip(1);
+        let mut word = || words.next().filter(|word| known(Some(word)));
+        return [word(), word(), word()];
+    }
+    // Mmm dd hh:mm:ss host program[process]: text
+    let is_date = is_dated(text) && text.get(15) == Some(&b' ');
+    let Some(rest) = text.get(16..).filter(|_| is_date) else { return [None; 3] };
+    let mut words = rest.splitn(2, |octet| *octet == b' ');
+    let (host, rest) = (words.next(), words.next().unwrap_or_default());
+    let end = rest.iter().position(|octet| !octet.is_ascii_graphic() || matches!(octet, b':' | b'['));
+    let Some((program, rest)) = end.and_then(|end| rest.split_at_checked(end)) else {
+        return [host, None, None];
+    };
+    let process = rest.strip_prefix(b"[").and_then(|rest| rest.split(|octet| *octet == b']').next());
+    let is_program = matches!(rest.first(), Some(b':' | b'['));
+    [host, Some(program).filter(|program| is_program && !program.is_empty()), process]
+}
+
+struct Syslog {
+    is_tcp: bool,
+    /// A message that is not all there.
+    held: Vec<u8>,
+    /// Octets that its length says are still to come; without one it goes to the end of a line.
+    left: Option<usize>,
+    /// Messages have their lengths before them.
+    is_counted: bool,
+    /// Where the next message begins is not known.
+    lost: bool,
+}
+
+impl Syslog {
+    fn new(setup: &Setup) -> Self {
+        Self { is_tcp: setup.ip_proto == TCP, held: Vec::new(), left: None, is_counted: false, lost: false }
+    }
+
+    fn tell(&self, text: &[u8], time: Time, out: &mut dyn Out) {
+        let (facility, severity, message) = match priority(text) {
+            Some((number, rest)) => {
+                let facility = FACILITIES.get(usize::from(number >> 3)).copied().unwrap_or("UNSPECIFIED");
+                let severity = SEVERITIES.get(usize::from(number & 7)).copied().unwrap_or("UNSPECIFIED");
+                (facility, severity, rest)
+            }
+            None => ("UNSPECIFIED", "UNSPECIFIED", text),
+        };
+        let [host, program, process] = parts(message);
+        let values = vec![
+            if self.is_tcp { "tcp" } else { "udp" }.into(),
+            facility.into(),
+            severity.into(),
+            Value::Text(Cow::Borrowed(message)),
+            host.into(),
+            program.into(),
+            process.into(),
+        ];
+        out.record(Record { table: &SYSLOG, time, values });
+    }
+
+    /// Takes octets of the message in work, as many as are kept.
+    fn hold(&mut self, octets: &[u8]) {
+        let room = MAX_MESSAGE.saturating_sub(self.held.len());
+        self.held.extend_from_slice(octets.get(..room).unwrap_or(octets));
+    }
+
+    /// The message in work is whole.
+    fn close(&mut self, time: Time, out: &mut dyn Out) {
+        let held = std::mem::take(&mut self.held);
+        self.left = None;
+        let text = held.trim_ascii_end();
+        if !std::mem::take(&mut self.lost) && !text.is_empty() {
+            if held.len() == MAX_MESSAGE {
+                let told = Anomaly { name: "message_too_long", direction: Direction::Forward, detail: text };
+                anomaly(out, time, &PROTOCOL, &told);
+            }
+            self.tell(text, time, out);
+        }
+    }
+
+    fn stream(&mut self, mut data: &[u8], time: Time, out: &mut dyn Out) -> Step {
+        while let Some(first) = data.first().copied() {
+            if let Some(left) = self.left {
+                let (head, rest) = data.split_at(data.len().min(left));
+                self.hold(head);
+                data = rest;
+                self.left = Some(left - head.len());
+                if left == head.len() {
+                    self.close(time, out);
+                }
+                continue;
+            }
+            // A message begins: with its length, or with its priority.
+            let is_length =
+                !self.lost && self.held.iter().all(u8::is_ascii_digit) && self.held.len() <= MAX_DIGITS;
+            if is_length && first.is_ascii_digit() {
+                self.held.push(first);
+                data = data.get(1..).unwrap_or_default();
+                if self.held.len() > MAX_DIGITS {
+                    return Step::GiveUp;
+                }
+                continue;
+            }
+            if is_length && first == b' ' && !self.held.is_empty() {
+                let len = std::str::from_utf8(&self.held).ok().and_then(|len| len.parse::<usize>().ok());
+                self.held.clear();
+                data = data.get(1..).unwrap_or_default();
+                self.left = len.filter(|len| *len > 0);
+                self.is_counted = true;
+                continue;
+            }
+            let end = data.iter().position(|octet| *octet == b'\n');
+            let (head, rest) = data.split_at(end.map_or(data.len(), |end| end + 1));
+            self.hold(head);
+            data = rest;
+            if end.is_some() {
+                self.close(time, out);
+            }
+        }
+        Step::Next
+    }
+}
+
+impl Parser for Syslog {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.direction == Direction::Reverse || chunk.data.is_empty() && chunk.gap == 0 {
+            return Step::Next;
+        }
+        if !self.is_tcp {
+            self.tell(chunk.data, chunk.time, out);
+            return Step::Next;
+        }
+        if chunk.gap > 0 {
+            match self.left {
+                // What is missing is all of one message.
+                Some(left) if chunk.gap <= left as u64 => {
+                    self.left = Some(left - chunk.gap as usize).filter(|left| *left > 0);
+                    self.lost = self.left.is_some();
+                    self.held.clear();
+                }
+                // Among lengths there is no way back; among lines the next end of one is.
+                _ if self.is_counted => return Step::GiveUp,
+                _ => {
+                    self.held.clear();
+                    self.lost = true;
+                }
+            }
+        }
+        self.stream(chunk.data, chunk.time, out)
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        // The last line needs no end.
+        if self.left.is_none() && !self.held.is_empty() {
+            self.close(time, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.held.capacity()
+    }
+}
