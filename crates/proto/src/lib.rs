@@ -20,6 +20,7 @@ mod dns;
 mod file;
 mod frames;
 mod line;
+mod mime;
 mod ntp;
 mod parser;
 mod pop3;
@@ -28,6 +29,7 @@ mod record;
 mod rtp;
 mod session;
 mod sip;
+mod smtp;
 mod ssh;
 mod syslog;
 
@@ -50,6 +52,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &pop3::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
+    &smtp::PROTOCOL,
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
 ];

@@ -1,0 +1,222 @@
+//! Transfer encodings (RFC 2045, 6), undone while octets come.
+
+/// Octets that are decoded at once.
+const BLOCK: usize = 768;
+
+/// A transfer encoding in work.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Decoder {
+    /// 7bit, 8bit, binary, and what nobody knows.
+    #[default]
+    Identity,
+    /// base64 (RFC 4648, 4).
+    Base64(Base64),
+    /// quoted-printable (RFC 2045, 6.7).
+    Quoted(Quoted),
+}
+
+/// Base64: the digits of a group so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Base64 {
+    bits: u32,
+    digits: u8,
+    /// Something was among the digits that is none.
+    pub is_broken: bool,
+}
+
+/// Quoted-printable: what was begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Quoted {
+    #[default]
+    Plain,
+    /// Behind `=`.
+    Escape,
+    /// Behind `=` and a hexadecimal digit.
+    Half(u8),
+    /// Behind `=` and blanks or `\r`: the line goes on in the next.
+    Soft,
+}
+
+/// Gathers octets and hands them on in blocks.
+struct Block<'a> {
+    octets: [u8; BLOCK],
+    used: usize,
+    sink: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Block<'_> {
+    fn push(&mut self, octet: u8) {
+        if let Some(place) = self.octets.get_mut(self.used) {
+            *place = octet;
+            self.used += 1;
+        }
+        if self.used == BLOCK {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let octets = self.octets.get(..self.used).unwrap_or_default();
+        if !octets.is_empty() {
+            (self.sink)(octets);
+        }
+        self.used = 0;
+    }
+}
+
+impl Decoder {
+    /// The decoder of a Content-Transfer-Encoding.
+    pub fn named(name: &[u8]) -> Self {
+        match name.trim_ascii() {
+            name if name.eq_ignore_ascii_case(b"base64") => Self::Base64(Base64::default()),
+            name if name.eq_ignore_ascii_case(b"quoted-printable") => Self::Quoted(Quoted::Plain),
+            _ => Self::Identity,
+        }
+    }
+
+    /// Decodes the next octets.
+    pub fn octets(&mut self, octets: &[u8], sink: &mut dyn FnMut(&[u8])) {
+        let mut block = match self {
+            Self::Identity => return sink(octets),
+            _ => Block { octets: [0; BLOCK], used: 0, sink },
+        };
+        match self {
+            Self::Identity => {}
+            Self::Base64(base64) => octets.iter().for_each(|octet| base64.octet(*octet, &mut block)),
+            Self::Quoted(quoted) => octets.iter().for_each(|octet| quoted.octet(*octet, &mut block)),
+        }
+        block.flush();
+    }
+
+    /// Gives what is left: the octets of a last group that lacks its padding, or an escape that was cut.
+    pub fn end(&mut self, sink: &mut dyn FnMut(&[u8])) {
+        let mut block = Block { octets: [0; BLOCK], used: 0, sink };
+        match self {
+            Self::Identity => {}
+            Self::Base64(base64) => base64.pad(&mut block),
+            Self::Quoted(quoted) => match std::mem::take(quoted) {
+                Quoted::Plain | Quoted::Soft => {}
+                Quoted::Escape => block.push(b'='),
+                Quoted::Half(first) => {
+                    block.push(b'=');
+                    block.push(first);
+                }
+            },
+        }
+        block.flush();
+    }
+}
+
+impl Base64 {
+    fn octet(&mut self, octet: u8, block: &mut Block<'_>) {
+        let digit = match octet {
+            b'A'..=b'Z' => octet - b'A',
+            b'a'..=b'z' => octet - b'a' + 26,
+            b'0'..=b'9' => octet - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => return self.pad(block),
+            b' ' | b'\t' | b'\r' | b'\n' => return,
+            _ => {
+                self.is_broken = true;
+                return;
+            }
+        };
+        self.bits = self.bits << 6 | u32::from(digit);
+        self.digits += 1;
+        if self.digits == 4 {
+            let [_, first, second, third] = self.bits.to_be_bytes();
+            [first, second, third].into_iter().for_each(|octet| block.push(octet));
+            (self.bits, self.digits) = (0, 0);
+        }
+    }
+
+    /// The group ends before its fourth digit.
+    fn pad(&mut self, block: &mut Block<'_>) {
+        match self.digits {
+            2 => block.push((self.bits >> 4) as u8),
+            3 => {
+                block.push((self.bits >> 10) as u8);
+                block.push((self.bits >> 2) as u8);
+            }
+            _ => {}
+        }
+        (self.bits, self.digits) = (0, 0);
+    }
+}
+
+impl Quoted {
+    fn octet(&mut self, octet: u8, block: &mut Block<'_>) {
+        *self = match (*self, octet) {
+            (Self::Plain, b'=') => Self::Escape,
+            (Self::Plain, _) => {
+                block.push(octet);
+                Self::Plain
+            }
+            (Self::Escape | Self::Soft, b' ' | b'\t' | b'\r') => Self::Soft,
+            (Self::Escape | Self::Soft, b'\n') => Self::Plain,
+            (Self::Escape, octet) if octet.is_ascii_hexdigit() => Self::Half(octet),
+            // No escape: it stands as it is written.
+            (Self::Escape, octet) => {
+                block.push(b'=');
+                block.push(octet);
+                Self::Plain
+            }
+            (Self::Soft, octet) => {
+                block.push(octet);
+                Self::Plain
+            }
+            (Self::Half(first), octet) => {
+                let digit = |digit: u8| char::from(digit).to_digit(16);
+                match (digit(first), digit(octet)) {
+                    (Some(high), Some(low)) => block.push((high << 4 | low) as u8),
+                    _ => [b'=', first, octet].into_iter().for_each(|octet| block.push(octet)),
+                }
+                Self::Plain
+            }
+        };
+    }
+}
+
+/// Base64 that is at hand whole.
+pub(crate) fn base64(text: &[u8]) -> Vec<u8> {
+    let (mut decoder, mut octets) = (Decoder::Base64(Base64::default()), Vec::new());
+    decoder.octets(text, &mut |decoded| octets.extend_from_slice(decoded));
+    decoder.end(&mut |decoded| octets.extend_from_slice(decoded));
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(name: &[u8], text: &[u8], piece: usize) -> Vec<u8> {
+        let (mut decoder, mut octets) = (Decoder::named(name), Vec::new());
+        for piece in text.chunks(piece) {
+            decoder.octets(piece, &mut |decoded| octets.extend_from_slice(decoded));
+        }
+        decoder.end(&mut |decoded| octets.extend_from_slice(decoded));
+        octets
+    }
+
+    #[test]
+    fn encodings_are_undone_however_they_are_cut() {
+        let cases: [(&[u8], &[u8], &[u8]); 9] = [
+            (b"BASE64", b"", b""),
+            (b"base64", b"Zg==", b"f"),
+            (b"base64", b"Zm9vYg", b"foob"),
+            (b"base64", b"Zm 9v\r\nYm\tE=", b"fooba"),
+            (b"base64", b"Zg==Zm9v", b"ffoo"),
+            (b"quoted-printable", b"a=3Db=\r\nc=20=  \nd", b"a=bc d"),
+            (b"quoted-printable", b"=zz=4=41=E2=82=ac", b"=zz=4=41\xe2\x82\xac"),
+            (b"quoted-printable", b"x=", b"x="),
+            (b"8bit", b"a=3D", b"a=3D"),
+        ];
+        for (name, text, expected) in cases {
+            for piece in 1..=text.len().max(1) {
+                assert_eq!(decoded(name, text, piece), expected, "{} by {piece}", text.escape_ascii());
+            }
+        }
+        assert_eq!(base64(b"AHVzZXIAcGFzcw=="), b"\0user\0pass");
+    }
+}

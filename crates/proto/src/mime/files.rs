@@ -1,0 +1,141 @@
+//! The parts of a message as files.
+
+use super::{Event, Mail, Part};
+use crate::file::{About, File, Files};
+use crate::{Anomaly, Out, Protocol, Value, anomaly};
+use weir_wire::{Direction, Time};
+
+/// What carries a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carrier {
+    /// As Zeek writes it.
+    pub source: &'static str,
+    /// The protocol that it is.
+    pub protocol: &'static Protocol,
+    /// Who sends the message.
+    pub direction: Direction,
+    /// Which of the flow's transactions it is, from 0.
+    pub transaction: u64,
+}
+
+/// A message whose parts become files. A part is a file from its first octet on; those that end at once are none.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// The message itself.
+    pub mail: Mail,
+    carrier: Carrier,
+    part: Option<Part>,
+    file: Option<File>,
+    /// Files that are complete: they wait for what the whole message says of them.
+    done: Vec<(File, bool)>,
+    /// Names of the files in records.
+    pub names: Vec<String>,
+}
+
+/// Files of one message that wait for its end: those after them are told at once, without what they are in.
+const MAX_DONE: usize = 64;
+
+impl Message {
+    pub fn new(carrier: Carrier) -> Self {
+        Self { mail: Mail::default(), carrier, part: None, file: None, done: Vec::new(), names: Vec::new() }
+    }
+
+    /// Takes the next octets.
+    pub fn octets(&mut self, octets: &[u8], files: &mut Files, time: Time, out: &mut dyn Out) {
+        self.with(files, time, out, |mail, sink| mail.octets(octets, sink));
+    }
+
+    /// Octets are missing.
+    pub fn gap(&mut self, octets: u64, files: &mut Files, time: Time, out: &mut dyn Out) {
+        self.with(files, time, out, |mail, sink| mail.gap(octets, sink));
+    }
+
+    /// The message has ended. Its files are told; `carry` says of each what carried it.
+    pub fn end(
+        &mut self,
+        is_whole: bool,
+        files: &mut Files,
+        time: Time,
+        out: &mut dyn Out,
+        carry: impl Fn(&mut File),
+    ) {
+        self.with(files, time, out, |mail, sink| mail.end(is_whole, sink));
+        for (mut file, is_whole) in std::mem::take(&mut self.done) {
+            let head = &self.mail.head;
+            let status = if is_whole { "PARSE_DONE" } else { "PARSE_ERROR" };
+            file.tell("email_status", status.into());
+            file.tell("email_from", head.get("from").into());
+            let list = |texts: Vec<Vec<u8>>| match texts {
+                texts if texts.is_empty() => Value::None,
+                texts => texts.into_iter().collect(),
+            };
+            file.tell("email_to", list(head.addresses("to").unwrap_or_default()));
+            file.tell("email_attachments", list(self.mail.attachments.clone()));
+            carry(&mut file);
+            file.close(is_whole, out);
+        }
+    }
+
+    /// Octets of memory that are held, roughly.
+    pub fn memory(&self) -> usize {
+        let files = self.file.iter().chain(self.done.iter().map(|(file, _)| file)).map(File::memory);
+        self.mail.memory() + files.sum::<usize>() + self.names.len() * 40
+    }
+
+    fn with(
+        &mut self,
+        files: &mut Files,
+        time: Time,
+        out: &mut dyn Out,
+        work: impl FnOnce(&mut Mail, &mut dyn FnMut(Event<'_>)),
+    ) {
+        let Self { mail, carrier, part, file, done, names } = self;
+        work(mail, &mut |event| match event {
+            Event::Begin(begun) => *part = Some(begun.clone()),
+            Event::Data(octets) => {
+                if let Some(part) = part.take() {
+                    let opened = open(&part, *carrier, files, time);
+                    names.push(opened.name());
+                    *file = Some(opened);
+                }
+                if let Some(file) = file {
+                    file.octets(octets, time, out);
+                }
+            }
+            Event::Gap(octets) => {
+                if let Some(file) = file {
+                    file.gap(octets);
+                }
+            }
+            Event::End(is_whole) => {
+                *part = None;
+                match file.take() {
+                    Some(file) if done.len() < MAX_DONE => done.push((file, is_whole)),
+                    Some(file) => file.close(is_whole, out),
+                    None => {}
+                }
+            }
+            Event::Anomaly(name, detail) => {
+                let told = Anomaly { name, direction: carrier.direction, detail };
+                anomaly(out, time, carrier.protocol, &told);
+            }
+        });
+    }
+}
+
+fn open(part: &Part, carrier: Carrier, files: &mut Files, time: Time) -> File {
+    files.open(
+        time,
+        About {
+            source: carrier.source,
+            protocol: carrier.protocol.name,
+            direction: carrier.direction,
+            transaction: carrier.transaction,
+            depth: part.depth,
+            filename: part.name.as_deref(),
+            path: None,
+            declared: Some(&part.media),
+            total: None,
+        },
+    )
+}

@@ -1,0 +1,456 @@
+//! Messages (RFC 5322) and their parts (RFC 2045 to 2049), read while they come: nothing of a body is held but a line
+//! that may be a boundary.
+
+mod decode;
+mod files;
+mod head;
+mod urls;
+
+pub(crate) use decode::base64;
+pub(crate) use files::{Carrier, Message};
+pub(crate) use head::{Head, address, hosts};
+pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
+
+use decode::Decoder;
+use urls::Urls;
+
+/// Parts in parts in parts: Zeek goes 100 deep, mail that people read hardly 10.
+const MAX_DEPTH: usize = 32;
+/// Parts of a message that are told apart.
+const MAX_PARTS: usize = 1024;
+/// Longest header line kept; RFC 5322 allows 998.
+const MAX_LINE: usize = 8 << 10;
+/// Longest line that may be a boundary; RFC 2046 allows 70 octets and blanks behind.
+const MAX_BOUNDARY: usize = 256;
+/// Longest file name kept, as in Suricata.
+const MAX_NAME: usize = 255;
+
+/// What is met in a message.
+pub(crate) enum Event<'a> {
+    /// A part begins that has no parts.
+    Begin(&'a Part),
+    /// Its next octets, decoded.
+    Data(&'a [u8]),
+    /// Octets of it are missing.
+    Gap(u64),
+    /// It ends; `true`: whole.
+    End(bool),
+    /// Something is not as it should be.
+    Anomaly(&'static str, &'a [u8]),
+}
+
+/// A part without parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    /// Media type in lower case; that of none is text/plain.
+    pub media: Vec<u8>,
+    /// Name of the file that it is.
+    pub name: Option<Vec<u8>>,
+    /// How many parts and messages it is in, itself among them.
+    pub depth: u64,
+}
+
+type Sink<'a> = &'a mut dyn FnMut(Event<'_>);
+
+/// A message in work.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    /// Its own header.
+    pub head: Head,
+    /// Names of the files in it.
+    pub attachments: Vec<Vec<u8>>,
+    /// Octets of the message.
+    pub octets: u64,
+    /// Octets are missing.
+    pub has_gap: bool,
+    urls: Urls,
+    place: Place,
+    /// The boundaries of the parts that are open, the innermost last.
+    boundaries: Vec<Vec<u8>>,
+    /// Messages in messages.
+    nested: usize,
+    parts: usize,
+    /// A line that may be a boundary, or of a header.
+    line: Vec<u8>,
+    is_line_cut: bool,
+    at_start: bool,
+    /// The end of the line before: it belongs to the boundary if one follows.
+    end: &'static [u8],
+}
+
+#[derive(Debug)]
+enum Place {
+    /// In the header of the message, or of a message in it, or of a part.
+    Head(Option<Head>),
+    /// In a part without parts.
+    Leaf { decoder: Decoder, is_text: bool, is_whole: bool },
+    /// Before the first part or behind the last.
+    Between,
+}
+
+impl Default for Mail {
+    fn default() -> Self {
+        Self {
+            head: Head::default(),
+            attachments: Vec::new(),
+            octets: 0,
+            has_gap: false,
+            urls: Urls::default(),
+            place: Place::Head(None),
+            boundaries: Vec::new(),
+            nested: 0,
+            parts: 0,
+            line: Vec::new(),
+            is_line_cut: false,
+            at_start: true,
+            end: b"",
+        }
+    }
+}
+
+impl Mail {
+    /// Takes the next octets of the message.
+    pub fn octets(&mut self, mut data: &[u8], sink: Sink<'_>) {
+        self.octets += data.len() as u64;
+        while !data.is_empty() {
+            let length = data.iter().position(|octet| *octet == b'\n').map_or(data.len(), |at| at + 1);
+            let (piece, rest) = data.split_at(length);
+            data = rest;
+            match self.place {
+                Place::Head(_) => self.of_head(piece, sink),
+                _ => self.of_body(piece, sink),
+            }
+        }
+    }
+
+    /// Octets of the message are missing.
+    pub fn gap(&mut self, octets: u64, sink: Sink<'_>) {
+        self.has_gap = true;
+        self.octets += octets;
+        let line = std::mem::take(&mut self.line);
+        if let Place::Leaf { .. } = self.place {
+            self.content(&line, sink);
+            self.flush_end(sink);
+            sink(Event::Gap(octets));
+        }
+        if let Place::Leaf { is_whole, .. } = &mut self.place {
+            *is_whole = false;
+        }
+        // Where the next line begins is not known, and a header's end may be among what is missing.
+        (self.at_start, self.is_line_cut, self.end) = (false, true, b"");
+    }
+
+    /// The message has ended; `is_whole`: with all that belongs to it.
+    pub fn end(&mut self, is_whole: bool, sink: Sink<'_>) {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            match self.place {
+                Place::Head(_) => self.head_line(&line, sink),
+                _ => {
+                    if !self.boundary(&line, sink) {
+                        self.content(&line, sink);
+                    }
+                }
+            }
+        }
+        self.leave(is_whole, sink);
+        self.place = Place::Between;
+    }
+
+    /// URLs in its text, each once.
+    pub fn urls(&self) -> &[Vec<u8>] {
+        &self.urls.found
+    }
+
+    /// Octets of memory that are held, roughly.
+    pub fn memory(&self) -> usize {
+        let names = self.attachments.iter().chain(&self.boundaries).map(|name| name.capacity() + 24);
+        let head = if let Place::Head(Some(head)) = &self.place { head.memory() } else { 0 };
+        self.head.memory() + head + self.urls.memory() + self.line.capacity() + names.sum::<usize>()
+    }
+
+    fn of_head(&mut self, piece: &[u8], sink: Sink<'_>) {
+        let room = MAX_LINE.saturating_sub(self.line.len());
+        self.line.extend_from_slice(piece.get(..room).unwrap_or(piece));
+        self.is_line_cut |= piece.len() > room;
+        if piece.last() != Some(&b'\n') {
+            return;
+        }
+        let line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.is_line_cut) {
+            sink(Event::Anomaly("MIME_LONG_LINE", &line));
+        }
+        self.at_start = true;
+        self.head_line(&line, sink);
+        if self.line.capacity() == 0 && line.capacity() <= 1024 {
+            self.line = line;
+            self.line.clear();
+        }
+    }
+
+    fn head_line(&mut self, line: &[u8], sink: Sink<'_>) {
+        let text = trimmed(line);
+        if text.starts_with(b"--") && self.boundary(line, sink) {
+            return;
+        }
+        let Place::Head(head) = &mut self.place else { return };
+        let head = head.as_mut().unwrap_or(&mut self.head);
+        if !text.is_empty() {
+            let was_cut = head.is_cut;
+            head.line(text);
+            if head.is_cut && !was_cut {
+                sink(Event::Anomaly("MIME_LONG_HEADER_VALUE", text));
+            }
+            return;
+        }
+        let description = head.description();
+        let encoding = head.get("content-transfer-encoding").unwrap_or_default();
+        self.begin(description, &encoding, sink);
+    }
+
+    /// A header has ended: what follows it is decided.
+    fn begin(&mut self, description: head::Description, encoding: &[u8], sink: Sink<'_>) {
+        let depth = self.boundaries.len() + self.nested;
+        let is_composite = description.media.starts_with(b"multipart/") && !description.boundary.is_empty()
+            || description.media == b"message/rfc822";
+        self.parts += 1;
+        if self.parts > MAX_PARTS || is_composite && depth >= MAX_DEPTH {
+            if self.parts == MAX_PARTS + 1 || is_composite {
+                let name = if is_composite { "exceeded_mime_max_depth" } else { "too_many_mime_parts" };
+                sink(Event::Anomaly(name, b""));
+            }
+            self.place = Place::Between;
+            return;
+        }
+        if is_composite {
+            if description.media == b"message/rfc822" {
+                self.nested += 1;
+                self.place = Place::Head(Some(Head::default()));
+            } else {
+                let mut boundary = description.boundary;
+                if boundary.len() > MAX_BOUNDARY / 2 {
+                    sink(Event::Anomaly("MIME_LONG_BOUNDARY", &boundary));
+                    boundary.truncate(MAX_BOUNDARY / 2);
+                }
+                self.boundaries.push(boundary);
+                self.place = Place::Between;
+            }
+            return;
+        }
+        let is_text = matches!(description.media.as_slice(), b"" | b"text/plain" | b"text/html");
+        let mut name = description.name;
+        if let Some(name) = name.as_mut().filter(|name| name.len() > MAX_NAME) {
+            sink(Event::Anomaly("MIME_LONG_FILENAME", name));
+            name.truncate(MAX_NAME);
+        }
+        self.attachments.extend(name.clone());
+        let media = if description.media.is_empty() { b"text/plain".to_vec() } else { description.media };
+        sink(Event::Begin(&Part { media, name, depth: depth as u64 + 1 }));
+        self.place = Place::Leaf { decoder: Decoder::named(encoding), is_text, is_whole: true };
+    }
+
+    fn of_body(&mut self, piece: &[u8], sink: Sink<'_>) {
+        let is_complete = piece.last() == Some(&b'\n');
+        // The end of the line before was cut in two.
+        if self.end == b"\r" && self.line.is_empty() && piece == b"\n" {
+            (self.end, self.at_start) = (b"\r\n", true);
+            return;
+        }
+        let may_begin = self.at_start && piece.first() == Some(&b'-') && !self.boundaries.is_empty();
+        if self.line.is_empty() && !may_begin {
+            self.content(piece, sink);
+            self.at_start = is_complete;
+            return;
+        }
+        self.at_start = false;
+        self.line.extend_from_slice(piece.get(..MAX_BOUNDARY).unwrap_or(piece));
+        let may_be = self.line.starts_with(b"--") || self.line == b"-";
+        if may_be && !is_complete && piece.len() <= MAX_BOUNDARY && self.line.len() <= MAX_BOUNDARY {
+            return;
+        }
+        let line = std::mem::take(&mut self.line);
+        if is_complete && may_be && self.boundary(&line, sink) {
+            self.at_start = true;
+            return;
+        }
+        self.content(&line, sink);
+        self.content(piece.get(MAX_BOUNDARY..).unwrap_or_default(), sink);
+        self.at_start = is_complete;
+    }
+
+    /// Whether a line is a boundary, and then what is behind it begins.
+    fn boundary(&mut self, line: &[u8], sink: Sink<'_>) -> bool {
+        let Some(text) = line.trim_ascii_end().strip_prefix(b"--") else { return false };
+        let fits = |boundary: &Vec<u8>| {
+            text.strip_prefix(boundary.as_slice()).is_some_and(|rest| rest.is_empty() || rest == b"--")
+        };
+        let Some(at) = self.boundaries.iter().rposition(fits) else { return false };
+        let is_last = self.boundaries.get(at).is_some_and(|boundary| text.len() > boundary.len());
+        self.end = b"";
+        self.leave(true, sink);
+        if is_last {
+            self.boundaries.truncate(at);
+            self.place = Place::Between;
+        } else {
+            self.boundaries.truncate(at + 1);
+            self.place = Place::Head(Some(Head::default()));
+        }
+        true
+    }
+
+    /// Ends a part without parts.
+    fn leave(&mut self, ends_well: bool, sink: Sink<'_>) {
+        self.end = b"";
+        let Place::Leaf { decoder, is_text, is_whole } = &mut self.place else { return };
+        let urls = &mut self.urls;
+        decoder.end(&mut |octets| {
+            if *is_text {
+                urls.octets(octets);
+            }
+            sink(Event::Data(octets));
+        });
+        if *is_text {
+            urls.end();
+        }
+        if let Decoder::Base64(base64) = decoder
+            && base64.is_broken
+        {
+            sink(Event::Anomaly("MIME_INVALID_BASE64", b""));
+        }
+        sink(Event::End(*is_whole && ends_well));
+        self.place = Place::Between;
+    }
+
+    /// Octets of a part. The end of their line waits until it is known to belong to the part.
+    fn content(&mut self, piece: &[u8], sink: Sink<'_>) {
+        if piece.is_empty() {
+            return;
+        }
+        self.flush_end(sink);
+        let (text, end): (&[u8], &'static [u8]) = match piece {
+            [text @ .., b'\r', b'\n'] => (text, b"\r\n"),
+            [text @ .., b'\n'] => (text, b"\n"),
+            [text @ .., b'\r'] => (text, b"\r"),
+            text => (text, b""),
+        };
+        self.decode(text, sink);
+        self.end = end;
+    }
+
+    fn flush_end(&mut self, sink: Sink<'_>) {
+        let end = std::mem::take(&mut self.end);
+        self.decode(end, sink);
+    }
+
+    fn decode(&mut self, octets: &[u8], sink: Sink<'_>) {
+        let Place::Leaf { decoder, is_text, .. } = &mut self.place else { return };
+        if octets.is_empty() {
+            return;
+        }
+        let urls = &mut self.urls;
+        decoder.octets(octets, &mut |octets| {
+            if *is_text {
+                urls.octets(octets);
+            }
+            sink(Event::Data(octets));
+        });
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is met, the data of a part in one.
+    fn met(message: &[u8], size: usize) -> (Vec<String>, Mail) {
+        let (mut mail, mut events) = (Mail::default(), Vec::<String>::new());
+        let mut data = String::new();
+        let mut sink = |event: Event<'_>| match event {
+            Event::Begin(part) => {
+                let name = part.name.as_deref().unwrap_or_default().escape_ascii().to_string();
+                events.push(format!("{} {name}", part.media.escape_ascii()));
+            }
+            Event::Data(octets) => data += &octets.escape_ascii().to_string(),
+            Event::Gap(octets) => data += &format!("<{octets}>"),
+            Event::End(is_whole) => events.push(format!("{}|{is_whole}", std::mem::take(&mut data))),
+            Event::Anomaly(name, _) => events.push(name.to_owned()),
+        };
+        message.chunks(size).for_each(|piece| mail.octets(piece, &mut sink));
+        mail.end(true, &mut sink);
+        (events, mail)
+    }
+
+    fn same_however_cut(message: &[u8], expected: &[&str]) {
+        for size in [message.len(), 1, 2, 3, 5, 64] {
+            assert_eq!(met(message, size).0, expected, "by {size}");
+        }
+    }
+
+    #[test]
+    fn a_plain_message_is_one_part() {
+        let message = b"Subject: x\r\nnonsense\r\n\r\n--no boundary\r\nhttp://a.b/c\r\n\r\n";
+        same_however_cut(message, &["text/plain ", "--no boundary\\r\\nhttp://a.b/c\\r\\n|true"]);
+        let (_, mail) = met(message, 1);
+        assert_eq!(mail.head.get("subject").unwrap(), b"x");
+        assert_eq!(mail.urls(), [b"http://a.b/c".to_vec()]);
+        same_however_cut(b"Subject: x\r\n", &[]);
+    }
+
+    #[test]
+    fn parts_are_told_apart() {
+        let message = b"Content-Type: multipart/mixed; boundary=\"outer\"\r\n\r\npreamble\r\n--outer\r\n\
+            Content-Type: multipart/alternative; boundary=inner\r\n\r\n--inner\r\n\r\n-a\r\n--b\r\n--inner \r\n\
+            Content-Type: TEXT/html\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<a=\r\nb>=3D\r\n--inner--\r\n\
+            between\r\n--outer\r\nContent-Type: application/zip; name=a.zip\r\nContent-Transfer-Encoding: base64\r\n\r\n\
+            AAEC\r\nAw==\r\n--outer\r\nContent-Type: message/rfc822\r\n\r\nSubject: inner\r\n\r\nbody\r\n\r\n--outer--\r\nend\r\n";
+        let expected = [
+            "text/plain ",
+            "-a\\r\\n--b|true",
+            "text/html ",
+            "<ab>=|true",
+            "application/zip a.zip",
+            "\\x00\\x01\\x02\\x03|true",
+            "text/plain ",
+            "body\\r\\n|true",
+        ];
+        same_however_cut(message, &expected);
+        assert_eq!(met(message, 7).1.attachments, [b"a.zip".to_vec()]);
+    }
+
+    #[test]
+    fn depth_and_number_are_bounded() {
+        let mut message = Vec::new();
+        for depth in 0..100 {
+            message
+                .extend(format!("Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n").bytes());
+        }
+        let (events, mail) = met(&message, 1000);
+        assert!(events.contains(&"exceeded_mime_max_depth".to_owned()));
+        assert!(mail.boundaries.len() <= MAX_DEPTH);
+        let mut message = b"Content-Type: multipart/mixed; boundary=b\n\n".to_vec();
+        (0..2 * MAX_PARTS).for_each(|_| message.extend(b"--b\n\nx\n"));
+        let (events, _) = met(&message, 1000);
+        assert_eq!(events.iter().filter(|event| *event == "too_many_mime_parts").count(), 1);
+        assert_eq!(events.iter().filter(|event| *event == "x|true").count(), MAX_PARTS - 1);
+    }
+
+    #[test]
+    fn gaps_are_told_and_the_next_part_is_found() {
+        let (mut mail, mut ends) = (Mail::default(), Vec::new());
+        let mut sink = |event: Event<'_>| {
+            if let Event::End(is_whole) = event {
+                ends.push(is_whole);
+            }
+        };
+        mail.octets(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\nx", &mut sink);
+        mail.gap(10, &mut sink);
+        mail.octets(b"y\n--b\n\nz\n--b--\n", &mut sink);
+        mail.end(true, &mut sink);
+        assert_eq!(ends, [false, true]);
+    }
+}

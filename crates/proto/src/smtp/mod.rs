@@ -1,0 +1,785 @@
+//! Simple Mail Transfer Protocol (RFC 5321) with pipelining (2920), chunks (3030), STARTTLS (3207) and AUTH (4954):
+//! each mail with its envelope, its header and what is in it.
+
+mod told;
+
+use crate::file::Files;
+use crate::line::{Line, Lines};
+use crate::mime::{self, Carrier, Message};
+use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, anomaly};
+use std::collections::VecDeque;
+use told::{Hello, SESSION, SMTP, Transaction};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "smtp",
+    help: "Simple Mail Transfer Protocol (RFC 5321).",
+    transport: Transport::Tcp,
+    ports: &[25, 587, 2525],
+    probe,
+    parser: |setup| Box::new(Smtp::new(setup)),
+    tables: &[&SMTP, &SESSION],
+};
+
+/// Longest line kept: RFC 5321 allows 512 octets, extensions add to it; RFC 4954 allows 12,288 for answers to
+/// challenges, of which the user stands near the beginning.
+const MAX_LINE: usize = 2048;
+/// Commands that wait for their replies.
+const MAX_WAITING: usize = 256;
+/// Receivers of a mail that are kept; RFC 5321 asks for 100.
+const MAX_RECIPIENTS: usize = 1000;
+/// Transactions out of order until a session is given up, as in Zeek.
+const MAX_INVALID: u32 = 25;
+
+/// Words that a client begins with, or goes on with where a capture begins in the middle.
+const WORDS: [&[u8]; 6] = [b"EHLO", b"HELO", b"LHLO", b"MAIL FROM:", b"RCPT TO:", b"STARTTLS\r"];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let client = match heads.forward {
+        [] => None,
+        head => {
+            let fits = |word: &&[u8]| {
+                let most = word.len().min(head.len());
+                head.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+                    && (word.len() > 4 || head.get(4).is_none_or(u8::is_ascii_whitespace))
+            };
+            Some(match WORDS.iter().find(|word| fits(word)) {
+                Some(word) if head.len() > word.len() => Probe::Match,
+                Some(_) => Probe::Maybe,
+                None => Probe::Reject,
+            })
+        }
+    };
+    let line = heads.reverse.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let is_code = match heads.reverse {
+        [] => true,
+        [code @ .., _, _] if code.len() >= 2 => {
+            code.iter().take(3).all(u8::is_ascii_digit)
+                && heads.reverse.get(3).is_none_or(|next| b" -\r\n".contains(next))
+        }
+        head => head.iter().all(u8::is_ascii_digit),
+    };
+    // FTP greets alike; what it says of itself differs.
+    let says = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    match client {
+        _ if !is_code => Probe::Reject,
+        Some(Probe::Match) => Probe::Match,
+        Some(Probe::Maybe) => Probe::Maybe,
+        Some(Probe::Reject) if line.starts_with(b"220") && says(b"SMTP") && !says(b"FTP") => Probe::Match,
+        None if line.starts_with(b"220") && says(b"ESMTP") => Probe::Match,
+        Some(Probe::Reject) => Probe::Reject,
+        None => Probe::Maybe,
+    }
+}
+
+/// What a reply is for.
+#[derive(Debug)]
+enum Asked {
+    Hello,
+    Mail,
+    Recipient,
+    Data,
+    /// A mail has ended: the reply says whether it is taken.
+    End(Box<Transaction>),
+    /// A chunk that is not the last.
+    Chunk,
+    Reset,
+    StartTls,
+    Auth,
+    /// A line with a dot alone, where no mail was.
+    Dot,
+    Other,
+}
+
+/// What the client's octets are.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Commands,
+    /// A mail, until a line with a dot alone.
+    Data(Dot),
+    /// A chunk of so many octets.
+    Chunk {
+        left: u64,
+        is_last: bool,
+    },
+    /// Answers to challenges.
+    Auth,
+}
+
+/// How much of the end of a mail was seen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Dot {
+    /// At the beginning of a line.
+    Start,
+    /// Behind a dot at the beginning of a line.
+    Seen,
+    /// Behind that and `\r`.
+    Return,
+    /// Within a line.
+    No,
+}
+
+struct Smtp {
+    setup: Setup,
+    files: Files,
+    client: Lines,
+    server: Lines,
+    place: Place,
+    waiting: VecDeque<Asked>,
+    hello: Hello,
+    transaction: Transaction,
+    last_reply: Option<Vec<u8>>,
+    /// Mails that were taken.
+    accepted: u64,
+    /// Mails that were told or wait to be.
+    transactions: u64,
+    /// When the session began.
+    begun: Option<Time>,
+    has_told: bool,
+    /// Something was refused for which no mail was begun.
+    has_refused: bool,
+    server_seen: bool,
+    greeted: bool,
+    /// Within a reply of several lines.
+    in_reply: bool,
+    /// Replies can not be told apart until the client says something new.
+    lost: bool,
+    /// Octets of a mail are missing, and perhaps its end.
+    end_missed: bool,
+    invalid: u32,
+    /// The server waits for the mail.
+    go_ahead: bool,
+    /// It has replied before the end of the mail was seen.
+    early: Option<u16>,
+    has_ended: bool,
+}
+
+impl Smtp {
+    fn new(setup: &Setup) -> Self {
+        Self {
+            setup: setup.clone(),
+            files: Files::new(setup),
+            client: Lines::new(MAX_LINE),
+            server: Lines::new(MAX_LINE),
+            place: Place::Commands,
+            waiting: VecDeque::new(),
+            hello: Hello::default(),
+            transaction: Transaction::default(),
+            last_reply: None,
+            accepted: 0,
+            transactions: 0,
+            begun: None,
+            has_told: false,
+            has_refused: false,
+            server_seen: false,
+            greeted: false,
+            in_reply: false,
+            lost: false,
+            end_missed: false,
+            invalid: 0,
+            go_ahead: false,
+            early: None,
+            has_ended: false,
+        }
+    }
+}
+
+impl Parser for Smtp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        self.begun.get_or_insert(chunk.time);
+        if chunk.gap > 0 {
+            self.miss(chunk.direction, chunk.gap, chunk.time, out);
+        }
+        let mut data = chunk.data;
+        match chunk.direction {
+            Direction::Forward => {
+                while !data.is_empty() {
+                    match self.place {
+                        Place::Commands | Place::Auth => {
+                            let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                            lines.next(&mut data, |line| self.command(line, chunk.time, out));
+                            self.client = lines;
+                        }
+                        Place::Data(dot) => self.data(dot, &mut data, chunk.time, out),
+                        Place::Chunk { left, is_last } => {
+                            let length = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+                            let (piece, rest) = data.split_at(length);
+                            data = rest;
+                            self.content(piece, chunk.time, out);
+                            self.part_of_chunk(left - length as u64, is_last, chunk.time, out);
+                        }
+                    }
+                    if self.invalid > MAX_INVALID {
+                        let told = Anomaly {
+                            name: "smtp_excessive_invalid_mail_transactions",
+                            direction: Direction::Forward,
+                            detail: b"",
+                        };
+                        anomaly(out, chunk.time, &PROTOCOL, &told);
+                        return Step::GiveUp;
+                    }
+                }
+            }
+            Direction::Reverse => {
+                self.server_seen |= !data.is_empty();
+                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
+                let mut encrypted = None;
+                while encrypted.is_none() {
+                    match lines.next(&mut data, |line| self.reply(line, chunk.time, out)) {
+                        Some(true) => encrypted = Some(data.len()),
+                        Some(false) => {}
+                        None => break,
+                    }
+                }
+                self.server = lines;
+                if let Some(unread) = encrypted {
+                    return Step::Become { protocol: None, unread };
+                }
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        self.flush_waiting(out);
+        if self.transaction.mail.is_some() {
+            self.close_mail(false, time, out);
+        }
+        if self.transaction.is_active {
+            let transaction = std::mem::take(&mut self.transaction);
+            self.tell(transaction, out);
+        } else if !self.has_told {
+            let begun = self.begun.unwrap_or(time);
+            self.hello.tell(begun, self.last_reply.as_deref(), out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let waiting = self.waiting.iter().map(|asked| match asked {
+            Asked::End(transaction) => transaction.memory() + size_of::<Transaction>(),
+            _ => 0,
+        });
+        self.client.memory()
+            + self.server.memory()
+            + self.waiting.capacity() * size_of::<Asked>()
+            + waiting.sum::<usize>()
+            + self.transaction.memory()
+    }
+}
+
+impl Smtp {
+    /// Octets are missing: what was begun is not put together with what comes.
+    fn miss(&mut self, direction: Direction, mut gap: u64, time: Time, out: &mut dyn Out) {
+        if direction == Direction::Reverse {
+            self.server.forget();
+            // Replies may be among what is missing: those to come are not for the commands that wait.
+            self.flush_waiting(out);
+            (self.in_reply, self.lost, self.server_seen) = (false, true, true);
+            return;
+        }
+        self.client.forget();
+        match self.place {
+            Place::Chunk { left, is_last } => {
+                let within = left.min(gap);
+                self.mail_gap(within, time, out);
+                self.part_of_chunk(left - within, is_last, time, out);
+                gap -= within;
+            }
+            Place::Data(_) => {
+                self.mail_gap(gap, time, out);
+                if self.early.is_some() {
+                    // It was about all of the mail, so its end is among what is missing.
+                    self.place = Place::Commands;
+                    self.end_of_mail(false, time, out);
+                } else {
+                    (self.place, self.end_missed) = (Place::Data(Dot::No), true);
+                }
+                return;
+            }
+            Place::Auth => self.place = Place::Commands,
+            Place::Commands => {}
+        }
+        if gap > 0 {
+            self.flush_waiting(out);
+            self.lost = true;
+        }
+    }
+
+    /// What waits is told as far as it is known.
+    fn flush_waiting(&mut self, out: &mut dyn Out) {
+        for asked in std::mem::take(&mut self.waiting) {
+            if let Asked::End(transaction) = asked {
+                self.tell(*transaction, out);
+            }
+        }
+    }
+
+    fn tell(&mut self, transaction: Transaction, out: &mut dyn Out) {
+        let ends = [self.setup.responder.0, self.setup.initiator.0];
+        transaction.tell(self.accepted + 1, &self.hello, self.last_reply.as_deref(), ends, out);
+        (self.last_reply, self.has_told) = (None, true);
+    }
+
+    /// The transaction ends as it is.
+    fn finish(&mut self, out: &mut dyn Out) {
+        if self.transaction.is_active {
+            let transaction = std::mem::take(&mut self.transaction);
+            self.transactions += 1;
+            self.tell(transaction, out);
+        } else {
+            self.transaction = Transaction::default();
+        }
+    }
+
+    fn say(&self, name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
+        anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
+    }
+
+    fn ask(&mut self, asked: Asked, time: Time, out: &mut dyn Out) {
+        if !self.server_seen {
+            // Of a side that is not seen no reply is waited for.
+            if let Asked::End(transaction) = asked {
+                self.tell(*transaction, out);
+            }
+            return;
+        }
+        if self.waiting.len() == MAX_WAITING {
+            self.say("too_many_commands", Direction::Forward, b"", time, out);
+            self.flush_waiting(out);
+        }
+        self.waiting.push_back(asked);
+    }
+
+    fn begin(&mut self, time: Time) {
+        if !self.transaction.is_active {
+            (self.transaction.is_active, self.transaction.time) = (true, time);
+        }
+    }
+
+    fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        if line.is_cut {
+            self.say("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
+        }
+        self.lost = false;
+        if let Place::Auth = self.place {
+            let mechanism = self.hello.mechanism.as_deref().unwrap_or_default();
+            if self.hello.user.is_none() {
+                self.hello.user = user(mechanism, line.text);
+            }
+            return self.ask(Asked::Auth, time, out);
+        }
+        let text = line.text.trim_ascii();
+        let length = text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let (word, rest) = text.split_at(length);
+        let rest = rest.trim_ascii();
+        let asked = match word.to_ascii_uppercase().as_slice() {
+            b"EHLO" | b"HELO" | b"LHLO" => {
+                if self.hello.helo.is_some() {
+                    self.say("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
+                }
+                if !rest.is_empty() || self.hello.helo.is_none() {
+                    self.hello.helo = Some(rest.to_vec());
+                }
+                Asked::Hello
+            }
+            b"MAIL" => match parameter(text, b"FROM") {
+                Some(said) => {
+                    self.finish(out);
+                    self.begin(time);
+                    self.transaction.mail_from = Some(said.to_vec());
+                    Asked::Mail
+                }
+                None => Asked::Other,
+            },
+            b"RCPT" => match parameter(text, b"TO") {
+                Some(said) => {
+                    self.recipient(said, time, out);
+                    Asked::Recipient
+                }
+                None => Asked::Other,
+            },
+            b"DATA" => {
+                self.open_mail();
+                (self.place, self.go_ahead, self.early) = (Place::Data(Dot::Start), false, None);
+                Asked::Data
+            }
+            b"BDAT" => return self.chunk_command(rest, time, out),
+            b"RSET" => Asked::Reset,
+            b"STARTTLS" => Asked::StartTls,
+            b"AUTH" => {
+                let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+                let mechanism = words.next().unwrap_or_default().to_ascii_uppercase();
+                (self.hello.user, self.place) = (None, Place::Commands);
+                if let Some(first) = words.next().filter(|word| *word != b"=") {
+                    self.hello.user = user(&mechanism, first);
+                }
+                self.hello.mechanism = Some(mechanism);
+                Asked::Auth
+            }
+            b"." => Asked::Dot,
+            _ => Asked::Other,
+        };
+        self.ask(asked, time, out);
+    }
+
+    fn recipient(&mut self, said: &[u8], time: Time, out: &mut dyn Out) {
+        self.begin(time);
+        if self.transaction.mail_from.is_none() {
+            self.invalid += 1;
+            let (name, detail) = ("smtp_mail_transaction_invalid", b"rcpt to missing mail from");
+            self.say(name, Direction::Forward, detail, time, out);
+        }
+        match self.transaction.rcpt_to.len() {
+            MAX_RECIPIENTS => {}
+            number => {
+                self.transaction.rcpt_to.push(said.to_vec());
+                if number + 1 == MAX_RECIPIENTS {
+                    self.say("too_many_recipients", Direction::Forward, said, time, out);
+                }
+            }
+        }
+    }
+
+    /// BDAT: its size and whether it is the last.
+    fn chunk_command(&mut self, rest: &[u8], time: Time, out: &mut dyn Out) {
+        let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+        let size = words.next().unwrap_or_default();
+        let (last, more) = (words.next(), words.next());
+        let is_last = last.is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
+        let is_number = !size.is_empty() && size.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok());
+        let wrong = match number {
+            _ if !is_number => Some(("smtp_invalid_bdat_command", rest)),
+            None => Some(("smtp_huge_bdat_chunk", size)),
+            Some(number) if i64::try_from(number).is_err() => Some(("smtp_huge_bdat_chunk", size)),
+            Some(_) if last.is_some() && !is_last || more.is_some() => Some(("INVALID_BDAT", rest)),
+            Some(_) => None,
+        };
+        if let Some((name, detail)) = wrong {
+            self.say(name, Direction::Forward, detail, time, out);
+            return self.ask(Asked::Other, time, out);
+        }
+        self.open_mail();
+        self.part_of_chunk(number.unwrap_or(0), is_last, time, out);
+    }
+
+    /// A chunk of which so much is to come.
+    fn part_of_chunk(&mut self, left: u64, is_last: bool, time: Time, out: &mut dyn Out) {
+        if left > 0 {
+            self.place = Place::Chunk { left, is_last };
+            return;
+        }
+        self.place = Place::Commands;
+        match is_last {
+            true => self.end_of_mail(true, time, out),
+            false => self.ask(Asked::Chunk, time, out),
+        }
+    }
+
+    /// Octets of a mail, whose dots at the beginnings of lines are doubled.
+    fn data(&mut self, mut dot: Dot, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        while let Some((first, rest)) = data.split_first() {
+            match (dot, first) {
+                (Dot::Start, b'.') => (dot, *data) = (Dot::Seen, rest),
+                (Dot::Seen, b'\r') => (dot, *data) = (Dot::Return, rest),
+                (Dot::Seen | Dot::Return, b'\n') => {
+                    (self.place, *data) = (Place::Commands, rest);
+                    return self.end_of_mail(true, time, out);
+                }
+                (Dot::Return, _) => {
+                    self.content(b"\r", time, out);
+                    dot = Dot::No;
+                }
+                _ => {
+                    let length = data.iter().position(|octet| *octet == b'\n').map(|at| at + 1);
+                    let (line, rest) = data.split_at(length.unwrap_or(data.len()));
+                    *data = rest;
+                    self.content(line, time, out);
+                    dot = if length.is_some() { Dot::Start } else { Dot::No };
+                }
+            }
+        }
+        self.place = Place::Data(dot);
+    }
+
+    fn content(&mut self, octets: &[u8], time: Time, out: &mut dyn Out) {
+        if let Some(mail) = &mut self.transaction.mail {
+            mail.octets(octets, &mut self.files, time, out);
+        }
+    }
+
+    fn mail_gap(&mut self, octets: u64, time: Time, out: &mut dyn Out) {
+        if let Some(mail) = &mut self.transaction.mail {
+            mail.gap(octets, &mut self.files, time, out);
+        }
+    }
+
+    fn close_mail(&mut self, is_whole: bool, time: Time, out: &mut dyn Out) {
+        let Transaction { mail_from, rcpt_to, mail, .. } = &mut self.transaction;
+        if let Some(mail) = mail {
+            mail.end(is_whole, &mut self.files, time, out, |file| {
+                file.tell("helo", self.hello.helo.as_ref().into());
+                file.tell("mail_from", mail_from.as_ref().into());
+                if !rcpt_to.is_empty() {
+                    file.tell("rcpt_to", rcpt_to.iter().collect());
+                }
+            });
+        }
+        self.transaction.is_whole = is_whole;
+    }
+
+    fn open_mail(&mut self) {
+        let carrier = Carrier {
+            source: "SMTP",
+            protocol: &PROTOCOL,
+            direction: Direction::Forward,
+            transaction: self.transactions,
+        };
+        self.transaction.mail.get_or_insert_with(|| Message::new(carrier));
+    }
+
+    /// The mail is all said.
+    fn end_of_mail(&mut self, is_whole: bool, time: Time, out: &mut dyn Out) {
+        self.close_mail(is_whole, time, out);
+        self.end_missed = false;
+        self.begin(time);
+        let transaction = Box::new(std::mem::take(&mut self.transaction));
+        self.transactions += 1;
+        let early = self.early.take();
+        self.ask(Asked::End(transaction), time, out);
+        if let Some(code) = early
+            && let Some(asked) = self.waiting.pop_back()
+        {
+            self.waiting.push_front(asked);
+            self.answer(code, time, out);
+        }
+    }
+
+    /// `true`: TLS begins behind this line.
+    fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        if line.is_cut {
+            self.say("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
+        }
+        let Some((code, is_last, text)) = code(line.text) else {
+            if !self.lost && !self.in_reply {
+                self.say("INVALID_REPLY", Direction::Reverse, line.text, time, out);
+            }
+            return false;
+        };
+        self.in_reply = !is_last;
+        if !is_last {
+            return false;
+        }
+        let digits = line.text.get(..3).unwrap_or_default();
+        self.last_reply = Some([digits, b" ", text].concat());
+        if !self.greeted {
+            self.greeted = true;
+            self.hello.greeting = Some(text.to_vec());
+            if self.waiting.is_empty() || code == 220 {
+                return false;
+            }
+        }
+        self.answer(code, time, out)
+    }
+
+    fn answer(&mut self, code: u16, time: Time, out: &mut dyn Out) -> bool {
+        let is_good = (200..300).contains(&code);
+        let Some(asked) = self.waiting.pop_front() else {
+            if let (Place::Data(_), true) = (self.place, self.go_ahead) {
+                self.early = Some(code);
+                if self.end_missed {
+                    // The end of the mail is among what is missing: this is the reply to it.
+                    self.client.forget();
+                    self.place = Place::Commands;
+                    self.end_of_mail(false, time, out);
+                }
+                return false;
+            }
+            if !self.lost && code != 421 && self.server_seen && self.begun_by_client() {
+                self.say("UNABLE_TO_MATCH_REPLY_WITH_REQUEST", Direction::Reverse, b"", time, out);
+            }
+            return false;
+        };
+        match asked {
+            Asked::Hello if is_good => self.restart(time, out),
+            Asked::Reset if is_good => self.restart(time, out),
+            Asked::Data => match code {
+                354 => self.go_ahead = true,
+                _ => self.refuse(time, out),
+            },
+            Asked::End(mut transaction) => {
+                transaction.accepted = Some(is_good);
+                self.tell(*transaction, out);
+                self.accepted += u64::from(is_good);
+            }
+            Asked::Dot => self.finish(out),
+            Asked::StartTls => match code {
+                220 => {
+                    self.begin(time);
+                    self.transaction.tls = true;
+                    self.finish(out);
+                    return true;
+                }
+                _ => self.say("TLS_REJECTED", Direction::Reverse, b"", time, out),
+            },
+            Asked::Auth => {
+                let goes_on = code == 334;
+                self.place = match self.place {
+                    Place::Commands | Place::Auth if goes_on => Place::Auth,
+                    Place::Auth => Place::Commands,
+                    place => place,
+                };
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Whether the client has said something, so that replies are for it.
+    fn begun_by_client(&self) -> bool {
+        self.hello.helo.is_some()
+    }
+
+    /// DATA was refused: what is said is no mail.
+    fn refuse(&mut self, time: Time, out: &mut dyn Out) {
+        self.say("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
+        if let Place::Data(_) = self.place {
+            self.place = Place::Commands;
+        }
+        self.invalid +=
+            u32::from(self.transaction.mail_from.is_none() || self.transaction.rcpt_to.is_empty());
+        self.has_refused = true;
+        if self.transaction.mail.as_ref().is_some_and(|message| message.mail.octets == 0) {
+            self.transaction.mail = None;
+        } else {
+            self.close_mail(false, time, out);
+        }
+    }
+
+    /// What was begun is given up by both sides.
+    fn restart(&mut self, time: Time, out: &mut dyn Out) {
+        if self.transaction.is_active {
+            self.finish(out);
+        } else if std::mem::take(&mut self.has_refused) {
+            self.hello.tell(time, self.last_reply.as_deref(), out);
+            self.has_told = true;
+        }
+    }
+}
+
+/// What follows `FROM:` or `TO:`, without parameters.
+fn parameter<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    let rest = text.get(4..)?.trim_ascii_start();
+    let (head, rest) = rest.split_at_checked(word.len())?;
+    let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let is_end = match rest.first() {
+        Some(b'<') => rest.iter().position(|octet| *octet == b'>').map(|at| at + 1),
+        _ => rest.iter().position(u8::is_ascii_whitespace),
+    };
+    let said = rest.get(..is_end.unwrap_or(rest.len())).unwrap_or_default();
+    head.eq_ignore_ascii_case(word).then_some(said)
+}
+
+/// Who logs in, as a mechanism (RFC 4616, and LOGIN as it is in use) says it.
+fn user(mechanism: &[u8], said: &[u8]) -> Option<Vec<u8>> {
+    if said == b"*" {
+        return None;
+    }
+    let octets = mime::base64(said);
+    match mechanism {
+        b"PLAIN" => octets.split(|octet| *octet == 0).nth(1).map(<[u8]>::to_vec),
+        b"LOGIN" => Some(octets),
+        _ => None,
+    }
+}
+
+/// A reply's code, whether it ends here, and its text.
+fn code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
+    let (digits, rest) = line.split_at_checked(3)?;
+    let code = digits.iter().all(u8::is_ascii_digit);
+    let code = std::str::from_utf8(digits).ok().filter(|_| code)?.parse().ok()?;
+    match rest.split_first() {
+        None => Some((code, true, b"")),
+        Some((b' ', text)) => Some((code, true, text)),
+        Some((b'-', text)) => Some((code, false, text)),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{Told, talks};
+    use crate::{ANOMALY, Record, Table, Value};
+
+    fn told(case: &str) -> Told {
+        let talks = talks("smtp", 25);
+        let (_, talk) =
+            talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    fn rows<'a>(told: &'a Told, table: &'static Table) -> Vec<&'a Record<'static>> {
+        told.records.iter().filter(|record| *record.table == *table).collect()
+    }
+
+    fn list(texts: &[&str]) -> Value<'static> {
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn a_mail_is_told_with_its_envelope_header_and_files() {
+        let told = told("mail");
+        let [mail, bounce] = rows(&told, &SMTP)[..] else { panic!() };
+        assert_eq!(*mail.get("sender"), "alice@example.org".into());
+        assert_eq!(*mail.get("rcpt_to"), list(&["<bob@example.net>", "<eve@example.net>"]));
+        assert_eq!(*mail.get("to"), list(&["Bob <bob@example.net>", "\"Doe, J.\" <jd@example.net>"]));
+        assert_eq!(*mail.get("subject_text"), "grüße".into());
+        assert_eq!(*mail.get("urls"), list(&["http://192.0.2.80/tool.exe"]));
+        assert_eq!(*mail.get("attachments"), list(&["a.bin"]));
+        assert_eq!(*mail.get("accepted"), true.into());
+        assert_eq!(*bounce.get("accepted"), false.into());
+        assert_eq!(*bounce.get("depth"), 2u8.into());
+        let contents: Vec<_> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        let text = b"Look at http://192.0.2.80/tool.exe and\r\n.dotted\r\n.";
+        assert_eq!(contents, [&text[..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b"short"]);
+    }
+
+    #[test]
+    fn chunks_end_where_they_say() {
+        let told = told("chunks");
+        assert_eq!(told.content[0].1, b".\nhello\r\n.\r\n");
+        let depths: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("last_reply").clone()).collect();
+        assert_eq!(depths, ["250 queued".into(), "250 queued too".into()]);
+        let wrong: Vec<_> = rows(&told, &ANOMALY).iter().map(|row| row.get("name").clone()).collect();
+        let names = ["smtp_huge_bdat_chunk", "smtp_invalid_bdat_command", "INVALID_BDAT"];
+        assert_eq!(wrong, names.map(Value::from));
+    }
+
+    #[test]
+    fn users_are_known_and_passwords_are_not() {
+        let told = told("auth");
+        let text = format!("{:?}", told.records);
+        assert!(!text.contains("secret") && !text.contains("c2VjcmV0"));
+        assert_eq!(*rows(&told, &SMTP)[0].get("user"), "bob".into());
+    }
+
+    /// The mails behind one whose end is missing are not taken for its body.
+    #[test]
+    fn mails_behind_gaps_are_found() {
+        let told = told("gaps");
+        let senders: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("sender").clone()).collect();
+        assert_eq!(senders, ["a@b.example", "a2@b.example", "a3@b.example"].map(Value::from));
+    }
+
+    #[test]
+    fn one_side_is_enough() {
+        let told = told("oneside");
+        let status: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("status").clone()).collect();
+        assert_eq!(status, ["PARSE_DONE", "PARSE_ERROR"].map(Value::from));
+    }
+}

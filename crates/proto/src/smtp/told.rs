@@ -1,0 +1,310 @@
+//! What is told of mail: the tables and how their rows are filled.
+
+use crate::mime::{self, Head, Mail, Message};
+use crate::{Kind, Out, Privacy, Record, Table, Value, field};
+use std::net::IpAddr;
+use weir_wire::Time;
+
+/// URLs, receivers and hosts of a path are told up to so many.
+const MAX_PATH: usize = 64;
+
+pub(super) static SMTP: Table = Table {
+    name: "smtp",
+    help: "A mail, or what was said for one that did not come to be; also that a session went on encrypted.",
+    zeek: "smtp",
+    eve: "smtp",
+    fields: &[
+        field("depth", Kind::Uint, "Which of the session's mails it is, those accepted before it counted.")
+            .zeek("trans_depth"),
+        field("helo", Kind::Text, "What the client calls itself (HELO, EHLO).")
+            .zeek("helo")
+            .eve("smtp.helo")
+            .privacy(Privacy::Name),
+        field("sender", Kind::Text, "The address of MAIL FROM.").zeek("mailfrom").privacy(Privacy::Mail),
+        field("recipients", Kind::Set(&Kind::Text), "The addresses of RCPT TO.")
+            .zeek("rcptto")
+            .privacy(Privacy::Mail),
+        field("date", Kind::Text, "Date of the header.").zeek("date").eve("email.date"),
+        field("from", Kind::Text, "From of the header.")
+            .zeek("from")
+            .eve("email.from")
+            .privacy(Privacy::Mail),
+        field("to", Kind::Set(&Kind::Text), "To of the header.")
+            .zeek("to")
+            .eve("email.to")
+            .privacy(Privacy::Mail),
+        field("cc", Kind::Set(&Kind::Text), "Cc of the header.")
+            .zeek("cc")
+            .eve("email.cc")
+            .privacy(Privacy::Mail),
+        field("reply_to", Kind::Text, "Reply-To of the header.").zeek("reply_to").privacy(Privacy::Mail),
+        field("message_id", Kind::Text, "Message-ID of the header.")
+            .zeek("msg_id")
+            .eve("email.message_id")
+            .privacy(Privacy::Mail),
+        field("in_reply_to", Kind::Text, "In-Reply-To of the header.")
+            .zeek("in_reply_to")
+            .eve("email.in_reply_to")
+            .privacy(Privacy::Mail),
+        field("subject", Kind::Text, "Subject of the header, as it was sent.")
+            .zeek("subject")
+            .eve("email.subject")
+            .privacy(Privacy::Content),
+        field("originating", Kind::Address, "The address of X-Originating-IP.").zeek("x_originating_ip"),
+        field("first_received", Kind::Text, "The last of the Received fields: the first host that took it.")
+            .zeek("first_received")
+            .privacy(Privacy::Content),
+        field("second_received", Kind::Text, "The Received field above it.")
+            .zeek("second_received")
+            .privacy(Privacy::Content),
+        field("last_reply", Kind::Text, "The server's last reply.")
+            .zeek("last_reply")
+            .privacy(Privacy::Content),
+        field("path", Kind::List(&Kind::Address), "The hosts it came through, the last one first.")
+            .zeek("path"),
+        field("user_agent", Kind::Text, "The program that wrote it (X-Mailer, User-Agent, X-User-Agent).")
+            .zeek("user_agent"),
+        field("tls", Kind::Bool, "Whether the session goes on encrypted.").zeek("tls"),
+        field("files", Kind::List(&Kind::Text), "Names of the files that are its parts.").zeek("fuids"),
+        field("webmail", Kind::Bool, "Whether its program is one of the web.").zeek("is_webmail"),
+        field("subject_text", Kind::Text, "Subject with its encoded words in UTF-8.")
+            .privacy(Privacy::Content),
+        field("user", Kind::Text, "Who logged in (AUTH).").privacy(Privacy::User),
+        field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
+        field("mail_from", Kind::Text, "MAIL FROM as it was said, without parameters.")
+            .eve("smtp.mail_from")
+            .privacy(Privacy::Mail),
+        field("rcpt_to", Kind::List(&Kind::Text), "RCPT TO as it was said, without parameters.")
+            .eve("smtp.rcpt_to")
+            .privacy(Privacy::Mail),
+        field(
+            "status",
+            Kind::Word,
+            "How far the mail was read: PARSE_DONE, or PARSE_ERROR where octets lack.",
+        )
+        .eve("email.status"),
+        field("reply_to_list", Kind::List(&Kind::Text), "The addresses of Reply-To.")
+            .eve("email.reply_to")
+            .privacy(Privacy::Mail),
+        field("bcc", Kind::List(&Kind::Text), "Bcc of the header.").eve("email.bcc").privacy(Privacy::Mail),
+        field("mailer", Kind::Text, "X-Mailer of the header.").eve("email.x_mailer"),
+        field("agent", Kind::Text, "User-Agent of the header.").eve("email.user_agent"),
+        field("originating_text", Kind::Text, "X-Originating-IP of the header.")
+            .eve("email.x_originating_ip")
+            .privacy(Privacy::Address),
+        field("received", Kind::List(&Kind::Text), "The Received fields.")
+            .eve("email.received")
+            .privacy(Privacy::Content),
+        field("references", Kind::Text, "References of the header.")
+            .eve("email.references")
+            .privacy(Privacy::Mail),
+        field("importance", Kind::Text, "Importance of the header.").eve("email.importance"),
+        field("priority", Kind::Text, "Priority of the header.").eve("email.priority"),
+        field("sensitivity", Kind::Text, "Sensitivity of the header.").eve("email.sensitivity"),
+        field("organization", Kind::Text, "Organization of the header.")
+            .eve("email.organization")
+            .privacy(Privacy::Name),
+        field("attachments", Kind::List(&Kind::Text), "Names of the files in it, as they were sent.")
+            .eve("email.attachment")
+            .privacy(Privacy::Content),
+        field("urls", Kind::List(&Kind::Text), "URLs in its text.").privacy(Privacy::Url),
+        field("plain_urls", Kind::List(&Kind::Text), "The same without scheme.")
+            .eve("email.url")
+            .privacy(Privacy::Url),
+        field("ipv4_url", Kind::Bool, "Whether a URL's host is an IPv4 address.").eve("email.has_ipv4_url"),
+        field("ipv6_url", Kind::Bool, "Whether a URL's host is an IPv6 address.").eve("email.has_ipv6_url"),
+        field("exe_url", Kind::Bool, "Whether a URL names a program of Windows.").eve("email.has_exe_url"),
+        field("content_type", Kind::Text, "Content-Type of the header."),
+        field("mime_version", Kind::Text, "MIME-Version of the header."),
+        field("headers", Kind::List(&Kind::Text), "Names of the header fields, in lower case."),
+        field("octets", Kind::Uint, "Octets of the message."),
+        field("accepted", Kind::Bool, "Whether the server took the mail."),
+    ],
+};
+
+pub(super) static SESSION: Table = Table {
+    name: "smtp_session",
+    help: "A session, or the part of one, in which no mail was begun.",
+    zeek: "",
+    eve: "smtp",
+    fields: &[
+        field("helo", Kind::Text, "What the client calls itself (HELO, EHLO).")
+            .eve("smtp.helo")
+            .privacy(Privacy::Name),
+        field("user", Kind::Text, "Who logged in (AUTH).").privacy(Privacy::User),
+        field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
+        field("greeting", Kind::Text, "What the server said first.").privacy(Privacy::Content),
+        field("last_reply", Kind::Text, "The server's last reply.").privacy(Privacy::Content),
+    ],
+};
+
+/// What is said for one mail.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    /// When it began.
+    pub time: Time,
+    /// MAIL FROM, RCPT TO or STARTTLS was said.
+    pub is_active: bool,
+    pub mail_from: Option<Vec<u8>>,
+    pub rcpt_to: Vec<Vec<u8>>,
+    pub mail: Option<Message>,
+    /// The mail has ended, and whether with its last octets.
+    pub is_whole: bool,
+    pub tls: bool,
+    pub accepted: Option<bool>,
+}
+
+/// What holds for the session.
+#[derive(Debug, Default)]
+pub(super) struct Hello {
+    pub helo: Option<Vec<u8>>,
+    pub user: Option<Vec<u8>>,
+    pub mechanism: Option<Vec<u8>>,
+    pub greeting: Option<Vec<u8>>,
+}
+
+impl Transaction {
+    /// Octets of memory that are held, roughly.
+    pub fn memory(&self) -> usize {
+        let texts = self.rcpt_to.iter().chain(&self.mail_from).map(|text| text.capacity() + 24);
+        self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
+    }
+
+    /// Tells it.
+    pub fn tell(
+        self,
+        depth: u64,
+        hello: &Hello,
+        last_reply: Option<&[u8]>,
+        ends: [IpAddr; 2],
+        out: &mut dyn Out,
+    ) {
+        let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
+        let list =
+            |texts: Vec<Vec<u8>>| if texts.is_empty() { Value::None } else { texts.into_iter().collect() };
+        let set = |mut texts: Vec<Vec<u8>>| {
+            let mut seen = std::collections::HashSet::new();
+            texts.retain(|text| seen.insert(text.clone()));
+            list(texts)
+        };
+        let none = Mail::default();
+        let has_mail = self.mail.is_some();
+        let mail = self.mail.as_ref().map_or(&none, |message| &message.mail);
+        let files = self.mail.as_ref().map_or(&[][..], |message| &message.names);
+        let head = &mail.head;
+        let get = |name: &str| Value::from(head.get(name));
+        let agent = head.last_of(&["x-mailer", "user-agent", "x-user-agent"]);
+        let (received, addresses) = (head.all("received"), |name| head.addresses(name).unwrap_or_default());
+        let sender = self.mail_from.as_deref().and_then(mime::address).map(<[u8]>::to_vec);
+        let recipients = self.rcpt_to.iter().filter_map(|said| mime::address(said)).map(<[u8]>::to_vec);
+        let flag = |test: fn(&[u8]) -> bool| match mail.urls().iter().any(|url| test(url)) {
+            true => Value::Bool(true),
+            false => Value::None,
+        };
+        let status = match (has_mail, self.is_whole && !mail.has_gap) {
+            (false, _) => Value::None,
+            (true, true) => "PARSE_DONE".into(),
+            (true, false) => "PARSE_ERROR".into(),
+        };
+        let originating = head.get("x-originating-ip");
+        let values = vec![
+            depth.into(),
+            owned(&hello.helo),
+            sender.into(),
+            set(recipients.collect()),
+            get("date"),
+            get("from"),
+            set(addresses("to")),
+            set(addresses("cc")),
+            get("reply-to"),
+            get("message-id"),
+            get("in-reply-to"),
+            get("subject"),
+            originating.as_deref().and_then(|text| mime::hosts(text).next()).into(),
+            received.last().cloned().into(),
+            received.iter().rev().nth(1).cloned().into(),
+            last_reply.map(<[u8]>::to_vec).into(),
+            path(&received, ends),
+            agent.clone().into(),
+            self.tls.into(),
+            files.iter().map(String::as_bytes).map(<[u8]>::to_vec).collect(),
+            agent.is_some_and(|agent| is_webmail(&agent)).into(),
+            head.text("subject").into(),
+            owned(&hello.user),
+            owned(&hello.mechanism),
+            self.mail_from.into(),
+            list(self.rcpt_to),
+            status,
+            list(addresses("reply-to")),
+            list(addresses("bcc")),
+            get("x-mailer"),
+            get("user-agent"),
+            originating.into(),
+            list(head.all_joined("received")),
+            get("references"),
+            get("importance"),
+            get("priority"),
+            get("sensitivity"),
+            get("organization"),
+            list(mail.attachments.clone()),
+            list(mail.urls().to_vec()),
+            list(mail.urls().iter().map(|url| mime::without_scheme(url).to_vec()).collect()),
+            flag(mime::is_ipv4),
+            flag(mime::is_ipv6),
+            flag(mime::is_program),
+            get("content-type"),
+            get("mime-version"),
+            names(head),
+            if has_mail { mail.octets.into() } else { Value::None },
+            self.accepted.into(),
+        ];
+        out.record(Record { table: &SMTP, time: self.time, values });
+    }
+}
+
+impl Hello {
+    /// Tells of a session without mail.
+    pub fn tell(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
+        let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
+        let values = vec![
+            owned(&self.helo),
+            owned(&self.user),
+            owned(&self.mechanism),
+            owned(&self.greeting),
+            last_reply.into(),
+        ];
+        out.record(Record { table: &SESSION, time, values });
+    }
+}
+
+/// The names of a header's fields.
+fn names(head: &Head) -> Value<'static> {
+    match head.names() {
+        names if names.is_empty() => Value::None,
+        names => names.into_iter().map(<[u8]>::to_vec).collect(),
+    }
+}
+
+/// The server, the client, and before them the hosts of the trace; of two in one field the second is the one that
+/// was seen and not claimed.
+fn path(received: &[Vec<u8>], ends: [IpAddr; 2]) -> Value<'static> {
+    let mut path = ends.to_vec();
+    for field in received.iter().take(MAX_PATH) {
+        let mut hosts = mime::hosts(field);
+        let first = hosts.next();
+        let Some(host) = hosts.next().or(first) else { continue };
+        if path.last() != Some(&host) {
+            path.push(host);
+        }
+    }
+    path.into_iter().collect()
+}
+
+/// Programs that write mail for a browser.
+fn is_webmail(agent: &[u8]) -> bool {
+    let begins: [&[u8]; 4] =
+        [b"iPlanet Messenger", b"Sun Java(tm) System Messenger Express", b"SquirrelMail", b"NeoMail"];
+    let holds: [&[u8]; 2] = [b"(IMP)", b"ZimbraWebClient"];
+    begins.iter().any(|word| agent.starts_with(word))
+        || holds.iter().any(|word| agent.windows(word.len()).any(|window| window == *word))
+}
