@@ -32,6 +32,7 @@ mod sip;
 mod smtp;
 mod ssh;
 mod syslog;
+mod tls;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
@@ -55,6 +56,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &smtp::PROTOCOL,
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
+    &tls::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.

@@ -1,0 +1,485 @@
+//! Transport Layer Security: SSLv2's hello (its Internet draft of 1995), SSLv3 (RFC 6101) and TLS up to 1.3 (RFC 8446).
+//! What a handshake shows in clear; what is encrypted is passed over.
+
+pub(crate) mod certificate;
+#[allow(dead_code)]
+pub(crate) mod handshake;
+pub(crate) mod hello;
+pub(crate) mod message;
+#[allow(dead_code)]
+pub(crate) mod names;
+
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, anomaly, field,
+};
+use handshake::{Handshake, Over};
+use hello::ClientHello;
+use message::Messages;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "tls",
+    help: "Transport Layer Security and SSL (RFC 8446, RFC 5246, RFC 6101).",
+    transport: Transport::Tcp,
+    ports: &[443, 465, 563, 636, 853, 989, 990, 992, 993, 995, 5061, 5223, 6697, 8443, 8883],
+    probe,
+    parser: |_| Box::new(Tls::new()),
+    tables: &[&TLS, &X509],
+};
+
+const TEXTS: Kind = Kind::List(&Kind::Text);
+const NUMBERS: Kind = Kind::List(&Kind::Uint);
+
+pub(crate) static TLS: Table = Table {
+    name: "tls",
+    help: "A handshake of TLS, over a stream, datagrams or QUIC: when it is done, or the flow ends.",
+    zeek: "ssl",
+    eve: "tls",
+    fields: &[
+        field("version", Kind::Word, "The version that the server chose.").zeek("version"),
+        field("cipher", Kind::Word, "The cipher suite that the server chose.").zeek("cipher"),
+        field("curve", Kind::Word, "The curve or group of the server's key.").zeek("curve"),
+        field("server_name", Kind::Text, "The name that the client asks for.")
+            .zeek("server_name")
+            .eve("tls.sni")
+            .privacy(Privacy::Name),
+        field("resumed", Kind::Bool, "Whether an earlier session goes on.").zeek("resumed"),
+        field("last_alert", Kind::Word, "The last alert in clear.").zeek("last_alert"),
+        field("next_protocol", Kind::Text, "The application protocol that the server chose.")
+            .zeek("next_protocol"),
+        field("established", Kind::Bool, "Whether both sides came to encrypt.").zeek("established"),
+        field(
+            "history",
+            Kind::Text,
+            "A letter for each message, in capitals those of the client; ^ before all where the responder is \
+             the client.",
+        )
+        .zeek("ssl_history"),
+        field("chain", TEXTS, "SHA-256 of each certificate of the server.")
+            .zeek("cert_chain_fps")
+            .privacy(Privacy::Mark),
+        field("client_chain", TEXTS, "SHA-256 of each certificate of the client.")
+            .zeek("client_cert_chain_fps")
+            .privacy(Privacy::Mark),
+        field("subject", Kind::Text, "Whose the server's certificate is (RFC 2253).")
+            .zeek("subject")
+            .privacy(Privacy::Name),
+        field("issuer", Kind::Text, "Who signed the server's certificate (RFC 2253).")
+            .zeek("issuer")
+            .privacy(Privacy::Name),
+        field("client_subject", Kind::Text, "Whose the client's certificate is (RFC 2253).")
+            .zeek("client_subject")
+            .privacy(Privacy::User),
+        field("client_issuer", Kind::Text, "Who signed the client's certificate (RFC 2253).")
+            .zeek("client_issuer")
+            .privacy(Privacy::Name),
+        field("name_matches", Kind::Bool, "Whether the server's certificate is for the name asked for.")
+            .zeek("sni_matches_cert"),
+        field("subject_line", Kind::Text, "Whose the server's certificate is, the country first.")
+            .eve("tls.subject")
+            .privacy(Privacy::Name),
+        field("issuer_line", Kind::Text, "Who signed the server's certificate, the country first.")
+            .eve("tls.issuerdn")
+            .privacy(Privacy::Name),
+        field("serial", Kind::Text, "Serial number of the server's certificate.")
+            .eve("tls.serial")
+            .privacy(Privacy::Mark),
+        field("sha1", Kind::Text, "SHA-1 of the server's certificate.")
+            .eve("tls.fingerprint")
+            .privacy(Privacy::Mark),
+        field("not_before", Kind::Text, "From when the server's certificate is valid.").eve("tls.notbefore"),
+        field("not_after", Kind::Text, "Until when the server's certificate is valid.").eve("tls.notafter"),
+        field("names", TEXTS, "Names and addresses that the server's certificate is for.")
+            .eve("tls.subjectaltname")
+            .privacy(Privacy::Name),
+        field("client_subject_line", Kind::Text, "Whose the client's certificate is, the country first.")
+            .eve("tls.client.subject")
+            .privacy(Privacy::User),
+        field("client_issuer_line", Kind::Text, "Who signed the client's certificate, the country first.")
+            .eve("tls.client.issuerdn")
+            .privacy(Privacy::Name),
+        field("client_serial", Kind::Text, "Serial number of the client's certificate.")
+            .eve("tls.client.serial")
+            .privacy(Privacy::Mark),
+        field("client_sha1", Kind::Text, "SHA-1 of the client's certificate.")
+            .eve("tls.client.fingerprint")
+            .privacy(Privacy::Mark),
+        field("client_not_before", Kind::Text, "From when the client's certificate is valid.")
+            .eve("tls.client.notbefore"),
+        field("client_not_after", Kind::Text, "Until when the client's certificate is valid.")
+            .eve("tls.client.notafter"),
+        field("client_names", TEXTS, "Names and addresses that the client's certificate is for.")
+            .eve("tls.client.subjectaltname")
+            .privacy(Privacy::User),
+        field("spoken", Kind::Word, "The version that the server chose, written out.").eve("tls.version"),
+        field("session_resumed", Kind::Bool, "True where an earlier session goes on.")
+            .eve("tls.session_resumed"),
+        field("ja3", Kind::Text, "JA3: MD5 of what the client offers.")
+            .eve("tls.ja3.hash")
+            .privacy(Privacy::Mark),
+        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.").eve("tls.ja3.string").privacy(Privacy::Mark),
+        field("ja3s", Kind::Text, "JA3S: MD5 of what the server chooses.")
+            .eve("tls.ja3s.hash")
+            .privacy(Privacy::Mark),
+        field("ja3s_text", Kind::Text, "What JA3S is the MD5 of.")
+            .eve("tls.ja3s.string")
+            .privacy(Privacy::Mark),
+        field("ja4", Kind::Text, "JA4: what the client offers, without its order.")
+            .eve("tls.ja4")
+            .privacy(Privacy::Mark),
+        field("client_protocols", TEXTS, "Application protocols that the client offers.")
+            .eve("tls.client_alpns"),
+        field("server_protocols", TEXTS, "The application protocol that the server chose.")
+            .eve("tls.server_alpns"),
+        field("client_version", Kind::Word, "The newest version that the client offers.")
+            .eve("tls.client_handshake.version"),
+        field("client_ciphers", NUMBERS, "Cipher suites that the client offers.")
+            .eve("tls.client_handshake.ciphers"),
+        field("client_extensions", NUMBERS, "Extensions of the client's hello.")
+            .eve("tls.client_handshake.exts"),
+        field("client_signatures", NUMBERS, "Signature algorithms that the client takes.")
+            .eve("tls.client_handshake.sig_algs"),
+        field("server_version", Kind::Word, "The version of the server's hello.")
+            .eve("tls.server_handshake.version"),
+        field("server_cipher", Kind::Uint, "The number of the cipher suite that the server chose.")
+            .eve("tls.server_handshake.cipher"),
+        field("server_extensions", NUMBERS, "Extensions of the server's hello.")
+            .eve("tls.server_handshake.exts"),
+        field("encrypted_hello", Kind::Bool, "Whether a hello or name that is encrypted is in the client's."),
+        field("early_data", Kind::Bool, "Whether the client announces data before the server answers."),
+    ],
+};
+
+pub(crate) static X509: Table = Table {
+    name: "x509",
+    help: "A certificate that one side shows.",
+    zeek: "x509",
+    eve: "",
+    fields: &[
+        field("sha256", Kind::Text, "SHA-256 of it.").zeek("fingerprint").privacy(Privacy::Mark),
+        field("version", Kind::Uint, "Version, the first being 1.").zeek("certificate.version"),
+        field("serial", Kind::Text, "Serial number.").zeek("certificate.serial").privacy(Privacy::Mark),
+        field("subject", Kind::Text, "Whose it is (RFC 2253).")
+            .zeek("certificate.subject")
+            .privacy(Privacy::Name),
+        field("issuer", Kind::Text, "Who signed it (RFC 2253).")
+            .zeek("certificate.issuer")
+            .privacy(Privacy::Name),
+        field("not_before", Kind::Time, "From when it is valid.").zeek("certificate.not_valid_before"),
+        field("not_after", Kind::Time, "Until when it is valid.").zeek("certificate.not_valid_after"),
+        field("key_algorithm", Kind::Word, "What its key is for.").zeek("certificate.key_alg"),
+        field("signature_algorithm", Kind::Word, "How it is signed.").zeek("certificate.sig_alg"),
+        field("key_type", Kind::Word, "Kind of key: rsa, dsa, ecdsa or unknown.")
+            .zeek("certificate.key_type"),
+        field("key_length", Kind::Uint, "Bits of the key.").zeek("certificate.key_length"),
+        field("exponent", Kind::Text, "Exponent of an RSA key.").zeek("certificate.exponent"),
+        field("curve", Kind::Word, "Curve of a key.").zeek("certificate.curve"),
+        field("dns_names", TEXTS, "Host names that it is for.").zeek("san.dns").privacy(Privacy::Name),
+        field("uris", TEXTS, "URIs that it is for.").zeek("san.uri").privacy(Privacy::Url),
+        field("mails", TEXTS, "Mail addresses that it is for.").zeek("san.email").privacy(Privacy::Mail),
+        field("addresses", Kind::List(&Kind::Address), "Addresses that it is for.").zeek("san.ip"),
+        field("is_ca", Kind::Bool, "Whether its owner may sign others.").zeek("basic_constraints.ca"),
+        field("path_length", Kind::Uint, "How many may follow between it and a leaf.")
+            .zeek("basic_constraints.path_len"),
+        field("host", Kind::Bool, "Whether it is that of the one who shows it.").zeek("host_cert"),
+        field("client", Kind::Bool, "Whether the client shows it.").zeek("client_cert"),
+    ],
+};
+
+/// Longest record: 2^14 octets and what encryption may add (RFC 5246, 6.2.3).
+const MAX_RECORD: usize = (1 << 14) + 2048;
+/// Records without any content that are passed over: a few are sent against old attacks.
+const MAX_EMPTY: u8 = 32;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let mut verdict = Probe::Reject;
+    for head in heads.both() {
+        match begins(head) {
+            Probe::Match => return Probe::Match,
+            Probe::Maybe => verdict = Probe::Maybe,
+            Probe::Reject => {}
+        }
+    }
+    verdict
+}
+
+/// Whether a side begins with a hello.
+fn begins(head: &[u8]) -> Probe {
+    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|octet| is_good(*octet));
+    if head.first().is_some_and(|first| first & 0x80 != 0) {
+        return begins_v2(head);
+    }
+    let length = Reader::new(head.get(3..).unwrap_or_default()).u16().map_or(64, usize::from);
+    let is_hello = fits(0, &|kind| kind == 22)
+        && fits(1, &|major| major == 3)
+        && fits(2, &|minor| minor <= 4)
+        && (1..=MAX_RECORD).contains(&length)
+        && fits(5, &|kind| matches!(kind, 1 | 2))
+        && fits(6, &|high| high <= 1)
+        && (length < 6 || fits(9, &|major| matches!(major, 3 | 0x7e | 0x7f)));
+    match is_hello {
+        true if head.len() > 10 => Probe::Match,
+        true => Probe::Maybe,
+        false => Probe::Reject,
+    }
+}
+
+/// Whether a side begins with a hello of SSLv2: the lengths of its parts add up to that of its record.
+fn begins_v2(head: &[u8]) -> Probe {
+    let Some(first) = head.first_chunk::<11>() else {
+        return if head.get(2).is_none_or(|kind| *kind == 1) { Probe::Maybe } else { Probe::Reject };
+    };
+    let [a, b, kind, major, minor, c, d, e, f, g, h] = *first;
+    let word = |high: u8, low: u8| u32::from(high) << 8 | u32::from(low);
+    let parts = [word(c, d), word(e, f), word(g, h)];
+    let [ciphers, session, challenge] = parts;
+    let is_hello = kind == 1
+        && matches!((major, minor), (0, 2) | (3, 0..=4))
+        && ciphers % 3 == 0
+        && ciphers > 0
+        && matches!(session, 0 | 16 | 32)
+        && (16..=32).contains(&challenge)
+        && word(a & 0x7f, b) == 9 + parts.iter().sum::<u32>();
+    if is_hello { Probe::Match } else { Probe::Reject }
+}
+
+/// Where a side is in its records.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// In a record's header.
+    Header,
+    /// In its content, of which so many octets are to come.
+    Content { kind: u8, left: usize, is_encrypted: bool },
+    /// In a record of SSLv2, of so many octets in all.
+    Old { length: usize },
+    /// Nowhere: octets were missing.
+    Lost,
+}
+
+/// One side.
+struct Side {
+    place: Place,
+    /// A header, an alert or a record of SSLv2 that has not come whole.
+    held: Vec<u8>,
+    messages: Messages,
+    /// All records were of SSLv2.
+    is_old: bool,
+    /// Octets were missing before, so that what follows may be anything.
+    is_unsure: bool,
+    empty: u8,
+}
+
+struct Tls {
+    sides: [Side; 2],
+    handshake: Handshake,
+}
+
+impl Tls {
+    fn new() -> Self {
+        let side = || Side {
+            place: Place::Header,
+            held: Vec::new(),
+            messages: Messages::default(),
+            is_old: true,
+            is_unsure: false,
+            empty: 0,
+        };
+        Self { sides: [side(), side()], handshake: Handshake::new(Over::Stream, &PROTOCOL) }
+    }
+}
+
+impl Parser for Tls {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if self.handshake.is_told() {
+            return Step::Next;
+        }
+        let Chunk { time, direction, gap, data } = *chunk;
+        let Self { sides: [forward, reverse], handshake } = self;
+        let side = if direction == Direction::Forward { forward } else { reverse };
+        if gap > 0 {
+            side.miss(gap);
+        }
+        let mut data = data;
+        while !data.is_empty() {
+            if let Err(name) = side.read(&mut data, time, direction, handshake, out) {
+                anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &side.held });
+                return Step::GiveUp;
+            }
+            if handshake.is_told() {
+                // Nothing more is in clear: what was held is of no use.
+                self.sides = Tls::new().sides;
+                break;
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        self.handshake.tell(out);
+    }
+
+    fn memory(&self) -> usize {
+        let sides = self.sides.iter().map(|side| side.held.capacity() + side.messages.memory());
+        self.handshake.memory() + sides.sum::<usize>()
+    }
+}
+
+impl Side {
+    /// Octets are missing.
+    fn miss(&mut self, gap: u64) {
+        let gap = usize::try_from(gap).unwrap_or(usize::MAX);
+        self.is_unsure = true;
+        match &mut self.place {
+            Place::Content { kind, left, is_encrypted } if gap <= *left => {
+                *left -= gap;
+                if *kind == 22 && !*is_encrypted && !self.messages.miss(gap) {
+                    // The next message of this record would not be found.
+                    self.messages = Messages::default();
+                    *is_encrypted = true;
+                }
+                if *left == 0 {
+                    self.place = Place::Header;
+                    self.held.clear();
+                }
+            }
+            place => {
+                // It may go on at a record by chance, or not: the next header tells.
+                *place = Place::Header;
+                self.held.clear();
+                self.messages = Messages::default();
+            }
+        }
+    }
+
+    /// Takes octets until so many are held. `false`: not all of them have come.
+    fn hold(&mut self, data: &mut &[u8], most: usize) -> bool {
+        let room = most.saturating_sub(self.held.len());
+        let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));
+        self.held.extend_from_slice(part);
+        *data = rest;
+        self.held.len() >= most
+    }
+
+    fn read(
+        &mut self,
+        data: &mut &[u8],
+        time: Time,
+        direction: Direction,
+        handshake: &mut Handshake,
+        out: &mut dyn Out,
+    ) -> Result<(), &'static str> {
+        match self.place {
+            Place::Header => {
+                let first = self.held.first().or(data.first()).copied().unwrap_or(0);
+                let is_old = self.is_old && first & 0x80 != 0;
+                if !self.hold(data, if is_old { 2 } else { 5 }) {
+                    return Ok(());
+                }
+                match self.header(is_old, direction, handshake) {
+                    Some(place) => self.place = place,
+                    None if self.is_unsure => self.place = Place::Lost,
+                    None => return Err("invalid_tls_header"),
+                }
+                if let Place::Content { kind, is_encrypted: true, .. } = self.place {
+                    handshake.ciphertext(time, direction, kind == 23, out);
+                }
+                if self.place != Place::Lost {
+                    self.held.clear();
+                }
+                if let Place::Content { left: 0, .. } = self.place {
+                    self.place = Place::Header;
+                    self.empty = self.empty.saturating_add(1);
+                    if self.empty > MAX_EMPTY {
+                        return Err("too_many_empty_records");
+                    }
+                }
+            }
+            Place::Content { kind, left, is_encrypted } => {
+                let (mut part, rest) = data.split_at_checked(left).unwrap_or((data, &[]));
+                *data = rest;
+                let left = left - part.len();
+                match kind {
+                    _ if is_encrypted => {}
+                    22 => {
+                        let work = |message: message::Message<'_>| {
+                            handshake.message(time, direction, &message, out);
+                        };
+                        let mut work = work;
+                        while !part.is_empty() && self.messages.next(&mut part, &mut work).is_some() {}
+                    }
+                    20 => {
+                        if left == 0 {
+                            handshake.change_cipher(time, direction);
+                        }
+                    }
+                    _ => {
+                        // Of an alert two octets say all; of a heartbeat none.
+                        let room = 2_usize.saturating_sub(self.held.len());
+                        self.held.extend_from_slice(part.get(..room).unwrap_or(part));
+                        if left == 0 {
+                            match (kind, self.held.as_slice()) {
+                                (21, [_, description]) => {
+                                    handshake.alert(time, direction, *description);
+                                }
+                                (24, _) => handshake.heartbeat(time, direction),
+                                _ => return Err("invalid_tls_record"),
+                            }
+                        }
+                    }
+                }
+                self.place = Place::Content { kind, left, is_encrypted };
+                if left == 0 {
+                    self.place = Place::Header;
+                    self.held.clear();
+                }
+            }
+            Place::Old { length } => {
+                if self.hold(data, length) {
+                    self.place = Place::Header;
+                    let record = std::mem::take(&mut self.held);
+                    old(&record, time, direction, handshake, out)?;
+                }
+            }
+            Place::Lost => *data = &[],
+        }
+        Ok(())
+    }
+
+    /// What a header says; `None` where it is none.
+    fn header(&mut self, is_old: bool, direction: Direction, handshake: &Handshake) -> Option<Place> {
+        let mut reader = Reader::new(&self.held);
+        if is_old {
+            let length = usize::from(reader.u16()? & 0x7fff);
+            return (length > 0).then_some(Place::Old { length });
+        }
+        self.is_old = false;
+        let (kind, version, length) = (reader.u8()?, reader.u16()?, usize::from(reader.u16()?));
+        let is_good = (20..=24).contains(&kind)
+            && matches!(version >> 8, 3 | 0x7f)
+            && length <= MAX_RECORD
+            && (length > 0 || kind == 23)
+            && (kind != 20 || length == 1 || handshake.is_encrypted(direction));
+        let is_encrypted = kind == 23 || kind != 20 && handshake.is_encrypted(direction);
+        is_good.then_some(Place::Content { kind, left: length, is_encrypted })
+    }
+}
+
+/// Takes a record of SSLv2.
+fn old(
+    record: &[u8],
+    time: Time,
+    direction: Direction,
+    handshake: &mut Handshake,
+    out: &mut dyn Out,
+) -> Result<(), &'static str> {
+    let wrong = "invalid_sslv2_record";
+    match record.first() {
+        Some(1) => handshake.offer_v2(ClientHello::parse_v2(record).ok_or(wrong)?, time, direction, out),
+        Some(2) => handshake.establish(out),
+        Some(4) => handshake.choose_v2(record, time, direction, out).ok_or(wrong)?,
+        Some(0) => handshake.alert(time, direction, record.get(2).copied().unwrap_or(0)),
+        _ => return Err(wrong),
+    }
+    Ok(())
+}

@@ -1,0 +1,509 @@
+//! A handshake: what its messages add up to, over whatever they came.
+
+use super::certificate::{Certificate, Content, stamp, time};
+use super::hello::{ClientHello, ServerHello, long, md5};
+use super::message::Message;
+use super::names;
+use super::{TLS, X509};
+use crate::{Anomaly, Out, Protocol, Record, Value, anomaly};
+use weir_wire::{Direction, Reader, Time};
+
+/// Certificates of a chain that are read: browsers give up at ten or so.
+const MAX_CERTIFICATES: usize = 32;
+/// Letters of a history, as Zeek has it.
+const MAX_HISTORY: usize = 100;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Over {
+    Stream,
+    Datagrams,
+    Quic,
+}
+
+/// What is known of a handshake.
+pub(crate) struct Handshake {
+    over: Over,
+    protocol: &'static Protocol,
+    begun: Option<Time>,
+    /// Who sent the client hello, where it was seen.
+    client: Direction,
+    history: String,
+    hello: Option<ClientHello>,
+    answer: Option<ServerHello>,
+    version: Option<u16>,
+    cipher: Option<u32>,
+    curve: Option<u16>,
+    resumed: bool,
+    established: bool,
+    last_alert: Option<u8>,
+    /// Of the server and of the client.
+    chains: [Vec<Certificate>; 2],
+    /// Whether the server and the client encrypt what they send.
+    encrypted: [bool; 2],
+    /// The client sent its part of a key.
+    exchanged: bool,
+    told: bool,
+}
+
+/// The client's place in arrays of server and client.
+const CLIENT: usize = 1;
+
+impl Handshake {
+    pub fn new(over: Over, protocol: &'static Protocol) -> Self {
+        Self {
+            over,
+            protocol,
+            begun: None,
+            client: Direction::Forward,
+            history: String::new(),
+            hello: None,
+            answer: None,
+            version: None,
+            cipher: None,
+            curve: None,
+            resumed: false,
+            established: false,
+            last_alert: None,
+            chains: Default::default(),
+            encrypted: [false; 2],
+            exchanged: false,
+            told: false,
+        }
+    }
+
+    /// Whether all is said that can be.
+    pub fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// What the client said.
+    pub fn hello(&self) -> Option<&ClientHello> {
+        self.hello.as_ref()
+    }
+
+    /// What the server said.
+    pub fn answer(&self) -> Option<&ServerHello> {
+        self.answer.as_ref()
+    }
+
+    /// Whether a record of a side is encrypted though it looks as a message does.
+    pub fn is_encrypted(&self, direction: Direction) -> bool {
+        // From TLS 1.3 on what is encrypted says that it is data, and a change of cipher means nothing.
+        let is_new = self.version.is_some_and(is_new);
+        !is_new && self.encrypted.get(self.role(direction)).is_some_and(|encrypted| *encrypted)
+    }
+
+    fn role(&self, direction: Direction) -> usize {
+        usize::from(direction == self.client)
+    }
+
+    fn note(&mut self, time: Time, direction: Direction, letter: char) {
+        self.begun.get_or_insert(time);
+        if self.history.len() < MAX_HISTORY {
+            let is_client = direction == self.client;
+            self.history.push(if is_client { letter.to_ascii_uppercase() } else { letter });
+        }
+    }
+
+    fn wrong(&self, time: Time, direction: Direction, name: &'static str, detail: &[u8], out: &mut dyn Out) {
+        anomaly(out, time, self.protocol, &Anomaly { name, direction, detail });
+    }
+
+    /// Takes a message.
+    pub fn message(&mut self, time: Time, direction: Direction, message: &Message<'_>, out: &mut dyn Out) {
+        if message.is_too_long {
+            self.wrong(time, direction, "handshake_message_too_long", &[], out);
+        }
+        let is_first = self.begun.is_none();
+        let mut is_retry = false;
+        let is_read = !message.is_whole
+            || match message.kind {
+                1 => {
+                    if is_first && direction == Direction::Reverse {
+                        self.history.push('^');
+                    }
+                    if self.hello.is_none() && self.answer.is_none() {
+                        self.client = direction;
+                    }
+                    let hello = ClientHello::parse(message.body, self.over == Over::Datagrams);
+                    hello.map(|hello| self.offer(hello, time, direction, out)).is_some()
+                }
+                2 => {
+                    if is_first && direction == self.client {
+                        self.client = other(direction);
+                    }
+                    let answer = ServerHello::parse(message.body);
+                    is_retry = answer.as_ref().is_some_and(|answer| answer.retry);
+                    answer.map(|answer| self.choose(answer)).is_some()
+                }
+                11 => self.certificates(message.body, time, direction, out).is_some(),
+                12 => {
+                    self.curve = self.key_exchange(message.body).or(self.curve);
+                    true
+                }
+                _ => true,
+            };
+        if !is_read {
+            self.wrong(time, direction, "invalid_handshake_message", message.body, out);
+        }
+        self.exchanged |= message.kind == 16 && direction == self.client;
+        let letter = match message.kind {
+            0 => 'h',
+            1 => 'c',
+            2 if is_retry => 'j',
+            2 => 's',
+            3 => 'v',
+            4 => 't',
+            5 => 'e',
+            6 => 'j',
+            8 => 'o',
+            11 => 'x',
+            12 => 'k',
+            13 => 'r',
+            14 => 'n',
+            15 => 'y',
+            16 => 'g',
+            20 => 'f',
+            21 => 'w',
+            22 => 'u',
+            23 => 'a',
+            24 => 'p',
+            254 => 'm',
+            _ => 'z',
+        };
+        self.note(time, direction, letter);
+    }
+
+    /// Takes a client hello that is no message of its own.
+    pub fn offer_v2(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
+        self.client = direction;
+        self.offer(hello, time, direction, out);
+        self.note(time, direction, 'c');
+    }
+
+    /// Takes a server hello of SSLv2, with its certificate.
+    pub fn choose_v2(
+        &mut self,
+        record: &[u8],
+        time: Time,
+        direction: Direction,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let mut reader = Reader::new(record);
+        reader.u8().filter(|kind| *kind == 4)?;
+        reader.u16()?;
+        let version = reader.u16().filter(|version| *version == names::SSL2)?;
+        let [certificate, ciphers, _] = [reader.u16()?, reader.u16()?, reader.u16()?];
+        let certificate = reader.take(certificate.into())?;
+        let cipher = reader.take(ciphers.into())?.first_chunk::<3>();
+        self.version = Some(version);
+        self.cipher = cipher.map(|[a, b, c]| u32::from_be_bytes([0, *a, *b, *c]));
+        self.note(time, direction, 's');
+        self.chain([certificate].into_iter(), time, direction, out);
+        Some(())
+    }
+
+    fn offer(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
+        if hello.server_names.len() > 1 {
+            let detail = hello.server_names.join(&b' ');
+            self.wrong(time, direction, "SSL_many_server_names", &detail, out);
+        }
+        // A second one follows where the server asked for it, and says the same.
+        match self.over {
+            Over::Quic => self.hello = Some(hello),
+            Over::Stream | Over::Datagrams => _ = self.hello.get_or_insert(hello),
+        }
+    }
+
+    fn choose(&mut self, answer: ServerHello) {
+        let version = answer.spoken();
+        let offer = self.hello.as_ref();
+        let has_same_session = offer.is_some_and(|offer| {
+            !answer.session_id.is_empty()
+                && answer.session_id == offer.session_id
+                && answer.session_id != [0; 32]
+        });
+        let has_same_key = answer.pre_shared_key && offer.is_some_and(|offer| offer.pre_shared_key);
+        self.resumed |= has_same_key || has_same_session && !is_new(version);
+        self.version = Some(version);
+        self.cipher = Some(answer.cipher);
+        self.curve = answer.group.or(self.curve);
+        self.answer = Some(answer);
+    }
+
+    /// The curve of a server's key, where the cipher has one.
+    fn key_exchange(&self, body: &[u8]) -> Option<u16> {
+        let cipher = names::cipher(self.cipher?);
+        let mut reader = Reader::new(body);
+        if cipher.contains("_ECDHE_PSK") {
+            long(&mut reader)?;
+        } else if !cipher.contains("_ECDHE_") && !cipher.contains("_ECDH_anon") {
+            return None;
+        }
+        // 3: a curve that has a name.
+        reader.u8().filter(|kind| *kind == 3)?;
+        reader.u16()
+    }
+
+    fn certificates(
+        &mut self,
+        body: &[u8],
+        time: Time,
+        direction: Direction,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let mut reader = Reader::new(body);
+        let list = three(&mut reader)?;
+        let mut reader = Reader::new(list);
+        let certificates = std::iter::from_fn(|| three(&mut reader));
+        self.chain(certificates, time, direction, out);
+        reader.rest().is_empty().then_some(())
+    }
+
+    fn chain<'a>(
+        &mut self,
+        certificates: impl Iterator<Item = &'a [u8]>,
+        time: Time,
+        direction: Direction,
+        out: &mut dyn Out,
+    ) {
+        let role = self.role(direction);
+        for octets in certificates {
+            if octets.is_empty() {
+                self.wrong(time, direction, "zero_length_certificate", &[], out);
+                continue;
+            }
+            let Some(chain) = self.chains.get_mut(role) else { return };
+            if chain.len() == MAX_CERTIFICATES {
+                return self.wrong(time, direction, "too_many_certificates", &[], out);
+            }
+            let certificate = Certificate::parse(octets);
+            let is_host = chain.is_empty();
+            match &certificate.content {
+                Some(content) => {
+                    tell_certificate(&certificate, content, time, is_host, role == CLIENT, out);
+                }
+                None => {
+                    let told = Anomaly { name: "invalid_certificate", direction, detail: octets };
+                    anomaly(out, time, self.protocol, &told);
+                }
+            }
+            chain.push(certificate);
+        }
+    }
+
+    /// Takes a change of cipher.
+    pub fn change_cipher(&mut self, time: Time, direction: Direction) {
+        self.note(time, direction, 'i');
+        let role = self.role(direction);
+        let has_ticket = self.hello.as_ref().is_some_and(|hello| {
+            hello.ticket && (hello.session_id.is_empty() || hello.session_id.iter().all(|octet| *octet == 0))
+        });
+        self.resumed |= role == CLIENT && has_ticket && !self.exchanged && !self.version.is_some_and(is_new);
+        if let Some(encrypted) = self.encrypted.get_mut(role) {
+            *encrypted = true;
+        }
+    }
+
+    /// Takes an alert in clear.
+    pub fn alert(&mut self, time: Time, direction: Direction, description: u8) {
+        self.note(time, direction, 'l');
+        self.last_alert = Some(description);
+    }
+
+    /// Takes a heartbeat in clear.
+    pub fn heartbeat(&mut self, time: Time, direction: Direction) {
+        self.note(time, direction, 'b');
+    }
+
+    /// A record that is encrypted begins; `is_data`: it says that it is data.
+    pub fn ciphertext(&mut self, time: Time, direction: Direction, is_data: bool, out: &mut dyn Out) {
+        self.begun.get_or_insert(time);
+        let role = self.role(direction);
+        let is_new = self.version.is_some_and(is_new);
+        let [server, client] = &mut self.encrypted;
+        match role {
+            // Data of a client before the server's are early data.
+            CLIENT if is_data && is_new => *client = *server && self.answer.is_some(),
+            CLIENT => *client |= is_data,
+            _ => *server |= is_data && self.answer.is_some(),
+        }
+        if self.encrypted == [true; 2] {
+            self.established = true;
+            self.tell(out);
+        }
+    }
+
+    /// The client of SSLv2 sent its key.
+    pub fn establish(&mut self, out: &mut dyn Out) {
+        self.established = true;
+        self.tell(out);
+    }
+
+    /// Octets of memory that are held, roughly.
+    pub fn memory(&self) -> usize {
+        let hello = self.hello.as_ref().map_or(0, |hello| {
+            4 * hello.ciphers.len() + 2 * (hello.extensions.len() + hello.signatures.len()) + 256
+        });
+        let certificates = self.chains.iter().flatten().map(|certificate| {
+            let names = certificate.content.iter().flat_map(|content| &content.names);
+            1024 + names.map(|name| 2 * name.capacity() + 48).sum::<usize>()
+        });
+        hello + certificates.sum::<usize>()
+    }
+
+    /// Says what is known, once, and forgets it.
+    pub fn tell(&mut self, out: &mut dyn Out) {
+        let Some(begun) = self.begun.filter(|_| !self.told) else { return };
+        self.told = true;
+        let chains = std::mem::take(&mut self.chains);
+        let hello = self.hello.take();
+        let answer = self.answer.take();
+        let host = hello.as_ref().and_then(|hello| hello.server_names.first());
+        let [server, client] = &chains;
+        let leaf = |chain: &[Certificate]| chain.first().and_then(|leaf| leaf.content.clone());
+        let marks = |chain: &[Certificate]| match (server.as_slice(), client.as_slice()) {
+            ([], []) => Value::None,
+            _ => chain.iter().map(|certificate| certificate.sha256.clone()).collect(),
+        };
+        let (server_leaf, client_leaf) = (leaf(server), leaf(client));
+        let matches = host.and_then(|host| server.first().and_then(|leaf| leaf.is_for(host)));
+        let texts = |list: &[Vec<u8>]| match list {
+            [] => Value::None,
+            list => list.iter().cloned().collect(),
+        };
+        let plain = |values: &[u16]| -> Value<'static> {
+            values.iter().copied().filter(|value| !names::is_grease(*value)).collect()
+        };
+        let (ja3, ja3s) = (hello.as_ref().map(ClientHello::ja3), answer.as_ref().map(ServerHello::ja3s));
+        let over = match self.over {
+            Over::Stream => 't',
+            Over::Datagrams => 'd',
+            Over::Quic => 'q',
+        };
+        let offered = hello.as_ref().map(|hello| {
+            let offered = hello.versions.iter().copied().filter(|version| !names::is_grease(*version));
+            offered.max().unwrap_or(hello.version)
+        });
+        let alpn = answer.as_ref().and_then(|answer| answer.alpn.clone());
+        let certificate = |chain: &[Certificate], content: &Option<Content>| {
+            let of = |part: fn(&Content) -> String| Value::from(content.as_ref().map(part));
+            [
+                of(|content| content.subject_line.clone()),
+                of(|content| content.issuer_line.clone()),
+                of(|content| content.serial_pairs.clone()),
+                chain.first().map(|leaf| leaf.sha1.clone()).into(),
+                of(|content| stamp(content.not_before)),
+                of(|content| stamp(content.not_after)),
+                content.as_ref().map_or(Value::None, |content| texts(&content.names)),
+            ]
+        };
+        let subject = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.subject.clone()));
+        let issuer = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.issuer.clone()));
+        let mut values = vec![
+            self.version.map(|version| names::version(version).into_owned()).into(),
+            self.cipher.map(|cipher| names::cipher(cipher).into_owned()).into(),
+            self.curve.map(|curve| names::group(curve).into_owned()).into(),
+            host.cloned().into(),
+            self.resumed.into(),
+            self.last_alert.map(|alert| names::alert(alert).into_owned()).into(),
+            alpn.clone().into(),
+            self.established.into(),
+            std::mem::take(&mut self.history).into(),
+            marks(server),
+            marks(client),
+            subject(&server_leaf),
+            issuer(&server_leaf),
+            subject(&client_leaf),
+            issuer(&client_leaf),
+            matches.into(),
+        ];
+        values.extend(certificate(server, &server_leaf));
+        values.extend(certificate(client, &client_leaf));
+        values.extend([
+            names::long_version(self.version).into_owned().into(),
+            self.resumed.then_some(true).into(),
+            ja3.as_deref().map(md5).into(),
+            ja3.into(),
+            ja3s.as_deref().map(md5).into(),
+            ja3s.into(),
+            hello.as_ref().map(|hello| hello.ja4(over)).into(),
+            hello.as_ref().map_or(Value::None, |hello| texts(&hello.alpn)),
+            alpn.map_or(Value::None, |alpn| [alpn].into_iter().collect()),
+            offered.map(|version| names::long_version(Some(version)).into_owned()).into(),
+            hello.as_ref().map_or(Value::None, |hello| {
+                let plain = |cipher: &u32| u16::try_from(*cipher).is_ok_and(|c| !names::is_grease(c));
+                hello.ciphers.iter().copied().filter(plain).collect()
+            }),
+            hello.as_ref().map_or(Value::None, |hello| plain(&hello.extensions)),
+            hello.as_ref().map_or(Value::None, |hello| plain(&hello.signatures)),
+            answer.as_ref().map(|answer| names::long_version(Some(answer.spoken())).into_owned()).into(),
+            answer.as_ref().map(|answer| answer.cipher).into(),
+            answer.as_ref().map_or(Value::None, |answer| plain(&answer.extensions)),
+            hello.as_ref().map(|hello| hello.encrypted_hello).into(),
+            hello.as_ref().map(|hello| hello.early_data).into(),
+        ]);
+        out.record(Record { table: &TLS, time: begun, values });
+    }
+}
+
+/// Whether a version encrypts all behind the hellos: TLS 1.3, its drafts and experiments.
+fn is_new(version: u16) -> bool {
+    version == names::TLS13 || version == 0xfefc || matches!(version >> 8, 0x7e | 0x7f | 0xfb)
+}
+
+fn other(direction: Direction) -> Direction {
+    match direction {
+        Direction::Forward => Direction::Reverse,
+        Direction::Reverse => Direction::Forward,
+    }
+}
+
+/// Octets with their length, of three octets, before them.
+fn three<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let [high, low] = [reader.u8()?.into(), usize::from(reader.u16()?)];
+    let high: usize = high;
+    reader.take(high << 16 | low)
+}
+
+fn tell_certificate(
+    certificate: &Certificate,
+    content: &Content,
+    seen: Time,
+    is_host: bool,
+    is_client: bool,
+    out: &mut dyn Out,
+) {
+    let texts = |list: &[Vec<u8>]| match list {
+        [] => Value::None,
+        list => list.iter().cloned().collect(),
+    };
+    let values = vec![
+        (&certificate.sha256).into(),
+        content.version.into(),
+        (&content.serial).into(),
+        (&content.subject).into(),
+        (&content.issuer).into(),
+        time(content.not_before).into(),
+        time(content.not_after).into(),
+        (&content.key_algorithm).into(),
+        (&content.signature_algorithm).into(),
+        content.key_type.into(),
+        (content.key_length > 0).then_some(content.key_length).into(),
+        content.exponent.clone().into(),
+        content.curve.clone().into(),
+        texts(&content.dns),
+        texts(&content.uris),
+        texts(&content.mails),
+        match content.addresses.as_slice() {
+            [] => Value::None,
+            addresses => addresses.iter().copied().collect(),
+        },
+        content.is_ca.into(),
+        content.path_length.into(),
+        is_host.into(),
+        is_client.into(),
+    ];
+    out.record(Record { table: &X509, time: seen, values });
+}

@@ -1,0 +1,87 @@
+//! Handshake messages out of records that are cut anywhere.
+
+use weir_wire::Reader;
+
+/// Longest message that is kept: what OpenSSL takes of a chain of certificates (100 KiB), and a half more.
+pub(crate) const MAX_MESSAGE: usize = 150 * 1024;
+/// Type and length.
+const HEADER: usize = 4;
+
+/// Puts the messages of one direction together.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    held: Vec<u8>,
+    /// Octets of the message that came, held or not.
+    seen: usize,
+    /// Octets are missing in it.
+    is_holed: bool,
+}
+
+/// A handshake message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    pub kind: u8,
+    /// What is in it; less where it is not whole.
+    pub body: &'a [u8],
+    /// It is neither longer than is kept nor is anything missing in it.
+    pub is_whole: bool,
+    pub is_too_long: bool,
+}
+
+/// Type and length of a message's body.
+pub(crate) fn header(octets: &[u8]) -> Option<(u8, usize)> {
+    let word = Reader::new(octets).u32()?;
+    Some(((word >> 24) as u8, (word & 0xff_ffff) as usize))
+}
+
+impl Messages {
+    /// The next message of `data`, which is moved behind it; `None` where no message ends in it.
+    pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Message<'_>) -> T) -> Option<T> {
+        if self.held.is_empty() {
+            // Most messages are in one record, and that in one chunk: nothing is copied then.
+            let whole = header(data).and_then(|(kind, length)| {
+                let (message, rest) = data.split_at_checked(HEADER + length)?;
+                Some((kind, message.get(HEADER..).filter(|body| body.len() <= MAX_MESSAGE)?, rest))
+            });
+            if let Some((kind, body, rest)) = whole {
+                *data = rest;
+                return Some(work(Message { kind, body, is_whole: true, is_too_long: false }));
+            }
+        }
+        self.take(data, HEADER.saturating_sub(self.seen));
+        let (kind, length) = header(&self.held)?;
+        self.take(data, (HEADER + length).saturating_sub(self.seen));
+        if self.seen < HEADER + length {
+            return None;
+        }
+        let body = self.held.get(HEADER..).unwrap_or_default();
+        let is_too_long = length > MAX_MESSAGE;
+        let result = work(Message { kind, body, is_whole: !self.is_holed && !is_too_long, is_too_long });
+        *self = Self::default();
+        Some(result)
+    }
+
+    fn take(&mut self, data: &mut &[u8], most: usize) {
+        let (part, rest) = data.split_at_checked(most).unwrap_or((data, &[]));
+        let room = (HEADER + MAX_MESSAGE).saturating_sub(self.held.len());
+        if !self.is_holed {
+            self.held.extend_from_slice(part.get(..room).unwrap_or(part));
+        }
+        self.seen += part.len();
+        *data = rest;
+    }
+
+    /// Octets are missing. `true` where they are all of the message in work, so that the next one is found.
+    pub fn miss(&mut self, octets: usize) -> bool {
+        let Some((_, length)) = header(&self.held) else { return false };
+        self.seen = self.seen.saturating_add(octets);
+        self.is_holed = true;
+        // What is missing at a message's very end may be the beginning of the next one too: only less is sure.
+        self.seen < HEADER + length
+    }
+
+    /// Octets of memory that are held.
+    pub fn memory(&self) -> usize {
+        self.held.capacity()
+    }
+}
