@@ -21,5 +21,5 @@ pub use interval::IntervalClock;
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
-pub use weir_flow::{ConnState, EndReason, FlowConfig, FlowRecord, FlowStats, History, Side, Tally};
+pub use weir_flow::{ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally};
 pub use worker::{Sink, Worker};

@@ -1,18 +1,21 @@
 //! flows.csv and counts.csv: RFC 4180, with a header, safe to open in a spreadsheet.
 
 use crate::file::{Existing, LineFile};
+use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Ends, Times, Value};
 use crate::summary::key;
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io::{self, Write};
 use weir_api::{Count, Interval, Reading, Snapshot};
-use weir_engine::FlowRecord;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::Record;
 
 pub(crate) static CSV: OutputSpec = OutputSpec {
     name: "csv",
     help: "Flows as flows.csv, readings as counts.csv: RFC 4180 with a header.",
     files: &["flows.csv", "counts.csv"],
     flows: true,
+    records: true,
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 
@@ -22,6 +25,7 @@ const COUNTS: [&str; 10] =
     ["start", "end", "subscription", "chart", "function", "label", "packets", "bytes", "flows", "error"];
 
 struct Csv {
+    records: Csvs,
     flows: LineFile,
     counts: LineFile,
 }
@@ -29,7 +33,11 @@ struct Csv {
 impl Csv {
     fn open(context: &OutputContext) -> io::Result<Self> {
         let flows: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        Ok(Self { flows: open(context, "flows.csv", &flows)?, counts: open(context, "counts.csv", &COUNTS)? })
+        Ok(Self {
+            records: Csvs::new(context),
+            flows: open(context, "flows.csv", &flows)?,
+            counts: open(context, "counts.csv", &COUNTS)?,
+        })
     }
 
     fn count(
@@ -151,14 +159,20 @@ impl Output for Csv {
         Ok(())
     }
 
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        self.records.record(flow, record);
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.flows.flush().and(self.counts.flush())
+        self.flows.flush().and(self.counts.flush()).and(self.records.flush())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         let flows = self.flows.finish();
         let counts = self.counts.finish();
-        flows.and(counts)
+        let records = self.records.finish();
+        flows.and(counts).and(records)
     }
 }
 
@@ -182,7 +196,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 
 /// Writes a cell: in quotes where it must be, after an apostrophe where a spreadsheet would take it for a formula
 /// (OWASP, CSV injection), and without control characters, so that a record is a line.
-fn cell(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn cell(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|octet| octet.is_ascii_alphanumeric()) {
         out.extend_from_slice(text.as_bytes());
         return;

@@ -1,4 +1,4 @@
-//! eve.json: flow and stats events in the form of Suricata 8.
+//! eve.json: events in the form of Suricata 8.
 //!
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). What only a parser or a rule
 //! can know (app_proto, alerted flows) is left out or false.
@@ -6,18 +6,20 @@
 use crate::file::LineFile;
 use crate::row::Ends;
 use crate::zone::Zone;
-use crate::{Output, OutputSpec, ports};
+use crate::{Output, OutputSpec, ports, records};
 use serde::Serialize;
 use std::io;
 use std::net::IpAddr;
 use weir_api::{FlowCount, Interval, Ledger, Snapshot};
-use weir_engine::{ConnState, EndReason, FlowRecord};
+use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord};
+use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
-    help: "Flow and stats events as Suricata's eve.json.",
+    help: "Events as Suricata's eve.json: flow, stats, and http, dns, tls and so on where records are read.",
     files: &["eve.json"],
     flows: true,
+    records: true,
     open: |context| {
         let file = LineFile::open(&context.directory, "eve.json", context.existing)?;
         let zone = context.zone.clone();
@@ -325,6 +327,13 @@ impl Output for Eve {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let event = FlowEvent::of(flow, &self.zone);
         self.event(&event);
+        Ok(())
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        if let Some(event) = records::eve::event(flow, record, &self.zone) {
+            self.event(&event);
+        }
         Ok(())
     }
 

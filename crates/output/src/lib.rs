@@ -17,6 +17,7 @@ mod file;
 mod mon;
 mod ndjson;
 pub mod ports;
+pub mod records;
 mod row;
 #[cfg(test)]
 mod sample;
@@ -29,7 +30,8 @@ pub use file::Existing;
 use std::io;
 use std::path::PathBuf;
 use weir_api::Snapshot;
-use weir_engine::FlowRecord;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::Record;
 use zone::Zone;
 
 /// Writes what a run finds.
@@ -50,6 +52,15 @@ pub trait Output: Send {
     /// None of the outputs here gives one.
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()>;
 
+    /// Something that a protocol did; records come in the order of rows too.
+    ///
+    /// # Errors
+    /// None of the outputs here gives one.
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        let _ = (flow, record);
+        Ok(())
+    }
+
     /// Writes what is held back: called every second and at the end of an interval.
     ///
     /// # Errors
@@ -69,10 +80,12 @@ pub struct OutputSpec {
     pub name: &'static str,
     /// One line for the manual.
     pub help: &'static str,
-    /// The files that it writes into the directory.
+    /// The files that it always writes into the directory. Those of records come with the first record of a kind.
     pub files: &'static [&'static str],
     /// Whether it writes flow rows: when none does, none need be made.
     pub flows: bool,
+    /// Whether it writes records of protocols: when none does, streams need not be read.
+    pub records: bool,
     /// Opens them.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
 }
@@ -94,8 +107,16 @@ pub struct OutputContext {
 }
 
 /// Every output, in the order of the manual.
-pub static OUTPUTS: &[&OutputSpec] =
-    &[&zeek::ZEEK, &zeek::ZEEK_JSON, &eve::EVE, &csv::CSV, &ndjson::NDJSON, &mon::MON, &mon::MON_PAPER];
+pub static OUTPUTS: &[&OutputSpec] = &[
+    &zeek::ZEEK,
+    &zeek::ZEEK_JSON,
+    &eve::EVE,
+    &csv::CSV,
+    &records::text::TEXT,
+    &ndjson::NDJSON,
+    &mon::MON,
+    &mon::MON_PAPER,
+];
 
 impl OutputSpec {
     /// The output of that name; the error names all there are.
@@ -152,6 +173,7 @@ mod tests {
         output.flow(&sample::flow()).unwrap();
         output.flush().unwrap();
         output.flow(&sample::ping()).unwrap();
+        output.record(&sample::identity(), &sample::record()).unwrap();
         output.interval(&sample::snapshot()).unwrap();
         output.finish().unwrap();
     }
@@ -192,7 +214,16 @@ mod tests {
                 assert!(a == b && a.ends_with(b"\n"), "{name}");
                 found.insert(name);
             }
-            assert_eq!(found, spec.files.iter().map(|name| (*name).to_owned()).collect(), "{}", spec.name);
+            let of_records: &[&str] = match spec.name {
+                "zeek" => &["weird.log"],
+                "zeek-json" => &["weird.json"],
+                "csv" => &["anomaly.csv"],
+                "text" => &["anomaly.txt"],
+                _ => &[],
+            };
+            assert!(of_records.is_empty() || spec.records, "{}", spec.name);
+            let expected = spec.files.iter().chain(of_records);
+            assert_eq!(found, expected.map(|name| (*name).to_owned()).collect(), "{}", spec.name);
         }
     }
 
@@ -210,7 +241,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lines, 2 + 3 + (1 + 2 + 3 + 9), "conn.json, eve.json, weir.ndjson");
+        assert_eq!(lines, 2 + 4 + (1 + 2 + 3 + 9), "conn.json, eve.json, weir.ndjson");
     }
 
     /// A process is killed in the middle of a write; the next one goes on with the file.
@@ -244,7 +275,10 @@ mod tests {
         for spec in OUTPUTS {
             let opened = (spec.open)(&context(Path::new("/nowhere"), Existing::Replace));
             let error = match opened {
-                Ok(mut output) => output.interval(&sample::snapshot()).unwrap_err(),
+                Ok(mut output) => {
+                    output.record(&sample::identity(), &sample::record()).unwrap();
+                    output.interval(&sample::snapshot()).unwrap_err()
+                }
                 Err(error) => error,
             };
             assert!(error.to_string().starts_with("/nowhere/"), "{}: {error}", spec.name);

@@ -5,8 +5,9 @@ use weir_api::{
     Answer, Class, Count, DistinctCount, DistinctOf, FlowCount, Histogram, Interval, Key, KeyKind, Ledger,
     Reading, Scans, Series, Sketch, Snapshot, Sweep, Top, TopRow, Trials, Unit,
 };
-use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
-use weir_wire::{FlowKey, Time, Tunnel, mapped};
+use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
+use weir_proto::{Anomaly, PROTOCOLS, Record};
+use weir_wire::{Direction, FlowKey, Time, Tunnel, mapped};
 
 pub const START: u64 = 1_795_225_568_985_000_000;
 
@@ -252,4 +253,17 @@ pub fn ping() -> FlowRecord {
         parent: 61,
         ..flow()
     }
+}
+
+/// The identity of [`flow`].
+pub fn identity() -> FlowIdentity {
+    let FlowRecord { key, initiator_is_lower, first, vlan, .. } = flow();
+    FlowIdentity { key, initiator_is_lower, first, vlan }
+}
+
+/// A message that was not as it should be.
+pub fn record() -> Record<'static> {
+    let anomaly =
+        Anomaly { name: "line_too_long", direction: Direction::Reverse, detail: b"a\tb, \"c\" \xff\x1b[0m" };
+    anomaly.record(Time(START + 7_000_000), PROTOCOLS[0])
 }

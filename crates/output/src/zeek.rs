@@ -4,20 +4,23 @@
 //! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
 
 use crate::file::LineFile;
+use crate::records::zeek::{JsonLogs, Logs, write_text};
 use crate::row::{Ends, Times, Value, uid, write_members};
 use crate::zone::{self, Zone};
 use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_api::Snapshot;
-use weir_engine::FlowRecord;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::Record;
 use weir_wire::Direction;
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
     name: "zeek",
-    help: "Zeek's conn.log.",
+    help: "Zeek's logs: conn.log, and http.log, dns.log, ssl.log and so on where records are read.",
     files: &["conn.log"],
     flows: true,
+    records: true,
     open: |context| Ok(Box::new(Tsv::open(context)?)),
 };
 
@@ -26,8 +29,10 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     help: "The same as JSON, one object a line.",
     files: &["conn.json"],
     flows: true,
+    records: true,
     open: |context| {
-        Ok(Box::new(Json { file: LineFile::open(&context.directory, "conn.json", context.existing)? }))
+        let file = LineFile::open(&context.directory, "conn.json", context.existing)?;
+        Ok(Box::new(Json { records: JsonLogs::new(context), file }))
     },
 };
 
@@ -167,6 +172,7 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 
 /// conn.log.
 struct Tsv {
+    records: Logs,
     file: LineFile,
     /// For the times of opening and closing.
     zone: Zone,
@@ -179,7 +185,13 @@ struct Tsv {
 impl Tsv {
     fn open(context: &OutputContext) -> io::Result<Self> {
         let file = LineFile::open(&context.directory, "conn.log", context.existing)?;
-        Ok(Self { file, zone: context.zone.clone(), latest: context.start, opened: false })
+        Ok(Self {
+            records: Logs::new(context),
+            file,
+            zone: context.zone.clone(),
+            latest: context.start,
+            opened: false,
+        })
     }
 
     /// Readers of Zeek's logs take a header wherever it stands: one that goes on with a file writes one too.
@@ -212,7 +224,7 @@ impl Output for Tsv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.begin(snapshot.interval.start);
         self.latest = self.latest.max(snapshot.interval.end);
-        self.file.flush()
+        self.file.flush().and(self.records.flush())
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
@@ -230,15 +242,20 @@ impl Output for Tsv {
         Ok(())
     }
 
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        self.records.record(flow, record);
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().and(self.records.flush())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.begin(self.latest);
         let closed = self.zone.dashed(self.latest);
         self.file.line(|out| out.extend_from_slice(format!("#close\t{closed}").as_bytes()));
-        self.file.finish()
+        self.file.finish().and(self.records.finish())
     }
 }
 
@@ -252,40 +269,26 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
         Value::Bool(yes) => out.write_all(if *yes { b"T" } else { b"F" }),
         Value::Address(address) => write!(out, "{address}"),
         Value::Word(word) => out.write_all(word.as_bytes()),
-        Value::Text(text) => out.write_all(escaped(text, false).as_bytes()),
-        Value::Only(text) => out.write_all(escaped(text, true).as_bytes()),
-    };
-}
-
-/// Text as Zeek's ASCII writer escapes it: what is not printable, the separators and the backslash become
-/// `\x09`, and so does the first character of a text that would be read as unset or empty.
-fn escaped(text: &str, in_set: bool) -> String {
-    if text.is_empty() {
-        return "(empty)".to_owned();
-    }
-    let mut out = String::with_capacity(text.len());
-    let ambiguous = text == "-" || text == "(empty)";
-    for (at, c) in text.char_indices() {
-        let plain = !(c.is_control() || c == '\\' || in_set && c == ',' || at == 0 && ambiguous);
-        if plain {
-            out.push(c);
-        } else {
-            for octet in c.encode_utf8(&mut [0; 4]).bytes() {
-                out.push_str(&format!("\\x{octet:02x}"));
-            }
+        Value::Text(text) => {
+            write_text(out, text.as_bytes(), false);
+            Ok(())
         }
-    }
-    out
+        Value::Only(text) => {
+            write_text(out, text.as_bytes(), true);
+            Ok(())
+        }
+    };
 }
 
 /// conn.json.
 struct Json {
+    records: JsonLogs,
     file: LineFile,
 }
 
 impl Output for Json {
     fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().and(self.records.flush())
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
@@ -299,12 +302,17 @@ impl Output for Json {
         Ok(())
     }
 
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        self.records.record(flow, record);
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().and(self.records.flush())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.file.finish()
+        self.file.finish().and(self.records.finish())
     }
 }
 
@@ -350,14 +358,5 @@ mod tests {
         assert_eq!(rows[0]["duration"], 0.211484);
         assert_eq!(rows[1]["tunnel_parents"], serde_json::json!([uid(61)]));
         assert!(rows[1].get("duration").is_none());
-    }
-
-    #[test]
-    fn nothing_from_outside_separates() {
-        assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\x5cd");
-        assert_eq!(escaped("a,b", true), "a\\x2cb");
-        assert_eq!(escaped("a,b", false), "a,b");
-        assert_eq!([escaped("", false), escaped("-", false)], ["(empty)", "\\x2d"]);
-        assert_eq!(escaped("(empty)", false), "\\x28empty)");
     }
 }

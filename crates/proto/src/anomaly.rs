@@ -30,12 +30,12 @@ pub static ANOMALY: Table = Table {
     ],
 };
 
-impl Anomaly<'_> {
+impl<'a> Anomaly<'a> {
     /// Longest detail in octets.
     pub const DETAIL: usize = 64;
 
     /// As a record.
-    pub fn record(&self, time: Time, protocol: &'static Protocol) -> Record<'_> {
+    pub fn record(&self, time: Time, protocol: &'static Protocol) -> Record<'a> {
         let detail = self.detail.get(..Self::DETAIL).unwrap_or(self.detail);
         let detail = if detail.is_empty() { Value::None } else { detail.into() };
         let reverse = self.direction == Direction::Reverse;

@@ -1,0 +1,45 @@
+//! Which flow something is about.
+
+use crate::{CommunityId, community_id, hash};
+use std::net::{IpAddr, Ipv6Addr};
+use weir_wire::{FlowKey, Time};
+
+/// What is said of a flow wherever something is told that happened in it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FlowIdentity {
+    /// Its key.
+    pub key: FlowKey,
+    /// Whether the initiator is the lower endpoint of the key.
+    pub initiator_is_lower: bool,
+    /// Time of its first packet.
+    pub first: Time,
+    /// VLAN identifiers of its first packet, 0 when absent.
+    pub vlan: [u16; 2],
+}
+
+impl FlowIdentity {
+    /// The flow's name: see [`crate::FlowRecord::id`].
+    pub fn id(&self) -> u64 {
+        hash::name(&self.key, self.first)
+    }
+
+    fn end(&self, at: usize) -> (IpAddr, u16) {
+        let address = self.key.addr.get(at).copied().unwrap_or_default();
+        (Ipv6Addr::from(address).to_canonical(), self.key.port.get(at).copied().unwrap_or_default())
+    }
+
+    /// The initiator's address and port.
+    pub fn initiator(&self) -> (IpAddr, u16) {
+        self.end(usize::from(!self.initiator_is_lower))
+    }
+
+    /// The responder's address and port.
+    pub fn responder(&self) -> (IpAddr, u16) {
+        self.end(usize::from(self.initiator_is_lower))
+    }
+
+    /// See [`crate::FlowRecord::community_id`].
+    pub fn community_id(&self, seed: u16) -> CommunityId {
+        community_id(&self.key, seed)
+    }
+}

@@ -1,0 +1,87 @@
+//! Records of protocols in each format: what is the same in all of them.
+//!
+//! A format reads the tables of `weir-proto` and knows no protocol by name. Files are opened with the first record, so
+//! that a protocol that nobody speaks leaves none.
+
+pub mod csv;
+pub mod eve;
+pub mod json;
+pub mod text;
+pub mod zeek;
+
+use crate::OutputContext;
+use crate::file::LineFile;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Files that are opened when they are needed.
+pub struct Files {
+    context: OutputContext,
+    files: BTreeMap<String, LineFile>,
+    /// What could not be opened, until it is told; then it is not tried again.
+    failed: BTreeMap<String, Option<io::Error>>,
+}
+
+impl Files {
+    /// None yet.
+    pub fn new(context: &OutputContext) -> Self {
+        Self { context: context.clone(), files: BTreeMap::new(), failed: BTreeMap::new() }
+    }
+
+    /// The file of that name. `begin` is given one that was opened now. `None` where it cannot be opened, which
+    /// [`Files::flush`] tells.
+    pub fn get(&mut self, name: &str, begin: impl FnOnce(&mut LineFile)) -> Option<&mut LineFile> {
+        if !self.files.contains_key(name) {
+            if self.failed.contains_key(name) {
+                return None;
+            }
+            match LineFile::open(&self.context.directory, name, self.context.existing) {
+                Ok(mut file) => {
+                    begin(&mut file);
+                    self.files.insert(name.to_owned(), file);
+                }
+                Err(error) => {
+                    self.failed.insert(name.to_owned(), Some(error));
+                }
+            }
+        }
+        self.files.get_mut(name)
+    }
+
+    /// Does the same with every file; the first error.
+    pub fn each(&mut self, mut work: impl FnMut(&mut LineFile) -> io::Result<()>) -> io::Result<()> {
+        let failed = self.failed.values_mut().find_map(Option::take);
+        let mut result = failed.map_or(Ok(()), Err);
+        for file in self.files.values_mut() {
+            let done = work(file);
+            result = result.and(done);
+        }
+        result
+    }
+
+    /// Writes what is held back.
+    ///
+    /// # Errors
+    /// As [`LineFile::flush`], and where a file could not be opened.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.each(LineFile::flush)
+    }
+}
+
+/// Octets as text: what is not UTF-8 as `\xNN`.
+pub fn lossless(octets: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(octets) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let mut text = String::with_capacity(octets.len() + 16);
+            for chunk in octets.utf8_chunks() {
+                text.push_str(chunk.valid());
+                for octet in chunk.invalid() {
+                    text.push_str(&format!("\\x{octet:02x}"));
+                }
+            }
+            Cow::Owned(text)
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Records as text in layers, a file for each protocol: a line of the addresses, of the transport, of what was said.
+
+use super::csv::text;
+use super::{Files, zeek};
+use crate::file::LineFile;
+use crate::row::uid;
+use crate::{Output, OutputSpec, ports, zone};
+use std::io::{self, Write};
+use weir_api::Snapshot;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::{Field, Kind, Record, Value};
+
+pub(crate) static TEXT: OutputSpec = OutputSpec {
+    name: "text",
+    help: "What was said, for people: a text file for each protocol, its records in layers.",
+    files: &[],
+    flows: false,
+    records: true,
+    open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
+};
+
+struct Texts {
+    files: Files,
+}
+
+impl Output for Texts {
+    fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
+        self.files.flush()
+    }
+
+    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        let Some(file) = self.files.get(&format!("{}.txt", record.table.name), |_| {}) else { return Ok(()) };
+        let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+        file.line(|out| {
+            // Writing into memory does not fail.
+            let _ = write!(
+                out,
+                "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
+                zone::rfc3339(record.time.0),
+                ports::protocol(flow.key.proto),
+                uid(flow.id()),
+                record.table.name
+            );
+            for (field, value) in record.table.fields.iter().zip(&record.values) {
+                write_field(out, field, value, 0);
+            }
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.files.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.files.each(LineFile::finish)
+    }
+}
+
+/// Writes `name=value`; the rows of a field on lines of their own, further in.
+fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize) {
+    match (value, &field.kind) {
+        (Value::None, _) => {}
+        (Value::Rows(rows), Kind::Rows(fields)) => {
+            for row in rows {
+                out.push(b'\n');
+                out.extend(std::iter::repeat_n(b' ', 4 + 2 * depth));
+                out.extend_from_slice(field.name.as_bytes());
+                for (field, value) in fields.iter().zip(row) {
+                    write_field(out, field, value, depth + 1);
+                }
+            }
+        }
+        (value, _) => {
+            out.push(b' ');
+            out.extend_from_slice(field.name.as_bytes());
+            out.push(b'=');
+            let text = text(value);
+            let is_plain = !text.is_empty() && text.chars().all(|c| !c.is_control() && !" \"=\\".contains(c));
+            if is_plain {
+                out.extend_from_slice(text.as_bytes());
+            } else {
+                // What is in quotes has neither line ends nor the codes of a terminal.
+                out.push(b'"');
+                for c in zeek::plain(text.as_bytes()).chars() {
+                    match c {
+                        '"' | '\\' => out.extend([b'\\', c as u8]),
+                        c if c.is_control() => {
+                            out.extend_from_slice(format!("\\u{{{:x}}}", c as u32).as_bytes())
+                        }
+                        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                    }
+                }
+                out.push(b'"');
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Records as Zeek's logs: `http.log`, `dns.log` and all others of which a table says so.
+
+use super::json::Style;
+use super::{Files, lossless};
+use crate::OutputContext;
+use crate::file::LineFile;
+use crate::row::{Times, uid};
+use crate::zone::{self, Zone};
+use serde_json::{Map, Value as Json};
+use std::io::{self, Write};
+use weir_engine::FlowIdentity;
+use weir_proto::{Field, Kind, Record, Table, Value};
+
+/// Columns that stand before those of a table.
+const FLOW: [(&str, &str); 6] = [
+    ("ts", "time"),
+    ("uid", "string"),
+    ("id.orig_h", "addr"),
+    ("id.orig_p", "port"),
+    ("id.resp_h", "addr"),
+    ("id.resp_p", "port"),
+];
+
+/// The one that stands behind them.
+const COMMUNITY: (&str, &str) = ("community_id", "string");
+
+/// Zeek's logs of records.
+pub struct Logs {
+    files: Files,
+    zone: Zone,
+    latest: u64,
+}
+
+impl Logs {
+    /// Logs in the folder of a run.
+    pub fn new(context: &OutputContext) -> Self {
+        Self { files: Files::new(context), zone: context.zone.clone(), latest: context.start }
+    }
+
+    /// Adds a record to the log that has such rows, if there is one.
+    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        let table = record.table;
+        if table.zeek.is_empty() {
+            return;
+        }
+        self.latest = self.latest.max(record.time.0);
+        let opened = self.zone.dashed(record.time.0);
+        let begin = |file: &mut LineFile| header(table, &opened).iter().for_each(|line| text(file, line));
+        let Some(file) = self.files.get(&format!("{}.log", table.zeek), begin) else { return };
+        file.line(|out| {
+            let ((source, source_port), (destination, destination_port)) =
+                (flow.initiator(), flow.responder());
+            let time = zone::epoch_micros(record.time.0);
+            // Writing into memory does not fail.
+            let _ = write!(
+                out,
+                "{time}\t{}\t{source}\t{source_port}\t{destination}\t{destination_port}",
+                uid(flow.id())
+            );
+            for (_, value) in columns(record) {
+                out.push(b'\t');
+                write_value(out, value, false);
+            }
+            let _ = write!(out, "\t{}", flow.community_id(0));
+        });
+    }
+
+    /// Writes what is held back.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.files.flush()
+    }
+
+    /// Ends the logs.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let closed = format!("#close\t{}", self.zone.dashed(self.latest));
+        self.files.each(|file| {
+            text(file, &closed);
+            file.finish()
+        })
+    }
+}
+
+fn text(file: &mut LineFile, line: &str) {
+    file.line(|out| out.extend_from_slice(line.as_bytes()));
+}
+
+/// The fields of a record that Zeek's log has, with their values.
+fn columns<'r, 'v>(record: &'r Record<'v>) -> impl Iterator<Item = (&'static Field, &'r Value<'v>)> {
+    record.table.fields.iter().zip(&record.values).filter(|(field, _)| is_column(field))
+}
+
+/// Whether a field is a column: rows are none.
+fn is_column(field: &Field) -> bool {
+    !field.zeek.is_empty() && !matches!(field.kind, Kind::Rows(_))
+}
+
+fn header(table: &Table, opened: &str) -> [String; 8] {
+    let own = table.fields.iter().filter(|field| is_column(field));
+    let own = own.map(|field| (field.zeek, kind(&field.kind)));
+    let all = FLOW.iter().map(|(name, kind)| (*name, (*kind).to_owned())).chain(own);
+    let all: Vec<(&str, String)> = all.chain([(COMMUNITY.0, COMMUNITY.1.to_owned())]).collect();
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let kinds: Vec<&str> = all.iter().map(|(_, kind)| kind.as_str()).collect();
+    [
+        "#separator \\x09".to_owned(),
+        "#set_separator\t,".to_owned(),
+        "#empty_field\t(empty)".to_owned(),
+        "#unset_field\t-".to_owned(),
+        format!("#path\t{}", table.zeek),
+        format!("#open\t{opened}"),
+        format!("#fields\t{}", names.join("\t")),
+        format!("#types\t{}", kinds.join("\t")),
+    ]
+}
+
+/// Zeek's name of a kind.
+fn kind(kind: &Kind) -> String {
+    match kind {
+        Kind::Bool => "bool".to_owned(),
+        Kind::Uint => "count".to_owned(),
+        Kind::Int => "int".to_owned(),
+        Kind::Real => "double".to_owned(),
+        Kind::Time => "time".to_owned(),
+        Kind::Span => "interval".to_owned(),
+        Kind::Text | Kind::Word | Kind::Rows(_) => "string".to_owned(),
+        Kind::Address => "addr".to_owned(),
+        Kind::Port => "port".to_owned(),
+        Kind::List(of) => format!("vector[{}]", self::kind(of)),
+        Kind::Set(of) => format!("set[{}]", self::kind(of)),
+    }
+}
+
+fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
+    // Writing into memory does not fail.
+    let _ = match value {
+        Value::None | Value::Rows(_) => out.write_all(b"-"),
+        Value::Bool(yes) => out.write_all(if *yes { b"T" } else { b"F" }),
+        Value::Uint(number) => write!(out, "{number}"),
+        Value::Int(number) => write!(out, "{number}"),
+        Value::Real(number) => write!(out, "{number}"),
+        Value::Time(time) => out.write_all(zone::epoch_micros(time.0).as_bytes()),
+        Value::Span(span) => out.write_all(zone::epoch_micros(*span).as_bytes()),
+        Value::Text(text) => {
+            write_text(out, text, in_set);
+            Ok(())
+        }
+        Value::Address(address) => write!(out, "{address}"),
+        Value::List(values) if values.is_empty() => out.write_all(b"(empty)"),
+        Value::List(values) => {
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_value(out, value, true);
+            }
+            Ok(())
+        }
+    };
+}
+
+/// Text as Zeek's ASCII writer escapes it: what is not printable or not UTF-8, the separators and the backslash become
+/// `\x09`, and so does the first character of a text that would be read as unset or empty.
+pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
+    if text.is_empty() {
+        out.extend_from_slice(b"(empty)");
+        return;
+    }
+    let is_ambiguous = text == b"-" || text == b"(empty)";
+    let escape = |out: &mut Vec<u8>, octets: &[u8]| {
+        for octet in octets {
+            out.extend_from_slice(format!("\\x{octet:02x}").as_bytes());
+        }
+    };
+    let mut is_first = true;
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let is_special = c.is_control() || c == '\\' || in_set && c == ',' || is_first && is_ambiguous;
+            let mut buffer = [0; 4];
+            let octets = c.encode_utf8(&mut buffer).as_bytes();
+            if is_special {
+                escape(out, octets);
+            } else {
+                out.extend_from_slice(octets);
+            }
+            is_first = false;
+        }
+        escape(out, chunk.invalid());
+        is_first = false;
+    }
+}
+
+/// The same logs as JSON.
+pub struct JsonLogs {
+    files: Files,
+}
+
+const ZEEK: Style = Style { times: Times::Epoch, name: |field| field.zeek };
+
+impl JsonLogs {
+    /// Logs in the folder of a run.
+    pub fn new(context: &OutputContext) -> Self {
+        Self { files: Files::new(context) }
+    }
+
+    /// Adds a record to the log that has such rows, if there is one.
+    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        let table = record.table;
+        if table.zeek.is_empty() {
+            return;
+        }
+        let Some(file) = self.files.get(&format!("{}.json", table.zeek), |_| {}) else { return };
+        let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+        let mut object = Map::new();
+        object.insert("ts".into(), ZEEK.value(&Value::Time(record.time), &Kind::Time));
+        object.insert("uid".into(), uid(flow.id()).into());
+        object.insert("id.orig_h".into(), source.to_string().into());
+        object.insert("id.orig_p".into(), source_port.into());
+        object.insert("id.resp_h".into(), destination.to_string().into());
+        object.insert("id.resp_p".into(), destination_port.into());
+        // Names of columns have points that make no objects.
+        for (field, value) in columns(record).filter(|(_, value)| !value.is_none()) {
+            object.insert(field.zeek.into(), ZEEK.value(value, &field.kind));
+        }
+        object.insert(COMMUNITY.0.into(), flow.community_id(0).to_string().into());
+        write_object(file, &object);
+    }
+
+    /// Writes what is held back.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.files.flush()
+    }
+
+    /// Ends the logs.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.files.each(LineFile::finish)
+    }
+}
+
+/// Adds a line that is an object.
+pub(crate) fn write_object(file: &mut LineFile, object: &Map<String, Json>) {
+    file.line(|out| {
+        // Writing into memory does not fail.
+        let _ = serde_json::to_writer(out, object);
+    });
+}
+
+/// Text in a log that is for people and machines: see [`lossless`].
+pub(crate) fn plain(octets: &[u8]) -> String {
+    lossless(octets).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn escaped(text: &str, in_set: bool) -> String {
+        let mut out = Vec::new();
+        write_text(&mut out, text.as_bytes(), in_set);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_a_row_of_the_log_that_has_its_kind() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        let (mut logs, mut json) = (Logs::new(&context), JsonLogs::new(&context));
+        let (flow, record) = (sample::identity(), sample::record());
+        logs.record(&flow, &record);
+        json.record(&flow, &record);
+        logs.finish().unwrap();
+        json.finish().unwrap();
+        let text = std::fs::read_to_string(directory.path().join("weird.log")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[6],
+            "#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tsource\tname\taddl\tcommunity_id"
+        );
+        assert_eq!(lines[7], "#types\ttime\tstring\taddr\tport\taddr\tport\tstring\tstring\tstring\tstring");
+        let expected = format!(
+            "1795225568.992000\t{}\t10.0.0.5\t40000\t192.0.2.1\t443\t{}\tline_too_long\ta\\x09b, \"c\" \\xff\\x1b[0m\t{}",
+            uid(flow.id()),
+            weir_proto::PROTOCOLS[0].name,
+            flow.community_id(0)
+        );
+        assert_eq!(lines[8], expected);
+        assert!(lines[9].starts_with("#close\t2026-11-21-"));
+        let text = std::fs::read_to_string(directory.path().join("weird.json")).unwrap();
+        let row: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!((&row["ts"], &row["name"]), (&serde_json::json!(1795225568.992), &"line_too_long".into()));
+        assert_eq!(row["addl"], "a\tb, \"c\" \\xff\u{1b}[0m");
+    }
+
+    #[test]
+    fn nothing_from_outside_separates() {
+        assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\x5cd");
+        assert_eq!(escaped("a,b", true), "a\\x2cb");
+        assert_eq!(escaped("a,b", false), "a,b");
+        assert_eq!([escaped("", false), escaped("-", false)], ["(empty)", "\\x2d"]);
+        assert_eq!(escaped("(empty)", false), "\\x28empty)");
+        let mut out = Vec::new();
+        write_text(&mut out, b"\xc3\xa9\xff", false);
+        assert_eq!(out, "é\\xff".as_bytes());
+    }
+}
