@@ -1,13 +1,14 @@
 //! What the flow table gives, on its way to those who asked for it.
 
 use crate::meter::{Cost, Meter};
+use crate::sessions::{Found, Sessions};
 use crate::worker::{Sink, show};
 use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::sync::Arc;
 use weir_api::States;
 use weir_filter::Counter;
-use weir_flow::FlowSink;
-use weir_wire::FlowKey;
+use weir_flow::{FlowSink, FlowTable, Seen};
+use weir_wire::{FlowKey, Layers, Packet, Time};
 
 /// Tallies that are shown together: a function's lists stay in the cache while it sees them.
 const TOGETHER: usize = 256;
@@ -72,15 +73,47 @@ impl Owned {
 }
 
 /// Takes what the flow table gives to those who asked for it.
-pub(crate) struct Feeder<'w> {
-    pub plan: &'w Plan,
-    pub functions: &'w mut Functions,
-    pub sink: &'w mut dyn Sink,
+pub(crate) struct Feeder<'w, const READS: bool> {
+    plan: &'w Plan,
+    functions: &'w mut Functions,
+    sink: &'w mut dyn Sink,
+    /// Who reads what is said; there where READS.
+    sessions: Option<&'w mut Sessions>,
+    /// What was found in the flow that is about to end.
+    found: Found,
     /// Nanoseconds spent here.
     pub spent: u64,
 }
 
-impl Feeder<'_> {
+impl<'w> Feeder<'w, false> {
+    pub fn new(plan: &'w Plan, functions: &'w mut Functions, sink: &'w mut dyn Sink) -> Self {
+        Self { plan, functions, sink, sessions: None, found: Found::default(), spent: 0 }
+    }
+}
+
+impl<'w> Feeder<'w, true> {
+    pub fn reading(
+        plan: &'w Plan,
+        functions: &'w mut Functions,
+        sink: &'w mut dyn Sink,
+        sessions: &'w mut Sessions,
+    ) -> Self {
+        Self { plan, functions, sink, sessions: Some(sessions), found: Found::default(), spent: 0 }
+    }
+
+    /// Shows the packets that were put together from fragments to their flows.
+    pub fn attend(&mut self, table: &FlowTable) {
+        let Some((packets, layers)) = self.sessions.as_mut().and_then(|sessions| sessions.take_whole())
+        else {
+            return;
+        };
+        for (packet, layers) in packets.batch().packets().zip(&layers) {
+            table.attend(&packet, layers, self);
+        }
+    }
+}
+
+impl<const READS: bool> Feeder<'_, READS> {
     /// Shows the tallies that wait, one subscription after the other.
     pub fn flush(&mut self) {
         let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
@@ -119,7 +152,27 @@ impl Feeder<'_> {
     }
 }
 
-impl FlowSink for Feeder<'_> {
+impl<const READS: bool> FlowSink for Feeder<'_, READS> {
+    const PACKETS: bool = READS;
+
+    fn packet(&mut self, seen: &Seen<'_>) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.packet(seen, self.sink);
+        }
+    }
+
+    fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.fragment(packet, layers);
+        }
+    }
+
+    fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
+        if let Some(sessions) = &mut self.sessions {
+            self.found = if is_over { sessions.end(row, last, self.sink) } else { sessions.found(row) };
+        }
+    }
+
     fn tally(&mut self, tally: &Tally<'_>) {
         self.functions.tallied.push(Owned::of(tally));
         if self.functions.tallied.len() == TOGETHER {
@@ -150,6 +203,11 @@ impl FlowSink for Feeder<'_> {
                 show(chain, &Item::Flow(record));
             }
         }
-        self.sink.flow(record);
+        if READS {
+            let services = std::mem::take(&mut self.found);
+            self.sink.flow(&FlowRecord { services, ..*record });
+        } else {
+            self.sink.flow(record);
+        }
     }
 }

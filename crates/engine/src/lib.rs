@@ -14,6 +14,7 @@ mod interval;
 mod item;
 mod meter;
 mod plan;
+mod sessions;
 mod worker;
 
 pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass, Share};
@@ -21,5 +22,8 @@ pub use interval::IntervalClock;
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
-pub use weir_flow::{ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally};
+pub use sessions::{SessionConfig, SessionStats};
+pub use weir_flow::{
+    ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
+};
 pub use worker::{Sink, Worker};

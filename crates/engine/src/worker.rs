@@ -4,12 +4,15 @@ use crate::checksum::ChecksumWatch;
 use crate::feeder::{Feeder, Functions};
 use crate::meter::{Clock, Meter};
 use crate::plan::{Cover, Source, Sum};
-use crate::{Function, Item, Pass, Plan};
+use crate::sessions::Sessions;
+use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
-use weir_flow::{FlowConfig, FlowRecord, FlowStats, FlowTable};
+use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
+use weir_proto::Record;
+use weir_wire::stream;
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, says_its_key};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
@@ -22,6 +25,18 @@ pub trait Sink {
     fn flow(&mut self, flow: &FlowRecord);
     /// Takes the packets that the run's expression lets through, in order.
     fn kept(&mut self, packets: Batch<'_>);
+    /// Takes a record of what was said in a flow.
+    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+        let _ = (flow, record);
+    }
+    /// Takes a piece of a stream, where [`SessionConfig::chunks`] asks for them.
+    fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
+        let _ = (flow, chunk);
+    }
+    /// Takes the next octets of a file that was seen in a flow, where they are wanted.
+    fn content(&mut self, flow: &FlowIdentity, file: u64, octets: &[u8]) {
+        let _ = (flow, file, octets);
+    }
 }
 
 /// Takes packets through the pass and hands over a [`Snapshot`] at the end of each interval.
@@ -30,6 +45,8 @@ pub struct Worker {
     functions: Functions,
     /// The flow table, where flows are followed.
     flows: Option<FlowTable>,
+    /// Reads what is said in flows, where that is wanted.
+    sessions: Option<Sessions>,
     /// Finds the packets of the expressions whose packets are shown.
     shown: Counter,
     /// What was analysed in this interval.
@@ -56,6 +73,27 @@ struct Block {
     masks: Vec<PacketMask>,
 }
 
+/// What happens to the flow table between packets.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// An interval ends.
+    Tick(Time),
+    /// The run ends.
+    Drain,
+}
+
+impl Turn {
+    fn take(self, table: &mut FlowTable, sink: &mut impl FlowSink) {
+        match self {
+            Self::Tick(now) => {
+                table.tick(now, sink);
+                table.roll_up(sink);
+            }
+            Self::Drain => table.drain(sink),
+        }
+    }
+}
+
 /// What the stages have cost in the blocks that were measured.
 #[derive(Default)]
 struct Stages {
@@ -71,6 +109,7 @@ impl Worker {
         Self {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
+            sessions: None,
             shown: Counter::new(Arc::clone(&plan.shown)),
             analysed: Count::default(),
             stages: Stages::default(),
@@ -173,9 +212,20 @@ impl Worker {
         let mut flowed = 0;
         if let Some(table) = &mut self.flows {
             let before = table.stats().packets;
-            let mut feeder = Feeder { plan: &self.plan, functions: &mut self.functions, sink, spent: 0 };
-            table.batch_known(block, layers, &by_flow, &mut feeder);
-            let in_tallies = feeder.spent;
+            let (plan, functions) = (&*self.plan, &mut self.functions);
+            let in_tallies = match &mut self.sessions {
+                Some(sessions) => {
+                    let mut feeder = Feeder::reading(plan, functions, sink, sessions);
+                    table.batch_known(block, layers, &by_flow, &mut feeder);
+                    feeder.attend(table);
+                    feeder.spent
+                }
+                None => {
+                    let mut feeder = Feeder::new(plan, functions, sink);
+                    table.batch_known(block, layers, &by_flow, &mut feeder);
+                    feeder.spent
+                }
+            };
             flowed = table.stats().packets - before;
             self.stages.flows += self.functions.meter.lap().saturating_sub(in_tallies);
         }
@@ -254,20 +304,36 @@ impl Worker {
 
     /// Ends an interval at `now`: flows that are idle end, and every function hands over its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
-        self.with_table(sink, |table, feeder| {
-            table.tick(now, feeder);
-            table.roll_up(feeder);
-        });
+        self.with_table(sink, Turn::Tick(now));
         self.snapshot(now)
     }
 
     /// Does something with the flow table, where there is one, and shows the functions all that came of it.
-    fn with_table(&mut self, sink: &mut dyn Sink, work: impl FnOnce(&mut FlowTable, &mut Feeder<'_>)) {
-        if let Some(table) = &mut self.flows {
-            let mut feeder = Feeder { plan: &self.plan, functions: &mut self.functions, sink, spent: 0 };
-            work(table, &mut feeder);
-            feeder.flush();
+    fn with_table(&mut self, sink: &mut dyn Sink, turn: Turn) {
+        let Some(table) = &mut self.flows else { return };
+        let (plan, functions) = (&*self.plan, &mut self.functions);
+        match &mut self.sessions {
+            Some(sessions) => {
+                let mut feeder = Feeder::reading(plan, functions, sink, sessions);
+                turn.take(table, &mut feeder);
+                feeder.flush();
+            }
+            None => {
+                let mut feeder = Feeder::new(plan, functions, sink);
+                turn.take(table, &mut feeder);
+                feeder.flush();
+            }
         }
+    }
+
+    /// Reads from now on what is said in flows.
+    pub fn read(&mut self, config: &SessionConfig) {
+        self.sessions = self.flows.is_some().then(|| Sessions::new(config));
+    }
+
+    /// What was read since [`Worker::read`].
+    pub fn sessions(&self) -> Option<SessionStats> {
+        self.sessions.as_ref().map(Sessions::stats)
     }
 
     /// Goes on with another plan. To be called right after [`Worker::tick`], when nothing that the old plan's
@@ -282,7 +348,7 @@ impl Worker {
     /// Ends the run: every flow ends. The last interval ends now, or with the last packet where that is later, as
     /// it is when `now` is 0.
     pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
-        self.with_table(sink, |table, feeder| table.drain(feeder));
+        self.with_table(sink, Turn::Drain);
         self.snapshot(now.max(self.latest))
     }
 

@@ -169,6 +169,12 @@ impl Hot {
         (self.counts[1 - (self.sender() & 1)].ip_bytes >> 16) as u16
     }
 
+    /// Both VLAN identifiers, of a fresh row.
+    pub fn fresh_vlans(&self) -> [u16; 2] {
+        let stowed = self.counts[1 - (self.sender() & 1)].ip_bytes;
+        [(stowed >> 16) as u16, stowed as u16]
+    }
+
     /// Where the index has a fresh row.
     #[inline]
     pub fn fresh_place(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! What a flow table gives.
 
-use crate::{CommunityId, History, community_id};
-use weir_wire::{Direction, FlowKey, Time, Tunnel};
+use crate::{CommunityId, History, Seen, community_id};
+use weir_wire::{Direction, FlowKey, Layers, Packet, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
 ///
@@ -32,6 +32,9 @@ pub struct FlowRecord {
     pub history: History,
     /// Why it ended.
     pub end: EndReason,
+    /// The protocols that were found in it, the first one first, by whoever reads what is said: their places in the
+    /// list of protocols, plus 1; 0 for none.
+    pub services: [u8; 3],
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
@@ -64,6 +67,7 @@ impl FlowRecord {
             parent: 0,
             carrier: false,
             interface: 0,
+            services: [0; 3],
         }
     }
 
@@ -268,6 +272,22 @@ pub trait FlowSink {
     /// packets and octets will also come in a tally; who decides by the key takes them off.
     fn odd(&mut self, odd: &Tally<'_>) {
         let _ = odd;
+    }
+    /// Whether [`FlowSink::packet`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be called.
+    const PACKETS: bool = false;
+    /// Takes a packet that was counted to a flow, but for fragments, packets with a wrong checksum where those are
+    /// verified, and packets that carry others.
+    fn packet(&mut self, seen: &Seen<'_>) {
+        let _ = seen;
+    }
+    /// Takes a fragment of an IP packet; in a tunnel, the layers are those of the fragment.
+    fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        let _ = (packet, layers);
+    }
+    /// The record that comes next is of the flow in that row, whose last packet was then. `is_over`: the row is free
+    /// after it; else the flow goes on.
+    fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
+        let _ = (row, last, is_over);
     }
     /// Takes a packet of which [`weir_wire::says_its_key`] is true and that is in no tally: no row could take
     /// it, or its checksum is wrong. So for every key and direction, what tallies have, without the odd and with the

@@ -220,6 +220,16 @@ impl<'a> Row<'a> {
         usize::from(!self.ends[0].is_initiator())
     }
 
+    /// Index of the initiator in arrays of two, of a row that is not fresh.
+    pub fn initiator_of(hot: &Hot, cold: &Cold) -> usize {
+        usize::from(!End::new(&hot.numbers[0], &cold.progress[0]).is_initiator())
+    }
+
+    /// Time of the flow's first packet, cut or not, of a row that is not fresh.
+    pub fn born_of(hot: &Hot, cold: &Cold) -> Time {
+        if hot.has(mark::RARE) && hot.has(mark::CUT) { cold.rare.born } else { hot.first }
+    }
+
     /// The rare part, in use from now on.
     pub fn rare(&mut self) -> &mut Rare {
         if !self.has(mark::RARE) {
@@ -306,10 +316,7 @@ impl<'a> Row<'a> {
 
     /// Time of the flow's first packet, cut or not.
     fn born(&self) -> Time {
-        match self.rare_if_used() {
-            Some(rare) if self.has(mark::CUT) => rare.born,
-            _ => self.hot.first,
-        }
+        Self::born_of(self.hot, self.cold)
     }
 
     /// See [`FlowRecord::id`].
@@ -349,6 +356,7 @@ impl<'a> Row<'a> {
             parent: origin.parent,
             carrier: self.has(mark::CARRIER),
             interface: origin.interface,
+            services: [0; 3],
         }
     }
 

@@ -54,11 +54,11 @@ struct Probe {
 /// of one packet counts as not used, so that a flood pushes out itself before it pushes out what lives.
 pub struct FlowTable {
     config: FlowConfig,
-    look: Looker,
-    index: Index,
+    pub(crate) look: Looker,
+    pub(crate) index: Index,
     /// The rows, in two arrays.
-    hot: Vec<Hot>,
-    cold: Vec<Cold>,
+    pub(crate) hot: Vec<Hot>,
+    pub(crate) cold: Vec<Cold>,
     capacity: usize,
     /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
     free: u64,
@@ -69,6 +69,8 @@ pub struct FlowTable {
     probes: Vec<Probe>,
     /// Of the probes that are not plain.
     sightings: Vec<Sighting>,
+    /// Of each of these, the packet and its layers, where the sink wants to see packets and it is no fragment.
+    levels: Vec<Option<(u8, Layers)>>,
     timers: Timers,
     stats: FlowStats,
     /// That of the flow of one packet which ended last.
@@ -116,6 +118,7 @@ impl FlowTable {
             fragments: Fragments::new(sets, hash, config.fragment),
             probes: Vec::with_capacity(PROBES),
             sightings: Vec::with_capacity(PROBES),
+            levels: Vec::new(),
             timers: Timers::new(config),
             stats,
             record: FlowRecord::empty(),
@@ -251,16 +254,16 @@ impl FlowTable {
 
     /// Notes which flow packet `at` of those that are looked up together is of.
     #[inline]
-    fn look(
+    fn look<S: FlowSink>(
         &mut self,
         at: usize,
         packet: &Packet<'_>,
         layers: &Layers,
         is_regular: impl FnOnce(&Packet<'_>, &Layers) -> bool,
-        sink: &mut impl FlowSink,
+        sink: &mut S,
     ) {
         if !self.look.is_plain(layers) {
-            self.look_closely(packet, layers, sink);
+            self.look_closely(at as u8, packet, layers, sink);
         } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
             self.stats.packets += 1;
             let is_regular = is_regular(packet, layers);
@@ -272,16 +275,23 @@ impl FlowTable {
 
     /// The same for fragments and for packets that carry others.
     #[cold]
-    fn look_closely(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        let Self { look, sightings, fragments, stats, .. } = self;
+    fn look_closely<S: FlowSink>(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
+        let Self { look, sightings, levels, fragments, stats, .. } = self;
         let before = sightings.len();
         let mut is_counted = false;
         look.look_inside(packet, layers, |sighting, layers| {
             is_counted = true;
+            let is_shown = S::PACKETS && !sighting.facts.carrier && !sighting.facts.bad_checksum;
             if layers.fragment == Fragment::Whole {
                 sightings.push(sighting);
             } else {
                 fragment(fragments, sightings, sighting, packet, layers);
+            }
+            if is_shown && layers.fragment == Fragment::Whole {
+                levels.resize(sightings.len() - 1, None);
+                levels.push(Some((at, *layers)));
+            } else if is_shown {
+                sink.fragment(packet, layers);
             }
         });
         stats.packets += u64::from(is_counted);
@@ -342,9 +352,9 @@ impl FlowTable {
 
     /// Counts what was noted; `get` gives the packets that were looked at.
     #[inline]
-    fn count<'a>(
+    fn count<'a, S: FlowSink>(
         &mut self,
-        sink: &mut impl FlowSink,
+        sink: &mut S,
         get: impl Fn(usize) -> Option<(Packet<'a>, &'a Layers)>,
     ) {
         self.index.begin_group();
@@ -366,7 +376,8 @@ impl FlowTable {
                     continue;
                 }
                 if probe.likely == 0 {
-                    self.fresh(probe, &packet, layers, sink);
+                    let row = self.fresh(probe, &packet, layers, sink);
+                    self.show(row, &probe.whose, &packet, layers, sink);
                     continue;
                 }
                 let at = probe.likely - 1;
@@ -379,20 +390,31 @@ impl FlowTable {
                         })
                 });
                 debug_assert!(!is_counted || self.is_as_if_looked_at(at, before, probe, &packet, layers));
-                if !is_counted {
-                    self.plain(probe, &packet, layers, sink);
-                } else if !probe.is_regular {
-                    self.odd(at, &probe.whose, &self.look.facts(&packet, layers, false), sink);
-                }
+                let row = if !is_counted {
+                    self.plain(probe, &packet, layers, sink)
+                } else {
+                    if !probe.is_regular {
+                        self.odd(at, &probe.whose, &self.look.facts(&packet, layers, false), sink);
+                    }
+                    Some(at)
+                };
+                self.show(row, &probe.whose, &packet, layers, sink);
             } else if let Some(facts) = self.sightings.get(usize::from(probe.at)).map(|s| s.facts.clone()) {
                 let carrier_of_it = carrier.filter(|_| facts.carried);
                 let row = self.sight(&probe.whose, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
+                if S::PACKETS
+                    && let Some((packet, layers)) = self.levels.get(usize::from(probe.at)).copied().flatten()
+                    && let Some((packet, _)) = get(usize::from(packet))
+                {
+                    self.show(row, &probe.whose, &packet, &layers, sink);
+                }
             }
         }
         self.probes = probes;
         self.probes.clear();
         self.sightings.clear();
+        self.levels.clear();
     }
 
     fn copy_of(&self, at: u32) -> Option<(Hot, Cold)> {
@@ -418,9 +440,15 @@ impl FlowTable {
 
     /// Counts a packet that carries no other and that may change more than counters.
     #[inline(never)]
-    fn plain(&mut self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+    fn plain(
+        &mut self,
+        probe: &Probe,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
         let facts = self.look.facts(packet, layers, probe.is_regular);
-        self.sight(&probe.whose, probe.likely, &facts, None, sink);
+        self.sight(&probe.whose, probe.likely, &facts, None, sink)
     }
 
     /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
@@ -560,13 +588,18 @@ impl FlowTable {
 
     /// Makes a flow of a plain packet that likely belongs to none, and counts it: the short way of a flood.
     #[inline(never)]
-    fn fresh(&mut self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+    fn fresh(
+        &mut self,
+        probe: &Probe,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        sink: &mut impl FlowSink,
+    ) -> Option<u32> {
         let whose = &probe.whose;
         let facts = self.look.facts(packet, layers, probe.is_regular);
         // A packet of the same flow may have come since it was looked up.
         if !fresh::is_simple(whose, &facts) || !self.index.is_as_looked_up(whose.line) {
-            self.plain(probe, packet, layers, sink);
-            return;
+            return self.plain(probe, packet, layers, sink);
         }
         let (at, place) = match self.next_row(sink) {
             Some(at) => (at, self.enter(whose, at, None, sink)),
@@ -574,7 +607,7 @@ impl FlowTable {
         };
         let (Some(place), Some(hot)) = (place, self.hot.get_mut(at as usize)) else {
             self.missed(probe, packet, layers, sink);
-            return;
+            return None;
         };
         let is_syn = facts.segment.as_ref().is_some_and(|segment| segment.flags & (SYN | ACK) == SYN);
         let flips = !is_syn && self.config.guess_initiator && flips(whose, &facts);
@@ -585,6 +618,7 @@ impl FlowTable {
         if !probe.is_regular {
             self.odd(at, whose, &self.look.facts(packet, layers, false), sink);
         }
+        Some(at)
     }
 
     /// A row for a new flow: mostly that of a flow of one packet which ends for it.
@@ -598,7 +632,7 @@ impl FlowTable {
             && let Some(hot) = self.hot.get_mut(at).filter(is_victim)
         {
             self.hand = if at + 1 < self.capacity { at + 1 } else { 0 };
-            end_fresh(hot, EndReason::Evicted, &mut self.record, sink);
+            end_fresh(at as u32, hot, EndReason::Evicted, &mut self.record, sink);
             self.index.remove(hot.fresh_place());
             hot.deadline = Time(0);
             self.ended(EndReason::Evicted);
@@ -696,11 +730,14 @@ impl FlowTable {
     }
 
     /// Gives the record of a flow up to `now`; the flow goes on.
-    fn cut(&mut self, at: u32, now: Time, sink: &mut impl FlowSink) {
+    fn cut<S: FlowSink>(&mut self, at: u32, now: Time, sink: &mut S) {
         let Some(mut row) = Row::at(&mut self.hot, &mut self.cold, at) else { return };
         tally(&mut row, sink);
         let missed =
             self.pool.known(row.cold.origin.holes).map_or([0; 2], |holes| std::mem::take(&mut holes.missed));
+        if S::PACKETS {
+            sink.leaving(at, row.hot.last, false);
+        }
         sink.end(&row.record(missed, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
@@ -711,10 +748,10 @@ impl FlowTable {
     }
 
     /// Ends a flow, and frees its row.
-    fn end(&mut self, at: u32, reason: EndReason, sink: &mut impl FlowSink) {
+    fn end<S: FlowSink>(&mut self, at: u32, reason: EndReason, sink: &mut S) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
         let place = if hot.has(mark::FRESH) {
-            end_fresh(hot, reason, &mut self.record, sink);
+            end_fresh(at, hot, reason, &mut self.record, sink);
             hot.fresh_place()
         } else {
             let Some(cold) = self.cold.get_mut(at as usize) else { return };
@@ -723,6 +760,9 @@ impl FlowTable {
                 tally(&mut row, sink);
             }
             let missed = self.pool.release(row.cold.origin.holes);
+            if S::PACKETS {
+                sink.leaving(at, row.hot.last, true);
+            }
             sink.end(&row.record(missed, reason));
             row.cold.origin.place
         };
@@ -866,7 +906,10 @@ fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
 
 /// Gives all of a fresh row; `record` is overwritten.
 #[inline]
-fn end_fresh(hot: &mut Hot, reason: EndReason, record: &mut FlowRecord, sink: &mut impl FlowSink) {
+fn end_fresh<S: FlowSink>(at: u32, hot: &mut Hot, reason: EndReason, record: &mut FlowRecord, sink: &mut S) {
+    if S::PACKETS {
+        sink.leaving(at, hot.last, true);
+    }
     if hot.has(mark::DIRTY) {
         tally_fresh(hot, sink);
     }

@@ -52,6 +52,8 @@ struct FlowEvent {
     dest_port: Option<u16>,
     ip_v: u8,
     proto: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    app_proto: Option<&'static str>,
     #[serde(flatten)]
     icmp: Option<Icmp>,
     flow: Flow,
@@ -177,6 +179,7 @@ impl FlowEvent {
             dest_port: with_ports.then_some(ends.destination_port),
             ip_v: if ends.source.is_ipv4() { 4 } else { 6 },
             proto: proto(flow.key.proto),
+            app_proto: crate::row::services(flow).next(),
             icmp: icmp(flow, &ends, answered),
             flow: Flow {
                 pkts_toserver: flow.forward.packets,

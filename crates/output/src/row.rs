@@ -4,6 +4,7 @@ use crate::{ports, zone};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_engine::{FlowRecord, Side};
+use weir_proto::PROTOCOLS;
 use weir_wire::{Direction, Tunnel};
 
 /// The ends of a flow as people write them.
@@ -61,6 +62,12 @@ pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Ayiya => "ayiya",
         Tunnel::EtherIp => "etherip",
     })
+}
+
+/// Names of the protocols that were found in a flow, the first one first.
+pub fn services(flow: &FlowRecord) -> impl Iterator<Item = &'static str> {
+    let found = flow.services.into_iter().filter_map(|place| place.checked_sub(1));
+    found.filter_map(|at| PROTOCOLS.get(usize::from(at))).map(|protocol| protocol.name)
 }
 
 /// A value of a column, before a format has its way with it.
@@ -165,6 +172,10 @@ pub static COLUMNS: &[Column] = columns![
     "community_id" => |f, _| Value::Text(f.community_id(0).to_string()),
     "protocol" => |f, _| Value::Text(ports::protocol(f.key.proto)),
     "ip_proto" => |f, _| Value::Count(f.key.proto.into()),
+    "services" => |f, _| match services(f).collect::<Vec<_>>().as_slice() {
+        [] => Value::Unset,
+        names => Value::Text(names.join(" ")),
+    },
     "source" => |_, e| Value::Address(e.source),
     "source_port" => |f, e| port(f, e.source_port),
     "destination" => |_, e| Value::Address(e.destination),

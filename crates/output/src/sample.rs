@@ -217,6 +217,7 @@ pub fn flow() -> FlowRecord {
         parent: 0,
         carrier: false,
         interface: 0,
+        services: [0; 3],
     };
     flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
     flow

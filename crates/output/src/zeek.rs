@@ -56,8 +56,7 @@ static COLUMNS: &[Column] = &[
     Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.destination) },
     Column { name: "id.resp_p", kind: "port", value: |_, e| Value::Count(e.destination_port.into()) },
     Column { name: "proto", kind: "enum", value: |f, _| Value::Word(transport(f.key.proto)) },
-    // No parser has looked at the payload.
-    Column { name: "service", kind: "string", value: |_, _| Value::Unset },
+    Column { name: "service", kind: "string", value: |f, _| service(f) },
     Column {
         name: "duration",
         kind: "interval",
@@ -103,6 +102,14 @@ static COLUMNS: &[Column] = &[
     // That of policy/protocols/conn/community-id-logging.
     Column { name: "community_id", kind: "string", value: |f, _| Value::Text(f.community_id(0).to_string()) },
 ];
+
+/// The protocols that were found, joined by commas; those of one name once.
+fn service(flow: &FlowRecord) -> Value {
+    match crate::row::services(flow).collect::<Vec<_>>().as_slice() {
+        [] => Value::Unset,
+        names => Value::Text(names.join(",")),
+    }
+}
 
 fn vlan(id: u16) -> Value {
     if id == 0 { Value::Unset } else { Value::Count(id.into()) }

@@ -113,6 +113,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         parent: 0,
         carrier: false,
         interface: 0,
+        services: [0; 3],
     };
     if proto == 6 {
         let tcp = flow.tcp.insert(Default::default());

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use weir_api::{Interval, Snapshot};
 use weir_capture::LinkEvent;
-use weir_engine::{FlowRecord, Sink};
+use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
+use weir_proto::Record;
 use weir_wire::{Batch, Chunk};
 
 /// Rows that travel together.
@@ -21,12 +22,28 @@ const QUEUE: usize = 64;
 pub enum Message {
     /// Flows that have ended in the given interval, counted from 0.
     Rows(u64, Vec<FlowRecord>),
+    /// What was said in flows in the given interval.
+    Records(u64, Vec<Said>),
     /// The interval is over for this worker.
     Snapshot(u64, Box<Snapshot>),
     /// Something happened to an interface.
     Link(LinkEvent),
     /// The worker has nothing more to say.
     Done,
+}
+
+/// A record, and the flow in which it was said.
+#[derive(Debug)]
+pub struct Said {
+    flow: FlowIdentity,
+    record: Record<'static>,
+}
+
+impl Said {
+    /// Octets of memory that it takes, roughly.
+    fn memory(&self) -> usize {
+        size_of::<FlowIdentity>() + self.record.memory()
+    }
 }
 
 /// A queue from workers to the collector.
@@ -48,6 +65,8 @@ pub enum WhenFull {
 pub struct Load {
     /// Whether anybody wants flow rows.
     pub rows: bool,
+    /// Whether anybody wants records of protocols.
+    pub records: bool,
     /// Where packets that match go, if anywhere.
     pub packets: Option<Sender<Chunk>>,
 }
@@ -59,7 +78,8 @@ pub struct Courier {
     load: Load,
     interval: u64,
     rows: Vec<FlowRecord>,
-    /// Rows and packets that had no room since the last snapshot.
+    records: Vec<Said>,
+    /// Rows, records among them, and packets that had no room since the last snapshot.
     rows_shed: u64,
     packets_shed: u64,
     kept: u64,
@@ -68,7 +88,17 @@ pub struct Courier {
 impl Courier {
     /// A courier for one worker.
     pub fn new(to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
-        Self { to, when_full, load, interval: 0, rows: Vec::new(), rows_shed: 0, packets_shed: 0, kept: 0 }
+        Self {
+            to,
+            when_full,
+            load,
+            interval: 0,
+            rows: Vec::new(),
+            records: Vec::new(),
+            rows_shed: 0,
+            packets_shed: 0,
+            kept: 0,
+        }
     }
 
     /// Packets that the run's expression has let through so far.
@@ -84,6 +114,7 @@ impl Courier {
     /// Ends the worker's interval. A snapshot always gets through: without it the sums would be wrong.
     pub fn send_snapshot(&mut self, mut snapshot: Snapshot) {
         self.send_rows();
+        self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
         self.send(Message::Snapshot(self.interval, Box::new(snapshot)));
@@ -94,6 +125,22 @@ impl Courier {
     pub fn send(&mut self, message: Message) {
         // The collector outlives the workers; when it does not, the run is over anyway.
         let _ = self.to.send(message);
+    }
+
+    fn send_records(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let records = std::mem::replace(&mut self.records, Vec::with_capacity(ROWS));
+        let message = Message::Records(self.interval, records);
+        match self.when_full {
+            WhenFull::Wait => self.send(message),
+            WhenFull::Shed => {
+                if let Err(TrySendError::Full(Message::Records(_, records))) = self.to.try_send(message) {
+                    self.rows_shed += records.len() as u64;
+                }
+            }
+        }
     }
 
     fn send_rows(&mut self) {
@@ -119,6 +166,15 @@ impl Sink for Courier {
             self.rows.push(*flow);
             if self.rows.len() == ROWS {
                 self.send_rows();
+            }
+        }
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+        if self.load.records {
+            self.records.push(Said { flow: *flow, record: record.into_owned() });
+            if self.records.len() == ROWS {
+                self.send_records();
             }
         }
     }
@@ -152,8 +208,9 @@ pub struct Collector {
     workers: usize,
     /// Workers that have something to say yet.
     busy: usize,
-    /// Most rows that wait for their interval to end; then the oldest interval's are written as they are.
-    most_rows: usize,
+    /// Octets of rows and records that wait for their interval to end at most; then the oldest interval's are written
+    /// as they are.
+    most_waiting: usize,
     waiting: usize,
     pending: BTreeMap<u64, Pending>,
     /// The length of a report in nanoseconds: snapshots are merged until one ends at a multiple of it.
@@ -169,6 +226,7 @@ pub struct Collector {
 #[derive(Default)]
 struct Pending {
     rows: Vec<FlowRecord>,
+    records: Vec<Said>,
     snapshots: usize,
     merged: Snapshot,
 }
@@ -180,7 +238,7 @@ impl Collector {
             outputs,
             workers,
             busy: workers,
-            most_rows: (memory / size_of::<FlowRecord>()).max(ROWS),
+            most_waiting: memory.max(ROWS * size_of::<FlowRecord>()),
             waiting: 0,
             pending: BTreeMap::new(),
             report_length,
@@ -205,11 +263,15 @@ impl Collector {
     pub fn take(&mut self, message: Message) -> Option<Snapshot> {
         match message {
             Message::Rows(interval, rows) => {
-                self.waiting += rows.len();
+                self.waiting += size_of_val(rows.as_slice());
                 self.pending.entry(interval).or_default().rows.extend(rows);
-                if self.waiting > self.most_rows {
-                    self.write_oldest_rows();
-                }
+                self.relieve();
+                None
+            }
+            Message::Records(interval, records) => {
+                self.waiting += records.iter().map(Said::memory).sum::<usize>();
+                self.pending.entry(interval).or_default().records.extend(records);
+                self.relieve();
                 None
             }
             Message::Snapshot(interval, snapshot) => {
@@ -264,17 +326,31 @@ impl Collector {
         }
     }
 
-    fn write_oldest_rows(&mut self) {
-        if let Some(pending) = self.pending.values_mut().find(|pending| !pending.rows.is_empty()) {
-            let rows = std::mem::take(&mut pending.rows);
-            self.write(rows);
+    /// Writes the oldest interval's rows where too many wait.
+    fn relieve(&mut self) {
+        if self.waiting <= self.most_waiting {
+            return;
+        }
+        let has_rows = |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.is_empty());
+        if let Some(pending) = self.pending.values_mut().find(has_rows) {
+            let (rows, records) = (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.records));
+            self.write(rows, records);
         }
     }
 
-    fn write(&mut self, mut rows: Vec<FlowRecord>) {
-        self.waiting -= rows.len();
+    /// Writes what was said, then the flows that ended, each in order of time and flow.
+    fn write(&mut self, mut rows: Vec<FlowRecord>, mut records: Vec<Said>) {
+        let memory = size_of_val(rows.as_slice()) + records.iter().map(Said::memory).sum::<usize>();
+        self.waiting -= memory;
         rows.sort_by_key(|row| (row.first, row.key));
+        // What one flow said at one time stays in the order in which it was said.
+        records.sort_by_key(|said| (said.record.time, said.flow.key));
         for at in 0..self.outputs.len() {
+            for said in &records {
+                if !self.attempt(at, |output| output.record(&said.flow, &said.record)) {
+                    break;
+                }
+            }
             for row in &rows {
                 if !self.attempt(at, |output| output.flow(row)) {
                     break;
@@ -285,7 +361,7 @@ impl Collector {
 
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
         let pending = self.pending.remove(&interval)?;
-        self.write(pending.rows);
+        self.write(pending.rows, pending.records);
         self.total.merge(&pending.merged);
         self.report.merge(&pending.merged);
         let Interval { start, end } = pending.merged.interval;

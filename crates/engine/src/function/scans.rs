@@ -154,6 +154,7 @@ mod tests {
             parent: 0,
             carrier: false,
             interface: 0,
+            services: [0; 3],
         }
     }
 

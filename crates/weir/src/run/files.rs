@@ -40,7 +40,11 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     };
     let dump = session.dump(files.interfaces(), For::Files)?;
     let outputs = session.outputs()?;
-    let load = Load { rows: session.wants_rows(), packets: dump.as_ref().map(crate::dump::Dump::sender) };
+    let load = Load {
+        rows: session.wants_rows(),
+        records: session.wants_records(),
+        packets: dump.as_ref().map(crate::dump::Dump::sender),
+    };
 
     let (to, from) = queue();
     let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();

@@ -38,7 +38,11 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let interfaces = describe(session, rings.first());
     let dump = session.dump(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let outputs = session.outputs()?;
-    let load = Load { rows: session.wants_rows(), packets: dump.as_ref().map(Dump::sender) };
+    let load = Load {
+        rows: session.wants_rows(),
+        records: session.wants_records(),
+        packets: dump.as_ref().map(Dump::sender),
+    };
     let (to, from) = queue();
     let mut collector = session.collector(outputs, workers);
     let clock = LiveClock::start();

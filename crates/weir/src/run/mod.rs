@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::Snapshot;
 use weir_capture::{InterfaceInfo, ReadError, Severity};
-use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
@@ -129,8 +129,17 @@ impl Session {
 
     /// Whether any of the logs has a row for each flow.
     fn wants_rows(&self) -> bool {
+        self.logs().any(|spec| spec.flows)
+    }
+
+    /// Whether any of the logs has what was said in flows.
+    fn wants_records(&self) -> bool {
+        self.logs().any(|spec| spec.records)
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &'static OutputSpec> {
         let kinds = self.request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok()).any(|spec| spec.flows)
+        kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok())
     }
 
     /// Begins the packet file, where one is asked for.
@@ -142,14 +151,25 @@ impl Session {
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
+        let is_read = self.wants_records();
+        let flow_eighths = if is_read { FLOW_EIGHTHS - SESSION_EIGHTHS } else { FLOW_EIGHTHS };
         let flows = FlowConfig {
-            memory: self.request.memory / 8 * FLOW_EIGHTHS / count,
+            memory: self.request.memory / 8 * flow_eighths / count,
             seed: [self.request.seed, !self.request.seed],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
         let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
-        workers.iter_mut().for_each(|worker| worker.measure(clock::nanoseconds));
+        let sessions = SessionConfig {
+            memory: self.request.memory / 8 * SESSION_EIGHTHS / count,
+            ..SessionConfig::default()
+        };
+        for worker in &mut workers {
+            worker.measure(clock::nanoseconds);
+            if is_read {
+                worker.read(&sessions);
+            }
+        }
         workers
     }
 
@@ -178,8 +198,10 @@ impl Session {
 }
 
 /// How `--memory` is divided, in eighths: flow tables, rows that wait for their interval to end, and rings. The rest
-/// is for lists and for what is under way between threads.
+/// is for lists and for what is under way between threads. Where streams are read, flow tables give a part of theirs to
+/// streams and parsers.
 const FLOW_EIGHTHS: usize = 4;
+const SESSION_EIGHTHS: usize = 2;
 const ROW_EIGHTHS: usize = 1;
 const RING_EIGHTHS: usize = 2;
 

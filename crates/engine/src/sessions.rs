@@ -1,0 +1,338 @@
+//! What is said in flows: streams put together, and who reads them.
+
+use crate::{FlowIdentity, Sink};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use weir_flow::Seen;
+use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
+use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
+use weir_proto::{Expected, Out, PROTOCOLS, Record, Session, Setup, Wants};
+use weir_wire::stream::Chunk;
+use weir_wire::{Chunk as PacketBuffer, Layers, Packet, Time};
+
+/// What is to be read of what flows say, and with how much memory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SessionConfig {
+    /// Whether records of protocols are wanted.
+    pub records: bool,
+    /// Whether the octets of streams are wanted as they are.
+    pub chunks: bool,
+    /// What is wanted of files.
+    pub wants: Wants,
+    /// Octets for streams that wait, fragments that wait and parsers, all together. A new flow is not read while there
+    /// is no room, and counted.
+    pub memory: usize,
+    /// Who wins where segments or fragments overlap.
+    pub overlap: Overlap,
+    /// Whether urgent octets are left out of streams.
+    pub urgent_apart: bool,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            records: true,
+            chunks: false,
+            wants: Wants::default(),
+            memory: 256 << 20,
+            overlap: Overlap::default(),
+            urgent_apart: false,
+        }
+    }
+}
+
+/// Counts since the beginning.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SessionStats {
+    /// Flows that said something.
+    pub sessions: u64,
+    /// Of these, flows that nobody could read.
+    pub unknown: u64,
+    /// Flows that were not read because there was no memory for it.
+    pub refused: u64,
+    /// Records told.
+    pub records: u64,
+    /// Flows that were announced and did not come, or had no room.
+    pub expected_in_vain: u64,
+    /// Those of streams.
+    pub streams: StreamStats,
+    /// Those of fragments.
+    pub fragments: DefragStats,
+}
+
+/// Reads what flows say.
+pub(crate) struct Sessions {
+    config: SessionConfig,
+    streams: Streams,
+    defrag: Defrag,
+    /// Packets that were put together, until they are shown.
+    whole: Option<(PacketBuffer, Vec<Layers>)>,
+    /// By the flow's row.
+    entries: Vec<Option<Box<Entry>>>,
+    expected: Expectations,
+    /// Octets that sessions hold.
+    held: usize,
+    /// What they may hold.
+    limit: usize,
+    stats: SessionStats,
+}
+
+/// A flow that has said something.
+struct Entry {
+    identity: FlowIdentity,
+    session: Session,
+    /// What was counted as held by it.
+    held: usize,
+}
+
+/// Protocols that were found in a flow, the first one first: see [`weir_flow::FlowRecord::services`].
+pub(crate) type Found = [u8; 3];
+
+impl Sessions {
+    pub fn new(config: &SessionConfig) -> Self {
+        let streams = StreamConfig {
+            memory: config.memory / 4,
+            overlap: config.overlap,
+            urgent_apart: config.urgent_apart,
+            ..StreamConfig::default()
+        };
+        let fragments =
+            DefragConfig { memory: config.memory / 16, overlap: config.overlap, ..DefragConfig::default() };
+        Self {
+            streams: Streams::new(streams),
+            defrag: Defrag::new(fragments),
+            whole: None,
+            entries: Vec::new(),
+            expected: Expectations::default(),
+            held: 0,
+            limit: config.memory / 16 * 11,
+            stats: SessionStats::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// Takes a packet that was counted to a flow.
+    pub fn packet(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
+        if let Some(segment) = seen.segment() {
+            let is_read = self.entry(seen.row).is_none_or(|entry| !entry.session.is_unknown());
+            if !is_read && !self.config.chunks {
+                return;
+            }
+            let Self { streams, entries, expected, config, held, limit, stats, .. } = self;
+            streams.segment(seen.row, &segment, |chunk| {
+                let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+                reader.chunk(seen.row, &seen.flow, &chunk);
+            });
+        } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
+            let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
+            let Self { entries, expected, config, held, limit, stats, .. } = self;
+            let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+            reader.chunk(seen.row, &seen.flow, &chunk);
+        }
+    }
+
+    /// Takes a fragment. A packet that is complete with it is given by [`Sessions::take_whole`].
+    pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if let Some((packet, layers)) = self.defrag.fragment(packet, layers) {
+            let (packets, all) = self.whole.get_or_insert_default();
+            packets.push(&packet);
+            all.push(layers);
+        }
+    }
+
+    /// The packets that fragments have been put together to, with their layers.
+    pub fn take_whole(&mut self) -> Option<(PacketBuffer, Vec<Layers>)> {
+        self.whole.take()
+    }
+
+    /// What has been found in the flow of a row so far.
+    pub fn found(&self, row: u32) -> Found {
+        self.entry(row).map_or(Found::default(), |entry| places(&entry.session))
+    }
+
+    /// Ends the flow of a row: what was begun is told. What was found in it.
+    pub fn end(&mut self, row: u32, time: Time, sink: &mut dyn Sink) -> Found {
+        let Self { streams, entries, expected, config, held, limit, stats, .. } = self;
+        let identity = entries.get(row as usize).and_then(Option::as_ref).map(|entry| entry.identity);
+        streams.end(row, time, |chunk| {
+            if let Some(identity) = &identity {
+                let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+                reader.chunk(row, identity, &chunk);
+            }
+        });
+        let Some(mut entry) = self.entries.get_mut(row as usize).and_then(Option::take) else {
+            return Found::default();
+        };
+        self.held -= entry.held;
+        let mut teller = Teller {
+            identity: &entry.identity,
+            expected: &mut self.expected,
+            stats: &mut self.stats,
+            is_told: self.config.records,
+            sink,
+        };
+        entry.session.end(time, &mut teller);
+        let found = places(&entry.session);
+        self.stats.unknown += u64::from(found[0] == 0);
+        found
+    }
+
+    /// Counts since the beginning.
+    pub fn stats(&self) -> SessionStats {
+        SessionStats {
+            expected_in_vain: self.expected.in_vain,
+            streams: self.streams.stats(),
+            fragments: self.defrag.stats(),
+            ..self.stats
+        }
+    }
+
+    fn entry(&self, row: u32) -> Option<&Entry> {
+        self.entries.get(row as usize)?.as_deref()
+    }
+}
+
+fn places(session: &Session) -> Found {
+    let mut found = Found::default();
+    for (place, protocol) in found.iter_mut().zip(session.found()) {
+        let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
+        *place = at.map_or(0, |at| at as u8 + 1);
+    }
+    found
+}
+
+/// Takes chunks of flows to those who read them.
+struct Reader<'w> {
+    entries: &'w mut Vec<Option<Box<Entry>>>,
+    expected: &'w mut Expectations,
+    config: &'w SessionConfig,
+    held: &'w mut usize,
+    limit: usize,
+    stats: &'w mut SessionStats,
+    sink: &'w mut dyn Sink,
+}
+
+impl Reader<'_> {
+    fn chunk(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        if self.config.chunks {
+            self.sink.chunk(flow, chunk);
+        }
+        let at = row as usize;
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, || None);
+        }
+        let Some(place) = self.entries.get_mut(at) else { return };
+        let entry = match place {
+            Some(entry) => entry,
+            None => {
+                if *self.held >= self.limit {
+                    self.stats.refused += 1;
+                    return;
+                }
+                self.stats.sessions += 1;
+                let setup = Setup {
+                    flow: flow.id(),
+                    initiator: flow.initiator(),
+                    responder: flow.responder(),
+                    ip_proto: flow.key.proto,
+                    wants: self.config.wants,
+                };
+                let session = match self.expected.take(&setup, chunk.time) {
+                    Some(expected) => Session::expected(setup, expected),
+                    None => Session::new(setup),
+                };
+                place.insert(Box::new(Entry { identity: *flow, session, held: 0 }))
+            }
+        };
+        let Entry { identity, session, held } = &mut **entry;
+        let is_told = self.config.records;
+        let mut teller =
+            Teller { identity, expected: self.expected, stats: self.stats, is_told, sink: self.sink };
+        session.chunk(chunk, &mut teller);
+        let now = session.memory() + size_of::<Entry>();
+        *self.held = *self.held + now - std::mem::replace(held, now);
+    }
+}
+
+/// Takes what parsers say to those who want to know it.
+struct Teller<'w> {
+    identity: &'w FlowIdentity,
+    expected: &'w mut Expectations,
+    stats: &'w mut SessionStats,
+    is_told: bool,
+    sink: &'w mut dyn Sink,
+}
+
+impl Out for Teller<'_> {
+    fn record(&mut self, record: Record<'_>) {
+        self.stats.records += 1;
+        if self.is_told {
+            self.sink.record(self.identity, record);
+        }
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        self.expected.add(expected);
+    }
+
+    fn content(&mut self, file: u64, octets: &[u8]) {
+        self.sink.content(self.identity, file, octets);
+    }
+}
+
+/// Most flows that are waited for: an announcement costs nothing to who makes it.
+const MAX_EXPECTED: usize = 4096;
+
+/// Flows that were announced.
+#[derive(Default)]
+struct Expectations {
+    /// By who will listen.
+    waiting: HashMap<(IpAddr, u16, u8), Expected>,
+    /// In the order in which they were announced.
+    order: VecDeque<(IpAddr, u16, u8)>,
+    in_vain: u64,
+}
+
+impl Expectations {
+    fn add(&mut self, expected: Expected) {
+        let at = (expected.responder.0, expected.responder.1, expected.ip_proto);
+        self.forget(expected.from);
+        while self.order.len() >= MAX_EXPECTED {
+            self.drop_oldest();
+        }
+        // A newer announcement of the same port replaces the older one.
+        match self.waiting.insert(at, expected) {
+            Some(_) => self.in_vain += 1,
+            None => self.order.push_back(at),
+        }
+    }
+
+    /// The announcement of that flow.
+    fn take(&mut self, setup: &Setup, now: Time) -> Option<Expected> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let at = (setup.responder.0, setup.responder.1, setup.ip_proto);
+        let is_it = |expected: &&Expected| {
+            expected.initiator.is_none_or(|address| address == setup.initiator.0) && now <= expected.until
+        };
+        self.waiting.get(&at).filter(is_it)?;
+        self.order.retain(|waiting| *waiting != at);
+        self.waiting.remove(&at)
+    }
+
+    fn forget(&mut self, now: Time) {
+        while let Some(oldest) = self.order.front().and_then(|at| self.waiting.get(at)) {
+            if oldest.until >= now {
+                return;
+            }
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if self.order.pop_front().and_then(|at| self.waiting.remove(&at)).is_some() {
+            self.in_vain += 1;
+        }
+    }
+}

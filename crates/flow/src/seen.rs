@@ -1,0 +1,53 @@
+//! A packet and the flow it was counted to.
+
+use crate::FlowIdentity;
+use crate::stream::Segment;
+use weir_wire::build::flags::{ACK, URG};
+use weir_wire::{Direction, Layers, Packet, Reader};
+
+/// A packet that was counted to a flow, for who reads what is said in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The flow's row in its table: a small number that no other flow has until this one ends.
+    pub row: u32,
+    /// Which flow it is.
+    pub flow: FlowIdentity,
+    /// Which side sent it.
+    pub direction: Direction,
+    /// The packet.
+    pub packet: &'a Packet<'a>,
+    /// Its layers; in a tunnel, those of the level that the flow is of.
+    pub layers: &'a Layers,
+}
+
+impl<'a> Seen<'a> {
+    /// The TCP segment that it is; `None` where it is none, or its header is not whole.
+    pub fn segment(&self) -> Option<Segment<'a>> {
+        if self.layers.ip_proto != 6 || !self.layers.has_transport() {
+            return None;
+        }
+        let mut header = Reader::new(self.packet.data.get(self.layers.transport as usize..)?);
+        header.take(4)?;
+        let (seq, ack) = (header.u32()?, header.u32()?);
+        header.take(6)?;
+        let urgent = header.u16()?;
+        let flags = self.layers.tcp_flags;
+        let data = self.layers.payload_of(self.packet.data);
+        Some(Segment {
+            time: self.packet.time,
+            direction: self.direction,
+            seq,
+            ack: (flags & ACK != 0).then_some(ack),
+            flags,
+            urgent: (flags & URG != 0 && urgent > 0).then_some(urgent),
+            data,
+            cut: self.layers.payload_len.saturating_sub(data.len() as u32),
+        })
+    }
+
+    /// The datagram's octets, as far as they were captured.
+    pub fn datagram(&self) -> Option<&'a [u8]> {
+        (self.layers.ip_proto == 17 && self.layers.has_transport())
+            .then(|| self.layers.payload_of(self.packet.data))
+    }
+}
