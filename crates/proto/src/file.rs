@@ -35,7 +35,9 @@ pub static FILES: Table = Table {
             .privacy(Privacy::Content),
         field("duration", Kind::Span, "From its first octet seen to its last.").zeek("duration"),
         field("is_orig", Kind::Bool, "Whether the initiator sent it.").zeek("is_orig"),
-        field("seen_bytes", Kind::Uint, "Octets seen.").zeek("seen_bytes").eve("fileinfo.size"),
+        field("seen_bytes", Kind::Uint, "Octets seen.").zeek("seen_bytes"),
+        field("size", Kind::Uint, "Octets up to the last one seen, with those that are missing.")
+            .eve("fileinfo.size"),
         field("total_bytes", Kind::Uint, "Its size as it was declared.").zeek("total_bytes"),
         field("missing_bytes", Kind::Uint, "Octets lost on the way to the sensor.").zeek("missing_bytes"),
         field("overflow_bytes", Kind::Uint, "Octets that came too late to be put in order.")
@@ -258,11 +260,6 @@ impl File {
         self.next
     }
 
-    /// Its size, where it is said later than at the beginning.
-    pub fn set_total(&mut self, total: u64) {
-        self.total = Some(total);
-    }
-
     /// Only a part of a larger file was sent: octets from the first to before the second offset.
     pub fn set_range(&mut self, start: u64, end: u64) {
         self.range = Some((start, end));
@@ -438,6 +435,7 @@ impl File {
             Value::Span(self.last.since(self.begun)),
             (self.direction == Direction::Forward).into(),
             self.seen.into(),
+            self.next.into(),
             self.total.into(),
             self.missing.into(),
             self.late.into(),

@@ -16,9 +16,10 @@ mod anomaly;
 mod dhcp;
 mod dhcpv6;
 mod dns;
-#[allow(dead_code)] // Until the first parser lands that opens one.
 mod file;
 mod frames;
+mod http;
+mod http2;
 mod line;
 mod mime;
 mod ntp;
@@ -33,6 +34,7 @@ mod smtp;
 mod ssh;
 mod syslog;
 mod tls;
+mod websocket;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
@@ -49,6 +51,8 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,
+    &http2::PROTOCOL,
+    &http::PROTOCOL,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &rtp::PROTOCOL,
@@ -57,6 +61,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
     &tls::PROTOCOL,
+    &websocket::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.

@@ -1,0 +1,310 @@
+//! What a message carries: decoded, taken apart, and handed to the trackers of files.
+
+use super::coding::Decoder;
+use super::message::{Headers, content_range, parameter};
+use super::multipart::{Found, Multipart};
+use crate::file::{About, File, Files};
+use crate::{Out, Value};
+use weir_wire::{Direction, Time};
+
+/// Files of a message that its record names: Zeek's limit.
+const LISTED: usize = 15;
+/// Files of a flow that come in ranges and wait for more of them.
+const RANGES: usize = 8;
+
+/// Files of a message, as its record names them.
+#[derive(Default)]
+pub(super) struct Listed {
+    pub names: Vec<String>,
+    pub filenames: Vec<Vec<u8>>,
+    pub kinds: Vec<&'static str>,
+}
+
+impl Listed {
+    fn add(&mut self, file: &File) {
+        let name = file.name();
+        if self.names.len() >= LISTED || self.names.contains(&name) {
+            return;
+        }
+        self.names.push(name);
+        self.filenames.extend(file.filename().map(<[u8]>::to_vec));
+        self.kinds.extend(file.kind());
+    }
+}
+
+/// Files of one flow of which parts were asked for, by what was asked for and how large it is.
+#[derive(Default)]
+pub(super) struct Ranges {
+    waiting: Vec<((Vec<u8>, u64), File)>,
+}
+
+impl Ranges {
+    fn take(&mut self, key: &(Vec<u8>, u64)) -> Option<File> {
+        let at = self.waiting.iter().position(|(found, _)| found == key)?;
+        Some(self.waiting.remove(at).1)
+    }
+
+    fn keep(&mut self, key: (Vec<u8>, u64), file: File, out: &mut dyn Out) {
+        if file.next() >= key.1 {
+            return file.close(true, out);
+        }
+        if self.waiting.len() >= RANGES {
+            self.waiting.remove(0).1.close(false, out);
+        }
+        self.waiting.push((key, file));
+    }
+
+    /// No more comes.
+    pub fn end(&mut self, out: &mut dyn Out) {
+        for (_, file) in std::mem::take(&mut self.waiting) {
+            file.close(false, out);
+        }
+    }
+
+    pub fn memory(&self) -> usize {
+        self.waiting.iter().map(|((key, _), file)| key.capacity() + size_of::<File>() + file.memory()).sum()
+    }
+}
+
+/// What is said of the files of a message.
+pub(super) struct Described {
+    pub direction: Direction,
+    pub transaction: u64,
+    /// Who was asked for what: names a file that comes in ranges.
+    pub source: Vec<u8>,
+    pub path: Vec<u8>,
+    pub carrier: Vec<(&'static str, Value<'static>)>,
+}
+
+/// The body of a message.
+pub(super) struct Body {
+    decoder: Option<Decoder>,
+    content: Content,
+    /// Octets on the wire, without the framing of chunks.
+    pub wire: u64,
+}
+
+struct Content {
+    described: Described,
+    filename: Option<Vec<u8>>,
+    declared: Option<Vec<u8>>,
+    total: Option<u64>,
+    /// Begin and end of what is sent of a file, and its size.
+    range: Option<(u64, u64, u64)>,
+    multipart: Option<Multipart>,
+    file: Option<File>,
+    listed: Listed,
+    length: u64,
+    /// Where the next octet of the file belongs.
+    at: u64,
+}
+
+impl Body {
+    /// `length`: as it is declared.
+    pub fn new(described: Described, headers: &Headers, is_part: bool, length: Option<u64>) -> Self {
+        let range = headers.get(b"content-range").filter(|_| is_part).and_then(content_range);
+        let range = range.and_then(|(start, end, size)| Some((start, end + 1, size?)));
+        let range = range.filter(|(_, end, size)| end <= size);
+        let is_whole = range.is_none_or(|(start, _, _)| start == 0);
+        let decoder = headers.get(b"content-encoding").filter(|_| is_whole).and_then(Decoder::of);
+        let range = range.filter(|_| decoder.is_none());
+        let content_type = headers.get(b"content-type");
+        let named = |header: &'static [u8], name: &[u8]| headers.get(header).and_then(|v| parameter(v, name));
+        let filename = named(b"content-disposition", b"filename").or_else(|| named(b"content-type", b"name"));
+        let declared = content_type.map(|t| t.split(|o| *o == b';').next().unwrap_or_default());
+        let total = range.map(|(_, _, size)| size).or(length.filter(|_| decoder.is_none()));
+        let content = Content {
+            described,
+            filename: filename.filter(|name| !name.is_empty()),
+            declared: declared.map(|declared| declared.trim_ascii().to_vec()),
+            total,
+            range,
+            multipart: content_type.and_then(Multipart::of),
+            file: None,
+            listed: Listed::default(),
+            length: 0,
+            at: range.map_or(0, |(start, _, _)| start),
+        };
+        Self { decoder, content, wire: 0 }
+    }
+
+    /// Takes the next octets; what is wrong with them.
+    pub fn octets(
+        &mut self,
+        octets: &[u8],
+        time: Time,
+        files: &mut Files,
+        ranges: &mut Ranges,
+        out: &mut dyn Out,
+    ) -> Option<&'static str> {
+        self.wire += octets.len() as u64;
+        let content = &mut self.content;
+        let Some(decoder) = &mut self.decoder else {
+            content.octets(octets, time, files, ranges, out);
+            return None;
+        };
+        decoder.octets(octets, &mut |octets| content.octets(octets, time, files, ranges, out));
+        decoder.fault()
+    }
+
+    /// The next octets were lost.
+    pub fn gap(&mut self, octets: u64) {
+        self.wire = self.wire.saturating_add(octets);
+        let content = &mut self.content;
+        content.length = content.length.saturating_add(octets);
+        content.at = content.at.saturating_add(octets);
+        match &mut self.decoder {
+            Some(decoder) => decoder.lose(),
+            None => content.multipart = None,
+        }
+        // How many octets of a coded file they were is not known, only that some are missing.
+        if let Some(file) = content.file.as_mut().filter(|_| content.range.is_none()) {
+            file.gap(octets);
+        }
+    }
+
+    /// No more comes; `whole`: all of it did. The files that were in it, and its length.
+    pub fn end(
+        mut self,
+        whole: bool,
+        time: Time,
+        files: &mut Files,
+        ranges: &mut Ranges,
+        out: &mut dyn Out,
+    ) -> (Listed, u64) {
+        let content = &mut self.content;
+        if let Some(mut decoder) = self.decoder.take() {
+            decoder.finish(&mut |octets| content.octets(octets, time, files, ranges, out));
+        }
+        if let Some(mut multipart) = content.multipart.take() {
+            let ended = multipart.finish(&mut |found| content.part(found, time, files, out));
+            content.close(whole && ended, ranges, out);
+        } else {
+            content.close(whole, ranges, out);
+        }
+        (std::mem::take(&mut content.listed), content.length)
+    }
+
+    pub fn memory(&self) -> usize {
+        let content = &self.content;
+        let multipart = content.multipart.as_ref().map_or(0, Multipart::memory);
+        let file = content.file.as_ref().map_or(0, File::memory);
+        let listed = content.listed.names.len() * 64;
+        let described = content.described.path.capacity() + content.described.source.capacity() + 256;
+        self.decoder.as_ref().map_or(0, Decoder::memory) + multipart + file + listed + described
+    }
+}
+
+impl Content {
+    fn octets(
+        &mut self,
+        octets: &[u8],
+        time: Time,
+        files: &mut Files,
+        ranges: &mut Ranges,
+        out: &mut dyn Out,
+    ) {
+        if octets.is_empty() {
+            return;
+        }
+        self.length += octets.len() as u64;
+        if let Some(mut multipart) = self.multipart.take() {
+            multipart.octets(octets, &mut |found| self.part(found, time, files, out));
+            self.multipart = Some(multipart);
+            return;
+        }
+        if self.file.is_none() {
+            let known = self.key().and_then(|key| ranges.take(&key));
+            let filename = self.filename.take();
+            let file = known.unwrap_or_else(|| {
+                self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files)
+            });
+            self.file = Some(file);
+            if let Some(file) = self.file.as_mut().filter(|_| self.range.is_none()) {
+                // What was lost before the first octet.
+                file.gap(self.at);
+            }
+        }
+        if let Some(file) = &mut self.file {
+            match self.range {
+                Some(_) => file.octets_at(self.at, octets, time, out),
+                None => file.octets(octets, time, out),
+            }
+        }
+        self.at += octets.len() as u64;
+    }
+
+    fn key(&self) -> Option<(Vec<u8>, u64)> {
+        self.range.map(|(_, _, size)| (self.described.source.clone(), size))
+    }
+
+    fn open(
+        &self,
+        filename: Option<&[u8]>,
+        declared: Option<&[u8]>,
+        total: Option<u64>,
+        time: Time,
+        files: &mut Files,
+    ) -> File {
+        let described = &self.described;
+        let mut file = files.open(
+            time,
+            About {
+                source: "HTTP",
+                protocol: "http",
+                direction: described.direction,
+                transaction: described.transaction,
+                depth: 0,
+                filename,
+                path: Some(&described.path),
+                declared,
+                total,
+            },
+        );
+        for (name, value) in &described.carrier {
+            file.tell(name, value.clone());
+        }
+        if let Some((start, end, _)) = self.range {
+            file.set_range(start, end - 1);
+        }
+        file
+    }
+
+    /// Of a form: only what says what it is, is a file; the rest are its fields.
+    fn part(&mut self, found: Found<'_>, time: Time, files: &mut Files, out: &mut dyn Out) {
+        match found {
+            Found::Begin(headers) => {
+                let named = headers.get(b"content-disposition").and_then(|v| parameter(v, b"filename"));
+                let filename = named.filter(|name| !name.is_empty());
+                let declared = headers.get(b"content-type");
+                if filename.is_some() || declared.is_some() {
+                    let declared = declared.map(|t| t.split(|o| *o == b';').next().unwrap_or_default());
+                    self.file = Some(self.open(filename.as_deref(), declared, None, time, files));
+                }
+            }
+            Found::Octets(octets) => {
+                if let Some(file) = &mut self.file {
+                    file.octets(octets, time, out);
+                }
+            }
+            Found::End => {
+                if let Some(file) = self.file.take() {
+                    self.listed.add(&file);
+                    // Whether the last part was whole is told by the delimiter behind it.
+                    if file.seen() > 0 {
+                        file.close(self.multipart.is_none(), out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, whole: bool, ranges: &mut Ranges, out: &mut dyn Out) {
+        let Some(file) = self.file.take() else { return };
+        self.listed.add(&file);
+        match self.key() {
+            Some(key) => ranges.keep(key, file, out),
+            None => file.close(whole, out),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as octets come.
+
+use super::message::{Headers, parameter};
+
+/// Longest line of a part's headers.
+const MAX_LINE: usize = 4096;
+/// Headers of a part.
+const MAX_HEADERS: usize = 32;
+
+/// What is found in a body.
+pub(super) enum Found<'a> {
+    /// A part begins, with these headers.
+    Begin(&'a Headers),
+    /// Octets of the part.
+    Octets(&'a [u8]),
+    /// The part has ended.
+    End,
+}
+
+/// Takes a body apart.
+pub(super) struct Multipart {
+    /// `\r\n--` and the boundary.
+    delimiter: Vec<u8>,
+    state: State,
+    /// What may become a delimiter, or a line of headers.
+    held: Vec<u8>,
+    headers: Headers,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum State {
+    /// Before the first delimiter.
+    Preamble,
+    /// On the rest of a delimiter's line.
+    Line,
+    Headers,
+    Part,
+    /// Behind the last delimiter.
+    Over,
+}
+
+impl Multipart {
+    /// Of a `Content-Type`; none where it has no parts.
+    pub fn of(content_type: &[u8]) -> Option<Self> {
+        let is_multipart = content_type.get(..10).is_some_and(|t| t.eq_ignore_ascii_case(b"multipart/"));
+        let boundary = parameter(content_type, b"boundary").filter(|_| is_multipart)?;
+        // RFC 2046 allows 70 octets.
+        let fits =
+            (1..=256).contains(&boundary.len()) && !boundary.iter().any(|o| matches!(o, b'\r' | b'\n'));
+        let delimiter = [b"\r\n--", boundary.as_slice()].concat();
+        // A body may begin with a delimiter: as if a line had ended before it.
+        let (state, held) = (State::Preamble, b"\r\n".to_vec());
+        fits.then(|| Self { delimiter, state, held, headers: Headers::new(MAX_HEADERS) })
+    }
+
+    /// Takes octets, and gives what is found in them.
+    pub fn octets(&mut self, mut octets: &[u8], found: &mut dyn FnMut(Found<'_>)) {
+        while !octets.is_empty() {
+            octets = match self.state {
+                State::Preamble | State::Part => self.body(octets, found),
+                State::Line | State::Headers => self.line(octets, found),
+                State::Over => return,
+            };
+        }
+    }
+
+    /// No more comes; whether the last delimiter was seen.
+    pub fn finish(&mut self, found: &mut dyn FnMut(Found<'_>)) -> bool {
+        let is_whole =
+            self.state == State::Over || (self.state == State::Line && self.held.starts_with(b"--"));
+        if self.state == State::Part {
+            let held = std::mem::take(&mut self.held);
+            if !held.is_empty() {
+                found(Found::Octets(&held));
+            }
+            found(Found::End);
+        }
+        self.state = State::Over;
+        is_whole
+    }
+
+    pub fn memory(&self) -> usize {
+        self.delimiter.capacity() + self.held.capacity() + self.headers.memory()
+    }
+
+    fn body<'a>(&mut self, octets: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
+        let is_part = self.state == State::Part;
+        if self.held.is_empty() {
+            let end = octets.iter().position(|o| matches!(o, b'\r' | b'\n')).unwrap_or(octets.len());
+            let (plain, rest) = octets.split_at_checked(end).unwrap_or((octets, &[]));
+            if is_part && !plain.is_empty() {
+                found(Found::Octets(plain));
+            }
+            let Some((first, rest)) = rest.split_first() else { return rest };
+            self.held.push(*first);
+            return rest;
+        }
+        let Some((next, rest)) = octets.split_first() else { return octets };
+        // The line before may end by a line feed alone.
+        let bare = self.delimiter.get(1..).unwrap_or_default();
+        let wanted = if self.held.first() == Some(&b'\n') { bare } else { &self.delimiter };
+        if wanted.get(self.held.len()) == Some(next) {
+            self.held.push(*next);
+            if self.held.len() == wanted.len() {
+                self.held.clear();
+                if is_part {
+                    found(Found::End);
+                }
+                self.state = State::Line;
+            }
+            return rest;
+        }
+        if is_part {
+            found(Found::Octets(&self.held));
+        }
+        self.held.clear();
+        // The octet itself may begin a delimiter.
+        octets
+    }
+
+    fn line<'a>(&mut self, octets: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
+        let end = octets.iter().position(|octet| *octet == b'\n');
+        let (head, rest) = octets.split_at_checked(end.unwrap_or(octets.len())).unwrap_or((octets, &[]));
+        let room = MAX_LINE.saturating_sub(self.held.len());
+        self.held.extend_from_slice(head.get(..room).unwrap_or(head));
+        if end.is_none() {
+            return &[];
+        }
+        let line = std::mem::take(&mut self.held);
+        let text = line.strip_suffix(b"\r").unwrap_or(&line);
+        match self.state {
+            State::Line if text.starts_with(b"--") => self.state = State::Over,
+            State::Line => self.state = State::Headers,
+            _ if text.is_empty() => {
+                found(Found::Begin(&self.headers));
+                self.headers = Headers::new(MAX_HEADERS);
+                self.state = State::Part;
+                // A part without octets: its delimiter follows at once.
+                self.held = Vec::new();
+            }
+            _ => {
+                self.headers.line(text);
+            }
+        }
+        rest.get(1..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(body: &[u8], size: usize) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut multipart = Multipart::of(b"multipart/form-data; boundary=\"xx\"").unwrap();
+        let mut found = |found: Found<'_>| match found {
+            Found::Begin(headers) => {
+                let name = headers.get(b"content-disposition").and_then(|v| parameter(v, b"name"));
+                parts.push(String::from_utf8(name.unwrap_or_default()).unwrap() + "=");
+            }
+            Found::Octets(octets) => {
+                parts.last_mut().unwrap().push_str(&String::from_utf8_lossy(octets));
+            }
+            Found::End => parts.last_mut().unwrap().push('.'),
+        };
+        for piece in body.chunks(size) {
+            multipart.octets(piece, &mut found);
+        }
+        multipart.finish(&mut found);
+        parts
+    }
+
+    #[test]
+    fn parts_do_not_depend_on_cuts() {
+        let body = b"preamble\r\n--xx\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--x\r\r\n--xx  \r\n\
+            content-disposition: form-data; name=b\n\n\n--xx\n\nno name\r\n\r\n--xx--\r\nepilogue\r\n--xx\r\n\r\n";
+        let whole = parts(body, body.len());
+        assert_eq!(whole, ["a=one\r\n--x\r.", "b=.", "=no name\r\n."]);
+        for size in 1..20 {
+            assert_eq!(parts(body, size), whole, "{size}");
+        }
+        assert_eq!(parts(b"--xx\r\n\r\nnever ended", 1), ["=never ended."]);
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether what was said is HTTP/1.
+
+use super::METHODS;
+use super::message::RequestLine;
+use crate::{Heads, Probe};
+
+/// A line that is so long, and began with a method and a path, is hardly anything else.
+const LONG: usize = 200;
+
+pub(super) fn probe(heads: &Heads<'_>) -> Probe {
+    let server = response(heads.reverse);
+    match (request(heads.forward), server) {
+        (Probe::Match, _) => Probe::Match,
+        (Probe::Maybe, Probe::Match) => Probe::Match,
+        (Probe::Reject, Probe::Match) => Probe::Maybe,
+        (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
+        _ => Probe::Maybe,
+    }
+}
+
+fn request(head: &[u8]) -> Probe {
+    let head = head.trim_ascii_start();
+    if head.is_empty() {
+        return Probe::Maybe;
+    }
+    if let Some(end) = head.iter().position(|octet| *octet == b'\n') {
+        let line = head.get(..end).unwrap_or_default();
+        let method = line.split(|octet| *octet == b' ').next().unwrap_or_default();
+        return match () {
+            () if method == b"PRI" => Probe::Reject,
+            () if RequestLine::looks_so(line) => Probe::Match,
+            // HTTP/0.9.
+            () if METHODS.contains(&method) && line.len() > method.len() => Probe::Maybe,
+            () => Probe::Reject,
+        };
+    }
+    let end = head.iter().position(|octet| *octet == b' ');
+    let method = head.get(..end.unwrap_or(head.len())).unwrap_or_default();
+    let is_word = method.len() < 32 && method.iter().all(|o| o.is_ascii_uppercase() || *o == b'_');
+    if !is_word || method == b"PRI" {
+        return Probe::Reject;
+    }
+    let asked = end.and_then(|end| head.get(end + 1..)).unwrap_or_default();
+    let is_path = asked.starts_with(b"/") || asked.starts_with(b"http://");
+    if METHODS.contains(&method) && is_path && head.len() >= LONG {
+        return Probe::Match;
+    }
+    Probe::Maybe
+}
+
+fn response(head: &[u8]) -> Probe {
+    const FORM: &[u8] = b"HTTP/1.1 200";
+    let fits = head.iter().zip(FORM).all(|(octet, form)| match form {
+        b'0'..=b'9' => octet.is_ascii_digit(),
+        form => octet == form,
+    });
+    match (fits, head.len() >= FORM.len()) {
+        (true, true) => Probe::Match,
+        (true, false) => Probe::Maybe,
+        (false, _) => Probe::Reject,
+    }
+}

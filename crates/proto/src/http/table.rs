@@ -1,0 +1,296 @@
+//! What is told of a transaction.
+
+use super::message::{Headers, StatusLine, content_range};
+use super::{Transaction, uri};
+use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, websocket};
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use weir_wire::Direction;
+
+const HEADER: &[crate::Field] = &[
+    field("name", Kind::Text, "Its name.").eve("name"),
+    // Cookies and credentials are among them.
+    field("value", Kind::Text, "Its value.").eve("value").privacy(Privacy::Secret),
+];
+
+pub(super) static HTTP: Table = Table {
+    name: "http",
+    help: "A request with its response.",
+    zeek: "http",
+    eve: "http",
+    fields: &[
+        field("depth", Kind::Uint, "Which of the flow's transactions, from 1.").zeek("trans_depth"),
+        field("transaction", Kind::Uint, "The same from 0.").eve("tx_id"),
+        field("method", Kind::Text, "The method.").zeek("method").eve("http.http_method"),
+        field("host", Kind::Text, "The Host header.").zeek("host").privacy(Privacy::Name),
+        field("hostname", Kind::Text, "The host that was asked, of the URI or else of the Host header.")
+            .eve("http.hostname")
+            .privacy(Privacy::Name),
+        field("port", Kind::Port, "The port that stands with it.").eve("http.http_port"),
+        field("uri", Kind::Text, "What was asked for, unescaped.").zeek("uri").privacy(Privacy::Url),
+        field("url", Kind::Text, "What was asked for, as it was written.")
+            .eve("http.url")
+            .privacy(Privacy::Url),
+        field("referrer", Kind::Text, "Where the link was.")
+            .zeek("referrer")
+            .eve("http.http_refer")
+            .privacy(Privacy::Url),
+        field("version", Kind::Text, "The version of the response.").zeek("version"),
+        field("protocol", Kind::Text, "The version of the request, as it was written.").eve("http.protocol"),
+        field("user_agent", Kind::Text, "The client's program.")
+            .zeek("user_agent")
+            .eve("http.http_user_agent")
+            .privacy(Privacy::Content),
+        field("origin", Kind::Text, "The page that asked.").zeek("origin").privacy(Privacy::Url),
+        field("request_body_len", Kind::Uint, "Octets of the request's body, decoded.")
+            .zeek("request_body_len"),
+        field("response_body_len", Kind::Uint, "Octets of the response's body, decoded.")
+            .zeek("response_body_len"),
+        field("status_code", Kind::Uint, "The status.").zeek("status_code").eve("http.status"),
+        field("status_string", Kind::Text, "The status, where it is no number.").eve("http.status_string"),
+        field("status_msg", Kind::Text, "The words behind it.").zeek("status_msg"),
+        field("info_code", Kind::Uint, "The last status that announced another.").zeek("info_code"),
+        field("info_msg", Kind::Text, "The words behind it.").zeek("info_msg"),
+        field("tags", Kind::Set(&Kind::Word), "What the request was recognised as.").zeek("tags"),
+        field("username", Kind::Text, "The user of basic authorisation.")
+            .zeek("username")
+            .privacy(Privacy::User),
+        field("password", Kind::Text, "The password of basic authorisation.")
+            .zeek("password")
+            .privacy(Privacy::Secret),
+        field("proxied", Kind::Set(&Kind::Text), "Headers that proxies add.")
+            .zeek("proxied")
+            .privacy(Privacy::Address),
+        field("orig_fuids", Kind::List(&Kind::Text), "Files of the request.").zeek("orig_fuids"),
+        field("orig_filenames", Kind::List(&Kind::Text), "Their names.")
+            .zeek("orig_filenames")
+            .privacy(Privacy::Content),
+        field("orig_mime_types", Kind::List(&Kind::Word), "Their types by content.").zeek("orig_mime_types"),
+        field("resp_fuids", Kind::List(&Kind::Text), "Files of the response.").zeek("resp_fuids"),
+        field("resp_filenames", Kind::List(&Kind::Text), "Their names.")
+            .zeek("resp_filenames")
+            .privacy(Privacy::Content),
+        field("resp_mime_types", Kind::List(&Kind::Word), "Their types by content.").zeek("resp_mime_types"),
+        field("forwarded_for", Kind::Text, "For whom a proxy asked.")
+            .eve("http.xff")
+            .privacy(Privacy::Address),
+        field("content_type", Kind::Text, "The declared type of the response.").eve("http.http_content_type"),
+        field("request_content_type", Kind::Text, "The declared type of the request."),
+        field("range", Kind::Text, "Which part of a file the response has.").eve("http.content_range.raw"),
+        field("range_start", Kind::Uint, "Where it begins.").eve("http.content_range.start"),
+        field("range_end", Kind::Uint, "Where it ends.").eve("http.content_range.end"),
+        field("range_size", Kind::Uint, "Of how many octets.").eve("http.content_range.size"),
+        field("redirect", Kind::Text, "Where to go instead.").eve("http.redirect").privacy(Privacy::Url),
+        field("length", Kind::Uint, "Octets of the response's body on the wire.").eve("http.length"),
+        field("server", Kind::Text, "The server's program.").privacy(Privacy::Content),
+        field("authorization", Kind::Word, "The scheme of authorisation."),
+        field("cookie", Kind::Text, "Cookies of the request.").privacy(Privacy::Secret),
+        field("set_cookie", Kind::List(&Kind::Text), "Cookies of the response.").privacy(Privacy::Secret),
+        field("request_headers", Kind::Rows(HEADER), "Headers of the request.").eve("http.request_headers"),
+        field("response_headers", Kind::Rows(HEADER), "Headers of the response.")
+            .eve("http.response_headers"),
+        field("duration", Kind::Span, "From the request to the end of its response."),
+    ],
+};
+
+pub(super) static WEBSOCKET: Table = Table {
+    name: "websocket",
+    help: "A flow that turned into a WebSocket.",
+    zeek: "websocket",
+    eve: "",
+    fields: &[
+        field("host", Kind::Text, "The Host header.").zeek("host").privacy(Privacy::Name),
+        field("uri", Kind::Text, "What was asked for.").zeek("uri").privacy(Privacy::Url),
+        field("user_agent", Kind::Text, "The client's program.").zeek("user_agent").privacy(Privacy::Content),
+        field("subprotocol", Kind::Text, "The protocol that the server chose.").zeek("subprotocol"),
+        field("client_protocols", Kind::List(&Kind::Text), "Those that the client offered.")
+            .zeek("client_protocols"),
+        field("server_extensions", Kind::List(&Kind::Text), "Extensions that the server chose.")
+            .zeek("server_extensions"),
+        field("client_extensions", Kind::List(&Kind::Text), "Those that the client offered.")
+            .zeek("client_extensions"),
+    ],
+};
+
+/// Headers that tell of proxies.
+const PROXIES: [&[u8]; 7] = [
+    b"forwarded",
+    b"x-forwarded-for",
+    b"x-forwarded-from",
+    b"client-ip",
+    b"via",
+    b"xroxy-connection",
+    b"proxy-connection",
+];
+
+impl Transaction {
+    /// The host that was asked, and its port.
+    pub(super) fn hostname(&self) -> (Option<Vec<u8>>, Option<u16>) {
+        let target = self.request.as_ref().map_or(&[][..], |request| &request.uri);
+        let authority = match self.method() {
+            b"CONNECT" => Some(target),
+            _ => uri::split(target).0,
+        };
+        match authority.or_else(|| self.request_headers.get(b"host")).map(uri::host_port) {
+            Some((host, port)) => (Some(host), port),
+            None => (None, None),
+        }
+    }
+
+    /// What is repeated in each event of a file.
+    pub(super) fn carrier(&self, direction: Direction) -> Vec<(&'static str, Value<'static>)> {
+        let of = |name: &'static [u8]| Value::from(self.request_headers.get(name)).into_owned();
+        let mut told = vec![
+            ("http_host", self.hostname().0.into()),
+            ("http_agent", of(b"user-agent")),
+            ("http_referrer", of(b"referer")),
+        ];
+        if let Some(request) = &self.request {
+            told.push(("http_method", request.method.clone().into()));
+            told.push(("http_url", request.uri.clone().into()));
+            told.push(("http_protocol", request.protocol.clone().into()));
+        }
+        if direction == Direction::Reverse {
+            told.push(("http_status", self.response.as_ref().and_then(StatusLine::code).into()));
+            told.push(("http_content_type", declared(&self.response_headers).into()));
+            told.push(("http_redirect", self.response_headers.get(b"location").map(<[u8]>::to_vec).into()));
+        }
+        told
+    }
+
+    /// The flow turns into something else from here on. What that is, if it is known.
+    pub(super) fn upgraded(&self, out: &mut dyn Out) -> Option<&'static Protocol> {
+        let to = self.response_headers.get(b"upgrade").unwrap_or_default();
+        if !to.eq_ignore_ascii_case(b"websocket") {
+            return None;
+        }
+        let list = |headers: &Headers, name: &'static [u8]| -> Value<'static> {
+            let words: Vec<Vec<u8>> = headers
+                .all(name)
+                .flat_map(|value| value.split(|octet| *octet == b','))
+                .map(|word| word.trim_ascii().to_vec())
+                .collect();
+            if words.is_empty() { Value::None } else { words.into_iter().collect() }
+        };
+        let (asked, answered) = (&self.request_headers, &self.response_headers);
+        let values = vec![
+            asked.get(b"host").into(),
+            self.request.as_ref().map(|request| &request.uri).into(),
+            asked.get(b"user-agent").into(),
+            answered.get(b"sec-websocket-protocol").into(),
+            list(asked, b"sec-websocket-protocol"),
+            list(answered, b"sec-websocket-extensions"),
+            list(asked, b"sec-websocket-extensions"),
+        ];
+        out.record(Record { table: &WEBSOCKET, time: self.time, values });
+        Some(&websocket::PROTOCOL)
+    }
+
+    /// Tells of it, as far as it is known.
+    pub(super) fn tell(self, out: &mut dyn Out) {
+        let (asked, answered) = (&self.request_headers, &self.response_headers);
+        let (hostname, port) = self.hostname();
+        let request = self.request.as_ref();
+        let response = self.response.as_ref();
+        let code = response.and_then(StatusLine::code);
+        let version = response.map(|r| r.protocol.get(5..).unwrap_or_default());
+        let info = self.info.as_ref();
+        let credentials = asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));
+        let (user, password) = credentials.and_then(basic).unzip();
+        let scheme = credentials
+            .map(|value| value.split(|octet| *octet == b' ').next().unwrap_or_default().to_ascii_lowercase());
+        let proxied: Vec<Vec<u8>> = asked
+            .iter()
+            .filter(|(name, _)| PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)))
+            .map(|(name, value)| [&name.to_ascii_uppercase(), &b" -> "[..], value].concat())
+            .collect();
+        let raw_range = answered.get(b"content-range");
+        let range = raw_range.and_then(content_range);
+        let cookies: Vec<&[u8]> = answered.all(b"set-cookie").collect();
+        let status_string = response.filter(|r| code.is_none() && !r.status.is_empty());
+        let values = vec![
+            (self.id + 1).into(),
+            self.id.into(),
+            request.map(|r| &r.method).into(),
+            asked.get(b"host").into(),
+            hostname.into(),
+            port.into(),
+            request.map(|r| uri::unescaped(&r.uri)).into(),
+            request.map(|r| &r.uri).into(),
+            asked.get(b"referer").into(),
+            version.into(),
+            request.and_then(|r| r.protocol.as_ref()).into(),
+            asked.get(b"user-agent").into(),
+            asked.get(b"origin").into(),
+            self.request_length.into(),
+            self.response_length.into(),
+            code.or(info.and_then(StatusLine::code)).into(),
+            status_string.map(|r| &r.status).into(),
+            response.or(info).map(|r| &r.message).into(),
+            info.and_then(StatusLine::code).into(),
+            info.map(|r| &r.message).into(),
+            Value::List(Vec::new()),
+            user.into(),
+            password.flatten().into(),
+            list(proxied),
+            list(self.sent.names),
+            list(self.sent.filenames),
+            list(self.sent.kinds),
+            list(self.received.names),
+            list(self.received.filenames),
+            list(self.received.kinds),
+            asked.get(b"x-forwarded-for").into(),
+            declared(answered).into(),
+            declared(asked).into(),
+            raw_range.into(),
+            range.map(|(start, _, _)| start).into(),
+            range.map(|(_, end, _)| end).into(),
+            range.and_then(|(_, _, size)| size).into(),
+            answered.get(b"location").into(),
+            self.response_wire.into(),
+            answered.get(b"server").into(),
+            scheme.into(),
+            asked.get(b"cookie").into(),
+            list(cookies),
+            rows(asked),
+            rows(answered),
+            response.map_or(Value::None, |_| Value::Span(self.ended.since(self.time))),
+        ];
+        out.record(Record { table: &HTTP, time: self.time, values });
+    }
+}
+
+fn list<'a, T: Into<Value<'a>>>(values: Vec<T>) -> Value<'a> {
+    if values.is_empty() { Value::None } else { values.into_iter().collect() }
+}
+
+fn rows(headers: &Headers) -> Value<'_> {
+    let rows: Vec<Vec<Value<'_>>> =
+        headers.iter().map(|(name, value)| vec![name.into(), value.into()]).collect();
+    if rows.is_empty() { Value::None } else { Value::Rows(rows) }
+}
+
+/// The declared type without its parameters.
+fn declared(headers: &Headers) -> Option<Vec<u8>> {
+    let value = headers.get(b"content-type")?;
+    Some(value.split(|octet| *octet == b';').next().unwrap_or_default().trim_ascii().to_vec())
+}
+
+/// The user and password of basic authorisation (RFC 7617). What cannot be read is told as Zeek does.
+fn basic(credentials: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &base64::alphabet::STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_allow_trailing_bits(true)
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    let text = credentials
+        .get(6..)
+        .filter(|_| credentials.get(..6).is_some_and(|head| head.eq_ignore_ascii_case(b"basic ")))?;
+    let decoded = LENIENT.decode(text.trim_ascii()).unwrap_or_default();
+    let colon = decoded.iter().position(|octet| *octet == b':');
+    let Some((user, password)) = colon.and_then(|at| decoded.split_at_checked(at)) else {
+        return Some(([b"<problem-decoding> (", credentials, b")"].concat(), None));
+    };
+    Some((user.to_vec(), password.get(1..).map(<[u8]>::to_vec)))
+}

@@ -1,0 +1,41 @@
+//! HTTP/2 (RFC 9113) in the clear: recognised, and counted by its name.
+
+use crate::{Heads, Out, Parser, Probe, Protocol, Step, Transport};
+use weir_wire::Time;
+use weir_wire::stream::Chunk;
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "http2",
+    help: "Hypertext Transfer Protocol version 2 (RFC 9113); it is recognised only.",
+    transport: Transport::Tcp,
+    ports: &[],
+    probe,
+    parser: |_| Box::new(Http2),
+    tables: &[],
+};
+
+/// What a client says first, which no server of HTTP/1 understands.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let most = heads.forward.len().min(PREFACE.len());
+    match heads.forward.get(..most) {
+        Some(head) if head == PREFACE => Probe::Match,
+        Some(head) if PREFACE.starts_with(head) && heads.reverse.is_empty() => Probe::Maybe,
+        _ => Probe::Reject,
+    }
+}
+
+struct Http2;
+
+impl Parser for Http2 {
+    fn chunk(&mut self, _: &Chunk<'_>, _: &mut dyn Out) -> Step {
+        Step::GiveUp
+    }
+
+    fn end(&mut self, _: Time, _: &mut dyn Out) {}
+
+    fn memory(&self) -> usize {
+        0
+    }
+}

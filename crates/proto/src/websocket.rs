@@ -1,0 +1,186 @@
+//! WebSocket (RFC 6455): frames, behind the upgrade that the parser of HTTP tells of.
+
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "websocket",
+    help: "WebSocket (RFC 6455).",
+    transport: Transport::Tcp,
+    ports: &[],
+    // It has no beginning of its own: HTTP says when it comes.
+    probe: |_: &Heads<'_>| Probe::Reject,
+    parser: |_| Box::new(Websocket::default()),
+    tables: &[&FRAMES],
+};
+
+static FRAMES: Table = Table {
+    name: "websocket_frames",
+    help: "A frame of a WebSocket.",
+    zeek: "",
+    eve: "websocket",
+    fields: &[
+        field("reverse", Kind::Bool, "Whether the server sent it."),
+        field("fin", Kind::Bool, "Whether it is the last of its message.").eve("websocket.fin"),
+        field("mask", Kind::Uint, "What its octets are masked with.").eve("websocket.mask"),
+        field("opcode", Kind::Word, "What it is.").eve("websocket.opcode"),
+        field("compressed", Kind::Bool, "Whether an extension changed its octets."),
+        field("length", Kind::Uint, "Octets in it."),
+        field("payload", Kind::Text, "The first of them, unmasked.")
+            .eve("websocket.payload_printable")
+            .privacy(Privacy::Content),
+        field("missing", Kind::Uint, "Octets lost on the way to the sensor."),
+    ],
+};
+
+/// Octets of a frame that are kept.
+const KEPT: usize = 256;
+/// The longest header: two octets, a length of eight, a mask of four.
+const MAX_HEADER: usize = 14;
+
+#[derive(Default)]
+struct Websocket {
+    client: Side,
+    server: Side,
+}
+
+#[derive(Default)]
+struct Side {
+    header: Vec<u8>,
+    frame: Option<Frame>,
+}
+
+struct Frame {
+    time: Time,
+    first: u8,
+    mask: Option<[u8; 4]>,
+    length: u64,
+    seen: u64,
+    missing: u64,
+    payload: Vec<u8>,
+}
+
+impl Parser for Websocket {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let side = match chunk.direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        };
+        if chunk.gap > 0 && !side.miss(chunk, out) {
+            return Step::GiveUp;
+        }
+        let mut data = chunk.data;
+        while !data.is_empty() {
+            if let Some(frame) = &mut side.frame {
+                frame.octets(&mut data);
+            } else if let Some((first, rest)) = data.split_first() {
+                side.header.push(*first);
+                data = rest;
+                side.frame = Frame::of(&side.header, chunk.time);
+                if side.frame.is_none() && side.header.len() >= MAX_HEADER {
+                    let (name, detail) = ("bad_websocket_frame", side.header.as_slice());
+                    let told = Anomaly { name, direction: chunk.direction, detail };
+                    anomaly(out, chunk.time, &PROTOCOL, &told);
+                    return Step::GiveUp;
+                }
+            }
+            side.tell(chunk.direction, false, out);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        self.client.tell(Direction::Forward, true, out);
+        self.server.tell(Direction::Reverse, true, out);
+    }
+
+    fn memory(&self) -> usize {
+        let of = |side: &Side| {
+            side.header.capacity() + side.frame.as_ref().map_or(0, |frame| frame.payload.capacity())
+        };
+        of(&self.client) + of(&self.server)
+    }
+}
+
+impl Side {
+    /// Octets are missing: `false` where the next frame cannot be found.
+    fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
+        let Some(frame) = self.frame.as_mut().filter(|frame| chunk.gap <= frame.length - frame.seen) else {
+            return false;
+        };
+        frame.seen += chunk.gap;
+        frame.missing += chunk.gap;
+        self.tell(chunk.direction, false, out);
+        true
+    }
+
+    /// Tells of a frame, if it is complete or no more of it comes.
+    fn tell(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
+        let complete = |frame: &mut Frame| frame.seen >= frame.length || is_over;
+        let Some(frame) = self.frame.take_if(complete) else { return };
+        self.header.clear();
+        let opcode = match frame.first & 15 {
+            0 => Value::from("continuation"),
+            1 => "text".into(),
+            2 => "binary".into(),
+            8 => "connection_close".into(),
+            9 => "ping".into(),
+            10 => "pong".into(),
+            other => format!("unknown-{other}").into(),
+        };
+        let values = vec![
+            (direction == Direction::Reverse).into(),
+            (frame.first & 0x80 != 0).into(),
+            frame.mask.map(u32::from_be_bytes).into(),
+            opcode,
+            (frame.first & 0x40 != 0).into(),
+            frame.length.into(),
+            if frame.payload.is_empty() { Value::None } else { frame.payload.into() },
+            (frame.missing + (frame.length - frame.seen)).into(),
+        ];
+        out.record(Record { table: &FRAMES, time: frame.time, values });
+    }
+}
+
+impl Frame {
+    /// Of a header; none while it is not complete.
+    fn of(header: &[u8], time: Time) -> Option<Self> {
+        let (first, rest) = header.split_first()?;
+        let (second, rest) = rest.split_first()?;
+        let (length, rest) = match second & 0x7f {
+            126 => {
+                let (length, rest) = rest.split_first_chunk()?;
+                (u64::from(u16::from_be_bytes(*length)), rest)
+            }
+            127 => {
+                let (length, rest) = rest.split_first_chunk()?;
+                (u64::from_be_bytes(*length), rest)
+            }
+            length => (u64::from(length), rest),
+        };
+        let mask = match second & 0x80 {
+            0 => None,
+            _ => Some(*rest.first_chunk()?),
+        };
+        // The highest bit of a length is zero.
+        let (seen, missing, payload) = (0, 0, Vec::new());
+        (length >> 63 == 0).then_some(Self { time, first: *first, mask, length, seen, missing, payload })
+    }
+
+    fn octets(&mut self, data: &mut &[u8]) {
+        let left = usize::try_from(self.length - self.seen).unwrap_or(usize::MAX);
+        let (now, later) = data.split_at_checked(left.min(data.len())).unwrap_or((data, &[]));
+        // What stands behind a gap is not kept: what is shown is the beginning.
+        let room = if self.missing > 0 { 0 } else { KEPT.saturating_sub(self.payload.len()) };
+        let at = self.payload.len();
+        let mask = self.mask.unwrap_or_default();
+        let masks = mask.iter().cycle().skip(at % 4);
+        self.payload.extend(now.iter().take(room).zip(masks).map(|(octet, mask)| octet ^ mask));
+        self.seen += now.len() as u64;
+        *data = later;
+    }
+}
