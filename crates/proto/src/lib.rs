@@ -22,6 +22,7 @@ mod http;
 mod http2;
 mod line;
 mod mime;
+mod mqtt;
 mod ntp;
 mod parser;
 mod pop3;
@@ -53,6 +54,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::PROTOCOL,
     &http2::PROTOCOL,
     &http::PROTOCOL,
+    &mqtt::PROTOCOL,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &rtp::PROTOCOL,

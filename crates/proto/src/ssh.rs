@@ -102,7 +102,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match (client, server) {
         (Some(Probe::Reject), _) => Probe::Reject,
         (Some(Probe::Match), _) | (_, Some(Probe::Match)) => Probe::Match,
-        (_, Some(Probe::Reject)) => Probe::Reject,
+        // Before its banner a server may say something else (RFC 4253, section 4.2).
+        (_, Some(Probe::Reject)) if !heads.ports.contains(&22) => Probe::Reject,
         _ => Probe::Maybe,
     }
 }
@@ -343,7 +344,8 @@ impl Parser for Ssh {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         self.guess.flush();
-        if let Some(began) = self.began.take() {
+        let is_spoken = !(self.client.banner.is_empty() && self.server.banner.is_empty());
+        if let Some(began) = self.began.take().filter(|_| is_spoken) {
             self.tell(began, out);
         }
     }

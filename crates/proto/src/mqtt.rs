@@ -1,0 +1,777 @@
+//! MQTT 3.1, 3.1.1 and 5: who connects, what is published and subscribed to, each message with those that answer it.
+
+mod fields;
+
+use crate::frames::{Frames, Size};
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use fields::{BEGIN, MQTT, PROPERTIES, WIDTH};
+use std::collections::VecDeque;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "mqtt",
+    help: "MQTT 3.1, 3.1.1 and 5 (OASIS).",
+    transport: Transport::Tcp,
+    ports: &[1883],
+    probe,
+    parser: |_| Box::new(Mqtt::default()),
+    tables: &[&MQTT, &CONNECT, &PUBLISH, &SUBSCRIBE],
+};
+
+static CONNECT: Table = Table {
+    name: "mqtt_connect",
+    help: "A client that wants to connect.",
+    zeek: "mqtt_connect",
+    eve: "",
+    fields: &[
+        field("proto_name", Kind::Text, "Name of the protocol.").zeek("proto_name"),
+        field("proto_version", Kind::Word, "Its version.").zeek("proto_version"),
+        field("client_id", Kind::Text, "Name of the client.").zeek("client_id").privacy(Privacy::User),
+        field("connect_status", Kind::Word, "What the server said.").zeek("connect_status"),
+        field("will_topic", Kind::Text, "Topic of its will.").zeek("will_topic").privacy(Privacy::Content),
+        field("will_payload", Kind::Text, "Its will.").zeek("will_payload").privacy(Privacy::Content),
+    ],
+};
+
+static PUBLISH: Table = Table {
+    name: "mqtt_publish",
+    help: "Something that is published.",
+    zeek: "mqtt_publish",
+    eve: "",
+    fields: &[
+        field("from_client", Kind::Bool, "Whether the client sent it.").zeek("from_client"),
+        field("retain", Kind::Bool, "Whether it is to be kept.").zeek("retain"),
+        field("qos", Kind::Word, "Quality of service.").zeek("qos"),
+        field("status", Kind::Word, "How far it came.").zeek("status"),
+        field("topic", Kind::Text, "Its topic.").zeek("topic").privacy(Privacy::Content),
+        field("payload", Kind::Text, "What is published, up to a limit.")
+            .zeek("payload")
+            .privacy(Privacy::Content),
+        field("payload_len", Kind::Uint, "Its length.").zeek("payload_len"),
+    ],
+};
+
+static SUBSCRIBE: Table = Table {
+    name: "mqtt_subscribe",
+    help: "Topics that are wanted, or not any more.",
+    zeek: "mqtt_subscribe",
+    eve: "",
+    fields: &[
+        field("action", Kind::Word, "Whether they are wanted.").zeek("action"),
+        field("topics", Kind::List(&Kind::Text), "The topics.").zeek("topics").privacy(Privacy::Content),
+        field("qos_levels", Kind::List(&Kind::Uint), "The quality that is wanted of each.")
+            .zeek("qos_levels"),
+        field("granted_qos_level", Kind::Uint, "The quality that is granted of the first.")
+            .zeek("granted_qos_level"),
+        field("ack", Kind::Bool, "Whether the server answered.").zeek("ack"),
+    ],
+};
+
+/// Most of one message that is kept; of a longer one, which can have 256 MB, the rest is passed over.
+const MAX_HELD: usize = 65_536;
+/// Most of what is published that is told.
+const MAX_PAYLOAD: usize = 4096;
+/// Topics of one subscription that are told, and properties.
+const MAX_LIST: usize = 64;
+/// Exchanges that are not over.
+const MAX_WAITING: usize = 64;
+
+const KIND_CONNECT: u8 = 1;
+const KIND_CONNACK: u8 = 2;
+const KIND_PUBLISH: u8 = 3;
+const KIND_PUBACK: u8 = 4;
+const KIND_PUBREC: u8 = 5;
+const KIND_PUBREL: u8 = 6;
+const KIND_PUBCOMP: u8 = 7;
+const KIND_SUBSCRIBE: u8 = 8;
+const KIND_SUBACK: u8 = 9;
+const KIND_UNSUBSCRIBE: u8 = 10;
+const KIND_UNSUBACK: u8 = 11;
+const KIND_DISCONNECT: u8 = 14;
+const KIND_AUTH: u8 = 15;
+
+/// Names of the kinds.
+const NAMES: [&str; 16] = [
+    "will",
+    "connect",
+    "connack",
+    "publish",
+    "puback",
+    "pubrec",
+    "pubrel",
+    "pubcomp",
+    "subscribe",
+    "suback",
+    "unsubscribe",
+    "unsuback",
+    "pingreq",
+    "pingresp",
+    "disconnect",
+    "auth",
+];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    match is_connect(heads.forward) {
+        Probe::Reject => {}
+        answer => return answer,
+    }
+    // In the midst of a connection a message says little: the port has to say the rest.
+    let is_message = |head: &[u8]| match head {
+        [first, ..] => has_good_flags(*first) && length(head) != Length::Bad,
+        [] => true,
+    };
+    let is_home = heads.ports.contains(&1883);
+    if is_home && heads.both().all(is_message) { Probe::Maybe } else { Probe::Reject }
+}
+
+/// Whether this is a client's first message.
+fn is_connect(head: &[u8]) -> Probe {
+    match head.first() {
+        Some(0x10) => {}
+        // The server never speaks first.
+        _ => return Probe::Reject,
+    }
+    let rest = match length(head) {
+        Length::Bad => return Probe::Reject,
+        Length::Unknown => return Probe::Maybe,
+        Length::Is { header, .. } => head.get(header..).unwrap_or_default(),
+    };
+    for (name, versions) in [(&b"\0\x04MQTT"[..], 4..=5), (b"\0\x06MQIsdp", 3..=3)] {
+        let most = rest.len().min(name.len());
+        if rest.get(..most) == name.get(..most) {
+            return match rest.get(name.len()) {
+                None => Probe::Maybe,
+                // A bridge sets the highest bit.
+                Some(version) if versions.contains(&(version & 0x7f)) => Probe::Match,
+                Some(_) => Probe::Reject,
+            };
+        }
+    }
+    Probe::Reject
+}
+
+/// Whether the flags of a first octet are those of its kind.
+fn has_good_flags(first: u8) -> bool {
+    match (first >> 4, first & 0x0f) {
+        (0, _) => false,
+        (KIND_PUBLISH, flags) => flags & 0b0110 != 0b0110,
+        (KIND_PUBREL | KIND_SUBSCRIBE | KIND_UNSUBSCRIBE, flags) => flags & !0b1000 == 0b0010,
+        (_, flags) => flags & !0b1000 == 0,
+    }
+}
+
+/// How long a message is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Length {
+    Is { header: usize, body: usize },
+    Unknown,
+    Bad,
+}
+
+fn length(head: &[u8]) -> Length {
+    let mut body = 0;
+    for (at, octet) in head.iter().skip(1).take(4).enumerate() {
+        body |= usize::from(octet & 0x7f) << (7 * at);
+        if octet & 0x80 == 0 {
+            return Length::Is { header: at + 2, body };
+        }
+    }
+    if head.len() > 4 { Length::Bad } else { Length::Unknown }
+}
+
+/// Messages that belong together.
+struct Exchange {
+    time: Time,
+    direction: Direction,
+    kind: u8,
+    id: Option<u16>,
+    qos: u8,
+    last: u8,
+    values: Vec<Value<'static>>,
+    pairs: Vec<Vec<Value<'static>>>,
+}
+
+impl Exchange {
+    fn new(time: Time, direction: Direction, kind: u8) -> Self {
+        let values = vec![Value::None; WIDTH];
+        Self { time, direction, kind, id: None, qos: 0, last: kind, values, pairs: Vec::new() }
+    }
+
+    fn set(&mut self, at: usize, value: impl Into<Value<'static>>) {
+        if let Some(place) = self.values.get_mut(at) {
+            *place = value.into();
+        }
+    }
+
+    fn get(&self, at: usize) -> Value<'static> {
+        self.values.get(at).cloned().unwrap_or_default()
+    }
+
+    fn memory(&self) -> usize {
+        let texts = self.values.iter().map(|value| match value {
+            Value::Text(text) => text.len(),
+            Value::List(list) => list.len() * size_of::<Value<'_>>(),
+            Value::Rows(rows) => rows.len() * 3 * size_of::<Value<'_>>(),
+            _ => 0,
+        });
+        WIDTH * size_of::<Value<'_>>() + texts.sum::<usize>() + self.pairs.len() * 128
+    }
+
+    fn tell(mut self, out: &mut dyn Out) {
+        self.zeek(out);
+        if !self.pairs.is_empty() {
+            let pairs = std::mem::take(&mut self.pairs);
+            self.set(fields::USER_PROPERTIES, Value::Rows(pairs));
+        }
+        out.record(Record { table: &MQTT, time: self.time, values: self.values });
+    }
+
+    /// The same as rows of Zeek's logs.
+    fn zeek(&self, out: &mut dyn Out) {
+        let record = |table, values| Record { table, time: self.time, values };
+        match self.kind {
+            KIND_CONNECT => {
+                let version = match self.get(fields::CONNECT_PROTOCOL_VERSION) {
+                    Value::Uint(3) => "3.1",
+                    Value::Uint(4) => "3.1.1",
+                    _ => "5.0",
+                };
+                let status: Option<&str> = match self.get(fields::CONNACK_RETURN_CODE) {
+                    Value::Uint(0) => Some("Connection Accepted"),
+                    Value::Uint(1) => Some("Refused: unacceptable protocol version"),
+                    Value::Uint(2) => Some("Refused: identifier rejected"),
+                    Value::Uint(3) => Some("Refused: server unavailable"),
+                    Value::Uint(4) => Some("Refused: bad user name or password"),
+                    Value::Uint(5) => Some("Refused: not authorized"),
+                    Value::Uint(_) => Some("Refused"),
+                    _ => None,
+                };
+                let values = vec![
+                    self.get(fields::CONNECT_PROTOCOL_STRING),
+                    version.into(),
+                    self.get(fields::CONNECT_CLIENT_ID),
+                    status.into(),
+                    self.get(fields::CONNECT_WILL_TOPIC),
+                    self.get(fields::CONNECT_WILL_MESSAGE),
+                ];
+                out.record(record(&CONNECT, values));
+            }
+            KIND_PUBLISH => {
+                let begin = BEGIN.get(usize::from(KIND_PUBLISH)).copied().unwrap_or_default();
+                let qos = match self.qos {
+                    0 => "at most once",
+                    1 => "at least once",
+                    2 => "exactly once",
+                    _ => "unknown",
+                };
+                let is_over = self.is_over();
+                let values = vec![
+                    (self.direction == Direction::Forward).into(),
+                    self.get(begin + 1),
+                    qos.into(),
+                    if is_over { "ok" } else { "incomplete" }.into(),
+                    self.get(fields::PUBLISH_TOPIC),
+                    self.get(fields::PUBLISH_MESSAGE),
+                    self.get(fields::PUBLISH_OCTETS),
+                ];
+                out.record(record(&PUBLISH, values));
+            }
+            KIND_SUBSCRIBE | KIND_UNSUBSCRIBE => {
+                let is_wanted = self.kind == KIND_SUBSCRIBE;
+                let (topics, levels) = match self.get(fields::SUBSCRIBE_TOPICS) {
+                    Value::Rows(rows) => {
+                        let column = |at: usize| -> Value<'static> {
+                            rows.iter().filter_map(|row| row.get(at).cloned()).collect()
+                        };
+                        (column(0), column(1))
+                    }
+                    _ => (self.get(fields::UNSUBSCRIBE_TOPICS), Value::None),
+                };
+                let granted = match self.get(fields::SUBACK_QOS_GRANTED) {
+                    Value::List(list) => list.into_iter().next().unwrap_or_default(),
+                    _ => Value::None,
+                };
+                let action = if is_wanted { "MQTT::SUBSCRIBE" } else { "MQTT::UNSUBSCRIBE" };
+                let values = vec![action.into(), topics, levels, granted, self.is_over().into()];
+                out.record(record(&SUBSCRIBE, values));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nothing more belongs to it.
+    fn is_over(&self) -> bool {
+        match self.kind {
+            KIND_CONNECT => self.last == KIND_CONNACK,
+            KIND_SUBSCRIBE => self.last == KIND_SUBACK,
+            KIND_UNSUBSCRIBE => self.last == KIND_UNSUBACK,
+            KIND_PUBLISH => match self.qos {
+                0 => true,
+                1 => self.last == KIND_PUBACK,
+                _ => self.last == KIND_PUBCOMP,
+            },
+            _ => true,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Side {
+    frames: Frames,
+    /// Octets of a long message that are passed over.
+    skip: usize,
+    /// It was said that nobody had connected.
+    stranger: bool,
+}
+
+#[derive(Default)]
+struct Mqtt {
+    version: Option<u8>,
+    client: Side,
+    server: Side,
+    waiting: VecDeque<Exchange>,
+}
+
+impl Parser for Mqtt {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let mut side = std::mem::take(self.side(chunk.direction));
+        let step = self.read(&mut side, chunk, out);
+        *self.side(chunk.direction) = side;
+        step
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        for exchange in std::mem::take(&mut self.waiting) {
+            exchange.tell(out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(Exchange::memory).sum();
+        self.client.frames.memory() + self.server.frames.memory() + waiting
+    }
+}
+
+impl Mqtt {
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        }
+    }
+
+    fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            // Only what is passed over can be missing: nothing tells where a message begins.
+            match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= side.skip) {
+                Some(gap) => side.skip -= gap,
+                None => return Step::GiveUp,
+            }
+        }
+        let mut data = chunk.data;
+        while !data.is_empty() {
+            if side.skip > 0 {
+                let fit = side.skip.min(data.len());
+                side.skip -= fit;
+                data = data.get(fit..).unwrap_or_default();
+                continue;
+            }
+            let size = |head: &[u8]| match length(head) {
+                Length::Is { header, body } => Size::Octets((header + body).min(MAX_HELD)),
+                Length::Unknown => Size::Within(head.len() + 1),
+                Length::Bad => Size::Octets(5),
+            };
+            let mut name = None;
+            let mut told = Vec::new();
+            let Some(skip) = side.frames.next(&mut data, size, |message| {
+                let Length::Is { header, body } = length(message) else {
+                    name = Some("malformed_traffic");
+                    return None;
+                };
+                let first = message.first().copied().unwrap_or_default();
+                if first >> 4 == 0 || (first >> 4 == KIND_AUTH && self.version.is_some_and(|v| v < 5)) {
+                    name = Some("unassigned_msgtype");
+                    return None;
+                }
+                let variable = message.get(header..).unwrap_or_default();
+                told = self.message(first, variable, body, chunk, out);
+                Some((header + body).saturating_sub(message.len()))
+            }) else {
+                break;
+            };
+            if first_without_connect(self.version, side) {
+                told.push("unintroduced_message");
+            }
+            for name in told.into_iter().chain(name) {
+                anomaly(
+                    out,
+                    chunk.time,
+                    &PROTOCOL,
+                    &Anomaly { name, direction: chunk.direction, detail: b"" },
+                );
+            }
+            match skip {
+                Some(skip) => side.skip = skip,
+                None => return Step::GiveUp,
+            }
+        }
+        Step::Next
+    }
+
+    /// Takes a message; what is wrong with it.
+    fn message(
+        &mut self,
+        first: u8,
+        variable: &[u8],
+        octets: usize,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Vec<&'static str> {
+        let kind = first >> 4;
+        let qos = first >> 1 & 3;
+        let mut told = Vec::new();
+        if qos == 3 {
+            told.push("invalid_qos_level");
+        }
+        if kind == KIND_CONNECT && self.version.is_some() {
+            told.push("double_connect");
+        }
+        let mut message =
+            Message { kind, qos, is_5: self.version == Some(5), id: None, reader: Reader::new(variable) };
+        let mut own = Exchange::new(chunk.time, chunk.direction, kind);
+        let begin = BEGIN.get(usize::from(kind)).copied().unwrap_or_default();
+        own.set(begin, qos);
+        own.set(begin + 1, first & 1 != 0);
+        own.set(begin + 2, first & 8 != 0);
+        own.qos = qos;
+        if message.read(&mut own, octets).is_none() {
+            told.push("malformed_traffic");
+        }
+        own.id = message.id;
+        if kind == KIND_CONNECT
+            && let Value::Uint(version) = own.get(fields::CONNECT_PROTOCOL_VERSION)
+        {
+            self.version = Some(version as u8 & 0x7f);
+        }
+        let at = self.asked(kind, own.id, chunk.direction);
+        let exchange = match at.and_then(|at| self.waiting.remove(at)) {
+            Some(mut asked) => {
+                for (place, value) in asked.values.iter_mut().zip(own.values) {
+                    if !value.is_none() {
+                        *place = value;
+                    }
+                }
+                asked.pairs.extend(own.pairs);
+                asked.pairs.truncate(MAX_LIST);
+                asked.last = kind;
+                asked
+            }
+            None => {
+                told.extend(match kind {
+                    KIND_CONNACK if self.version.is_some() => Some("missing_connect"),
+                    KIND_PUBACK..=KIND_PUBCOMP => Some("missing_publish"),
+                    KIND_SUBACK => Some("missing_subscribe"),
+                    KIND_UNSUBACK => Some("missing_unsubscribe"),
+                    _ => None,
+                });
+                own
+            }
+        };
+        if exchange.is_over() {
+            exchange.tell(out);
+        } else {
+            if self.waiting.len() == MAX_WAITING
+                && let Some(oldest) = self.waiting.pop_front()
+            {
+                told.push("too_many_transactions");
+                oldest.tell(out);
+            }
+            self.waiting.push_back(exchange);
+        }
+        told
+    }
+
+    /// Which exchange a message belongs to.
+    fn asked(&self, kind: u8, id: Option<u16>, direction: Direction) -> Option<usize> {
+        let (asked, is_back) = match kind {
+            KIND_CONNACK => (KIND_CONNECT, true),
+            KIND_PUBACK | KIND_PUBREC | KIND_PUBCOMP => (KIND_PUBLISH, true),
+            KIND_PUBREL => (KIND_PUBLISH, false),
+            KIND_SUBACK => (KIND_SUBSCRIBE, true),
+            KIND_UNSUBACK => (KIND_UNSUBSCRIBE, true),
+            _ => return None,
+        };
+        self.waiting.iter().position(|exchange| {
+            exchange.kind == asked
+                && (kind == KIND_CONNACK || exchange.id == id)
+                && (exchange.direction != direction) == is_back
+        })
+    }
+}
+
+/// Whether nobody had connected, said once of each side.
+fn first_without_connect(version: Option<u8>, side: &mut Side) -> bool {
+    version.is_none() && !std::mem::replace(&mut side.stranger, true)
+}
+
+/// A message while it is read.
+struct Message<'a> {
+    kind: u8,
+    qos: u8,
+    is_5: bool,
+    id: Option<u16>,
+    reader: Reader<'a>,
+}
+
+impl<'a> Message<'a> {
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let octets = self.reader.u16()?;
+        self.reader.take(octets.into())
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut number = 0;
+        for at in 0..4 {
+            let octet = self.reader.u8()?;
+            number |= u32::from(octet & 0x7f) << (7 * at);
+            if octet & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Reads the number of the message.
+    fn id(&mut self, own: &mut Exchange, at: usize) -> Option<()> {
+        let id = self.reader.u16()?;
+        self.id = Some(id);
+        own.set(at, id);
+        Some(())
+    }
+
+    fn read(&mut self, own: &mut Exchange, octets: usize) -> Option<()> {
+        match self.kind {
+            KIND_CONNECT => self.connect(own),
+            KIND_CONNACK => {
+                own.set(fields::CONNACK_SESSION_PRESENT, self.reader.u8()? & 1 != 0);
+                own.set(fields::CONNACK_RETURN_CODE, self.reader.u8()?);
+                self.properties(own, self.kind)
+            }
+            KIND_PUBLISH => {
+                let kept = self.reader.rest().len();
+                own.set(fields::PUBLISH_TOPIC, self.text()?.to_vec());
+                if self.qos > 0 {
+                    self.id(own, fields::PUBLISH_MESSAGE_ID)?;
+                }
+                self.properties(own, self.kind)?;
+                let payload = self.reader.rest();
+                own.set(fields::PUBLISH_OCTETS, octets.saturating_sub(kept - payload.len()));
+                own.set(fields::PUBLISH_MESSAGE, payload.get(..MAX_PAYLOAD).unwrap_or(payload).to_vec());
+                Some(())
+            }
+            KIND_PUBACK | KIND_PUBREC | KIND_PUBREL | KIND_PUBCOMP => {
+                let begin = BEGIN.get(usize::from(self.kind))? + 3;
+                self.id(own, begin)?;
+                self.reason(own, begin + 1)
+            }
+            KIND_SUBSCRIBE => {
+                self.id(own, fields::SUBSCRIBE_MESSAGE_ID)?;
+                self.properties(own, self.kind)?;
+                let mut topics = Vec::new();
+                while !self.reader.rest().is_empty() {
+                    let (topic, qos) = (self.text()?, self.reader.u8()? & 3);
+                    if topics.len() < MAX_LIST {
+                        topics.push(vec![topic.to_vec().into(), qos.into()]);
+                    }
+                }
+                own.set(fields::SUBSCRIBE_TOPICS, Value::Rows(topics));
+                Some(())
+            }
+            KIND_UNSUBSCRIBE => {
+                self.id(own, fields::UNSUBSCRIBE_MESSAGE_ID)?;
+                self.properties(own, self.kind)?;
+                let mut topics: Vec<Value<'static>> = Vec::new();
+                while !self.reader.rest().is_empty() {
+                    let topic = self.text()?;
+                    if topics.len() < MAX_LIST {
+                        topics.push(topic.to_vec().into());
+                    }
+                }
+                own.set(fields::UNSUBSCRIBE_TOPICS, Value::List(topics));
+                Some(())
+            }
+            KIND_SUBACK | KIND_UNSUBACK => {
+                let (id, codes) = match self.kind {
+                    KIND_SUBACK => (fields::SUBACK_MESSAGE_ID, fields::SUBACK_QOS_GRANTED),
+                    _ => (fields::UNSUBACK_MESSAGE_ID, fields::UNSUBACK_REASON_CODES),
+                };
+                self.id(own, id)?;
+                self.properties(own, self.kind)?;
+                let rest = self.reader.rest();
+                if self.kind == KIND_SUBACK || self.is_5 {
+                    own.set(codes, rest.iter().take(MAX_LIST).copied().collect::<Value<'static>>());
+                }
+                Some(())
+            }
+            KIND_DISCONNECT => self.reason(own, fields::DISCONNECT_REASON_CODE),
+            KIND_AUTH => self.reason(own, fields::AUTH_REASON_CODE),
+            _ => Some(()),
+        }
+    }
+
+    /// A reason and properties, which version 5 leaves away where all is well.
+    fn reason(&mut self, own: &mut Exchange, at: usize) -> Option<()> {
+        if !self.is_5 {
+            return Some(());
+        }
+        if self.reader.rest().is_empty() {
+            own.set(at, 0_u8);
+            return Some(());
+        }
+        own.set(at, self.reader.u8()?);
+        if self.reader.rest().is_empty() {
+            return Some(());
+        }
+        self.properties(own, self.kind)
+    }
+
+    fn connect(&mut self, own: &mut Exchange) -> Option<()> {
+        own.set(fields::CONNECT_PROTOCOL_STRING, self.text()?.to_vec());
+        let version = self.reader.u8()? & 0x7f;
+        own.set(fields::CONNECT_PROTOCOL_VERSION, version);
+        self.is_5 = version == 5;
+        let flags = self.reader.u8()?;
+        let has = |bit: u8| flags & (1 << bit) != 0;
+        own.set(fields::CONNECT_HAS_USERNAME, has(7));
+        own.set(fields::CONNECT_HAS_PASSWORD, has(6));
+        own.set(fields::CONNECT_WILL_RETAIN, has(5));
+        own.set(fields::CONNECT_HAS_WILL, has(2));
+        own.set(fields::CONNECT_CLEAN_SESSION, has(1));
+        own.set(fields::CONNECT_KEEP_ALIVE, self.reader.u16()?);
+        self.properties(own, KIND_CONNECT)?;
+        own.set(fields::CONNECT_CLIENT_ID, self.text()?.to_vec());
+        if has(2) {
+            self.properties(own, 0)?;
+            own.set(fields::CONNECT_WILL_TOPIC, self.text()?.to_vec());
+            let will = self.text()?;
+            own.set(fields::CONNECT_WILL_MESSAGE, will.get(..MAX_PAYLOAD).unwrap_or(will).to_vec());
+        }
+        if has(7) {
+            own.set(fields::CONNECT_USERNAME, self.text()?.to_vec());
+        }
+        if has(6) {
+            own.set(fields::CONNECT_PASSWORD, self.text()?.to_vec());
+        }
+        Some(())
+    }
+
+    /// The properties of version 5.
+    fn properties(&mut self, own: &mut Exchange, kind: u8) -> Option<()> {
+        if !self.is_5 {
+            return Some(());
+        }
+        let octets = self.number()? as usize;
+        let mut inner = Message { reader: Reader::new(self.reader.take(octets)?), ..*self };
+        while !inner.reader.rest().is_empty() {
+            let id = inner.number()?;
+            let value: Value<'static> = match id {
+                1 | 23 | 25 | 36 | 37 | 40 | 41 | 42 => inner.reader.u8()?.into(),
+                19 | 33 | 34 | 35 => inner.reader.u16()?.into(),
+                2 | 17 | 24 | 39 => inner.reader.u32()?.into(),
+                11 => inner.number()?.into(),
+                3 | 8 | 9 | 18 | 21 | 22 | 26 | 28 | 31 => inner.text()?.to_vec().into(),
+                38 => {
+                    let (name, value) = (inner.text()?.to_vec(), inner.text()?.to_vec());
+                    if own.pairs.len() < MAX_LIST {
+                        let kind = NAMES.get(usize::from(kind)).copied().unwrap_or_default();
+                        own.pairs.push(vec![kind.into(), name.into(), value.into()]);
+                    }
+                    continue;
+                }
+                _ => return None,
+            };
+            let place = PROPERTIES.iter().find(|(of, property, _)| *of == kind && u32::from(*property) == id);
+            if let Some((_, _, at)) = place {
+                own.set(*at, value);
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::talks;
+    use crate::{Record, Value};
+
+    fn told(case: &str, table: &str) -> Vec<Record<'static>> {
+        let (_, talk) = talks("mqtt", 1883).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        let records = talk.told(|data| vec![data.to_vec()]).records;
+        records.into_iter().filter(|record| record.table.name == table).collect()
+    }
+
+    #[test]
+    fn exchanges_are_put_together() {
+        let records = told("exactly-once.talk", "mqtt");
+        let [connect, subscribe, twice, server, ping, pong, un, last, bye, never] = records.as_slice() else {
+            panic!("{}", records.len());
+        };
+        assert_eq!(connect.get("connack_return_code"), &Value::Uint(0));
+        assert_eq!(connect.get("connect_will_message"), &"bye".into());
+        assert_eq!(subscribe.get("suback_qos_granted"), &[1_u8, 0x80].into_iter().collect());
+        for kind in ["publish", "pubrec", "pubrel", "pubcomp"] {
+            assert_eq!(twice.get(&format!("{kind}_message_id")), &Value::Uint(2), "{kind}");
+        }
+        assert_eq!(server.get("puback_message_id"), &Value::Uint(9));
+        assert_eq!(ping.get("pingreq_qos"), &Value::Uint(0));
+        assert_eq!(pong.get("pingresp_qos"), &Value::Uint(0));
+        assert_eq!(un.get("unsuback_message_id"), &Value::Uint(3));
+        assert_eq!(last.get("publish_message"), &"words".into());
+        assert_eq!(bye.get("disconnect_retain"), &Value::Bool(false));
+        assert_eq!(never.get("publish_message"), &"answered".into());
+    }
+
+    #[test]
+    fn properties_are_read() {
+        let records = told("properties.talk", "mqtt");
+        let connect = records.iter().find(|record| !record.get("connack_return_code").is_none()).unwrap();
+        assert_eq!(connect.get("connect_receive_maximum"), &Value::Uint(20));
+        assert_eq!(connect.get("will_will_delay_interval"), &Value::Uint(5));
+        assert_eq!(connect.get("connack_assigned_client_identifier"), &"given".into());
+        let pair = |kind: &'static str, name: &'static str, value: &'static str| {
+            vec![kind.into(), name.into(), Value::from(value)]
+        };
+        let pairs = vec![pair("connect", "k", "v"), pair("will", "wk", "wv")];
+        assert_eq!(connect.get("user_properties"), &Value::Rows(pairs));
+    }
+
+    #[test]
+    fn what_is_long_is_passed_over() {
+        let records = told("long.talk", "mqtt_publish");
+        let [record] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(record.get("payload_len"), &Value::Uint(66_000));
+        assert_eq!(told("long.talk", "mqtt").len(), 3);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let records = told("midstream.talk", "anomaly");
+        let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
+        let expected = [
+            "unintroduced_message",
+            "unintroduced_message",
+            "missing_publish",
+            "missing_subscribe",
+            "missing_unsubscribe",
+            "invalid_qos_level",
+            "malformed_traffic",
+            "malformed_traffic",
+            "unassigned_msgtype",
+        ];
+        assert_eq!(names, expected.map(Value::from));
+    }
+}
