@@ -32,6 +32,7 @@ mod rtp;
 mod session;
 mod sip;
 mod smtp;
+mod snmp;
 mod ssh;
 mod syslog;
 mod tls;
@@ -60,6 +61,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
     &smtp::PROTOCOL,
+    &snmp::PROTOCOL,
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
     &tls::PROTOCOL,

@@ -1,0 +1,525 @@
+//! Simple Network Management Protocol, versions 1 (RFC 1157), 2c (RFC 1901, RFC 3416) and 3 (RFC 3412, RFC 3414).
+//!
+//! Two tables: a message is what Suricata tells, all that was said in a flow what Zeek tells.
+
+use crate::{
+    Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport,
+    Value, anomaly, field,
+};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use weir_wire::stream::Chunk;
+use weir_wire::{Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "snmp",
+    help: "Simple Network Management Protocol (RFC 3411).",
+    transport: Transport::Udp,
+    ports: &[161, 162],
+    probe,
+    parser: |_| Box::new(Snmp::default()),
+    tables: &[&SNMP, &MESSAGE],
+};
+
+static SNMP: Table = Table {
+    name: "snmp",
+    help: "All that was said in a flow.",
+    zeek: "snmp",
+    eve: "",
+    fields: &[
+        field("duration", Kind::Span, "From the first message to the last.").zeek("duration"),
+        field("version", Kind::Word, "1, 2c or 3.").zeek("version"),
+        field("community", Kind::Text, "The first community string.")
+            .zeek("community")
+            .privacy(Privacy::Secret),
+        field("get_requests", Kind::Uint, "Variables asked for, or for those behind them.")
+            .zeek("get_requests"),
+        field("get_bulk_requests", Kind::Uint, "Variables asked for in bulk.").zeek("get_bulk_requests"),
+        field("get_responses", Kind::Uint, "Variables in answers.").zeek("get_responses"),
+        field("set_requests", Kind::Uint, "Variables to be set.").zeek("set_requests"),
+        field("display_string", Kind::Text, "What the responder says that it is (sysDescr).")
+            .zeek("display_string")
+            .privacy(Privacy::Content),
+        field("up_since", Kind::Time, "Since when it says that it is up (sysUpTime).").zeek("up_since"),
+    ],
+};
+
+static MESSAGE: Table = Table {
+    name: "snmp_message",
+    help: "A message.",
+    zeek: "",
+    eve: "snmp",
+    fields: &[
+        field("version", Kind::Uint, "1, 2 or 3.").eve("snmp.version"),
+        field("pdu_type", Kind::Word, "What is asked or said; encrypted if it cannot be seen.")
+            .eve("snmp.pdu_type"),
+        field("error", Kind::Word, "Why it did not go well.").eve("snmp.error"),
+        field("trap_type", Kind::Word, "What happened, as version 1 says.").eve("snmp.trap_type"),
+        field("trap_oid", Kind::Text, "Whose kind of trap it is, as version 1 says.").eve("snmp.trap_oid"),
+        field("trap_address", Kind::Address, "To what it happened, as version 1 says.")
+            .eve("snmp.trap_address"),
+        field("vars", Kind::List(&Kind::Text), "Names of the variables.").eve("snmp.vars"),
+        field("community", Kind::Text, "The community string of versions 1 and 2c.")
+            .eve("snmp.community")
+            .privacy(Privacy::Secret),
+        field("usm", Kind::Text, "The user of version 3.").eve("snmp.usm").privacy(Privacy::User),
+        field("request", Kind::Int, "The number by which the answer names the question."),
+        field("engine", Kind::Text, "The engine of version 3 that decides, in hexadecimal digits.")
+            .privacy(Privacy::Mark),
+        field("context", Kind::Text, "The context of version 3.").privacy(Privacy::Name),
+        field("authenticated", Kind::Bool, "Whether a message of version 3 is signed."),
+        field("variables", Kind::Rows(VARIABLE), "Variables with their values."),
+    ],
+};
+
+static VARIABLE: &[Field] = &[
+    field("name", Kind::Text, "Its name."),
+    field("type", Kind::Word, "Type of the value."),
+    field("number", Kind::Int, "The value, if it is a number."),
+    field("address", Kind::Address, "The value, if it is an address."),
+    field("text", Kind::Text, "The value, if it is anything else.").privacy(Privacy::Content),
+];
+
+/// Variables of one message that are told. A datagram has room for some thousands of the shortest.
+const MAX_VARIABLES: usize = 256;
+/// Parts of an object identifier (RFC 2578, 3.5).
+const MAX_PARTS: usize = 128;
+/// sysDescr.0 and sysUpTime.0.
+const DESCRIPTION: &str = "1.3.6.1.2.1.1.1.0";
+const UPTIME: &str = "1.3.6.1.2.1.1.3.0";
+
+/// Tags of BER.
+mod tag {
+    pub const INTEGER: u8 = 0x02;
+    pub const OCTETS: u8 = 0x04;
+    pub const NULL: u8 = 0x05;
+    pub const OBJECT: u8 = 0x06;
+    pub const SEQUENCE: u8 = 0x30;
+    pub const ADDRESS: u8 = 0x40;
+    pub const COUNTER: u8 = 0x41;
+    pub const GAUGE: u8 = 0x42;
+    pub const TICKS: u8 = 0x43;
+    pub const OPAQUE: u8 = 0x44;
+    pub const COUNTER64: u8 = 0x46;
+}
+
+/// Tags of what is asked or said.
+mod pdu {
+    pub const GET: u8 = 0xa0;
+    pub const GET_NEXT: u8 = 0xa1;
+    pub const RESPONSE: u8 = 0xa2;
+    pub const SET: u8 = 0xa3;
+    pub const TRAP: u8 = 0xa4;
+    pub const GET_BULK: u8 = 0xa5;
+}
+
+/// A value of BER with its tag: definite lengths only, as SNMP has it.
+fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
+    let tag = reader.u8()?;
+    let len = match reader.u8()? {
+        len @ ..=0x7f => usize::from(len),
+        0x81 => usize::from(reader.u8()?),
+        0x82 => usize::from(reader.u16()?),
+        0x83 => usize::from(reader.u8()?) << 16 | usize::from(reader.u16()?),
+        0x84 => usize::try_from(reader.u32()?).ok()?,
+        _ => return None,
+    };
+    Some((tag, reader.take(len)?))
+}
+
+fn expect<'a>(reader: &mut Reader<'a>, wanted: u8) -> Option<&'a [u8]> {
+    value(reader).filter(|(tag, _)| *tag == wanted).map(|(_, octets)| octets)
+}
+
+fn integer(octets: &[u8]) -> Option<i64> {
+    let first = octets.first().filter(|_| octets.len() <= 8)?;
+    let start = if first & 0x80 != 0 { -1 } else { 0 };
+    Some(octets.iter().fold(start, |number, octet| number << 8 | i64::from(*octet)))
+}
+
+/// Of counters, which have a zero before them where the highest bit is set.
+fn unsigned(octets: &[u8]) -> Option<u64> {
+    let octets = octets.strip_prefix(&[0]).unwrap_or(octets);
+    (octets.len() <= 8).then(|| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+}
+
+/// An object identifier with points between its parts.
+fn object(octets: &[u8]) -> Option<String> {
+    let (mut text, mut part, mut parts) = (String::new(), 0_u64, 0);
+    for octet in octets {
+        part = part.checked_mul(128)? | u64::from(octet & 0x7f);
+        if octet & 0x80 != 0 {
+            continue;
+        }
+        if parts == 0 {
+            let first = (part / 40).min(2);
+            let _ = write!(text, "{first}.{}", part - first * 40);
+        } else {
+            let _ = write!(text, ".{part}");
+        }
+        parts += 1;
+        if parts > MAX_PARTS {
+            return None;
+        }
+        part = 0;
+    }
+    octets.last().is_none_or(|last| last & 0x80 == 0).then_some(text)
+}
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let is = |data: &[u8]| {
+        let mut reader = Reader::new(data);
+        let body = expect(&mut reader, tag::SEQUENCE)?;
+        let mut body = Reader::new(body);
+        let version = expect(&mut body, tag::INTEGER)?;
+        match (version, value(&mut body)?) {
+            ([0 | 1], (tag::OCTETS, _)) => matches!(value(&mut body)?, (0xa0..=0xa8, _)).then_some(()),
+            ([3], (tag::SEQUENCE, _)) => expect(&mut body, tag::OCTETS).map(|_| ()),
+            _ => None,
+        }
+    };
+    // What broken senders send is looked at where it is at home.
+    let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    match heads.both().any(|head| is(head).is_some()) {
+        true => Probe::Match,
+        false if home && heads.both().all(|head| head.first() == Some(&tag::SEQUENCE)) => Probe::Maybe,
+        false => Probe::Reject,
+    }
+}
+
+/// A message.
+#[derive(Default)]
+struct Message<'a> {
+    /// 0, 1 or 3, as it is sent.
+    version: u8,
+    community: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    engine: Option<&'a [u8]>,
+    context: Option<&'a [u8]>,
+    authenticated: Option<bool>,
+    /// Tag of what is asked or said; none if it is encrypted.
+    kind: Option<u8>,
+    request: Option<i64>,
+    error: i64,
+    trap: Option<(String, Option<IpAddr>, i64)>,
+    variables: Vec<Variable<'a>>,
+    /// Variables in all.
+    count: u64,
+}
+
+struct Variable<'a> {
+    name: String,
+    tag: u8,
+    value: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let mut message = Self::default();
+        let mut body = Reader::new(expect(&mut Reader::new(data), tag::SEQUENCE)?);
+        message.version = *expect(&mut body, tag::INTEGER)?.first()?;
+        match message.version {
+            0 | 1 => {
+                message.community = Some(expect(&mut body, tag::OCTETS)?);
+                message.say(&mut body)?;
+            }
+            3 => message.read_third(&mut body)?,
+            _ => return None,
+        }
+        Some(message)
+    }
+
+    /// RFC 3412, 6: what it is about, how it is secured (RFC 3414, 2.4), and the message within.
+    fn read_third(&mut self, body: &mut Reader<'a>) -> Option<()> {
+        let mut about = Reader::new(expect(body, tag::SEQUENCE)?);
+        expect(&mut about, tag::INTEGER)?;
+        expect(&mut about, tag::INTEGER)?;
+        let flags = *expect(&mut about, tag::OCTETS)?.first()?;
+        let model = integer(expect(&mut about, tag::INTEGER)?)?;
+        self.authenticated = Some(flags & 1 != 0);
+        let security = expect(body, tag::OCTETS)?;
+        if model == 3 {
+            let mut security = Reader::new(expect(&mut Reader::new(security), tag::SEQUENCE)?);
+            self.engine = Some(expect(&mut security, tag::OCTETS)?);
+            expect(&mut security, tag::INTEGER)?;
+            expect(&mut security, tag::INTEGER)?;
+            self.user = Some(expect(&mut security, tag::OCTETS)?);
+        }
+        match value(body)? {
+            (tag::SEQUENCE, scoped) => {
+                let mut scoped = Reader::new(scoped);
+                expect(&mut scoped, tag::OCTETS)?;
+                self.context = Some(expect(&mut scoped, tag::OCTETS)?);
+                self.say(&mut scoped)
+            }
+            (tag::OCTETS, _) => Some(()),
+            _ => None,
+        }
+    }
+
+    /// What is asked or said.
+    fn say(&mut self, reader: &mut Reader<'a>) -> Option<()> {
+        let (kind, said) = value(reader).filter(|(kind, _)| kind & 0xe0 == 0xa0)?;
+        self.kind = Some(kind);
+        let mut said = Reader::new(said);
+        if kind == pdu::TRAP {
+            let whose = object(expect(&mut said, tag::OBJECT)?)?;
+            let (_, address) = value(&mut said)?;
+            let address = address.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into());
+            self.trap = Some((whose, address, integer(expect(&mut said, tag::INTEGER)?)?));
+            expect(&mut said, tag::INTEGER)?;
+            value(&mut said)?;
+        } else {
+            self.request = integer(expect(&mut said, tag::INTEGER)?);
+            let error = integer(expect(&mut said, tag::INTEGER)?)?;
+            expect(&mut said, tag::INTEGER)?;
+            // Of a bulk request these two are other numbers.
+            self.error = if kind == pdu::GET_BULK { 0 } else { error };
+        }
+        let mut list = Reader::new(expect(&mut said, tag::SEQUENCE)?);
+        while !list.rest().is_empty() {
+            let mut variable = Reader::new(expect(&mut list, tag::SEQUENCE)?);
+            let name = object(expect(&mut variable, tag::OBJECT)?)?;
+            let (tag, value) = value(&mut variable)?;
+            self.count += 1;
+            if self.variables.len() < MAX_VARIABLES {
+                self.variables.push(Variable { name, tag, value });
+            }
+        }
+        Some(())
+    }
+
+    fn record(&self, time: Time) -> Record<'_> {
+        let names = self.variables.iter().map(|variable| Value::from(&variable.name)).collect::<Vec<_>>();
+        let rows = self.variables.iter().map(Variable::row).collect::<Vec<_>>();
+        let (oid, address, kind) = match &self.trap {
+            Some((oid, address, kind)) => (Some(oid.as_str()), *address, Some(trap(*kind))),
+            None => (None, None, None),
+        };
+        let values = vec![
+            (if self.version == 3 { 3 } else { self.version + 1 }).into(),
+            self.kind.map_or_else(|| "encrypted".to_owned(), said).into(),
+            (self.error != 0).then(|| error(self.error)).into(),
+            kind.into(),
+            oid.into(),
+            address.into(),
+            if names.is_empty() { Value::None } else { Value::List(names) },
+            self.community.into(),
+            self.user.into(),
+            self.request.into(),
+            self.engine.filter(|engine| !engine.is_empty()).map(hex).into(),
+            self.context.filter(|context| !context.is_empty()).into(),
+            self.authenticated.into(),
+            if rows.is_empty() { Value::None } else { Value::Rows(rows) },
+        ];
+        Record { table: &MESSAGE, time, values }
+    }
+}
+
+impl Variable<'_> {
+    fn row(&self) -> Vec<Value<'_>> {
+        let (mut number, mut address, mut text) = (Value::None, Value::None, Value::None);
+        let kind = match self.tag {
+            tag::INTEGER => "integer",
+            tag::OCTETS => "octets",
+            tag::NULL => "null",
+            tag::OBJECT => "object",
+            tag::ADDRESS => "address",
+            tag::COUNTER => "counter",
+            tag::GAUGE => "gauge",
+            tag::TICKS => "ticks",
+            tag::OPAQUE => "opaque",
+            tag::COUNTER64 => "counter64",
+            0x80 => "no_such_object",
+            0x81 => "no_such_instance",
+            0x82 => "end_of_view",
+            _ => "unknown",
+        };
+        match self.tag {
+            tag::INTEGER => number = integer(self.value).into(),
+            tag::COUNTER | tag::GAUGE | tag::TICKS | tag::COUNTER64 => number = unsigned(self.value).into(),
+            tag::ADDRESS => address = self.value.first_chunk::<4>().map(|a| IpAddr::from(*a)).into(),
+            tag::OBJECT => text = object(self.value).into(),
+            tag::NULL | 0x80..=0x82 => {}
+            _ => text = self.value.into(),
+        }
+        vec![(&self.name).into(), kind.into(), number, address, text]
+    }
+}
+
+/// What is asked or said, in Suricata's words.
+fn said(kind: u8) -> String {
+    match kind {
+        pdu::GET => "get_request",
+        pdu::GET_NEXT => "get_next_request",
+        pdu::RESPONSE => "response",
+        pdu::SET => "set_request",
+        pdu::TRAP => "trap_v1",
+        pdu::GET_BULK => "get_bulk_request",
+        0xa6 => "inform_request",
+        0xa7 => "trap_v2",
+        0xa8 => "report",
+        _ => return format!("Unknown(0x{:x})", kind & 0x1f),
+    }
+    .to_owned()
+}
+
+/// What happened, in the words of RFC 1157 as Suricata writes them.
+fn trap(kind: i64) -> String {
+    match kind {
+        0 => "ColdStart",
+        1 => "WarmStart",
+        2 => "LinkDown",
+        3 => "LinkUp",
+        4 => "AuthenticationFailure",
+        5 => "EgpNeighborLoss",
+        6 => "EnterpriseSpecific",
+        _ => return format!("TrapType({kind})"),
+    }
+    .to_owned()
+}
+
+/// Why it did not go well, in the words of RFC 3416 as Suricata writes them.
+fn error(number: i64) -> String {
+    const ERRORS: [&str; 19] = [
+        "NoError",
+        "TooBig",
+        "NoSuchName",
+        "BadValue",
+        "ReadOnly",
+        "GenErr",
+        "NoAccess",
+        "WrongType",
+        "WrongLength",
+        "WrongEncoding",
+        "WrongValue",
+        "NoCreation",
+        "InconsistentValue",
+        "ResourceUnavailable",
+        "CommitFailed",
+        "UndoFailed",
+        "AuthorizationError",
+        "NotWritable",
+        "InconsistentName",
+    ];
+    let known = usize::try_from(number).ok().and_then(|number| ERRORS.get(number));
+    known.map_or_else(|| format!("ErrorStatus({number})"), |known| (*known).to_owned())
+}
+
+fn hex(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len() * 2);
+    for octet in octets {
+        let _ = write!(text, "{octet:02x}");
+    }
+    text
+}
+
+/// What was said in the flow so far.
+#[derive(Default)]
+struct Snmp {
+    first: Option<Time>,
+    last: Time,
+    version: u8,
+    community: Option<Vec<u8>>,
+    get: u64,
+    bulk: u64,
+    responses: u64,
+    set: u64,
+    description: Option<Vec<u8>>,
+    up_since: Option<Time>,
+}
+
+impl Snmp {
+    fn add(&mut self, message: &Message<'_>, time: Time) {
+        if self.first.is_none() {
+            (self.first, self.version) = (Some(time), message.version);
+        }
+        self.last = time;
+        if self.community.is_none() {
+            self.community = message.community.map(<[u8]>::to_vec);
+        }
+        match message.kind {
+            Some(pdu::GET | pdu::GET_NEXT) => self.get += message.count,
+            Some(pdu::GET_BULK) => self.bulk += message.count,
+            Some(pdu::SET) => self.set += message.count,
+            Some(pdu::RESPONSE) => {
+                self.responses += message.count;
+                for variable in &message.variables {
+                    match (variable.name.as_str(), variable.tag) {
+                        (DESCRIPTION, tag::OCTETS) => self.description = Some(variable.value.to_vec()),
+                        (UPTIME, tag::TICKS | tag::COUNTER | tag::GAUGE) => {
+                            let ticks = unsigned(variable.value).unwrap_or_default();
+                            self.up_since =
+                                Some(Time(time.0.saturating_sub(ticks.saturating_mul(10_000_000))));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Parser for Snmp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.data.is_empty() {
+            return Step::Next;
+        }
+        let (time, direction) = (chunk.time, chunk.direction);
+        let Some(message) = Message::read(chunk.data) else {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name: "malformed_data", direction, detail: chunk.data });
+            return Step::Next;
+        };
+        if message.count > MAX_VARIABLES as u64 {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name: "too_many_variables", direction, detail: &[] });
+        }
+        out.record(message.record(time));
+        self.add(&message, time);
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        let Some(first) = self.first.take() else { return };
+        let version = match self.version {
+            0 => "1",
+            1 => "2c",
+            _ => "3",
+        };
+        let values = vec![
+            Value::Span(self.last.since(first)),
+            version.into(),
+            self.community.take().into(),
+            self.get.into(),
+            self.bulk.into(),
+            self.responses.into(),
+            self.set.into(),
+            self.description.take().into(),
+            self.up_since.into(),
+        ];
+        out.record(Record { table: &SNMP, time: first, values });
+    }
+
+    fn memory(&self) -> usize {
+        let texts = [&self.community, &self.description].into_iter().flatten();
+        texts.map(Vec::capacity).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_read() {
+        assert_eq!(integer(&[0xff, 0x7f]), Some(-129));
+        assert_eq!(integer(&[0x80]), Some(-128));
+        assert_eq!(integer(&[]), None);
+        assert_eq!(unsigned(&[0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]), Some(u64::MAX));
+        assert_eq!(object(&[0x2b, 6, 1, 0x84, 0x80, 0]).as_deref(), Some("1.3.6.1.65536"));
+        assert_eq!(object(&[0x88, 0x37]).as_deref(), Some("2.999"));
+        assert_eq!(object(&[1]).as_deref(), Some("0.1"));
+        assert_eq!(object(&[0x2b, 0x86]), None);
+        assert_eq!(object(&[0xff; 40]), None);
+    }
+}
