@@ -48,12 +48,15 @@ pub static FILES: Table = Table {
         field("stored", Kind::Bool, "Whether its content was asked for.").eve("fileinfo.stored"),
         field("start", Kind::Uint, "Of a part of a file: where it begins.").eve("fileinfo.start"),
         field("end", Kind::Uint, "Of a part of a file: where it ends.").eve("fileinfo.end"),
-        field("md5", Kind::Text, "MD5 of all of it.").zeek("md5").eve("fileinfo.md5").privacy(Privacy::Mark),
-        field("sha1", Kind::Text, "SHA-1 of all of it.")
+        field("md5", Kind::Text, "MD5 of what was seen, where nothing is missing in it.")
+            .zeek("md5")
+            .eve("fileinfo.md5")
+            .privacy(Privacy::Mark),
+        field("sha1", Kind::Text, "SHA-1 of the same.")
             .zeek("sha1")
             .eve("fileinfo.sha1")
             .privacy(Privacy::Mark),
-        field("sha256", Kind::Text, "SHA-256 of all of it.")
+        field("sha256", Kind::Text, "SHA-256 of the same.")
             .zeek("sha256")
             .eve("fileinfo.sha256")
             .privacy(Privacy::Mark),
@@ -403,7 +406,7 @@ impl File {
         }
         self.decide();
         let is_whole = whole && self.missing == 0;
-        let sums = self.sums.take().filter(|_| whole);
+        let sums = self.sums.take();
         let texts = sums.map(|sums| {
             [
                 hexadecimal(&sums.md5.finalize()),

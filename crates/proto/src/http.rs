@@ -38,6 +38,9 @@ const MAX_BLANK: u32 = 1024;
 /// Longest chunk: libhtp takes no more for a length.
 const MAX_CHUNK: u64 = i32::MAX as u64;
 
+/// Shortest message: what is shorter and missing hides none (`HTTP/1.1 200` and two ends of lines).
+const MIN_MESSAGE: u64 = 16;
+
 /// Words that requests without a version may begin with.
 const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
 
@@ -90,8 +93,10 @@ enum State {
     Close,
     /// Behind `CONNECT`, until it is answered.
     Wait,
-    /// Octets are missing, and where a message begins is not known.
-    Lost,
+    /// Octets are missing, perhaps whole messages, and where one begins is not known.
+    Lost {
+        messages: bool,
+    },
 }
 
 pub(super) struct Transaction {
@@ -222,7 +227,7 @@ impl Http {
             *left -= inside;
             gap -= inside;
             if let Some(body) = &mut side.body {
-                body.gap(inside);
+                body.gap(inside, chunk.time, &mut flow.files);
             }
             let is_over = *left == 0;
             match side.state {
@@ -244,20 +249,23 @@ impl Http {
                 }
             }
         }
-        if !matches!(side.state, State::Start | State::Lost | State::Odd(_)) {
+        if !matches!(side.state, State::Start | State::Lost { .. } | State::Odd(_)) {
             finish(side, flow, false, chunk.time, out);
         }
-        side.lines.take();
-        side.state = State::Lost;
-        !flow.pipelined
+        // Of a start line that was begun, its message is lost.
+        let is_within = matches!(side.state, State::Start) && !side.lines.take().is_empty();
+        let messages =
+            is_within || gap >= MIN_MESSAGE || matches!(side.state, State::Lost { messages: true });
+        side.state = State::Lost { messages };
+        !messages || !flow.pipelined
     }
 
     /// Takes what the client sent next.
     fn request(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match self.request.state {
-            State::Start | State::Lost => {
+            State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.request.lines.next(data)?;
-                let text = chomped(&line);
+                let (text, rest) = first_line(chomped(&line));
                 if text.trim_ascii().is_empty() {
                     return self.request.blank();
                 }
@@ -265,18 +273,20 @@ impl Http {
                     say("request_field_too_long", Direction::Forward, text, time, out);
                 }
                 let looks_so = RequestLine::looks_so(text);
-                if self.request.state == State::Lost {
+                if let State::Lost { messages } = self.request.state {
                     if !looks_so {
                         return None;
                     }
-                    self.flow.forget_asked(out);
+                    if messages {
+                        self.flow.forget_asked(out);
+                    }
                 }
                 let line = RequestLine::of(text);
                 if line.protocol.is_none() {
                     // Of HTTP/0.9 there is one request and nothing else.
                     if self.flow.begun > 0 || !METHODS.contains(&line.method.as_slice()) {
                         say("bad_HTTP_request", Direction::Forward, text, time, out);
-                        self.request.state = State::Lost;
+                        self.request.state = State::Lost { messages: false };
                         return None;
                     }
                     let id = self.flow.begin(time, out);
@@ -294,6 +304,7 @@ impl Http {
                     transaction.request = Some(line);
                 }
                 self.request.begin(id);
+                self.request.header(rest, time, out);
             }
             State::Head => {
                 if self.request.head(data, time, out) {
@@ -309,25 +320,30 @@ impl Http {
     /// Takes what the server sent next.
     fn response(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match &self.response.state {
-            State::Start | State::Lost => {
+            State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.response.lines.next(data)?;
-                let text = chomped(&line);
+                let (text, rest) = first_line(chomped(&line));
                 if text.trim_ascii().is_empty() {
                     return self.response.blank();
                 }
                 if is_cut {
                     say("response_field_too_long", Direction::Reverse, text, time, out);
                 }
-                let is_lost = self.response.state == State::Lost;
+                let lost = match self.response.state {
+                    State::Lost { messages } => Some(messages),
+                    _ => None,
+                };
                 let Some(status) = StatusLine::of(text) else {
-                    if !is_lost {
+                    if lost.is_none() {
                         self.response.state = State::Odd(line.into_owned());
                     }
                     return None;
                 };
-                if is_lost {
+                if let Some(messages) = lost {
                     status.code()?;
-                    self.flow.forget_unanswered(out);
+                    if messages {
+                        self.flow.forget_unanswered(out);
+                    }
                 }
                 let id = self.flow.answering(time, out);
                 if let Some(transaction) = self.flow.transaction(id) {
@@ -335,6 +351,7 @@ impl Http {
                     transaction.response = Some(status);
                 }
                 self.response.begin(id);
+                self.response.header(rest, time, out);
             }
             State::Odd(line) => {
                 // A line before the status line is passed over, as browsers do.
@@ -345,7 +362,7 @@ impl Http {
                 let line = line.clone();
                 if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
                     say("bad_HTTP_reply", Direction::Reverse, &line, time, out);
-                    self.response.state = State::Lost;
+                    self.response.state = State::Lost { messages: false };
                     return None;
                 }
                 self.treat_as_body(&line, time, out);
@@ -512,10 +529,11 @@ impl Side {
     fn head(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> bool {
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
         let text = chomped(&line);
-        if text.is_empty() {
+        // Browsers end the head of a response at a line of blanks, too.
+        let is_blank = text.iter().all(|octet| matches!(octet, b' ' | b'\t'));
+        if text.is_empty() || is_blank && self.direction == Direction::Reverse {
             return true;
         }
-        let was_full = self.headers.is_full;
         if is_cut {
             let name = match self.direction {
                 Direction::Forward => "request_field_too_long",
@@ -523,13 +541,21 @@ impl Side {
             };
             say(name, self.direction, text, time, out);
         }
-        if let Some(wrong) = self.headers.line(text) {
-            say(wrong, self.direction, text, time, out);
+        self.header(text, time, out);
+        false
+    }
+
+    /// Takes a line of headers. A carriage return alone ends a line, too.
+    fn header(&mut self, text: &[u8], time: Time, out: &mut dyn Out) {
+        let was_full = self.headers.is_full;
+        for line in text.split(|octet| *octet == b'\r').filter(|line| !line.is_empty()) {
+            if let Some(wrong) = self.headers.line(line) {
+                say(wrong, self.direction, line, time, out);
+            }
         }
         if self.headers.is_full && !was_full {
             say("too_many_headers", self.direction, text, time, out);
         }
-        false
     }
 }
 
@@ -602,7 +628,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
                 finish(side, flow, true, time, out);
             }
         }
-        State::Start | State::Head | State::Odd(_) | State::Wait | State::Lost => {}
+        State::Start | State::Head | State::Odd(_) | State::Wait | State::Lost { .. } => {}
     }
 }
 
@@ -626,7 +652,7 @@ fn count(side: &Side, flow: &mut Flow, octets: u64) {
 
 /// The message in work has ended; `whole`: where it should.
 fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut dyn Out) {
-    let is_idle = matches!(side.state, State::Start | State::Lost | State::Odd(_));
+    let is_idle = matches!(side.state, State::Start | State::Lost { .. } | State::Odd(_));
     side.state = State::Start;
     let body = side.body.take();
     let wire = body.as_ref().map_or(0, |body| body.wire);
@@ -751,6 +777,12 @@ impl Transaction {
         let request = self.request.as_ref().map_or(0, |r| r.method.capacity() + r.uri.capacity());
         size_of::<Self>() + request + self.request_headers.memory() + self.response_headers.memory()
     }
+}
+
+/// A start line, and the headers behind it where only carriage returns end lines.
+fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|octet| *octet == b'\r').unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
 /// Whether a message comes in chunks: the word may stand among others.

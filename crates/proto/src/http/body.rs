@@ -148,15 +148,21 @@ impl Body {
     }
 
     /// The next octets were lost.
-    pub fn gap(&mut self, octets: u64) {
+    pub fn gap(&mut self, octets: u64, time: Time, files: &mut Files) {
         self.wire = self.wire.saturating_add(octets);
         let content = &mut self.content;
         content.length = content.length.saturating_add(octets);
-        content.at = content.at.saturating_add(octets);
-        match &mut self.decoder {
-            Some(decoder) => decoder.lose(),
-            None => content.multipart = None,
+        let is_plain = match &mut self.decoder {
+            Some(decoder) => {
+                decoder.lose();
+                false
+            }
+            None => content.multipart.take().is_none() && content.range.is_none(),
+        };
+        if is_plain && content.file.is_none() {
+            content.begin(time, files);
         }
+        content.at = content.at.saturating_add(octets);
         // How many octets of a coded file they were is not known, only that some are missing.
         if let Some(file) = content.file.as_mut().filter(|_| content.range.is_none()) {
             file.gap(octets);
@@ -214,16 +220,10 @@ impl Content {
             return;
         }
         if self.file.is_none() {
-            let known = self.key().and_then(|key| ranges.take(&key));
-            let filename = self.filename.take();
-            let file = known.unwrap_or_else(|| {
-                self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files)
-            });
-            self.file = Some(file);
-            if let Some(file) = self.file.as_mut().filter(|_| self.range.is_none()) {
-                // What was lost before the first octet.
-                file.gap(self.at);
-            }
+            self.file = self.key().and_then(|key| ranges.take(&key));
+        }
+        if self.file.is_none() {
+            self.begin(time, files);
         }
         if let Some(file) = &mut self.file {
             match self.range {
@@ -232,6 +232,17 @@ impl Content {
             }
         }
         self.at += octets.len() as u64;
+    }
+
+    /// The file that the whole body is.
+    fn begin(&mut self, time: Time, files: &mut Files) {
+        let filename = self.filename.take();
+        let mut file = self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files);
+        if self.range.is_none() {
+            // What was lost before.
+            file.gap(self.at);
+        }
+        self.file = Some(file);
     }
 
     fn key(&self) -> Option<(Vec<u8>, u64)> {

@@ -13,6 +13,8 @@ const RATIO: u64 = 2048;
 const STEP: u64 = 256;
 /// Most octets that come out between two looks.
 const BURST: u64 = 8 << 20;
+/// Octets that are kept until something comes out.
+const MAX_RAW: usize = 4096;
 /// Octets of output at a time.
 const PIECE: usize = 8192;
 
@@ -22,7 +24,10 @@ pub(super) struct Decoder {
     taken: u64,
     given: u64,
     burst: u64,
+    /// What was taken, while nothing has come out: it may not be coded at all.
+    raw: Vec<u8>,
     fault: Option<&'static str>,
+    is_over: bool,
 }
 
 enum Layer {
@@ -70,16 +75,21 @@ impl Decoder {
             }
         }
         layers.reverse();
-        let (taken, given, burst) = (0, 0, 0);
-        (!layers.is_empty()).then_some(Self { layers, taken, given, burst, fault: None })
+        let decoder =
+            Self { layers, taken: 0, given: 0, burst: 0, raw: Vec::new(), fault: None, is_over: false };
+        (!decoder.layers.is_empty()).then_some(decoder)
     }
 
     /// Takes octets and gives those that come out to `sink`.
     pub fn octets(&mut self, mut octets: &[u8], sink: &mut dyn FnMut(&[u8])) {
-        while !octets.is_empty() && self.fault.is_none() {
+        while !octets.is_empty() && !self.is_over {
             let step = (STEP - self.taken % STEP).min(octets.len() as u64) as usize;
             let (now, later) = octets.split_at_checked(step).unwrap_or((octets, &[]));
+            octets = later;
             self.taken += now.len() as u64;
+            if self.given == 0 && self.raw.len() < MAX_RAW {
+                self.raw.extend_from_slice(now);
+            }
             let (given, burst) = (&mut self.given, &mut self.burst);
             let mut is_bomb = false;
             let mut counted = |octets: &[u8]| {
@@ -93,21 +103,33 @@ impl Decoder {
                 }
             };
             let fault = push(&mut self.layers, now, &mut counted).err();
-            self.fault = self.fault.or(fault);
             if self.taken.is_multiple_of(STEP) {
                 is_bomb |= self.given > BOMB && self.given > RATIO * self.taken;
                 self.burst = 0;
             }
             if is_bomb {
                 self.fault = Some("compression_bomb");
+                self.is_over = true;
+            } else if fault.is_some() {
+                self.fault = fault;
+                if self.given == 0 && self.raw.len() as u64 == self.taken {
+                    // It was never coded, whatever was said of it: browsers show it as it is.
+                    sink(&std::mem::take(&mut self.raw));
+                    self.given = self.taken;
+                    self.layers = vec![Layer::Plain];
+                } else {
+                    self.is_over = true;
+                }
             }
-            octets = later;
+            if self.given > 0 {
+                self.raw = Vec::new();
+            }
         }
     }
 
     /// Octets are missing: what comes cannot be decoded.
     pub fn lose(&mut self) {
-        self.fault = self.fault.or(Some(""));
+        self.is_over = true;
         self.layers = Vec::new();
     }
 
@@ -121,10 +143,7 @@ impl Decoder {
 
     /// What went wrong, once.
     pub fn fault(&mut self) -> Option<&'static str> {
-        let fault = self.fault.filter(|fault| !fault.is_empty())?;
-        self.fault = Some("");
-        self.layers = Vec::new();
-        Some(fault)
+        self.fault.take()
     }
 
     /// Octets of heap memory that are held, roughly.
@@ -135,7 +154,7 @@ impl Decoder {
             Layer::Brotli(state) => size_of::<Brotli>() + state.ringbuffer_size.max(0) as usize,
             _ => 0,
         };
-        self.layers.iter().map(|layer| of(layer) + size_of::<Layer>()).sum()
+        self.raw.capacity() + self.layers.iter().map(|layer| of(layer) + size_of::<Layer>()).sum::<usize>()
     }
 }
 
@@ -360,10 +379,14 @@ mod tests {
             ("deflate", zlib.finish().unwrap()),
             ("gzip, gzip", gzip(&gzip(&text))),
             ("gzip", text.clone()),
+            ("br", b"\xff".repeat(2000)),
         ];
         for (encoding, data) in &cases {
             for size in [1, 2, 3, 500, 100_000] {
-                assert_eq!(decoded(encoding, data, size), (text.clone(), None), "{encoding} {size}");
+                let (found, fault) = decoded(encoding, data, size);
+                let wanted = if *encoding == "br" { data } else { &text };
+                assert_eq!(found, *wanted, "{encoding} {size}");
+                assert_eq!(fault.is_some(), *encoding == "br", "{encoding} {size}");
             }
         }
         assert!(Decoder::of(b"identity").is_none());

@@ -50,6 +50,7 @@ fn request(head: &[u8]) -> Probe {
 
 fn response(head: &[u8]) -> Probe {
     const FORM: &[u8] = b"HTTP/1.1 200";
+    let head = head.trim_ascii_start();
     let fits = head.iter().zip(FORM).all(|(octet, form)| match form {
         b'0'..=b'9' => octet.is_ascii_digit(),
         form => octet == form,
