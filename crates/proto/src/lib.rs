@@ -18,6 +18,7 @@ mod dhcpv6;
 mod dns;
 mod file;
 mod frames;
+mod ftp;
 mod http;
 mod http2;
 mod line;
@@ -53,6 +54,8 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,
+    &ftp::DATA,
+    &ftp::PROTOCOL,
     &http2::PROTOCOL,
     &http::PROTOCOL,
     &mqtt::PROTOCOL,

@@ -1,0 +1,130 @@
+//! FTP's data channels: one file each, of which the control connection says what it is.
+
+use super::told::DATA;
+use crate::file::{About, File, Files};
+use crate::{Out, Parser, Probe, Protocol, Record, Setup, Step, Transport, Value};
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_wire::Time;
+use weir_wire::stream::Chunk;
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "ftp_data",
+    help: "Data channels of the File Transfer Protocol (RFC 959), as their control connections announce them.",
+    transport: Transport::Tcp,
+    ports: &[],
+    // Anything may be said there: who does not know of the control connection does not find it.
+    probe: |_| Probe::Reject,
+    parser: |setup| Box::new(Data::new(setup, Channel::default())),
+    // Its table is among those of FTP: without it there is none to tell.
+    tables: &[],
+};
+
+/// What both connections know of a channel. Each is read by one worker at a time and says little, so that the lock is
+/// never waited for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Channel(Arc<Mutex<Known>>);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// The command that uses it, and the file that it names.
+    pub command: Option<(Vec<u8>, Vec<u8>)>,
+    /// The file that went over it: its name in records and its type.
+    pub file: Option<(String, Option<&'static str>)>,
+}
+
+impl Channel {
+    pub fn with<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub(super) struct Data {
+    files: Files,
+    channel: Channel,
+    file: Option<File>,
+    begun: Option<Time>,
+    has_gap: bool,
+    /// The channel knows the file's type.
+    is_known: bool,
+}
+
+impl Data {
+    pub fn new(setup: &Setup, channel: Channel) -> Self {
+        Self { files: Files::new(setup), channel, file: None, begun: None, has_gap: false, is_known: false }
+    }
+}
+
+impl Parser for Data {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let begun = *self.begun.get_or_insert(chunk.time);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let known = self.channel.with(|known| known.command.clone());
+                let path = known.as_ref().filter(|(command, _)| names_file(command)).map(|(_, path)| path);
+                let about = About {
+                    source: "FTP_DATA",
+                    protocol: "ftp-data",
+                    direction: chunk.direction,
+                    transaction: 0,
+                    depth: 0,
+                    filename: None,
+                    path: path.map(Vec::as_slice),
+                    declared: None,
+                    total: None,
+                };
+                self.file.insert(self.files.open(begun, about))
+            }
+        };
+        if chunk.gap > 0 {
+            file.gap(chunk.gap);
+            self.has_gap = true;
+        }
+        file.octets(chunk.data, chunk.time, out);
+        // The log line of the transfer may be written before the channel is closed. Its first octets say the type.
+        if !self.is_known {
+            self.is_known = file.seen() >= 2048;
+            let known = (file.name(), file.kind());
+            self.channel.with(|channel| channel.file = Some(known));
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        let (command, filename) = match self.channel.with(|known| known.command.clone()) {
+            Some((command, path)) => {
+                let path = names_file(&command).then_some(path);
+                (Some(command), path)
+            }
+            None => (None, None),
+        };
+        let file = self.file.take();
+        let known = file.as_ref().map(|file| (file.name(), file.kind()));
+        let values = vec![
+            command.into(),
+            filename.into(),
+            file.as_ref().map_or(0, File::seen).into(),
+            known.as_ref().map(|(name, _)| name.clone()).into(),
+            known.as_ref().and_then(|(_, kind)| *kind).into(),
+        ];
+        if file.is_some() || !matches!(values.first(), Some(Value::None)) {
+            out.record(Record { table: &DATA, time: self.begun.unwrap_or(time), values });
+        }
+        if let Some(known) = known {
+            self.channel.with(|channel| channel.file = Some(known));
+        }
+        if let Some(file) = file {
+            // Where a data channel ends, the file does.
+            file.close(!self.has_gap, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.file.as_ref().map_or(0, File::memory) + size_of::<Known>()
+    }
+}
+
+/// Whether a command's argument is the file that goes over the channel.
+fn names_file(command: &[u8]) -> bool {
+    matches!(command, b"RETR" | b"STOR" | b"APPE" | b"STOU")
+}

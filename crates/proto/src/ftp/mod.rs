@@ -1,0 +1,656 @@
+//! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, the files that
+//! they name, and the channels that the files go over.
+
+mod data;
+mod told;
+
+pub(crate) use data::PROTOCOL as DATA;
+
+use crate::line::{Line, Lines};
+use crate::{
+    Anomaly, Expected, Heads, Out, Parser, Probe, Protocol, Record, Setup, Step, TCP, Transport, Value,
+    anomaly,
+};
+use data::{Channel, Data};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use told::{COMMANDS, FTP};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "ftp",
+    help: "File Transfer Protocol (RFC 959).",
+    transport: Transport::Tcp,
+    ports: &[21, 2121],
+    probe,
+    parser: |setup| Box::new(Ftp::new(setup)),
+    tables: &[&FTP, &COMMANDS, &told::DATA],
+};
+
+/// Longest line kept, as in Suricata.
+const MAX_LINE: usize = 4096;
+/// Commands that wait for their replies; Zeek has 20.
+const MAX_WAITING: usize = 20;
+/// Lines of the replies to one command that are kept, and their octets: greetings fill a screen or two.
+const MAX_LINES: usize = 256;
+const MAX_OCTETS: usize = 32 << 10;
+/// Longest working directory that is followed.
+const MAX_PATH: usize = 4096;
+/// How long a data channel is waited for, as in Zeek: five minutes.
+const PATIENCE: u64 = 300_000_000_000;
+/// Users whose password is none.
+const GUESTS: [&[u8]; 4] = [b"anonymous", b"ftp", b"ftpuser", b"guest"];
+/// Commands that Zeek logs.
+const LOGGED: [&[u8]; 10] =
+    [b"APPE", b"DELE", b"RETR", b"STOR", b"STOU", b"ACCT", b"PORT", b"PASV", b"EPRT", b"EPSV"];
+/// Commands whose argument is a path.
+const PATHS: [&[u8]; 11] =
+    [b"APPE", b"CWD", b"DELE", b"MKD", b"RETR", b"RMD", b"RNFR", b"RNTO", b"STOR", b"STOU", b"SIZE"];
+
+const WORDS: [&[u8]; 10] =
+    [b"USER", b"AUTH", b"FEAT", b"SYST", b"HELP", b"OPTS", b"QUIT", b"NOOP", b"CLNT", b"HOST"];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let fits = |word: &&[u8]| {
+        let most = word.len().min(heads.forward.len());
+        heads.forward.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+            && heads.forward.get(word.len()).is_none_or(|next| b" \r\n".contains(next))
+    };
+    let has_client = !heads.forward.is_empty();
+    if has_client && !WORDS.iter().any(fits) {
+        return Probe::Reject;
+    }
+    let line = heads.reverse.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let begins = |code: &[u8]| line.iter().zip(code).all(|(a, b)| a == b);
+    if ![&b"220"[..], b"331", b"230", b"530", b"120"].iter().any(|code| begins(code)) {
+        return Probe::Reject;
+    }
+    let says = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    match heads.reverse.get(3) {
+        Some(b' ' | b'-') if says(b"SMTP") => Probe::Reject,
+        Some(b' ' | b'-') if says(b"FTP") => Probe::Match,
+        // The client of no other protocol says so where it is greeted so.
+        Some(b' ' | b'-') if has_client && heads.forward.len() > 4 => Probe::Match,
+        Some(b' ' | b'-') | None => Probe::Maybe,
+        Some(_) => Probe::Reject,
+    }
+}
+
+/// A command with what came of it so far.
+#[derive(Debug, Default)]
+struct Command {
+    time: Time,
+    name: Vec<u8>,
+    argument: Vec<u8>,
+    is_cut: bool,
+    codes: Vec<[u8; 3]>,
+    lines: Vec<Vec<u8>>,
+    octets: usize,
+    replies_cut: bool,
+    last: Option<(u16, Vec<u8>)>,
+    data: Option<Endpoint>,
+    channel: Option<Channel>,
+    file_size: Option<u64>,
+}
+
+/// A data channel as it is announced.
+#[derive(Clone, Copy, Debug)]
+struct Endpoint {
+    is_passive: bool,
+    initiator: IpAddr,
+    responder: (IpAddr, u16),
+}
+
+struct Ftp {
+    setup: Setup,
+    client: Lines,
+    server: Lines,
+    waiting: VecDeque<Command>,
+    /// The last command that was answered: more may be known of it before the next one.
+    done: Option<Command>,
+    greeting: Option<Command>,
+    greeted: bool,
+    /// The code of a reply of several lines.
+    in_reply: Option<[u8; 3]>,
+    user: Option<Vec<u8>>,
+    password: Option<Vec<u8>>,
+    directory: Vec<u8>,
+    /// The channel that the next transfer uses.
+    channel: Option<Channel>,
+    channels: u64,
+    /// Replies can not be told apart until the client says something new.
+    lost: bool,
+}
+
+impl Ftp {
+    fn new(setup: &Setup) -> Self {
+        Self {
+            setup: setup.clone(),
+            client: Lines::new(MAX_LINE),
+            server: Lines::new(MAX_LINE),
+            waiting: VecDeque::new(),
+            done: None,
+            greeting: None,
+            greeted: false,
+            in_reply: None,
+            user: None,
+            password: None,
+            directory: b".".to_vec(),
+            channel: None,
+            channels: 0,
+            lost: false,
+        }
+    }
+}
+
+impl Parser for Ftp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            match chunk.direction {
+                Direction::Forward => self.client.forget(),
+                Direction::Reverse => self.server.forget(),
+            }
+            // Commands and replies may be among what is missing: those to come do not belong together.
+            self.flush(chunk.time, out);
+            (self.in_reply, self.lost, self.greeted) = (None, true, true);
+        }
+        let mut data = chunk.data;
+        match chunk.direction {
+            Direction::Forward => {
+                let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                while lines.next(&mut data, |line| self.command(line, chunk.time, out)).is_some() {}
+                self.client = lines;
+            }
+            Direction::Reverse => {
+                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
+                let mut encrypted = None;
+                while encrypted.is_none() {
+                    match lines.next(&mut data, |line| self.reply(line, chunk.time, out)) {
+                        Some(true) => encrypted = Some(data.len()),
+                        Some(false) => {}
+                        None => break,
+                    }
+                }
+                self.server = lines;
+                if let Some(unread) = encrypted {
+                    return Step::Become { protocol: None, unread };
+                }
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        self.flush(time, out);
+    }
+
+    fn memory(&self) -> usize {
+        let commands = self.waiting.iter().chain(&self.done).chain(&self.greeting);
+        let of = |command: &Command| {
+            size_of::<Command>() + command.octets + command.lines.len() * 24 + command.argument.capacity()
+        };
+        self.client.memory()
+            + self.server.memory()
+            + commands.map(of).sum::<usize>()
+            + self.directory.capacity()
+    }
+}
+
+impl Ftp {
+    /// Tells what waits as it is.
+    fn flush(&mut self, time: Time, out: &mut dyn Out) {
+        if let Some(done) = self.done.take() {
+            self.tell(&done, out);
+        }
+        for command in std::mem::take(&mut self.waiting).into_iter().chain(self.greeting.take()) {
+            tell_command(&command, self.is_guest(), time, out);
+            self.tell(&command, out);
+        }
+    }
+
+    fn is_guest(&self) -> bool {
+        let user = self.user.as_deref().unwrap_or_default();
+        GUESTS.iter().any(|guest| user.eq_ignore_ascii_case(guest))
+    }
+
+    fn say(&self, name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
+        anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
+    }
+
+    fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        if line.is_cut {
+            self.say("request_command_too_long", Direction::Forward, line.text, time, out);
+        }
+        // Telnet's options stand before ABOR.
+        let skip = line.text.iter().position(|octet| octet.is_ascii_graphic()).unwrap_or(line.text.len());
+        let text = line.text.get(skip..).unwrap_or_default();
+        let length = text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let (name, argument) = text.split_at(length);
+        let (name, argument) = (name.to_ascii_uppercase(), argument.trim_ascii());
+        if name.is_empty() {
+            return;
+        }
+        if let Some(done) = self.done.take() {
+            self.tell(&done, out);
+        }
+        self.lost = false;
+        let mut command =
+            Command { time, name, argument: argument.to_vec(), is_cut: line.is_cut, ..Command::default() };
+        match command.name.as_slice() {
+            b"USER" => self.user = Some(argument.to_vec()),
+            b"PASS" => {
+                self.password = Some(if self.is_guest() { argument.to_vec() } else { b"<hidden>".to_vec() });
+            }
+            b"PORT" | b"EPRT" => {
+                let announced =
+                    if command.name == b"PORT" { port(argument) } else { extended_port(argument) };
+                match announced {
+                    Some(responder) => {
+                        let endpoint =
+                            Endpoint { is_passive: false, initiator: self.setup.responder.0, responder };
+                        command.data = Some(endpoint);
+                        self.expect(endpoint, time, out);
+                    }
+                    None => self.say("ftp_invalid_port", Direction::Forward, argument, time, out),
+                }
+            }
+            b"RETR" | b"STOR" | b"STOU" | b"APPE" | b"LIST" | b"NLST" | b"MLSD" => {
+                if let Some(channel) = self.channel.take() {
+                    channel
+                        .with(|known| known.command = Some((command.name.clone(), command.argument.clone())));
+                    command.channel = Some(channel);
+                }
+            }
+            _ => {}
+        }
+        if self.waiting.len() == MAX_WAITING {
+            self.say("FTP_too_many_pending_commands", Direction::Forward, &command.name, time, out);
+            self.flush(time, out);
+        }
+        self.waiting.push_back(command);
+    }
+
+    /// A data channel is about to be opened.
+    fn expect(&mut self, endpoint: Endpoint, time: Time, out: &mut dyn Out) {
+        self.channels += 1;
+        let channel = Channel::default();
+        // The data channel's own flow is not known yet: its files are named after this one.
+        let flow = self.setup.flow.rotate_left(17) ^ self.channels;
+        let (responder, _) = endpoint.responder;
+        let own = if endpoint.is_passive { self.setup.responder.0 } else { self.setup.initiator.0 };
+        // Behind address translation a host announces an address that nobody sees.
+        let hidden = responder != own && is_hidden(responder);
+        for address in [Some(responder), hidden.then_some(own)].into_iter().flatten() {
+            if address.is_unspecified() {
+                continue;
+            }
+            let responder = (address, endpoint.responder.1);
+            let setup = Setup {
+                flow,
+                initiator: (endpoint.initiator, 0),
+                responder,
+                ip_proto: TCP,
+                wants: self.setup.wants,
+            };
+            out.expect(Expected {
+                responder,
+                initiator: Some(endpoint.initiator),
+                ip_proto: TCP,
+                from: time,
+                until: Time(time.0.saturating_add(PATIENCE)),
+                protocol: &DATA,
+                parser: Box::new(Data::new(&setup, channel.clone())),
+            });
+        }
+        self.channel = Some(channel);
+    }
+
+    /// `true`: TLS begins behind this line.
+    fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        if line.is_cut {
+            self.say("response_command_too_long", Direction::Reverse, line.text, time, out);
+        }
+        let (digits, rest) =
+            line.text.split_first_chunk::<3>().map_or((None, line.text), |(digits, rest)| {
+                match digits.iter().all(u8::is_ascii_digit) {
+                    true => (Some(*digits), rest),
+                    false => (None, line.text),
+                }
+            });
+        let (is_last, code, text) = match (self.in_reply, digits, rest.first()) {
+            (Some(code), Some(digits), None | Some(b' ')) if digits == code => (true, code, rest),
+            (Some(code), Some(digits), Some(b'-')) if digits == code => (false, code, rest),
+            // A line of the text of a reply.
+            (Some(code), _, _) => (false, code, line.text),
+            (None, Some(digits), None | Some(b' ')) => (true, digits, rest),
+            (None, Some(digits), Some(b'-')) => (false, digits, rest),
+            (None, _, _) => {
+                if !self.lost {
+                    self.say("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
+                }
+                // It is the reply all the same: those after it are for the commands after this one.
+                if let Some(mut command) = self.waiting.pop_front() {
+                    command.lines.push(line.text.to_vec());
+                    command.last = Some((0, line.text.to_vec()));
+                    return self.answered(command, 0, line.text, time, out);
+                }
+                return false;
+            }
+        };
+        let text = match text.first() {
+            Some(b' ' | b'-') if text.len() < line.text.len() => text.get(1..).unwrap_or_default(),
+            _ => text,
+        };
+        self.in_reply = (!is_last).then_some(code);
+        let number = code.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
+        let is_greeting = !self.greeted && matches!(number, 120 | 220 | 421);
+        let command = match (is_greeting, self.waiting.front_mut()) {
+            (true, _) => self.greeting.get_or_insert_with(|| Command { time, ..Command::default() }),
+            (false, Some(command)) => command,
+            (false, None) => {
+                if is_last
+                    && number == 226
+                    && let Some(done) = &mut self.done
+                {
+                    // Some servers say that a transfer ended after they have answered for it.
+                    done.last = Some((number, text.to_vec()));
+                } else if !self.lost && is_last && number != 421 {
+                    self.say("unmatched_response", Direction::Reverse, line.text, time, out);
+                }
+                self.greeted = true;
+                return false;
+            }
+        };
+        command.replied(code, number, text, line.is_cut);
+        if !is_last || number < 200 && number != 120 {
+            if is_last && number == 150 && command.name == b"RETR" {
+                command.file_size = size(text);
+            }
+            return false;
+        }
+        if is_greeting {
+            self.greeted = number != 120;
+            if let Some(greeting) = self.greeting.take_if(|_| number != 120) {
+                tell_command(&greeting, false, time, out);
+            }
+            return false;
+        }
+        self.greeted = true;
+        match self.waiting.pop_front() {
+            Some(command) => self.answered(command, number, text, time, out),
+            None => false,
+        }
+    }
+
+    /// A command has its last reply.
+    fn answered(
+        &mut self,
+        mut command: Command,
+        code: u16,
+        text: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) -> bool {
+        let is_good = (200..400).contains(&code);
+        match command.name.as_slice() {
+            b"PASV" | b"EPSV" if code == 227 || code == 229 => {
+                let announced = match code {
+                    227 => passive(text),
+                    _ => extended_passive(text).map(|port| (self.setup.responder.0, port)),
+                };
+                match announced {
+                    Some(responder) => {
+                        let endpoint =
+                            Endpoint { is_passive: true, initiator: self.setup.initiator.0, responder };
+                        command.data = Some(endpoint);
+                        self.expect(endpoint, time, out);
+                    }
+                    None => self.say("ftp_invalid_passive_reply", Direction::Reverse, text, time, out),
+                }
+            }
+            b"SIZE" if code == 213 => {
+                command.file_size =
+                    std::str::from_utf8(text.trim_ascii()).ok().and_then(|text| text.parse().ok());
+            }
+            b"CWD" | b"XCWD" if is_good => self.directory = joined(&self.directory, &command.argument),
+            b"CDUP" | b"XCUP" if is_good => self.directory = joined(&self.directory, b".."),
+            b"PWD" | b"XPWD" if code == 257 => {
+                if let Some(path) = text.split(|octet| *octet == b'"').nth(1) {
+                    self.directory = path.get(..MAX_PATH).unwrap_or(path).to_vec();
+                }
+            }
+            _ => {}
+        }
+        tell_command(&command, self.is_guest(), time, out);
+        let is_tls = command.name == b"AUTH" && code == 234;
+        if is_tls || !self.waiting.is_empty() {
+            self.tell(&command, out);
+        } else {
+            self.done = Some(command);
+        }
+        is_tls
+    }
+
+    /// Tells a command if it is one of those that are told with their files.
+    fn tell(&self, command: &Command, out: &mut dyn Out) {
+        if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
+            return;
+        }
+        let argument = if PATHS.contains(&command.name.as_slice()) {
+            let path = joined(&self.directory, &command.argument);
+            let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+            let host = match self.setup.responder.0 {
+                IpAddr::V6(address) => format!("[{address}]"),
+                IpAddr::V4(address) => address.to_string(),
+            };
+            Some([b"ftp://", host.as_bytes(), slash, &path].concat())
+        } else {
+            Some(command.argument.clone()).filter(|argument| !argument.is_empty())
+        };
+        let file = command.channel.as_ref().and_then(|channel| channel.with(|known| known.file.clone()));
+        let values = vec![
+            self.user.as_ref().into(),
+            self.password.as_ref().into(),
+            (&command.name).into(),
+            argument.into(),
+            file.as_ref().and_then(|(_, kind)| *kind).into(),
+            command.file_size.into(),
+            command.last.as_ref().map(|(code, _)| *code).filter(|code| *code > 0).into(),
+            command.last.as_ref().map(|(_, text)| text).into(),
+            command.data.map(|data| data.is_passive).into(),
+            command.data.map(|data| data.initiator).into(),
+            command.data.map(|data| data.responder.0).into(),
+            command.data.map(|data| data.responder.1).into(),
+            file.as_ref().map(|(name, _)| name).into(),
+        ];
+        out.record(Record { table: &FTP, time: command.time, values });
+    }
+}
+
+impl Command {
+    /// Takes a line of a reply.
+    fn replied(&mut self, code: [u8; 3], number: u16, text: &[u8], is_cut: bool) {
+        if self.codes.last() != Some(&code) && self.codes.len() < MAX_LINES {
+            self.codes.push(code);
+        }
+        self.replies_cut |= is_cut;
+        if self.lines.len() < MAX_LINES && self.octets + text.len() <= MAX_OCTETS {
+            self.octets += text.len();
+            self.lines.push(text.to_vec());
+        } else {
+            self.replies_cut = true;
+        }
+        self.last = Some((number, text.to_vec()));
+    }
+}
+
+fn tell_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out) {
+    let is_hidden = command.name == b"PASS" && !is_guest;
+    let argument = Some(&command.argument).filter(|argument| !is_hidden && !argument.is_empty());
+    let is_replied = !command.lines.is_empty();
+    let codes = command.codes.iter().map(|code| code.to_vec());
+    let has_name = !command.name.is_empty();
+    let values = vec![
+        Some(&command.name).filter(|_| has_name).into(),
+        argument.into(),
+        if has_name { command.is_cut.into() } else { Value::None },
+        if is_replied { codes.collect() } else { Value::None },
+        if is_replied { command.lines.iter().collect() } else { Value::None },
+        command.replies_cut.into(),
+        command.data.map(|data| if data.is_passive { "passive" } else { "active" }).into(),
+        command.data.map(|data| data.responder.1).into(),
+        if is_replied { "yes" } else { "no" }.into(),
+        if is_replied { Value::Span(time.since(command.time)) } else { Value::None },
+    ];
+    out.record(Record { table: &COMMANDS, time: command.time, values });
+}
+
+/// Whether nobody else sees an address so.
+fn is_hidden(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private() || address.is_unspecified() || address.is_loopback(),
+        IpAddr::V6(address) => address.is_unspecified() || address.is_loopback() || address.is_unique_local(),
+    }
+}
+
+/// A path from a directory. Paths are not made shorter: what was said is what is told.
+fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut whole =
+        if path.starts_with(b"/") || directory.is_empty() { Vec::new() } else { directory.to_vec() };
+    if path == b".." && whole.len() > 1 {
+        match whole.iter().rposition(|octet| *octet == b'/') {
+            Some(0) => whole.truncate(1),
+            Some(at) => whole.truncate(at),
+            None => whole = b".".to_vec(),
+        }
+        return whole;
+    }
+    if !whole.is_empty() && !whole.ends_with(b"/") {
+        whole.push(b'/');
+    }
+    whole.extend_from_slice(path);
+    whole.truncate(MAX_PATH);
+    whole
+}
+
+/// Six numbers with commas between them.
+fn port(text: &[u8]) -> Option<(IpAddr, u16)> {
+    let mut numbers = text.split(|octet| *octet == b',').map(|number| {
+        let number = std::str::from_utf8(number.trim_ascii()).ok()?;
+        number.parse::<u8>().ok()
+    });
+    let mut next = || numbers.next().flatten();
+    let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+    let port = u16::from_be_bytes([next()?, next()?]);
+    numbers.next().is_none().then_some((address.into(), port))
+}
+
+/// RFC 2428: `|1|192.0.2.1|6275|`.
+fn extended_port(text: &[u8]) -> Option<(IpAddr, u16)> {
+    let mark = *text.first()?;
+    let mut parts = text.get(1..)?.split(|octet| *octet == mark);
+    let _family = parts.next()?;
+    let address = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
+    Some((address, std::str::from_utf8(parts.next()?).ok()?.parse().ok()?))
+}
+
+/// The six numbers in a reply's text: RFC 1123 says to look for the first digit.
+fn passive(text: &[u8]) -> Option<(IpAddr, u16)> {
+    let begin = match text.iter().position(|octet| *octet == b'(') {
+        Some(at) => at + 1,
+        None => text.iter().position(u8::is_ascii_digit)?,
+    };
+    let rest = text.get(begin..)?;
+    let end = rest.iter().position(|octet| !octet.is_ascii_digit() && !b", ".contains(octet));
+    port(rest.get(..end.unwrap_or(rest.len()))?)
+}
+
+/// RFC 2428: `(|||6446|)`.
+fn extended_passive(text: &[u8]) -> Option<u16> {
+    let begin = text.iter().position(|octet| *octet == b'(')? + 1;
+    let mark = *text.get(begin)?;
+    let number = text.get(begin + 1..)?.split(|octet| *octet == mark).nth(2)?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The size of a file in the text of a reply: `(1164 bytes)`.
+fn size(text: &[u8]) -> Option<u64> {
+    let words = text.split(|octet| b" ()".contains(octet)).filter(|word| !word.is_empty());
+    let mut before = None;
+    for word in words {
+        if word.to_ascii_lowercase().starts_with(b"byte") {
+            return before;
+        }
+        before = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{Told, talks};
+    use crate::{FILES, Table};
+
+    fn told(case: &str) -> Told {
+        let talks = talks("ftp", 21);
+        let (_, talk) =
+            talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    fn column(told: &Told, table: &'static Table, name: &str) -> Vec<Value<'static>> {
+        let rows = told.records.iter().filter(|record| *record.table == *table);
+        rows.map(|record| record.get(name).clone().into_owned()).collect()
+    }
+
+    #[test]
+    fn commands_are_told_with_their_replies_and_files() {
+        let told = told("session");
+        let expected = ["PASV", "RETR", "EPSV", "PORT", "STOR", "EPRT", "DELE"].map(Value::from);
+        assert_eq!(column(&told, &FTP, "command"), expected);
+        let arguments = column(&told, &FTP, "argument");
+        assert_eq!(arguments[1], "ftp://198.51.100.2/pub/files/a.bin".into());
+        assert_eq!(arguments[4], "ftp://198.51.100.2/pub/b.bin".into());
+        assert_eq!(column(&told, &FTP, "file_size")[1], 2000u64.into());
+        let codes = column(&told, &COMMANDS, "codes");
+        assert_eq!(codes[7], [b"150".to_vec(), b"226".to_vec()].into_iter().collect());
+        let ports: Vec<_> = told.expected.iter().map(|expected| expected.responder.1).collect();
+        assert_eq!(ports, [51210, 51313, 1029, 5282]);
+    }
+
+    /// A data channel says what went over it, under the command that opened it.
+    #[test]
+    fn data_channels_are_files() {
+        let mut session = told("session");
+        let mut data = session.expected.remove(0);
+        let mut out = Told::default();
+        let time = Time(1_700_000_000_500_000_000);
+        let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: b"%PDF-1.4 and more" };
+        data.parser.chunk(&chunk, &mut out);
+        data.parser.end(time, &mut out);
+        assert_eq!(column(&out, &told::DATA, "command"), ["RETR".into()]);
+        assert_eq!(column(&out, &told::DATA, "filename"), ["a.bin".into()]);
+        assert_eq!(column(&out, &FILES, "mime_type"), ["application/pdf".into()]);
+        assert_eq!(column(&out, &FILES, "name_or_path"), ["a.bin".into()]);
+    }
+
+    #[test]
+    fn passwords_of_guests_only_are_told() {
+        assert!(!format!("{:?}", told("errors").records).contains("secret"));
+        assert_eq!(column(&told("session"), &FTP, "password")[0], "me@example.org".into());
+    }
+
+    #[test]
+    fn ports_are_read() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(port(b"192,0,2,1,4,5"), Some((address("192.0.2.1"), 1029)));
+        assert_eq!(port(b"192,0,2,1,4"), None);
+        assert_eq!(passive(b"=192,0,2,1,0,21"), Some((address("192.0.2.1"), 21)));
+        assert_eq!(extended_port(b"|2|::1|21|"), Some((address("::1"), 21)));
+        assert_eq!(extended_passive(b"ok (|||6446|)"), Some(6446));
+        assert_eq!(joined(b"/a/b", b".."), b"/a");
+        assert_eq!(size(b"Opening x (77 bytes)."), Some(77));
+    }
+}
