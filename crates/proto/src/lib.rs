@@ -21,6 +21,8 @@ mod frames;
 mod ftp;
 mod http;
 mod http2;
+mod imap;
+mod irc;
 mod line;
 mod mime;
 mod mqtt;
@@ -36,11 +38,13 @@ mod smtp;
 mod snmp;
 mod ssh;
 mod syslog;
+mod telnet;
 mod tls;
 mod websocket;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
+pub use mime::MAIL;
 pub use parser::{Expected, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 pub use record::{Record, Value};
@@ -58,6 +62,9 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ftp::PROTOCOL,
     &http2::PROTOCOL,
     &http::PROTOCOL,
+    &imap::PROTOCOL,
+    &irc::DCC,
+    &irc::PROTOCOL,
     &mqtt::PROTOCOL,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
@@ -67,6 +74,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &snmp::PROTOCOL,
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
+    &telnet::PROTOCOL,
     &tls::PROTOCOL,
     &websocket::PROTOCOL,
 ];
@@ -76,6 +84,7 @@ pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //
     &FILES,
     &dns::DNS,
+    &mime::MAIL,
 ];
 
 /// Every table, in the order of the manual.

@@ -66,6 +66,48 @@ impl Lines {
     }
 }
 
+/// Octets up to a line with a dot alone, as SMTP and POP3 send messages: dots at the beginnings of lines are doubled.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Dotted {
+    /// At the beginning of a line.
+    #[default]
+    Start,
+    /// Behind a dot at the beginning of a line.
+    Seen,
+    /// Behind that and `\r`.
+    Return,
+    /// Within a line.
+    Within,
+}
+
+impl Dotted {
+    /// Gives the octets of `data` to `sink` and moves `data` behind them; `true`: the end was among them.
+    pub fn octets(&mut self, data: &mut &[u8], mut sink: impl FnMut(&[u8])) -> bool {
+        while let Some((first, rest)) = data.split_first() {
+            match (*self, first) {
+                (Self::Start, b'.') => (*self, *data) = (Self::Seen, rest),
+                (Self::Seen, b'\r') => (*self, *data) = (Self::Return, rest),
+                (Self::Seen | Self::Return, b'\n') => {
+                    (*self, *data) = (Self::Start, rest);
+                    return true;
+                }
+                (Self::Return, _) => {
+                    sink(b"\r");
+                    *self = Self::Within;
+                }
+                _ => {
+                    let length = data.iter().position(|octet| *octet == b'\n').map(|at| at + 1);
+                    let (line, rest) = data.split_at(length.unwrap_or(data.len()));
+                    *data = rest;
+                    sink(line);
+                    *self = if length.is_some() { Self::Start } else { Self::Within };
+                }
+            }
+        }
+        false
+    }
+}
+
 fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

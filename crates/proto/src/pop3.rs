@@ -1,9 +1,11 @@
 //! Post Office Protocol version 3 (RFC 1939, RFC 2449, RFC 2595, RFC 5034): each command with its answer.
 
-use crate::line::{Line, Lines};
+use crate::file::Files;
+use crate::line::{Dotted, Line, Lines};
+use crate::mime::{Carrier, Message};
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
+    Value, anomaly, field,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -15,7 +17,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Tcp,
     ports: &[110],
     probe,
-    parser: |_| Box::new(Pop3::default()),
+    parser: |setup| Box::new(Pop3::new(setup)),
     tables: &[&POP3],
 };
 
@@ -98,9 +100,14 @@ struct Listing {
     answer: Vec<u8>,
     lines: Vec<Vec<u8>>,
     octets: u64,
+    /// The message that it is.
+    mail: Option<(Box<Message>, Dotted)>,
 }
 
 struct Pop3 {
+    files: Files,
+    user: Option<Vec<u8>>,
+    moved: u64,
     client: Lines,
     server: Lines,
     waiting: VecDeque<Command>,
@@ -112,9 +119,12 @@ struct Pop3 {
     lost: bool,
 }
 
-impl Default for Pop3 {
-    fn default() -> Self {
+impl Pop3 {
+    fn new(setup: &Setup) -> Self {
         Self {
+            files: Files::new(setup),
+            user: None,
+            moved: 0,
             client: Lines::new(MAX_LINE),
             server: Lines::new(MAX_LINE),
             waiting: VecDeque::new(),
@@ -129,7 +139,7 @@ impl Default for Pop3 {
 impl Parser for Pop3 {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
-            self.miss(chunk.direction, chunk.time, out);
+            self.miss(chunk.direction, chunk.gap, chunk.time, out);
         }
         let mut data = chunk.data;
         match chunk.direction {
@@ -142,6 +152,7 @@ impl Parser for Pop3 {
                 let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
                 let mut encrypted = None;
                 while encrypted.is_none() {
+                    self.message(&mut data, chunk.time, out);
                     match lines.next(&mut data, |line| self.answer(line, chunk.time, out)) {
                         Some(true) => encrypted = Some(data.len()),
                         Some(false) => {}
@@ -158,7 +169,8 @@ impl Parser for Pop3 {
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
-        if let Some(listing) = self.listing.take() {
+        if let Some(mut listing) = self.listing.take() {
+            self.end_message(&mut listing, false, time, out);
             tell(
                 &listing.command,
                 Some((b"OK", true)),
@@ -177,13 +189,46 @@ impl Parser for Pop3 {
     fn memory(&self) -> usize {
         let listed = self.listing.iter().flat_map(|listing| &listing.lines).map(|line| line.capacity() + 24);
         let waiting = self.waiting.iter().map(|command| size_of::<Command>() + command.name.capacity());
-        self.client.memory() + self.server.memory() + listed.sum::<usize>() + waiting.sum::<usize>()
+        let mail = self.listing.as_ref().and_then(|listing| listing.mail.as_ref());
+        let mail = mail.map_or(0, |(message, _)| message.memory());
+        mail + self.client.memory() + self.server.memory() + listed.sum::<usize>() + waiting.sum::<usize>()
     }
 }
 
 impl Pop3 {
+    /// Octets of a message, if one is sent.
+    fn message(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        let Some(listing) = &mut self.listing else { return };
+        let Some((message, dot)) = &mut listing.mail else { return };
+        let before = data.len();
+        let is_end = dot.octets(data, |octets| message.octets(octets, &mut self.files, time, out));
+        listing.octets += (before - data.len()) as u64;
+        if let Some(mut listing) = self.listing.take_if(|_| is_end) {
+            self.end_message(&mut listing, true, time, out);
+            // The line with the dot is none of the message.
+            let octets = listing.octets.saturating_sub(3);
+            tell(&listing.command, Some((b"OK", true)), &listing.answer, &[], octets, time, out);
+        }
+    }
+
+    fn end_message(&mut self, listing: &mut Listing, is_whole: bool, time: Time, out: &mut dyn Out) {
+        let Some((mut message, _)) = listing.mail.take() else { return };
+        message.end(is_whole, &mut self.files, time, out, |_| {});
+        message.tell(&listing.command.name, self.user.as_deref(), None, is_whole, time, out);
+    }
+
     /// Octets are missing: what was begun is not put together with what comes.
-    fn miss(&mut self, direction: Direction, time: Time, out: &mut dyn Out) {
+    fn miss(&mut self, direction: Direction, gap: u64, time: Time, out: &mut dyn Out) {
+        if direction == Direction::Reverse
+            && let Some(listing) = &mut self.listing
+            && let Some((message, dot)) = &mut listing.mail
+        {
+            // A message goes on behind a gap, up to its end or the next command.
+            message.gap(gap, &mut self.files, time, out);
+            listing.octets += gap;
+            *dot = Dotted::Within;
+            return;
+        }
         match direction {
             Direction::Forward => self.client.forget(),
             Direction::Reverse => {
@@ -196,6 +241,13 @@ impl Pop3 {
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        let has_gap =
+            |listing: &mut Listing| listing.mail.as_ref().is_some_and(|(message, _)| message.mail.has_gap);
+        if let Some(mut listing) = self.listing.take_if(has_gap) {
+            // Its end was among what is missing.
+            self.end_message(&mut listing, false, time, out);
+            tell(&listing.command, Some((b"OK", true)), &listing.answer, &[], listing.octets, time, out);
+        }
         if line.is_cut {
             let detail = line.text;
             let told = Anomaly { name: "line_too_long", direction: Direction::Forward, detail };
@@ -213,6 +265,9 @@ impl Pop3 {
             };
             Command { time, name, arguments: words.take(most).map(<[u8]>::to_vec).collect() }
         };
+        if matches!(command.name.as_slice(), b"USER" | b"APOP") {
+            self.user = command.arguments.first().cloned();
+        }
         self.lost = false;
         if self.waiting.len() == MAX_WAITING {
             let told =
@@ -227,13 +282,12 @@ impl Pop3 {
     fn answer(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if let Some(mut listing) = self.listing.take() {
             if line.text == b"." {
-                let Listing { command, answer, lines, octets } = listing;
+                let Listing { command, answer, lines, octets, .. } = listing;
                 tell(&command, Some((b"OK", true)), &answer, &lines, octets, time, out);
                 return false;
             }
             listing.octets += line.text.len() as u64 + 2;
-            let is_mail = matches!(listing.command.name.as_slice(), b"RETR" | b"TOP");
-            if !is_mail && listing.lines.len() < MAX_LINES {
+            if listing.lines.len() < MAX_LINES {
                 let text = line.text.strip_prefix(b".").unwrap_or(line.text);
                 listing.lines.push(text.to_vec());
             }
@@ -263,7 +317,18 @@ impl Pop3 {
         };
         self.sasl = status == b"+";
         if success && status == b"OK" && has_list(&command) {
-            self.listing = Some(Listing { command, answer: text.to_vec(), lines: Vec::new(), octets: 0 });
+            let mail = matches!(command.name.as_slice(), b"RETR" | b"TOP").then(|| {
+                let carrier = Carrier {
+                    source: "POP3",
+                    protocol: &PROTOCOL,
+                    direction: Direction::Reverse,
+                    transaction: self.moved,
+                };
+                self.moved += 1;
+                (Box::new(Message::new(carrier)), Dotted::Start)
+            });
+            let answer = text.to_vec();
+            self.listing = Some(Listing { command, answer, lines: Vec::new(), octets: 0, mail });
             return false;
         }
         tell(&command, Some((status, success)), text, &[], 0, time, out);
@@ -315,4 +380,25 @@ fn tell(
         status.map_or(Value::None, |_| Value::Span(time.since(command.time))),
     ];
     out.record(Record { table: &POP3, time: command.time, values });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MAIL;
+    use crate::laws::talks;
+
+    #[test]
+    fn messages_are_read_while_they_come() {
+        let talks = talks("pop3", 110);
+        let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("mail.talk")).unwrap();
+        let told = talk.told(|data| vec![data.to_vec()]);
+        let mails: Vec<_> = told.records.iter().filter(|record| *record.table == MAIL).collect();
+        let subjects: Vec<_> = mails.iter().map(|record| record.get("subject").clone()).collect();
+        assert_eq!(subjects, ["caf\u{e9}", "two", "three", "four"].map(Value::from));
+        let whole: Vec<_> = mails.iter().map(|record| record.get("whole").clone()).collect();
+        assert_eq!(whole, [true, true, false, false].map(Value::from));
+        assert_eq!(told.content[0].1, b".see http://x.example/");
+        assert_eq!(told.content[1].1, b"PK\x03\x04\n");
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Carrier {
 pub(crate) struct Message {
     /// The message itself.
     pub mail: Mail,
-    carrier: Carrier,
+    pub(super) carrier: Carrier,
     part: Option<Part>,
     file: Option<File>,
     /// Files that are complete: they wait for what the whole message says of them.

@@ -4,11 +4,13 @@
 mod decode;
 mod files;
 mod head;
+mod told;
 mod urls;
 
 pub(crate) use decode::base64;
 pub(crate) use files::{Carrier, Message};
 pub(crate) use head::{Head, address, hosts};
+pub use told::MAIL;
 pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
 
 use decode::Decoder;

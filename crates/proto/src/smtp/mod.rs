@@ -4,7 +4,7 @@
 mod told;
 
 use crate::file::Files;
-use crate::line::{Line, Lines};
+use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
 use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, anomaly};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ const MAX_RECIPIENTS: usize = 1000;
 const MAX_INVALID: u32 = 25;
 
 /// Words that a client begins with, or goes on with where a capture begins in the middle.
-const WORDS: [&[u8]; 6] = [b"EHLO", b"HELO", b"LHLO", b"MAIL FROM:", b"RCPT TO:", b"STARTTLS\r"];
+const WORDS: [&[u8]; 5] = [b"EHLO", b"HELO", b"LHLO", b"MAIL FROM:", b"RCPT TO:"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let client = match heads.forward {
@@ -97,7 +97,7 @@ enum Asked {
 enum Place {
     Commands,
     /// A mail, until a line with a dot alone.
-    Data(Dot),
+    Data(Dotted),
     /// A chunk of so many octets.
     Chunk {
         left: u64,
@@ -105,19 +105,6 @@ enum Place {
     },
     /// Answers to challenges.
     Auth,
-}
-
-/// How much of the end of a mail was seen.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Dot {
-    /// At the beginning of a line.
-    Start,
-    /// Behind a dot at the beginning of a line.
-    Seen,
-    /// Behind that and `\r`.
-    Return,
-    /// Within a line.
-    No,
 }
 
 struct Smtp {
@@ -296,7 +283,7 @@ impl Smtp {
                     self.place = Place::Commands;
                     self.end_of_mail(false, time, out);
                 } else {
-                    (self.place, self.end_missed) = (Place::Data(Dot::No), true);
+                    (self.place, self.end_missed) = (Place::Data(Dotted::Within), true);
                 }
                 return;
             }
@@ -404,7 +391,7 @@ impl Smtp {
             },
             b"DATA" => {
                 self.open_mail();
-                (self.place, self.go_ahead, self.early) = (Place::Data(Dot::Start), false, None);
+                (self.place, self.go_ahead, self.early) = (Place::Data(Dotted::Start), false, None);
                 Asked::Data
             }
             b"BDAT" => return self.chunk_command(rest, time, out),
@@ -481,29 +468,14 @@ impl Smtp {
     }
 
     /// Octets of a mail, whose dots at the beginnings of lines are doubled.
-    fn data(&mut self, mut dot: Dot, data: &mut &[u8], time: Time, out: &mut dyn Out) {
-        while let Some((first, rest)) = data.split_first() {
-            match (dot, first) {
-                (Dot::Start, b'.') => (dot, *data) = (Dot::Seen, rest),
-                (Dot::Seen, b'\r') => (dot, *data) = (Dot::Return, rest),
-                (Dot::Seen | Dot::Return, b'\n') => {
-                    (self.place, *data) = (Place::Commands, rest);
-                    return self.end_of_mail(true, time, out);
-                }
-                (Dot::Return, _) => {
-                    self.content(b"\r", time, out);
-                    dot = Dot::No;
-                }
-                _ => {
-                    let length = data.iter().position(|octet| *octet == b'\n').map(|at| at + 1);
-                    let (line, rest) = data.split_at(length.unwrap_or(data.len()));
-                    *data = rest;
-                    self.content(line, time, out);
-                    dot = if length.is_some() { Dot::Start } else { Dot::No };
-                }
-            }
+    fn data(&mut self, mut dot: Dotted, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        let is_end = dot.octets(data, |octets| self.content(octets, time, out));
+        if is_end {
+            self.place = Place::Commands;
+            self.end_of_mail(true, time, out);
+        } else {
+            self.place = Place::Data(dot);
         }
-        self.place = Place::Data(dot);
     }
 
     fn content(&mut self, octets: &[u8], time: Time, out: &mut dyn Out) {

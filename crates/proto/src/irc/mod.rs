@@ -1,0 +1,405 @@
+//! Internet Relay Chat (RFC 1459, 2812): who joins what under which name, files that are offered over DCC, and every
+//! command by name.
+
+mod dcc;
+
+pub(crate) use dcc::PROTOCOL as DCC;
+
+use crate::line::{Line, Lines};
+use crate::{
+    Anomaly, Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table,
+    Transport, Value, anomaly, field,
+};
+use std::net::{IpAddr, Ipv4Addr};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "irc",
+    help: "Internet Relay Chat (RFC 2812).",
+    transport: Transport::Tcp,
+    ports: &[6667, 6660, 6661, 6662, 6663, 6664, 6665, 6666, 6668, 6669, 7000],
+    probe,
+    parser: |setup| Box::new(Irc::new(setup)),
+    tables: &[&IRC],
+};
+
+static IRC: Table = Table {
+    name: "irc",
+    help: "A name taken (NICK, USER), a channel joined, or a file offered over DCC.",
+    zeek: "irc",
+    eve: "",
+    fields: &[
+        field("nick", Kind::Text, "The client's nick so far.").zeek("nick").privacy(Privacy::User),
+        field("user", Kind::Text, "The client's user name so far.").zeek("user").privacy(Privacy::User),
+        field("command", Kind::Text, "The command.").zeek("command"),
+        field("value", Kind::Text, "What it is about: the new nick or user, the channel.")
+            .zeek("value")
+            .privacy(Privacy::User),
+        field(
+            "addition",
+            Kind::Text,
+            "What else was said: of JOIN the keys, of USER the host, server and name.",
+        )
+        .zeek("addl")
+        .privacy(Privacy::Content),
+        field("dcc_file_name", Kind::Text, "DCC: name of the offered file.")
+            .zeek("dcc_file_name")
+            .privacy(Privacy::Content),
+        field("dcc_file_size", Kind::Uint, "DCC: its size.").zeek("dcc_file_size"),
+        field("dcc_mime_type", Kind::Word, "DCC: its type by content.").zeek("dcc_mime_type"),
+        field("dcc_address", Kind::Address, "DCC: where it can be had."),
+        field("dcc_port", Kind::Port, "DCC: at which port."),
+        field("reverse", Kind::Bool, "Whether the server said it."),
+    ],
+};
+
+/// Longest line kept: RFC 2812 allows 512 octets, IRCv3's tags 8,191 before them.
+const MAX_LINE: usize = 8703 - 512;
+/// Longest line that is read without tags before it, as in Zeek.
+const MAX_PLAIN: usize = 512;
+/// Offers of one chat whose files are waited for.
+const MAX_OFFERS: u64 = 256;
+/// How long a file is waited for, as in Zeek: five minutes.
+const PATIENCE: u64 = 300_000_000_000;
+/// Channels in one JOIN that are told.
+const MAX_CHANNELS: usize = 32;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let words: [&[u8]; 7] = [b"NICK ", b"USER ", b"PASS ", b"CAP ", b"JOIN ", b"SERVICE ", b"WEBIRC "];
+    let fits = |head: &[u8]| words.iter().any(|word| is_begun(head, word));
+    if !heads.forward.is_empty() && !fits(heads.forward) && !is_begun(heads.forward, b"STARTTLS\r\n") {
+        return Probe::Reject;
+    }
+    let server = match heads.reverse {
+        [] => Probe::Maybe,
+        [b':', rest @ ..] => {
+            // A server's name, a blank, and three digits or NOTICE.
+            let line = rest.split(|octet| *octet == b'\n').next().unwrap_or_default();
+            let mut parts = line.split(|octet| *octet == b' ');
+            let (_, command) = (parts.next(), parts.next());
+            match command {
+                Some(command) if parts.next().is_some() => match command {
+                    b"NOTICE" | b"CAP" | b"PING" | b"MODE" | b"JOIN" => Probe::Match,
+                    digits if digits.len() == 3 && digits.iter().all(u8::is_ascii_digit) => Probe::Match,
+                    _ => Probe::Reject,
+                },
+                _ if line.len() < 256 => Probe::Maybe,
+                _ => Probe::Reject,
+            }
+        }
+        head => match [&b"NOTICE AUTH "[..], b"NOTICE * ", b"PING ", b"ERROR :"]
+            .iter()
+            .any(|word| is_begun(head, word))
+        {
+            true if head.len() > 6 => Probe::Match,
+            true => Probe::Maybe,
+            false => Probe::Reject,
+        },
+    };
+    if let (Probe::Maybe, []) = (server, heads.reverse) {
+        // USER and PASS alone are POP3's and FTP's as well.
+        let second = heads.forward.split(|octet| *octet == b'\n').nth(1).unwrap_or_default();
+        let first = heads.forward;
+        let is_user = is_begun(first, b"USER ") && first.len() > 5;
+        let is_nick = is_begun(first, b"NICK ") && first.len() > 5;
+        let is_other = second.len() > 5 && fits(second);
+        let words = first.split(|octet| *octet == b'\n').next().unwrap_or_default();
+        let parts = words.split(|octet| *octet == b' ').count();
+        return match (is_nick, is_user) {
+            (true, _) if is_other => Probe::Match,
+            (_, true) if parts >= 5 && first.contains(&b'\n') => Probe::Match,
+            _ => Probe::Maybe,
+        };
+    }
+    server
+}
+
+/// Whether a word stands at the beginning, as far as it is known.
+fn is_begun(head: &[u8], word: &[u8]) -> bool {
+    head.iter().zip(word).all(|(a, b)| a.to_ascii_uppercase() == *b)
+}
+
+struct Irc {
+    setup: Setup,
+    offers: u64,
+    sides: [Lines; 2],
+    nick: Option<Vec<u8>>,
+    user: Option<Vec<u8>>,
+    /// The client has asked for TLS.
+    asked: bool,
+}
+
+impl Irc {
+    fn new(setup: &Setup) -> Self {
+        Self {
+            setup: setup.clone(),
+            offers: 0,
+            sides: [Lines::new(MAX_LINE), Lines::new(MAX_LINE)],
+            nick: None,
+            user: None,
+            asked: false,
+        }
+    }
+}
+
+impl Parser for Irc {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let side = usize::from(chunk.direction == Direction::Reverse);
+        let Some(place) = self.sides.get_mut(side) else { return Step::Next };
+        let mut lines = std::mem::replace(place, Lines::new(0));
+        if chunk.gap > 0 {
+            lines.forget();
+        }
+        let mut data = chunk.data;
+        let mut encrypted = None;
+        while encrypted.is_none() {
+            match lines.next(&mut data, |line| self.line(line, chunk.direction, chunk.time, out)) {
+                Some(true) => encrypted = Some(data.len()),
+                Some(false) => {}
+                None => break,
+            }
+        }
+        if let Some(place) = self.sides.get_mut(side) {
+            *place = lines;
+        }
+        match encrypted {
+            Some(unread) => Step::Become { protocol: None, unread },
+            None => Step::Next,
+        }
+    }
+
+    fn end(&mut self, _: Time, _: &mut dyn Out) {}
+
+    fn memory(&self) -> usize {
+        let names = self.nick.iter().chain(&self.user).map(Vec::capacity);
+        self.sides.iter().map(Lines::memory).sum::<usize>() + names.sum::<usize>()
+    }
+}
+
+impl Irc {
+    /// `true`: TLS begins behind this line.
+    fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
+        let say = |name, detail: &[u8], out: &mut dyn Out| {
+            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
+        };
+        let text = match line.text {
+            [b'@', tagged @ ..] => {
+                tagged.iter().position(|octet| *octet == b' ').and_then(|at| tagged.get(at + 1..))
+            }
+            text => Some(text),
+        };
+        let text = text.unwrap_or_default().trim_ascii_start();
+        if line.is_cut || text.len() > MAX_PLAIN {
+            say("irc_line_size_exceeded", text, out);
+        }
+        let text = text.get(..MAX_PLAIN).unwrap_or(text);
+        let (prefix, rest) = match text {
+            [b':', rest @ ..] => {
+                let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+                let (prefix, rest) = rest.split_at(at);
+                (prefix, rest.trim_ascii_start())
+            }
+            rest => (&[][..], rest),
+        };
+        if rest.is_empty() {
+            return false;
+        }
+        let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+        let (command, rest) = rest.split_at(at);
+        let is_word = command.iter().all(u8::is_ascii_alphabetic);
+        let is_number = command.len() == 3 && command.iter().all(u8::is_ascii_digit);
+        if !is_word && !is_number {
+            say("irc_invalid_command", command, out);
+            return false;
+        }
+        let command = command.to_ascii_uppercase();
+        let is_client = direction == Direction::Forward;
+        // What the server tells of others is not what this client does, but files are offered to it.
+        match command.as_slice() {
+            b"NICK" if is_client => {
+                let nick = parameters(rest).next().map(<[u8]>::to_vec);
+                self.tell(&command, nick.as_deref(), None, direction, time, out);
+                self.nick = nick.or(self.nick.take());
+            }
+            b"USER" if is_client => {
+                let mut words = parameters(rest);
+                let user = words.next().map(<[u8]>::to_vec);
+                let addition = words.collect::<Vec<_>>().join(&b' ');
+                self.tell(&command, user.as_deref(), Some(&addition), direction, time, out);
+                self.user = user.or(self.user.take());
+            }
+            b"JOIN" if is_client => {
+                let mut words = parameters(rest);
+                let channels = words.next().unwrap_or_default();
+                let mut keys = words.next().unwrap_or_default().split(|octet| *octet == b',');
+                for channel in channels.split(|octet| *octet == b',').take(MAX_CHANNELS) {
+                    let addition = keys
+                        .next()
+                        .filter(|key| !key.is_empty())
+                        .map(|key| [b" with channel key: '", key, b"'"].concat());
+                    self.tell(&command, Some(channel), addition.as_deref(), direction, time, out);
+                }
+            }
+            b"PRIVMSG" | b"NOTICE" => {
+                let mut words = parameters(rest);
+                let (target, message) = (words.next(), words.next().unwrap_or_default());
+                if let Some(offer) = message.strip_prefix(b"\x01DCC SEND ") {
+                    self.offer(offer, target, prefix, direction, time, out);
+                }
+            }
+            b"STARTTLS" if is_client => self.asked = true,
+            // RPL_STARTTLS.
+            b"670" if !is_client && self.asked => return true,
+            b"001" if !is_client && self.nick.is_none() => {
+                self.nick = parameters(rest).next().map(<[u8]>::to_vec);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn row<'a>(
+        &'a self,
+        command: &'a [u8],
+        value: Option<&'a [u8]>,
+        addition: Option<&'a [u8]>,
+        direction: Direction,
+    ) -> Vec<Value<'a>> {
+        let reverse = direction == Direction::Reverse;
+        let none = || Value::None;
+        let values = vec![
+            self.nick.as_ref().into(),
+            self.user.as_ref().into(),
+            command.into(),
+            value.into(),
+            addition.filter(|addition| !addition.is_empty()).into(),
+            none(),
+            none(),
+            none(),
+            none(),
+            none(),
+            reverse.into(),
+        ];
+        values
+    }
+
+    fn tell(
+        &self,
+        command: &[u8],
+        value: Option<&[u8]>,
+        addition: Option<&[u8]>,
+        direction: Direction,
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        let values = self.row(command, value, addition, direction);
+        out.record(Record { table: &IRC, time, values });
+    }
+
+    /// A file is offered: `name address port size`.
+    fn offer(
+        &mut self,
+        offer: &[u8],
+        target: Option<&[u8]>,
+        prefix: &[u8],
+        direction: Direction,
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        let offer = offer.strip_suffix(b"\x01").unwrap_or(offer);
+        // A name with blanks stands in quotes; what is behind it has none.
+        let (name, rest) = match offer {
+            [b'"', quoted @ ..] => match quoted.iter().position(|octet| *octet == b'"') {
+                Some(at) => (quoted.get(..at).unwrap_or_default(), quoted.get(at + 1..).unwrap_or_default()),
+                None => (quoted, &[][..]),
+            },
+            _ => offer.split_at(offer.iter().position(|octet| *octet == b' ').unwrap_or(offer.len())),
+        };
+        let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+        let mut next = || words.next().and_then(|word| std::str::from_utf8(word).ok());
+        let address = next().and_then(|word| match word.parse::<u32>() {
+            Ok(number) => Some(IpAddr::V4(Ipv4Addr::from(number))),
+            Err(_) => word.parse().ok(),
+        });
+        let port = next().and_then(|word| word.parse::<u16>().ok());
+        let size = next().and_then(|word| word.parse::<u64>().ok());
+        let (Some(address), Some(port)) = (address, port) else {
+            let told = Anomaly { name: "irc_invalid_dcc_message_format", direction, detail: offer };
+            return anomaly(out, time, &PROTOCOL, &told);
+        };
+        let sender = Some(prefix).filter(|prefix| !prefix.is_empty()).or(target);
+        let mut values = self.row(b"DCC", sender, None, direction);
+        let told: [Value<'_>; 5] = [name.into(), size.into(), Value::None, address.into(), port.into()];
+        for (place, value) in values.iter_mut().skip(5).zip(told) {
+            *place = value;
+        }
+        out.record(Record { table: &IRC, time, values });
+        // Port 0 asks the other side to listen (passive DCC): it says where in an offer of its own.
+        if port == 0 || self.offers == MAX_OFFERS {
+            return;
+        }
+        self.offers += 1;
+        // The flow of the file is not known yet: its file is named after this one.
+        let flow = self.setup.flow.rotate_left(17) ^ self.offers;
+        let responder = (address, port);
+        let setup = Setup { flow, responder, ip_proto: TCP, ..self.setup.clone() };
+        out.expect(Expected {
+            responder,
+            initiator: None,
+            ip_proto: TCP,
+            from: time,
+            until: Time(time.0.saturating_add(PATIENCE)),
+            protocol: &DCC,
+            parser: Box::new(dcc::Dcc::new(&setup, name.to_vec(), size)),
+        });
+    }
+}
+
+/// The parameters of a message: the last one may hold blanks.
+fn parameters(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = rest;
+    std::iter::from_fn(move || {
+        rest = rest.trim_ascii_start();
+        match rest {
+            [] => None,
+            [b':', last @ ..] => {
+                rest = &[];
+                Some(last)
+            }
+            _ => {
+                let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+                let (word, left) = rest.split_at(at);
+                rest = left;
+                Some(word)
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FILES;
+    use crate::laws::{Told, talks};
+
+    #[test]
+    fn names_channels_and_files_are_told() {
+        let talks = talks("irc", 6667);
+        let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("session.talk")).unwrap();
+        let mut told = talk.told(|data| vec![data.to_vec()]);
+        let rows: Vec<_> = told.records.iter().filter(|record| *record.table == IRC).collect();
+        let commands: Vec<_> = rows.iter().map(|record| record.get("command").clone()).collect();
+        assert_eq!(commands, ["NICK", "USER", "JOIN", "JOIN", "DCC", "DCC", "NICK"].map(Value::from));
+        assert_eq!(*rows[5].get("dcc_file_name"), "two words.zip".into());
+        let mut file = told.expected.remove(0);
+        assert_eq!(file.responder, ("192.0.2.1".parse().unwrap(), 5000));
+        let (mut out, time) = (Told::default(), Time(1));
+        let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: &[b'x'; 1234] };
+        file.parser.chunk(&chunk, &mut out);
+        file.parser.end(time, &mut out);
+        let files: Vec<_> = out.records.iter().filter(|record| *record.table == FILES).collect();
+        assert_eq!(*files[0].get("filename"), "notes.txt".into());
+        assert_eq!(*files[0].get("state"), "CLOSED".into());
+    }
+}

@@ -1,0 +1,327 @@
+//! Telnet (RFC 854): what was typed with what came back, who logged in, and the options apart from the text.
+
+use crate::{
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "telnet",
+    help: "Telnet (RFC 854).",
+    transport: Transport::Tcp,
+    ports: &[23, 2323],
+    probe,
+    parser: |_| Box::new(Telnet::default()),
+    tables: &[&TELNET, &SESSION],
+};
+
+static TELNET: Table = Table {
+    name: "telnet",
+    help: "A line that was typed, with what the server said up to the next one.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("user", Kind::Text, "Who was asked for at the last login prompt.").privacy(Privacy::User),
+        field("prompt", Kind::Text, "What the server's line had when typing began.")
+            .privacy(Privacy::Content),
+        field("line", Kind::Text, "What was typed; nothing where a password was asked for.")
+            .privacy(Privacy::Content),
+        field("answers", Kind::List(&Kind::Text), "Lines of the server behind it.").privacy(Privacy::Content),
+    ],
+};
+
+static SESSION: Table = Table {
+    name: "telnet_session",
+    help: "A Telnet session, when it has ended.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("user", Kind::Text, "Who was asked for at the last login prompt.").privacy(Privacy::User),
+        field("terminal", Kind::Text, "The client's terminal (RFC 1091)."),
+        field("client_options", Kind::List(&Kind::Text), "Options that the client named, such as WILL 31."),
+        field("server_options", Kind::List(&Kind::Text), "Options that the server named."),
+        field("client_octets", Kind::Uint, "Octets of text that the client sent."),
+        field("server_octets", Kind::Uint, "Octets of text that the server sent."),
+    ],
+};
+
+/// Longest line kept.
+const MAX_LINE: usize = 512;
+/// Lines behind a typed one that are told.
+const MAX_ANSWERS: usize = 32;
+/// Options of a side that are told; there are some 50.
+const MAX_OPTIONS: usize = 64;
+/// Longest subnegotiation kept: names of terminals have at most 40 octets.
+const MAX_SUB: usize = 64;
+
+const IAC: u8 = 255;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let begins = |head: &[u8]| match head {
+        [] => Probe::Maybe,
+        [IAC, 251..=254, option, ..] => {
+            if *option < 64 {
+                Probe::Match
+            } else {
+                Probe::Reject
+            }
+        }
+        [IAC, 250, option, ..] => {
+            if *option < 64 {
+                Probe::Match
+            } else {
+                Probe::Reject
+            }
+        }
+        [IAC] | [IAC, 250..=254] => Probe::Maybe,
+        text if text.iter().take(64).all(|octet| {
+            octet.is_ascii_graphic() || octet.is_ascii_whitespace() || matches!(octet, 0 | 7 | 8 | 27)
+        }) =>
+        {
+            Probe::Maybe
+        }
+        _ => Probe::Reject,
+    };
+    match (begins(heads.forward), begins(heads.reverse)) {
+        (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
+        (Probe::Match, _) | (_, Probe::Match) => Probe::Match,
+        // Text is anything's: only its port tells.
+        _ if heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) => Probe::Maybe,
+        _ => Probe::Reject,
+    }
+}
+
+/// Where in an option one is.
+#[derive(Clone, Copy, Debug, Default)]
+enum At {
+    #[default]
+    Text,
+    Iac,
+    Verb(u8),
+    Sub,
+    SubIac,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Side {
+    at: At,
+    sub: Vec<u8>,
+    options: Vec<Vec<u8>>,
+    octets: u64,
+    line: Vec<u8>,
+    /// The last octet was `\r`: what follows belongs to it.
+    is_return: bool,
+}
+
+/// A line that was typed.
+#[derive(Debug)]
+struct Typed {
+    time: Time,
+    user: Option<Vec<u8>>,
+    prompt: Vec<u8>,
+    line: Option<Vec<u8>>,
+    answers: Vec<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Telnet {
+    begun: Option<Time>,
+    client: Side,
+    server: Side,
+    user: Option<Vec<u8>>,
+    terminal: Option<Vec<u8>>,
+    /// What the server's line had when typing began.
+    prompt: Option<Vec<u8>>,
+    typed: Option<Typed>,
+}
+
+impl Parser for Telnet {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        self.begun.get_or_insert(chunk.time);
+        let is_client = chunk.direction == Direction::Forward;
+        if chunk.gap > 0 {
+            let side = if is_client { &mut self.client } else { &mut self.server };
+            (side.at, side.is_return) = (At::Text, false);
+            side.line.clear();
+            side.sub.clear();
+            self.prompt = None;
+        }
+        for octet in chunk.data {
+            let side = if is_client { &mut self.client } else { &mut self.server };
+            let Some(text) = side.option(*octet, &mut self.terminal) else { continue };
+            side.octets += 1;
+            match is_client {
+                true => self.type_in(text, chunk.time, out),
+                false => self.print(text),
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        self.finish(out);
+        let list = |texts: &[Vec<u8>]| match texts {
+            [] => Value::None,
+            texts => texts.iter().cloned().collect(),
+        };
+        let values = vec![
+            self.user.clone().into(),
+            self.terminal.clone().into(),
+            list(&self.client.options),
+            list(&self.server.options),
+            self.client.octets.into(),
+            self.server.octets.into(),
+        ];
+        out.record(Record { table: &SESSION, time: self.begun.unwrap_or(time), values });
+    }
+
+    fn memory(&self) -> usize {
+        let of = |side: &Side| side.line.capacity() + side.sub.capacity() + side.options.len() * 40;
+        let answers = self.typed.iter().flat_map(|typed| &typed.answers).map(|line| line.capacity() + 24);
+        of(&self.client) + of(&self.server) + answers.sum::<usize>()
+    }
+}
+
+impl Side {
+    /// Takes an octet; gives it back if it is text.
+    fn option(&mut self, octet: u8, terminal: &mut Option<Vec<u8>>) -> Option<u8> {
+        match (self.at, octet) {
+            (At::Text, IAC) => self.at = At::Iac,
+            (At::Text, text) => return Some(text),
+            (At::Iac, IAC) => {
+                self.at = At::Text;
+                return Some(IAC);
+            }
+            (At::Iac, 251..=254) => self.at = At::Verb(octet),
+            (At::Iac, 250) => {
+                self.sub.clear();
+                self.at = At::Sub;
+            }
+            (At::Iac, _) => self.at = At::Text,
+            (At::Verb(verb), option) => {
+                self.at = At::Text;
+                let verb = match verb {
+                    251 => "WILL",
+                    252 => "WONT",
+                    253 => "DO",
+                    _ => "DONT",
+                };
+                let named = format!("{verb} {option}").into_bytes();
+                if self.options.len() < MAX_OPTIONS && !self.options.contains(&named) {
+                    self.options.push(named);
+                }
+            }
+            (At::Sub, IAC) => self.at = At::SubIac,
+            (At::SubIac, 240) => {
+                self.at = At::Text;
+                // TERMINAL-TYPE IS.
+                if let [24, 0, name @ ..] = self.sub.as_slice() {
+                    *terminal = Some(name.to_vec());
+                }
+                self.sub.clear();
+            }
+            (At::Sub | At::SubIac, octet) => {
+                self.at = At::Sub;
+                if self.sub.len() < MAX_SUB {
+                    self.sub.push(octet);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Telnet {
+    fn type_in(&mut self, octet: u8, time: Time, out: &mut dyn Out) {
+        let was_return = std::mem::replace(&mut self.client.is_return, octet == b'\r');
+        match octet {
+            b'\n' | 0 if was_return => {}
+            b'\r' | b'\n' => self.enter(time, out),
+            8 | 127 => {
+                self.client.line.pop();
+            }
+            _ => {
+                if self.prompt.is_none() {
+                    self.prompt = Some(self.server.line.clone());
+                }
+                if self.client.line.len() < MAX_LINE {
+                    self.client.line.push(octet);
+                }
+            }
+        }
+    }
+
+    /// A line is typed.
+    fn enter(&mut self, time: Time, out: &mut dyn Out) {
+        self.finish(out);
+        let line = std::mem::take(&mut self.client.line);
+        let prompt = self.prompt.take().unwrap_or_else(|| self.server.line.clone());
+        let asked = prompt.trim_ascii().to_ascii_lowercase();
+        let asks = |word: &[u8]| asked.ends_with(word);
+        let is_secret = asks(b"password:") || asks(b"password") || asks(b"passwort:") || asks(b"passcode:");
+        if asks(b"login:") || asks(b"username:") || asks(b"user:") || asks(b"user name:") {
+            self.user = Some(line.clone()).filter(|line| !line.is_empty());
+        }
+        let line = Some(line).filter(|_| !is_secret);
+        self.typed = Some(Typed { time, user: self.user.clone(), prompt, line, answers: Vec::new() });
+        // What the server echoes is the end of its line.
+        self.server.line.clear();
+    }
+
+    fn print(&mut self, octet: u8) {
+        match octet {
+            b'\n' => {
+                let line = std::mem::take(&mut self.server.line);
+                let answers = self.typed.as_mut().map(|typed| &mut typed.answers);
+                if let Some(answers) =
+                    answers.filter(|answers| answers.len() < MAX_ANSWERS && !line.is_empty())
+                {
+                    answers.push(line);
+                }
+            }
+            b'\r' | 0 | 7 => {}
+            8 => {
+                self.server.line.pop();
+            }
+            _ => {
+                if self.server.line.len() < MAX_LINE {
+                    self.server.line.push(octet);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut dyn Out) {
+        let Some(typed) = self.typed.take() else { return };
+        let Typed { time, user, prompt, line, answers } = typed;
+        let values = vec![
+            user.into(),
+            Some(prompt).filter(|prompt| !prompt.is_empty()).into(),
+            line.into(),
+            if answers.is_empty() { Value::None } else { answers.into_iter().collect() },
+        ];
+        out.record(Record { table: &TELNET, time, values });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::talks;
+
+    #[test]
+    fn users_are_known_and_passwords_are_not() {
+        let talks = talks("telnet", 23);
+        let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("login.talk")).unwrap();
+        let told = talk.told(|data| vec![data.to_vec()]);
+        let typed: Vec<_> = told.records.iter().filter(|record| *record.table == TELNET).collect();
+        let users: Vec<_> = typed.iter().map(|record| record.get("user").clone()).collect();
+        assert_eq!(users, ["alice", "alice", "bob", "bob", "bob", "bob"].map(Value::from));
+        assert!(typed[1].get("line").is_none() && typed[3].get("line").is_none());
+        assert_eq!(*typed[4].get("line"), Value::from(&b"ls -l \xff"[..]));
+        let session = told.records.last().unwrap();
+        assert_eq!(*session.get("terminal"), "xterm".into());
+    }
+}
