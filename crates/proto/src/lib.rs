@@ -30,6 +30,7 @@ mod ntp;
 mod parser;
 mod pop3;
 mod protocol;
+mod quic;
 mod record;
 mod rtp;
 mod session;
@@ -68,6 +69,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &mqtt::PROTOCOL,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
+    &quic::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
     &smtp::PROTOCOL,

@@ -2,11 +2,9 @@
 //! What a handshake shows in clear; what is encrypted is passed over.
 
 pub(crate) mod certificate;
-#[allow(dead_code)]
 pub(crate) mod handshake;
 pub(crate) mod hello;
 pub(crate) mod message;
-#[allow(dead_code)]
 pub(crate) mod names;
 
 use crate::{

@@ -1,0 +1,577 @@
+//! QUIC versions 1 and 2 and the drafts before them (RFC 9000, RFC 9001, RFC 9369): Initial packets are opened with the
+//! keys that are everybody's, and the hellos in them are read; of all others the headers.
+
+mod keys;
+
+use crate::tls::handshake::{Handshake, Over};
+use crate::tls::hello::{hex, md5};
+use crate::tls::message::{Message, header};
+use crate::tls::names;
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    anomaly, field,
+};
+use keys::{Keys, VERSION_2};
+use std::collections::BTreeMap;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "quic",
+    help: "QUIC (RFC 9000, RFC 9369).",
+    transport: Transport::Udp,
+    ports: &[443, 784, 853],
+    probe,
+    parser: |_| Box::new(Quic::new()),
+    tables: &[&QUIC, &HELLO],
+};
+
+static QUIC: Table = Table {
+    name: "quic",
+    help: "A connection: when it is closed in clear or begun anew, or the flow ends.",
+    zeek: "quic",
+    eve: "",
+    fields: &[
+        field("version", Kind::Word, "The version of the first packet.").zeek("version"),
+        field("client_first_id", Kind::Text, "Whom the client first wrote to.")
+            .zeek("client_initial_dcid")
+            .privacy(Privacy::Mark),
+        field("client_id", Kind::Text, "What the client calls itself.")
+            .zeek("client_scid")
+            .privacy(Privacy::Mark),
+        field("server_id", Kind::Text, "What the server calls itself.")
+            .zeek("server_scid")
+            .privacy(Privacy::Mark),
+        field("server_name", Kind::Text, "The name that the client asks for.")
+            .zeek("server_name")
+            .privacy(Privacy::Name),
+        field("client_protocol", Kind::Text, "The application protocol that the client likes best.")
+            .zeek("client_protocol"),
+        field(
+            "history",
+            Kind::Text,
+            "A letter for each packet, in capitals those of the client: Initial, Handshake, Z 0-RTT, Retry, Close, \
+             S hello, Unknown version, X discarded, and O for the first, second, fourth ... short one.",
+        )
+        .zeek("history"),
+    ],
+};
+
+const MARK: Privacy = Privacy::Mark;
+
+static HELLO: Table = Table {
+    name: "quic_hello",
+    help: "A hello of one side.",
+    zeek: "",
+    eve: "quic",
+    fields: &[
+        field("version", Kind::Word, "The version of its packet.").eve("quic.version"),
+        field("server_name", Kind::Text, "The name that the client asks for.")
+            .eve("quic.sni")
+            .privacy(Privacy::Name),
+        field("ja3", Kind::Text, "JA3 of a client.").eve("quic.ja3.hash").privacy(MARK),
+        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.").eve("quic.ja3.string").privacy(MARK),
+        field("ja3s", Kind::Text, "JA3S of a server.").eve("quic.ja3s.hash").privacy(MARK),
+        field("ja3s_text", Kind::Text, "What JA3S is the MD5 of.").eve("quic.ja3s.string").privacy(MARK),
+        field("ja4", Kind::Text, "JA4 of a client.").eve("quic.ja4").privacy(MARK),
+        field(
+            "extensions",
+            Kind::Rows(&[
+                field("name", Kind::Word, "Its name.").eve("name"),
+                field("type", Kind::Uint, "Its number.").eve("type"),
+                field("values", Kind::List(&Kind::Text), "Names or protocols in it.")
+                    .eve("values")
+                    .privacy(Privacy::Name),
+            ]),
+            "Extensions of the hello, in their order.",
+        )
+        .eve("quic.extensions"),
+        field("reverse", Kind::Bool, "Whether the server said it."),
+    ],
+};
+
+/// Longest hello: a record of TLS and what encryption may add (RFC 8446, 5.2).
+const MAX_HELLO: u64 = (1 << 14) + 256;
+/// Pieces of a hello that wait for those before them.
+const MAX_PIECES: usize = 128;
+/// Letters of a history.
+const MAX_HISTORY: usize = 100;
+/// Discarded datagrams that are told in a history.
+const MAX_DISCARDED: u64 = 100;
+/// Longest connection identifier of versions that are known (RFC 9000, 17.2).
+const MAX_IDENTIFIER: usize = 20;
+/// Fewest octets of a client's first datagram (RFC 9000, 14.1).
+const MIN_FIRST: usize = 1200;
+
+/// Kinds of packets with long headers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    Initial,
+    EarlyData,
+    Handshake,
+    Retry,
+    /// Versions that the server has.
+    Versions,
+    /// Of a version that is not known.
+    Unknown,
+}
+
+/// A packet's long header.
+#[derive(Clone, Copy, Debug)]
+struct Long<'a> {
+    form: Form,
+    version: u32,
+    to: &'a [u8],
+    from: &'a [u8],
+    /// The packet, to the end of what it says is its length.
+    packet: &'a [u8],
+    /// Where its number begins.
+    number_at: usize,
+}
+
+/// A number of one to eight octets (RFC 9000, 16).
+fn number(reader: &mut Reader<'_>) -> Option<u64> {
+    let first = reader.u8()?;
+    let mut value = u64::from(first & 0x3f);
+    for octet in reader.take((1 << (first >> 6)) - 1)? {
+        value = value << 8 | u64::from(*octet);
+    }
+    Some(value)
+}
+
+/// Octets with their length before them.
+fn counted<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = usize::try_from(number(reader)?).ok()?;
+    reader.take(length)
+}
+
+fn long(data: &[u8]) -> Option<Long<'_>> {
+    let mut reader = Reader::new(data);
+    let first = reader.u8().filter(|first| first & 0x80 != 0)?;
+    let version = reader.u32()?;
+    let to = reader.u8()?;
+    let to = reader.take(to.into())?;
+    let from = reader.u8()?;
+    let from = reader.take(from.into())?;
+    let mut form = match (version, first >> 4 & 3) {
+        (0, _) => Form::Versions,
+        (VERSION_2, 1) | (_, 0) if version != VERSION_2 || first >> 4 & 3 == 1 => Form::Initial,
+        (VERSION_2, 2) => Form::EarlyData,
+        (VERSION_2, 3) => Form::Handshake,
+        (VERSION_2, _) => Form::Retry,
+        (_, 1) => Form::EarlyData,
+        (_, 2) => Form::Handshake,
+        _ => Form::Retry,
+    };
+    if form != Form::Versions && !keys::is_known(version) {
+        form = Form::Unknown;
+    }
+    let mut number_at = data.len();
+    let mut end = data.len();
+    if matches!(form, Form::Initial | Form::EarlyData | Form::Handshake) {
+        if to.len() > MAX_IDENTIFIER || from.len() > MAX_IDENTIFIER {
+            return None;
+        }
+        if form == Form::Initial {
+            counted(&mut reader)?;
+        }
+        let length = usize::try_from(number(&mut reader)?).ok()?;
+        number_at = data.len() - reader.rest().len();
+        reader.take(length)?;
+        end = data.len() - reader.rest().len();
+    }
+    Some(Long { form, version, to, from, packet: data.get(..end)?, number_at })
+}
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let is_begun = heads.both().any(|head| {
+        let Some(found) = long(head) else { return false };
+        match found.form {
+            Form::Initial | Form::EarlyData | Form::Handshake => head.first().is_some_and(|f| f & 0x40 != 0),
+            Form::Retry => {
+                head.len() > 16 + 7 && found.from.len() <= MAX_IDENTIFIER && !found.from.is_empty()
+            }
+            // A version that is sent so that nobody relies on there being no unknown ones (RFC 9000, 15).
+            Form::Unknown => {
+                found.version & 0x0f0f_0f0f == 0x0a0a_0a0a
+                    && head.len() >= MIN_FIRST
+                    && (8..=MAX_IDENTIFIER).contains(&found.to.len())
+            }
+            Form::Versions => false,
+        }
+    });
+    if is_begun { Probe::Match } else { Probe::Reject }
+}
+
+fn version(version: u32) -> String {
+    match version {
+        1 => "1".to_owned(),
+        VERSION_2 => "quicv2".to_owned(),
+        0xff00_0001..=0xff00_00ff => format!("draft-{}", version & 0xff),
+        0xface_b000..=0xface_b0ff => format!("mvfst ({version:x})"),
+        _ => format!("unknown-{version:x}"),
+    }
+}
+
+/// The hello of one side, in pieces.
+#[derive(Default)]
+struct Crypto {
+    held: Vec<u8>,
+    pieces: BTreeMap<u64, Vec<u8>>,
+    is_done: bool,
+}
+
+impl Crypto {
+    /// Takes a piece; `false` where it is beyond a limit.
+    fn take(&mut self, offset: u64, data: &[u8]) -> bool {
+        if self.is_done || data.is_empty() {
+            return true;
+        }
+        if offset.saturating_add(data.len() as u64) > MAX_HELLO {
+            return false;
+        }
+        let end = self.held.len() as u64;
+        if offset > end {
+            if self.pieces.len() == MAX_PIECES {
+                return false;
+            }
+            let piece = self.pieces.entry(offset).or_default();
+            if piece.len() < data.len() {
+                *piece = data.to_vec();
+            }
+            return true;
+        }
+        self.append(offset, data);
+        while let Some(entry) = self.pieces.first_entry() {
+            if *entry.key() > self.held.len() as u64 {
+                break;
+            }
+            let (offset, piece) = entry.remove_entry();
+            self.append(offset, &piece);
+        }
+        true
+    }
+
+    fn append(&mut self, offset: u64, data: &[u8]) {
+        let known = (self.held.len() as u64).saturating_sub(offset);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        self.held.extend_from_slice(data.get(known..).unwrap_or_default());
+    }
+
+    /// The hello, once, when it is whole.
+    fn hello(&mut self) -> Option<Vec<u8>> {
+        let (_, length) = header(&self.held).filter(|_| !self.is_done)?;
+        (self.held.len() >= 4 + length).then(|| {
+            self.is_done = true;
+            self.pieces.clear();
+            std::mem::take(&mut self.held)
+        })
+    }
+}
+
+/// What is told of a connection.
+struct Entry {
+    begun: Time,
+    version: u32,
+    first_id: Option<Vec<u8>>,
+    client_id: Option<Vec<u8>>,
+    server_id: Option<Vec<u8>>,
+    server_name: Option<Vec<u8>>,
+    protocol: Option<Vec<u8>>,
+    history: String,
+}
+
+struct Quic {
+    entry: Option<Entry>,
+    keys: Option<Keys>,
+    /// Of the client and of the server.
+    crypto: [Crypto; 2],
+    handshake: Handshake,
+    /// The server asked for another beginning: it may once.
+    is_retried: bool,
+    /// A packet of the server was opened: it may not any more.
+    is_answered: bool,
+    opened: u64,
+    discarded: u64,
+    /// Packets with short headers, of the client and of the server.
+    short: [u64; 2],
+    /// A packet that should have been opened could not be.
+    is_closed: bool,
+}
+
+impl Parser for Quic {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let mut data = chunk.data;
+        while let Some(first) = data.first() {
+            let is_long = first & 0x80 != 0;
+            let is_offer = is_long && data.get(1..5) == Some(&[0; 4]);
+            if first & 0x40 == 0 && !is_offer {
+                self.discarded += 1;
+                if self.opened > 0 && self.discarded <= MAX_DISCARDED {
+                    self.note(chunk, 'x', out);
+                }
+                break;
+            }
+            if !is_long {
+                self.short(chunk, out);
+                break;
+            }
+            let Some(found) = long(data) else {
+                if self.opened == 0 {
+                    wrong("invalid_packet", chunk, data, out);
+                    return Step::GiveUp;
+                }
+                break;
+            };
+            data = data.get(found.packet.len()..).unwrap_or_default();
+            self.packet(&found, chunk, out);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        self.tell(out);
+        self.handshake.tell(out);
+    }
+
+    fn memory(&self) -> usize {
+        let held = self.crypto.iter().map(|crypto| {
+            crypto.held.capacity() + crypto.pieces.values().map(|piece| piece.capacity() + 48).sum::<usize>()
+        });
+        size_of::<Self>() + self.handshake.memory() + held.sum::<usize>()
+    }
+}
+
+fn wrong(name: &'static str, chunk: &Chunk<'_>, detail: &[u8], out: &mut dyn Out) {
+    anomaly(out, chunk.time, &PROTOCOL, &Anomaly { name, direction: chunk.direction, detail });
+}
+
+impl Quic {
+    fn new() -> Self {
+        Self {
+            entry: None,
+            keys: None,
+            crypto: Default::default(),
+            handshake: Handshake::new(Over::Quic, &PROTOCOL),
+            is_retried: false,
+            is_answered: false,
+            opened: 0,
+            discarded: 0,
+            short: [0; 2],
+            is_closed: false,
+        }
+    }
+
+    fn note(&mut self, chunk: &Chunk<'_>, letter: char, out: &mut dyn Out) {
+        let Some(entry) = &mut self.entry else { return };
+        if entry.history.len() >= MAX_HISTORY {
+            return;
+        }
+        let is_client = chunk.direction == Direction::Forward;
+        entry.history.push(if is_client { letter.to_ascii_uppercase() } else { letter });
+        if entry.history.len() == MAX_HISTORY {
+            wrong("QUIC_max_history_length_reached", chunk, &[], out);
+        }
+    }
+
+    fn short(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let Some(count) = self.short.get_mut(chunk.direction as usize) else { return };
+        *count += 1;
+        if count.is_power_of_two() {
+            self.note(chunk, 'o', out);
+        }
+    }
+
+    fn packet(&mut self, found: &Long<'_>, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let is_client = chunk.direction == Direction::Forward;
+        let is_of_connection = matches!(found.form, Form::Initial | Form::EarlyData | Form::Handshake);
+        if self.entry.is_none() || is_of_connection {
+            self.set(found, chunk.time, is_client);
+        }
+        match found.form {
+            Form::Initial => {
+                self.note(chunk, 'i', out);
+                self.initial(found, chunk, is_client, out);
+            }
+            Form::EarlyData => self.note(chunk, 'z', out),
+            Form::Handshake => self.note(chunk, 'h', out),
+            Form::Retry => {
+                self.note(chunk, 'r', out);
+                // A client takes the first only, and none after it was answered (RFC 9000, 17.2.5.2).
+                if !is_client && !self.is_retried && !self.is_answered {
+                    self.is_retried = true;
+                    self.tell(out);
+                    self.keys = None;
+                    self.crypto = Default::default();
+                }
+            }
+            Form::Versions | Form::Unknown => {
+                self.note(chunk, 'u', out);
+                self.tell(out);
+            }
+        }
+    }
+
+    fn set(&mut self, found: &Long<'_>, time: Time, is_client: bool) {
+        let entry = self.entry.get_or_insert_with(|| Entry {
+            begun: time,
+            version: found.version,
+            first_id: None,
+            client_id: None,
+            server_id: None,
+            server_name: None,
+            protocol: None,
+            history: String::new(),
+        });
+        if is_client {
+            if !found.to.is_empty() {
+                entry.first_id.get_or_insert_with(|| found.to.to_vec());
+            }
+            entry.client_id = Some(found.from.to_vec());
+        } else {
+            entry.server_id = Some(found.from.to_vec());
+        }
+    }
+
+    fn initial(&mut self, found: &Long<'_>, chunk: &Chunk<'_>, is_client: bool, out: &mut dyn Out) {
+        let side = usize::from(!is_client);
+        if self.crypto.get(side).is_none_or(|crypto| crypto.is_done) || self.is_closed {
+            return;
+        }
+        let opened = match &mut self.keys {
+            Some(keys) => keys.open(found.packet, found.number_at, is_client),
+            None if is_client => Keys::of(found.version, found.to).find_map(|mut keys| {
+                let opened = keys.open(found.packet, found.number_at, true)?;
+                self.keys = Some(keys);
+                Some(opened)
+            }),
+            // The client's first packet was not seen, and the keys are made of it.
+            None => return,
+        };
+        let Some(opened) = opened else {
+            self.is_closed = self.opened == 0;
+            return wrong("decryption_failed", chunk, found.to, out);
+        };
+        self.opened += 1;
+        self.is_answered |= !is_client;
+        if self.frames(&opened, chunk, side, found.version, out).is_none() {
+            wrong("invalid_frame", chunk, &opened, out);
+        }
+    }
+
+    /// Reads the frames of an Initial packet; `None` where one may not be in it.
+    fn frames(
+        &mut self,
+        frames: &[u8],
+        chunk: &Chunk<'_>,
+        side: usize,
+        version: u32,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let mut reader = Reader::new(frames);
+        while let Some(kind) = reader.u8() {
+            match kind {
+                0 | 1 => {}
+                2 | 3 => {
+                    number(&mut reader)?;
+                    number(&mut reader)?;
+                    let ranges = number(&mut reader)?;
+                    number(&mut reader)?;
+                    for _ in 0..ranges {
+                        number(&mut reader)?;
+                        number(&mut reader)?;
+                    }
+                    for _ in 0..if kind == 3 { 3 } else { 0 } {
+                        number(&mut reader)?;
+                    }
+                }
+                6 => {
+                    let offset = number(&mut reader)?;
+                    let data = counted(&mut reader)?;
+                    let crypto = self.crypto.get_mut(side)?;
+                    if !crypto.take(offset, data) {
+                        wrong("hello_too_long", chunk, &[], out);
+                    }
+                    if let Some(hello) = crypto.hello() {
+                        self.hello(&hello, chunk, version, out);
+                    }
+                }
+                0x1c | 0x1d => {
+                    number(&mut reader)?;
+                    if kind == 0x1c {
+                        number(&mut reader)?;
+                    }
+                    counted(&mut reader)?;
+                    self.note(chunk, 'c', out);
+                    self.tell(out);
+                    self.is_retried = false;
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn hello(&mut self, hello: &[u8], chunk: &Chunk<'_>, version: u32, out: &mut dyn Out) {
+        let Some((kind, length)) = header(hello) else { return };
+        let Some(body) = hello.get(4..4 + length) else { return };
+        let message = Message { kind, body, is_whole: true, is_too_long: false };
+        self.handshake.message(chunk.time, chunk.direction, &message, out);
+        let offer = self.handshake.hello().filter(|_| kind == 1);
+        let answer = self.handshake.answer().filter(|_| kind == 2);
+        if let (Some(entry), Some(offer)) = (&mut self.entry, offer) {
+            entry.server_name = offer.server_names.first().cloned();
+            entry.protocol = offer.alpn.first().cloned();
+        }
+        let ja3 = offer.map(|offer| offer.ja3());
+        let ja3s = answer.map(|answer| answer.ja3s());
+        let kinds = offer.map(|offer| &offer.extensions).or(answer.map(|answer| &answer.extensions));
+        let rows = kinds.into_iter().flatten().map(|kind| {
+            let texts = match (*kind, offer) {
+                (0, Some(offer)) => offer.server_names.clone(),
+                (16, Some(offer)) => offer.alpn.clone(),
+                _ => Vec::new(),
+            };
+            let values = if texts.is_empty() { Value::None } else { texts.into_iter().collect() };
+            vec![names::extension(*kind).into(), (*kind).into(), values]
+        });
+        let values = vec![
+            word(version).into(),
+            offer.and_then(|offer| offer.server_names.first()).cloned().into(),
+            ja3.as_deref().map(md5).into(),
+            ja3.into(),
+            ja3s.as_deref().map(md5).into(),
+            ja3s.into(),
+            offer.map(|offer| offer.ja4('q')).into(),
+            Value::Rows(rows.collect()),
+            (chunk.direction == Direction::Reverse).into(),
+        ];
+        if offer.is_some() || answer.is_some() {
+            out.record(Record { table: &HELLO, time: chunk.time, values });
+            self.note(chunk, 's', out);
+        }
+    }
+
+    /// Says what is known of a connection and begins anew.
+    fn tell(&mut self, out: &mut dyn Out) {
+        let Some(entry) = self.entry.take() else { return };
+        let values = vec![
+            version(entry.version).into(),
+            entry.first_id.map(|id| hex(&id)).into(),
+            entry.client_id.map(|id| hex(&id)).into(),
+            entry.server_id.map(|id| hex(&id)).into(),
+            entry.server_name.into(),
+            entry.protocol.into(),
+            entry.history.into(),
+        ];
+        out.record(Record { table: &QUIC, time: entry.begun, values });
+    }
+}
+
+/// A version in the words of Suricata.
+fn word(number: u32) -> String {
+    match number {
+        VERSION_2 => "2".to_owned(),
+        other => version(other),
+    }
+}
