@@ -33,7 +33,8 @@ Examples:
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
   weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
-  weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost"
+  weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost
+  weir streams x.pcap -o DIR               each direction of each TCP stream into a file"
     };
 }
 
@@ -60,6 +61,8 @@ pub enum Command {
     Count(Count),
     /// Say how an expression is evaluated and what it costs.
     Explain(Explain),
+    /// Write each direction of each TCP stream into a file.
+    Streams(Streams),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
@@ -135,7 +138,7 @@ pub struct Run {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper.
+    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper, text.
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
     pub log: Vec<String>,
 
@@ -255,6 +258,56 @@ pub struct Count {
     /// Worker threads; 0 for as many as there are cores.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
+}
+
+/// Write each direction of each TCP stream into a file.
+///
+/// Files are named as tcpflow names them: who says it, then to whom. Octets that are missing are holes in the file.
+#[derive(Debug, Args)]
+pub struct Streams {
+    /// Capture files or directories, then a pcap-filter(7) expression.
+    #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
+    pub words: Vec<String>,
+
+    /// The expression, where its first word is also the name of a file.
+    #[arg(last = true, value_name = "EXPR")]
+    pub after_dashes: Vec<String>,
+
+    /// The directory for the files.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// Write both directions of a stream into one file, as they were said.
+    #[arg(long)]
+    pub both: bool,
+
+    /// Who wins where segments overlap: first, last, linux, windows or bsd.
+    #[arg(long, value_name = "POLICY", default_value = "linux")]
+    pub overlap: String,
+
+    /// Leave urgent octets out, as hosts do that do not ask for them in line.
+    #[arg(long)]
+    pub urgent_apart: bool,
+
+    /// Leave out segments with a wrong checksum, as hosts do.
+    #[arg(long)]
+    pub verify_checksums: bool,
+
+    /// Expressions mean exactly what they mean to libpcap.
+    #[arg(long)]
+    pub strict_bpf: bool,
+
+    /// Expressions look at the innermost packet of a tunnel.
+    #[arg(long)]
+    pub inner: bool,
+
+    /// All memory that grows with traffic, as 512M or 2G.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub memory: usize,
+
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// Say how an expression is evaluated and what it costs.

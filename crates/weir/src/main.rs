@@ -20,6 +20,7 @@ mod online;
 mod orders;
 mod printer;
 mod run;
+mod streams;
 mod subscriptions;
 
 use clap::{CommandFactory, Parser};
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         None => run::run(cli.run),
         Some(Command::Count(count)) => count::count(&count),
         Some(Command::Explain(options)) => explain::explain(&options),
+        Some(Command::Streams(options)) => streams::streams(&options),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

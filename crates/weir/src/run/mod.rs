@@ -10,7 +10,7 @@ mod screen;
 mod summary;
 mod verbose;
 
-pub use request::{inputs, worker_count};
+pub use request::{inputs, words, worker_count};
 
 use crate::cli;
 use crate::clock;

@@ -134,7 +134,7 @@ fn load(path: &Path) -> Result<Config, String> {
 }
 
 /// Leading words that exist as files are inputs; the rest is the expression, with what stands after `--`.
-fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String) {
+pub fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String) {
     let is_file = |word: &&String| word.as_str() == "-" || Path::new(word).exists();
     let files: Vec<PathBuf> = words.iter().take_while(is_file).map(PathBuf::from).collect();
     let rest = words.iter().skip(files.len()).chain(after_dashes);

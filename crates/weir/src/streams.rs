@@ -1,0 +1,242 @@
+//! `weir streams`: each direction of each TCP stream into a file of its own.
+
+use crate::cli;
+use crate::exit::{Exit, complain};
+use crate::run::{filter_options, inputs, report_read_errors};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_capture::{Files, ReadOptions};
+use weir_engine::{
+    ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
+    Worker,
+};
+use weir_flow::stream::Overlap;
+use weir_output::figures;
+use weir_wire::stream::Chunk as Piece;
+use weir_wire::{Batch, Chunk, Direction, Time};
+
+/// Files that are open at one time: with more, the one that was used least lately is closed, and opened again when its
+/// stream goes on.
+const OPEN: usize = 256;
+/// How often idle streams are ended, in nanoseconds of packet time.
+const TICK: u64 = 10_000_000_000;
+
+/// What hashes are keyed with: files repeat.
+const SEED: u64 = 0x7765_6972;
+
+/// Writes the streams of captures into a folder.
+pub fn streams(options: &cli::Streams) -> Exit {
+    let overlap = match options.overlap.parse::<Overlap>() {
+        Ok(overlap) => overlap,
+        Err(error) => return complain(Exit::Usage, format!("--overlap: {error}")),
+    };
+    let (files, expression) = crate::run::words(&options.words, &options.after_dashes);
+    if files.is_empty() {
+        return complain(Exit::Usage, "streams: no capture file");
+    }
+    let checksum = if options.verify_checksums { ChecksumMode::On } else { ChecksumMode::Off };
+    let settings =
+        Settings { filter: filter_options(options.strict_bpf, options.inner, 0), checksum, seed: SEED };
+    let plan = match Plan::new(&expression, Vec::new(), settings) {
+        Ok(plan) => Arc::new(plan),
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let files = match Files::open(&inputs(&files), &ReadOptions::default()) {
+        Ok(files) => files,
+        Err(error) => return report_read_errors(std::slice::from_ref(&error)),
+    };
+    if let Err(error) = std::fs::create_dir_all(&options.output) {
+        return complain(Exit::Output, format!("{}: {error}", options.output.display()));
+    }
+    let flows = FlowConfig {
+        memory: options.memory / 2,
+        checksums: options.verify_checksums,
+        ..FlowConfig::default()
+    };
+    let sessions = SessionConfig {
+        records: false,
+        chunks: true,
+        memory: options.memory / 2,
+        overlap,
+        urgent_apart: options.urgent_apart,
+        ..SessionConfig::default()
+    };
+    let mut worker = Worker::new(plan, &flows);
+    worker.read(&sessions);
+    let mut folder = Folder::new(&options.output, options.both);
+    let exit = read(files, &mut worker, &mut folder);
+    let exit = exit.or(match &folder.failure {
+        Some(error) => complain(Exit::Output, error),
+        None => Exit::Good,
+    });
+    if !options.quiet {
+        print!("{}", summary(&folder, &worker));
+    }
+    exit
+}
+
+fn read(mut files: Files, worker: &mut Worker, folder: &mut Folder) -> Exit {
+    let (mut chunk, mut errors, mut ticked, mut latest) = (Chunk::default(), Vec::new(), Time(0), Time(0));
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => errors.push(error),
+        }
+        worker.batch(chunk.batch(), folder);
+        latest = chunk.slots.iter().map(|slot| slot.time).max().unwrap_or(latest).max(latest);
+        if latest.since(ticked) >= TICK {
+            ticked = latest;
+            worker.tick(latest, folder);
+        }
+        chunk.clear();
+    }
+    worker.finish(latest, folder);
+    report_read_errors(&errors)
+}
+
+fn summary(folder: &Folder, worker: &Worker) -> String {
+    let stats = worker.sessions().unwrap_or_default().streams;
+    let mut text = format!(
+        "{} files, {} of {} streams\n",
+        figures::count(folder.begun),
+        figures::bytes(stats.octets),
+        figures::count(stats.streams)
+    );
+    let mut row = |n: u64, what: &str| {
+        if n > 0 {
+            text += &format!("  {} {what}\n", figures::count(n));
+        }
+    };
+    row(stats.missing, "octets missing, left as holes");
+    row(stats.repeated, "octets came again");
+    row(stats.different, "octets came again and were different");
+    row(stats.reordered, "segments came before their time");
+    row(stats.given_up, "holes given up for want of memory");
+    text
+}
+
+/// A file that a stream is written to.
+struct Written {
+    path: PathBuf,
+    file: Option<File>,
+    /// Octets in it, holes among them.
+    length: u64,
+    /// When it was used last, counted in chunks.
+    used: u64,
+}
+
+/// A folder of streams.
+struct Folder<'o> {
+    path: &'o Path,
+    /// Both directions of a flow go into one file.
+    both: bool,
+    /// Of flows that have not ended, by the flow's name and direction.
+    files: HashMap<(u64, bool), Written>,
+    /// How many flows of the same ends there have been, by the name of their file.
+    names: HashMap<String, u32>,
+    open: usize,
+    /// Files that were begun.
+    begun: u64,
+    chunks: u64,
+    /// The first thing that went wrong.
+    failure: Option<String>,
+}
+
+impl<'o> Folder<'o> {
+    fn new(path: &'o Path, both: bool) -> Self {
+        let (files, names) = (HashMap::new(), HashMap::new());
+        Self { path, both, files, names, open: 0, begun: 0, chunks: 0, failure: None }
+    }
+
+    fn write(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) -> io::Result<()> {
+        let is_reverse = chunk.direction == Direction::Reverse && !self.both;
+        let key = (flow.id(), is_reverse);
+        self.chunks += 1;
+        if self.open >= OPEN && self.files.get(&key).is_none_or(|written| written.file.is_none()) {
+            self.close_oldest();
+        }
+        let Self { files, names, path, open, begun, chunks, .. } = self;
+        let written = files.entry(key).or_insert_with(|| {
+            let name = name(flow, is_reverse);
+            let before = names.entry(name.clone()).or_default();
+            *before += 1;
+            *begun += 1;
+            // tcpflow's: the second connection between the same ends has c1 behind its name.
+            let name = if *before > 1 { format!("{name}c{}", *before - 1) } else { name };
+            Written { path: path.join(name), file: None, length: 0, used: 0 }
+        });
+        written.used = *chunks;
+        let file = match &mut written.file {
+            Some(file) => file,
+            None => {
+                *open += 1;
+                let is_new = written.length == 0;
+                let options = &mut OpenOptions::new();
+                let opened = options.write(true).create(true).truncate(is_new).open(&written.path)?;
+                written.file.insert(opened)
+            }
+        };
+        written.length += chunk.gap;
+        file.seek(SeekFrom::Start(written.length))?;
+        file.write_all(chunk.data)?;
+        written.length += chunk.data.len() as u64;
+        if chunk.data.is_empty() {
+            // A hole at the end is part of the file too.
+            file.set_len(written.length)?;
+        }
+        Ok(())
+    }
+
+    fn close_oldest(&mut self) {
+        let open = self.files.values_mut().filter(|written| written.file.is_some());
+        if let Some(written) = open.min_by_key(|written| written.used) {
+            written.file = None;
+            self.open -= 1;
+        }
+    }
+}
+
+impl Sink for Folder<'_> {
+    fn flow(&mut self, flow: &FlowRecord) {
+        if flow.end == EndReason::Active {
+            return;
+        }
+        for is_reverse in [false, true] {
+            let written = self.files.remove(&(flow.id, is_reverse));
+            self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));
+        }
+    }
+
+    fn kept(&mut self, _: Batch<'_>) {}
+
+    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) {
+        if flow.key.proto != 6 {
+            return;
+        }
+        if let Err(error) = self.write(flow, chunk)
+            && self.failure.is_none()
+        {
+            self.failure = Some(format!("{}: {error}", self.path.display()));
+        }
+    }
+}
+
+/// The name that tcpflow gives: who says it, then to whom; IPv4 addresses and ports filled up with zeros, so that a list
+/// of names is in order.
+fn name(flow: &FlowIdentity, is_reverse: bool) -> String {
+    let end = |(address, port): (IpAddr, u16)| match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            format!("{a:03}.{b:03}.{c:03}.{d:03}.{port:05}")
+        }
+        IpAddr::V6(v6) => format!("{v6}.{port:05}"),
+    };
+    let (from, to) =
+        if is_reverse { (flow.responder(), flow.initiator()) } else { (flow.initiator(), flow.responder()) };
+    format!("{}-{}", end(from), end(to))
+}
