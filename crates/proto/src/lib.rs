@@ -40,6 +40,7 @@ mod snmp;
 mod ssh;
 mod syslog;
 mod telnet;
+mod tftp;
 mod tls;
 mod websocket;
 
@@ -77,6 +78,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
     &telnet::PROTOCOL,
+    &tftp::PROTOCOL,
     &tls::PROTOCOL,
     &websocket::PROTOCOL,
 ];

@@ -1,0 +1,450 @@
+//! Trivial File Transfer Protocol (RFC 1350, options of RFC 2347 to 2349 and RFC 7440): who wants which file, and what
+//! is in it.
+//!
+//! A server answers from a new port: the flow of the file is announced when it is asked for.
+
+use crate::file::{About, File, Files};
+use crate::{
+    Anomaly, Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table,
+    Transport, UDP, Value, anomaly, field,
+};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "tftp",
+    help: "Trivial File Transfer Protocol (RFC 1350).",
+    transport: Transport::Udp,
+    ports: &[69],
+    probe,
+    parser: |setup| Box::new(Tftp { setup: setup.clone(), transfer: None }),
+    tables: &[&REQUEST, &TRANSFER],
+};
+
+static REQUEST: Table = Table {
+    name: "tftp",
+    help: "A file is asked for, or offered.",
+    zeek: "",
+    eve: "tftp",
+    fields: &[
+        field("packet", Kind::Word, "read or write.").eve("tftp.packet"),
+        field("file", Kind::Text, "The file's name.").eve("tftp.file").privacy(Privacy::Url),
+        field("mode", Kind::Text, "octet, netascii or mail.").eve("tftp.mode"),
+        field("options", Kind::List(&Kind::Text), "Options and their values, one behind the other."),
+    ],
+};
+
+static TRANSFER: Table = Table {
+    name: "tftp_transfer",
+    help: "What became of it.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("packet", Kind::Word, "read or write."),
+        field("file", Kind::Text, "The file's name.").privacy(Privacy::Url),
+        field("file_name", Kind::Text, "The content's name in records."),
+        field("octets", Kind::Uint, "Octets that were seen of it."),
+        field("blocks", Kind::Uint, "Blocks that were seen for the first time."),
+        field("repeated", Kind::Uint, "Blocks that were seen again."),
+        field("complete", Kind::Bool, "Whether it was seen to its end."),
+        field("error", Kind::Uint, "Why it was broken off."),
+        field("message", Kind::Text, "The same in words.").privacy(Privacy::Content),
+        field("duration", Kind::Span, "From the request to the last block."),
+    ],
+};
+
+/// Longest name of a file, mode, or option that is kept.
+const MAX_TEXT: usize = 512;
+/// Options of one request.
+const MAX_OPTIONS: usize = 16;
+/// Octets of a block, where nothing else is agreed.
+const BLOCK: u64 = 512;
+/// How long an answer is waited for, in nanoseconds: clients try again for about as long.
+const PATIENCE: u64 = 60_000_000_000;
+/// Blocks that may be missing before one: a window of RFC 7440.
+const MAX_WINDOW: u64 = 65535;
+
+const READ: u16 = 1;
+const WRITE: u16 = 2;
+const DATA: u16 = 3;
+const ACKNOWLEDGE: u16 = 4;
+const ERROR: u16 = 5;
+const OPTIONS: u16 = 6;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let Some(request) = Request::read(heads.forward) else { return Probe::Reject };
+    let is_mode =
+        [b"octet".as_slice(), b"netascii", b"mail"].iter().any(|m| request.mode.eq_ignore_ascii_case(m));
+    let home = heads.ports.contains(&69);
+    if is_mode || home { Probe::Match } else { Probe::Reject }
+}
+
+/// A request: a file's name, how it is to be sent, and options with their values.
+struct Request<'a> {
+    is_read: bool,
+    file: &'a [u8],
+    mode: &'a [u8],
+    options: Vec<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(data);
+        let kind = reader.u16()?;
+        // Padding of some senders stands behind the last zero.
+        let mut texts =
+            reader.rest().split(|octet| *octet == 0).map(|text| text.get(..MAX_TEXT).unwrap_or(text));
+        let (file, mode) = (texts.next()?, texts.next()?);
+        let is_whole = reader.rest().iter().filter(|octet| **octet == 0).nth(1).is_some();
+        let is_good = matches!(kind, READ | WRITE) && !file.is_empty() && !mode.is_empty() && is_whole;
+        let options = texts.take_while(|text| !text.is_empty()).take(2 * MAX_OPTIONS).collect();
+        is_good.then_some(Self { is_read: kind == READ, file, mode, options })
+    }
+}
+
+/// A number of an option.
+fn option(options: &[&[u8]], name: &[u8]) -> Option<u64> {
+    let pair =
+        options.chunks_exact(2).find(|pair| pair.first().is_some_and(|o| o.eq_ignore_ascii_case(name)))?;
+    std::str::from_utf8(pair.get(1)?).ok()?.parse().ok()
+}
+
+/// A file on its way.
+struct Transfer {
+    setup: Setup,
+    is_read: bool,
+    name: Vec<u8>,
+    begun: Time,
+    last: Time,
+    /// Who asked: the side that writes, or reads.
+    client: Direction,
+    file: Option<File>,
+    block: u64,
+    /// The file's size, as it was agreed on.
+    total: Option<u64>,
+    /// The block before the one that is to come, counted on where the number has no more room.
+    at: u64,
+    blocks: u64,
+    repeated: u64,
+    /// Number of the last block, which is shorter than the others.
+    end: Option<u64>,
+    error: Option<(u16, Vec<u8>)>,
+}
+
+impl Transfer {
+    fn new(request: &Request<'_>, setup: Setup, client: Direction, time: Time) -> Self {
+        Self {
+            setup,
+            is_read: request.is_read,
+            name: request.file.to_vec(),
+            begun: time,
+            last: time,
+            client,
+            file: None,
+            // What is asked for counts only when it is agreed to.
+            block: BLOCK,
+            total: None,
+            at: 0,
+            blocks: 0,
+            repeated: 0,
+            end: None,
+            error: None,
+        }
+    }
+
+    /// Who sends the file.
+    fn sender(&self) -> Direction {
+        match (self.is_read, self.client) {
+            (true, Direction::Forward) | (false, Direction::Reverse) => Direction::Reverse,
+            _ => Direction::Forward,
+        }
+    }
+
+    /// Takes a datagram; `false` where it is none of this protocol.
+    fn datagram(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
+        let mut reader = Reader::new(chunk.data);
+        let (Some(kind), time) = (reader.u16(), chunk.time) else { return false };
+        match kind {
+            DATA => {
+                let Some(number) = reader.u16() else { return false };
+                if chunk.direction == self.sender() {
+                    self.last = time;
+                    self.data(number, reader.rest(), time, out);
+                }
+            }
+            ACKNOWLEDGE => return reader.u16().is_some(),
+            ERROR => {
+                let Some(number) = reader.u16() else { return false };
+                let text = reader.rest().split(|octet| *octet == 0).next().unwrap_or_default();
+                self.error = Some((number, text.get(..MAX_TEXT).unwrap_or(text).to_vec()));
+                self.last = time;
+            }
+            OPTIONS => {
+                let texts: Vec<_> = reader.rest().split(|octet| *octet == 0).take(2 * MAX_OPTIONS).collect();
+                // RFC 2348: from 8 to 65464 octets.
+                let size = option(&texts, b"blksize").filter(|size| (8..=65464).contains(size));
+                if self.blocks == 0 {
+                    self.block = size.unwrap_or(self.block);
+                }
+                self.total = option(&texts, b"tsize").filter(|total| *total > 0);
+            }
+            READ | WRITE => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn open(&mut self, time: Time) -> &mut File {
+        let direction = self.sender();
+        self.file.get_or_insert_with(|| {
+            let about = About {
+                source: "TFTP",
+                protocol: "tftp",
+                direction,
+                transaction: 0,
+                depth: 0,
+                filename: Some(&self.name),
+                path: None,
+                declared: None,
+                total: self.total,
+            };
+            Files::new(&self.setup).open(time, about)
+        })
+    }
+
+    fn data(&mut self, number: u16, octets: &[u8], time: Time, out: &mut dyn Out) {
+        // The nearest count with that number: after 65535 comes 0.
+        let ahead = u64::from(number.wrapping_sub(self.at as u16));
+        let count = match ahead {
+            0 => self.at,
+            1..0x8000 => self.at + ahead,
+            _ => match self.at.checked_sub(0x1_0000 - ahead) {
+                Some(count) => count,
+                None => return,
+            },
+        };
+        let Some(before) = count.checked_sub(1).filter(|_| count <= self.at + MAX_WINDOW) else { return };
+        if self.end.is_some_and(|end| count > end) {
+            return;
+        }
+        if count > self.at {
+            self.at = count;
+            self.blocks += 1;
+        } else {
+            self.repeated += 1;
+        }
+        let block = self.block;
+        // A first block that is larger says that options were agreed to before the sensor looked.
+        if count == 1 && octets.len() as u64 > block {
+            self.block = octets.len() as u64;
+        }
+        if (octets.len() as u64) < self.block {
+            self.end = Some(count);
+        }
+        let offset = before * self.block;
+        self.open(time).octets_at(offset, octets, time, out);
+    }
+
+    /// Whether all of it was seen.
+    fn is_complete(&self) -> bool {
+        self.end.is_some_and(|end| {
+            let next = self.file.as_ref().map_or(0, File::next);
+            next >= (end - 1) * self.block
+        })
+    }
+
+    fn tell(mut self, out: &mut dyn Out) {
+        let complete = self.is_complete() && self.error.is_none();
+        let file = self.file.take();
+        let (error, message) = self.error.map_or((None, None), |(error, text)| (Some(error), Some(text)));
+        let values = vec![
+            if self.is_read { "read" } else { "write" }.into(),
+            (&self.name).into(),
+            file.as_ref().map(File::name).into(),
+            file.as_ref().map_or(0, File::seen).into(),
+            self.blocks.into(),
+            self.repeated.into(),
+            complete.into(),
+            error.into(),
+            message.filter(|text| !text.is_empty()).into(),
+            Value::Span(self.last.since(self.begun)),
+        ];
+        out.record(Record { table: &TRANSFER, time: self.begun, values });
+        if let Some(file) = file {
+            file.close(complete, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.name.capacity() + self.file.as_ref().map_or(0, File::memory)
+    }
+}
+
+/// The flow in which files are asked for.
+struct Tftp {
+    setup: Setup,
+    /// Of a server that answers from where it was asked.
+    transfer: Option<Transfer>,
+}
+
+impl Parser for Tftp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let (time, direction) = (chunk.time, chunk.direction);
+        let Some(request) = Request::read(chunk.data) else {
+            let is_good = match &mut self.transfer {
+                Some(transfer) => transfer.datagram(chunk, out),
+                None => false,
+            };
+            if !is_good && !chunk.data.is_empty() {
+                anomaly(
+                    out,
+                    time,
+                    &PROTOCOL,
+                    &Anomaly { name: "malformed_packet", direction, detail: chunk.data },
+                );
+            }
+            return Step::Next;
+        };
+        let (client, server) = match direction {
+            Direction::Forward => (self.setup.initiator, self.setup.responder),
+            Direction::Reverse => (self.setup.responder, self.setup.initiator),
+        };
+        let options =
+            if request.options.is_empty() { Value::None } else { request.options.iter().copied().collect() };
+        let values = vec![
+            if request.is_read { "read" } else { "write" }.into(),
+            request.file.into(),
+            request.mode.into(),
+            options,
+        ];
+        out.record(Record { table: &REQUEST, time, values });
+        // Asking again for the same is no other transfer.
+        let again =
+            self.transfer.as_ref().is_some_and(|t| t.name == request.file && t.is_read == request.is_read);
+        if again && self.transfer.as_ref().is_some_and(|transfer| transfer.blocks == 0) {
+            return Step::Next;
+        }
+        // In the flow to come the server is who begins.
+        let setup = Setup { initiator: server, responder: client, ..self.setup.clone() };
+        let parser = Data { transfer: Some(Transfer::new(&request, setup, Direction::Reverse, time)) };
+        out.expect(Expected {
+            responder: client,
+            initiator: Some(server.0),
+            ip_proto: UDP,
+            from: time,
+            until: Time(time.0.saturating_add(PATIENCE)),
+            protocol: &PROTOCOL,
+            parser: Box::new(parser),
+        });
+        let here = Transfer::new(&request, self.setup.clone(), direction, time);
+        if let Some(before) = self.transfer.replace(here).filter(|transfer| transfer.blocks > 0) {
+            before.tell(out);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        // What was answered elsewhere is told there.
+        let here = self.transfer.take().filter(|transfer| transfer.blocks > 0 || transfer.error.is_some());
+        if let Some(transfer) = here {
+            transfer.tell(out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.transfer.as_ref().map_or(0, Transfer::memory)
+    }
+}
+
+/// The flow of a file.
+struct Data {
+    transfer: Option<Transfer>,
+}
+
+impl Parser for Data {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let is_good = self.transfer.as_mut().is_some_and(|transfer| transfer.datagram(chunk, out));
+        if !is_good && !chunk.data.is_empty() {
+            let told = Anomaly { name: "malformed_packet", direction: chunk.direction, detail: chunk.data };
+            anomaly(out, chunk.time, &PROTOCOL, &told);
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        if let Some(transfer) = self.transfer.take() {
+            transfer.tell(out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.transfer.as_ref().map_or(0, Transfer::memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Session;
+    use crate::laws::{Told, talks};
+
+    fn talk(case: &str) -> Told {
+        let all = talks("tftp", 69);
+        let (_, talk) = all.iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    fn block(number: u16, octets: &[u8]) -> Vec<u8> {
+        [&DATA.to_be_bytes()[..], &number.to_be_bytes(), octets].concat()
+    }
+
+    /// The flow that a request announces, fed with what the server sends.
+    fn announced(sent: &[Vec<u8>]) -> Told {
+        let mut told = talk("session.talk");
+        let expected = told.expected.remove(0);
+        assert_eq!(expected.responder.1, 49152);
+        let setup = Setup {
+            flow: 7,
+            initiator: ([198, 51, 100, 2].into(), 4000),
+            responder: expected.responder,
+            ip_proto: UDP,
+            wants: crate::Wants { hashes: true, content: true },
+        };
+        let (mut session, mut out) = (Session::expected(setup, expected), Told::default());
+        for data in sent {
+            let chunk = Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
+            session.chunk(&chunk, &mut out);
+        }
+        session.end(Time(2), &mut out);
+        out
+    }
+
+    fn transfer(told: &Told) -> &Record<'static> {
+        told.records.iter().find(|record| *record.table == TRANSFER).unwrap()
+    }
+
+    #[test]
+    fn blocks_become_a_file() {
+        let full = vec![b'x'; 512];
+        let sent = [block(2, &full), block(1, &full), block(1, &full), block(3, b"end")];
+        let told = announced(&sent);
+        assert_eq!(told.content[0].1.len(), 1027);
+        let row = transfer(&told);
+        assert_eq!(row.get("complete"), &Value::Bool(true));
+        assert_eq!(row.get("octets"), &Value::Uint(1027));
+    }
+
+    #[test]
+    fn what_is_lost_is_said() {
+        let full = vec![b'x'; 512];
+        let told = announced(&[block(1, &full), block(3, b"end")]);
+        assert_eq!(transfer(&told).get("complete"), &Value::Bool(false));
+    }
+
+    #[test]
+    fn numbers_begin_again() {
+        let sent: Vec<_> = (1..=70_000_u32).map(|number| block(number as u16, &[0; 512])).collect();
+        let told = announced(&sent);
+        assert_eq!(transfer(&told).get("octets"), &Value::Uint(70_000 * 512));
+    }
+}
