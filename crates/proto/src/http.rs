@@ -33,6 +33,8 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 const MAX_HEADERS: usize = 1024;
 /// Requests that wait for their responses; Suricata's limit.
 const MAX_WAITING: usize = 512;
+/// Octets of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
+const MAX_WAITING_OCTETS: usize = 1 << 20;
 /// Blank lines before a message.
 const MAX_BLANK: u32 = 1024;
 /// Longest chunk: libhtp takes no more for a length.
@@ -401,7 +403,10 @@ impl Http {
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
         let headers = std::mem::replace(&mut side.headers, Headers::new(MAX_HEADERS));
-        let Some(transaction) = flow.transaction(side.current) else { return };
+        let Some(transaction) = flow.transaction(side.current) else {
+            side.state = State::Lost { messages: true };
+            return;
+        };
         let method = transaction.method();
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
@@ -437,7 +442,10 @@ impl Http {
     fn answered(&mut self, time: Time, out: &mut dyn Out) -> After {
         let (side, flow) = (&mut self.response, &mut self.flow);
         let headers = std::mem::replace(&mut side.headers, Headers::new(MAX_HEADERS));
-        let Some(transaction) = flow.transaction(side.current) else { return After::Go };
+        let Some(transaction) = flow.transaction(side.current) else {
+            side.state = State::Lost { messages: true };
+            return After::Go;
+        };
         let code = transaction.response.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
@@ -683,7 +691,8 @@ impl Flow {
 
     /// A new transaction.
     fn begin(&mut self, time: Time, out: &mut dyn Out) -> u64 {
-        if self.waiting.len() >= MAX_WAITING {
+        let held: usize = self.waiting.iter().map(Transaction::memory).sum();
+        if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_OCTETS {
             say("too_many_requests", Direction::Forward, b"", time, out);
             if let Some(transaction) = self.waiting.pop_front() {
                 transaction.tell(out);
@@ -781,6 +790,7 @@ impl Transaction {
 
 /// A start line, and the headers behind it where only carriage returns end lines.
 fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_start();
     let end = text.iter().position(|octet| *octet == b'\r').unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
