@@ -15,6 +15,7 @@ mod item;
 mod meter;
 mod plan;
 mod sessions;
+mod streams;
 mod worker;
 
 pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass, Share};
@@ -23,6 +24,8 @@ pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
 pub use sessions::{SessionConfig, SessionStats};
+pub use streams::Measuring;
+pub use weir_flow::measure::{Burst, Exchange, Measure, Told};
 pub use weir_flow::{
     ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
 };

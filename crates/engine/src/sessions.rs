@@ -1,5 +1,6 @@
 //! What is said in flows: streams put together, and who reads them.
 
+use crate::streams::{Measurer, Measuring};
 use crate::{FlowIdentity, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -26,6 +27,8 @@ pub struct SessionConfig {
     pub overlap: Overlap,
     /// Whether urgent octets are left out of streams.
     pub urgent_apart: bool,
+    /// What is measured of flows, where that is wanted.
+    pub measure: Option<Measuring>,
 }
 
 impl Default for SessionConfig {
@@ -37,6 +40,7 @@ impl Default for SessionConfig {
             memory: 256 << 20,
             overlap: Overlap::default(),
             urgent_apart: false,
+            measure: None,
         }
     }
 }
@@ -52,6 +56,8 @@ pub struct SessionStats {
     pub refused: u64,
     /// Records told.
     pub records: u64,
+    /// Packets of flows that were not measured because there was no memory for it.
+    pub unmeasured: u64,
     /// Flows that were announced and did not come, or had no room.
     pub expected_in_vain: u64,
     /// Those of streams.
@@ -70,6 +76,8 @@ pub(crate) struct Sessions {
     /// By the flow's row.
     entries: Vec<Option<Box<Entry>>>,
     expected: Expectations,
+    /// Measures flows, where that is wanted.
+    measurer: Option<Measurer>,
     /// Octets that sessions hold.
     held: usize,
     /// What they may hold.
@@ -104,8 +112,10 @@ impl Sessions {
             whole: None,
             entries: Vec::new(),
             expected: Expectations::default(),
+            measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             held: 0,
-            limit: config.memory / 16 * 11,
+            // What measures takes a quarter.
+            limit: config.memory / 16 * if config.measure.is_some() { 7 } else { 11 },
             stats: SessionStats::default(),
             config: config.clone(),
         }
@@ -113,6 +123,12 @@ impl Sessions {
 
     /// Takes a packet that was counted to a flow.
     pub fn packet(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
+        if let Some(measurer) = &mut self.measurer {
+            self.stats.records += measurer.packet(seen, sink);
+        }
+        if !self.config.records && !self.config.chunks {
+            return;
+        }
         if let Some(segment) = seen.segment() {
             let is_read = self.entry(seen.row).is_none_or(|entry| !entry.session.is_unknown());
             if !is_read && !self.config.chunks {
@@ -128,6 +144,13 @@ impl Sessions {
             let Self { entries, expected, config, held, limit, stats, .. } = self;
             let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
             reader.chunk(seen.row, &seen.flow, &chunk);
+        }
+    }
+
+    /// An interval of all ends at `now`.
+    pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) {
+        if let Some(measurer) = &mut self.measurer {
+            self.stats.records += measurer.tick(now, sink);
         }
     }
 
@@ -152,6 +175,9 @@ impl Sessions {
 
     /// Ends the flow of a row: what was begun is told. What was found in it.
     pub fn end(&mut self, row: u32, time: Time, sink: &mut dyn Sink) -> Found {
+        if let Some(measurer) = &mut self.measurer {
+            self.stats.records += measurer.end(row, sink);
+        }
         let Self { streams, entries, expected, config, held, limit, stats, .. } = self;
         let identity = entries.get(row as usize).and_then(Option::as_ref).map(|entry| entry.identity);
         streams.end(row, time, |chunk| {
@@ -181,6 +207,7 @@ impl Sessions {
     pub fn stats(&self) -> SessionStats {
         SessionStats {
             expected_in_vain: self.expected.in_vain,
+            unmeasured: self.measurer.as_ref().map_or(0, Measurer::refused),
             streams: self.streams.stats(),
             fragments: self.defrag.stats(),
             ..self.stats

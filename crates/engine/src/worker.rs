@@ -10,6 +10,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
+use weir_flow::measure::{Measure, Told};
 use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
 use weir_proto::Record;
 use weir_wire::stream;
@@ -36,6 +37,10 @@ pub trait Sink {
     /// Takes the next octets of a file that was seen in a flow, where they are wanted.
     fn content(&mut self, flow: &FlowIdentity, file: u64, octets: &[u8]) {
         let _ = (flow, file, octets);
+    }
+    /// Takes what was measured of a flow, where [`SessionConfig::measure`] asks for details.
+    fn measured(&mut self, flow: &Measure, told: Told<'_>) {
+        let _ = (flow, told);
     }
 }
 
@@ -305,6 +310,9 @@ impl Worker {
     /// Ends an interval at `now`: flows that are idle end, and every function hands over its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Tick(now));
+        if let Some(sessions) = &mut self.sessions {
+            sessions.tick(now, sink);
+        }
         self.snapshot(now)
     }
 

@@ -25,6 +25,7 @@ mod history;
 mod holes;
 mod identity;
 mod index;
+pub mod measure;
 mod record;
 mod row;
 mod seen;

@@ -38,6 +38,7 @@ mod sip;
 mod smtp;
 mod snmp;
 mod ssh;
+mod stream;
 mod syslog;
 mod telnet;
 mod tftp;
@@ -51,6 +52,7 @@ pub use parser::{Expected, Heads, Out, Parser, Probe, Setup, Step, Wants, anomal
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 pub use record::{Record, Value};
 pub use session::Session;
+pub use stream::{STREAM, STREAM_SAMPLE};
 
 /// Every protocol, in the order in which they are asked.
 pub static PROTOCOLS: &[&Protocol] = &[
@@ -87,6 +89,8 @@ pub static PROTOCOLS: &[&Protocol] = &[
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //
     &FILES,
+    &STREAM,
+    &STREAM_SAMPLE,
     &dns::DNS,
     &mime::MAIL,
 ];

@@ -142,6 +142,15 @@ pub struct Run {
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
     pub log: Vec<String>,
 
+    /// Measure each flow, for the logs csv and text: round trips, jitter, loss, hops, windows, throughput, as a
+    /// record `stream`.
+    #[arg(long, requires = "output")]
+    pub measure: bool,
+
+    /// Measure each flow, and tell every so many seconds what it had in them, as a record `stream_sample`.
+    #[arg(long, value_name = "SECONDS", requires = "output", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sample: Option<u32>,
+
     /// Report every so often, 1s to 1h (30s when nothing is said). Files by packet time, links by the clock.
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<u64>,

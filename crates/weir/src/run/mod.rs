@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::Snapshot;
 use weir_capture::{InterfaceInfo, ReadError, Severity};
-use weir_engine::{ChecksumMode, FlowConfig, Plan, PlanError, SessionConfig, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
@@ -137,6 +137,12 @@ impl Session {
         self.logs().any(|spec| spec.records)
     }
 
+    /// What is measured of flows.
+    fn measuring(&self) -> Option<Measuring> {
+        let sample = self.options.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
+        (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
+    }
+
     fn logs(&self) -> impl Iterator<Item = &'static OutputSpec> {
         let kinds = self.request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
         kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok())
@@ -162,6 +168,7 @@ impl Session {
         let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
         let sessions = SessionConfig {
             memory: self.request.memory / 8 * SESSION_EIGHTHS / count,
+            measure: self.measuring(),
             ..SessionConfig::default()
         };
         for worker in &mut workers {

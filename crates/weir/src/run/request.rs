@@ -170,6 +170,12 @@ fn logs(options: &cli::Run, config: &Config) -> Option<(PathBuf, Vec<String>)> {
         if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };
     let mut seen = BTreeSet::new();
     kinds.retain(|kind| seen.insert(kind.clone()));
-    let kinds = if kinds.is_empty() { vec!["zeek".to_owned(), "eve".to_owned()] } else { kinds };
+    if kinds.is_empty() {
+        kinds = vec!["zeek".to_owned(), "eve".to_owned()];
+        // Neither of them has a place for measurements.
+        if options.measure || options.sample.is_some() {
+            kinds.push("csv".to_owned());
+        }
+    }
     Some((dir, kinds))
 }

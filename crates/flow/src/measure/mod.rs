@@ -1,0 +1,401 @@
+//! How well a flow goes: round-trip times, loss, windows, throughput, and who waits for whom.
+//!
+//! All of it is as it looks from where the packets were caught. A round trip is timed from a segment to its
+//! acknowledgement, so it is the one between here and the receiver; both directions together are that of the path.
+//!
+//! What is sent, and what is waited for, is told without knowing the protocol: a *request* begins where the initiator
+//! speaks after it was spoken to, its *response* is what the other side says before the next request. Pipelined
+//! requests look like one, as they must from outside.
+
+mod pace;
+mod side;
+#[cfg(test)]
+mod tests;
+
+pub use pace::Jitter;
+pub use side::{HalfMeasure, RoundTrips};
+
+use crate::{FlowIdentity, Seen};
+use side::Sent;
+use weir_wire::build::flags::{RST, SYN};
+use weir_wire::{Direction, Time};
+
+/// Silence of a flow, in nanoseconds, that ends a burst of packets.
+pub const BURST_GAP: u64 = 100_000_000;
+
+/// What is measured.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct MeasureConfig {
+    /// How long a sample is in nanoseconds, from one multiple of it to the next; 0 for none.
+    pub sample: u64,
+    /// Octets of memory; flows beyond that are not measured, and counted.
+    pub memory: usize,
+    /// Whether each packet, exchange and burst is told too.
+    pub details: bool,
+}
+
+/// What has been measured.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// A packet, in order.
+    Packet {
+        /// Which side sent it.
+        direction: Direction,
+        /// Octets of the IP packet.
+        bytes: u64,
+        /// Nanoseconds since the flow's packet before.
+        gap: Option<u64>,
+    },
+    /// A request and its response are over.
+    Exchange(&'a Exchange),
+    /// A burst is over.
+    Burst(&'a Burst),
+    /// A period of the flow is over.
+    Sample(&'a Sample),
+    /// The flow is over.
+    End(&'a Measure),
+}
+
+/// A request and its response.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Exchange {
+    /// When the request began.
+    pub begin: Time,
+    /// Nanoseconds from the last octet of the response before to the request.
+    pub think: Option<u64>,
+    /// Octets of payload of the request.
+    pub request: u64,
+    /// Nanoseconds from the last packet of the request to the first of the response.
+    pub wait: Option<u64>,
+    /// Octets of payload of the response.
+    pub response: u64,
+}
+
+/// Packets with less than [`BURST_GAP`] between them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Burst {
+    /// Time of the first.
+    pub begin: Time,
+    /// Time of the last.
+    pub end: Time,
+    /// How many.
+    pub packets: u64,
+    /// Octets of their IP packets.
+    pub bytes: u64,
+}
+
+/// What a flow had in one period.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// When the period began, a multiple of its length.
+    pub begin: Time,
+    /// Its length in nanoseconds.
+    pub length: u64,
+    /// What each side had in it, in the order of [`Direction`].
+    pub sides: [SampleSide; 2],
+}
+
+/// What one side had in one period.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SampleSide {
+    /// Packets.
+    pub packets: u64,
+    /// Octets of payload, as often as they were sent.
+    pub bytes: u64,
+    /// Round trips timed from what it sent: how many, and their mean in nanoseconds.
+    pub round_trips: u64,
+    /// Mean of them.
+    pub rtt: Option<f64>,
+    /// Jitter at the period's end, in nanoseconds: [`HalfMeasure::jitter`].
+    pub jitter: Option<f64>,
+    /// Segments that were sent again.
+    pub retransmitted: u64,
+    /// Segments that were lost.
+    pub lost: u64,
+    /// Segments that came out of order.
+    pub out_of_order: u64,
+    /// The last window it announced, in octets.
+    pub window: Option<u64>,
+}
+
+/// One flow's measurements. Arrays are in the order of [`Direction`].
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// The flow.
+    pub flow: FlowIdentity,
+    /// Time of the last packet.
+    pub last: Time,
+    /// What each side sent.
+    pub sides: [HalfMeasure; 2],
+    /// Requests that were made.
+    pub requests: u64,
+    /// Nanoseconds from the initiator's first octet to the responder's first; where the responder speaks first, from
+    /// the end of the handshake, or else from the first packet.
+    pub first_byte: Option<u64>,
+    /// When the initiator first spoke.
+    spoke: Option<Time>,
+    /// When a bare acknowledgement of the initiator ended the handshake.
+    opened: Option<Time>,
+    exchange: Exchange,
+    /// Time of the last packet with payload of each side.
+    said: [Option<Time>; 2],
+    /// Who spoke last.
+    turn: Option<Direction>,
+    burst: Burst,
+    /// What had been counted when the period began, which one it is, and whether it had anything.
+    before: [Before; 2],
+    period: u64,
+    is_sampled: bool,
+}
+
+/// Counts at the beginning of a period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    packets: u64,
+    bytes: u64,
+    round_trips: u64,
+    rtt_sum: u64,
+    retransmitted: u64,
+    lost: u64,
+    out_of_order: u64,
+}
+
+impl Before {
+    fn of(side: &HalfMeasure) -> Self {
+        Self {
+            packets: side.packets,
+            bytes: side.bytes,
+            round_trips: side.round_trips.count,
+            rtt_sum: side.round_trips.sum,
+            retransmitted: side.retransmitted,
+            lost: side.lost,
+            out_of_order: side.out_of_order,
+        }
+    }
+}
+
+impl Measure {
+    fn new(flow: FlowIdentity) -> Self {
+        Self {
+            flow,
+            last: flow.first,
+            sides: [HalfMeasure::default(), HalfMeasure::default()],
+            requests: 0,
+            first_byte: None,
+            spoke: None,
+            opened: None,
+            exchange: Exchange::default(),
+            said: [None; 2],
+            turn: None,
+            burst: Burst::default(),
+            before: [Before::default(); 2],
+            period: 0,
+            is_sampled: false,
+        }
+    }
+
+    /// What one direction sent.
+    pub fn side(&self, direction: Direction) -> &HalfMeasure {
+        let [forward, reverse] = &self.sides;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reverse => reverse,
+        }
+    }
+
+    /// The whole handshake in nanoseconds: both of its round trips.
+    pub fn handshake(&self) -> Option<u64> {
+        let [forward, reverse] = &self.sides;
+        Some(forward.handshake? + reverse.handshake?)
+    }
+
+    fn packet(&mut self, seen: &Seen<'_>, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+        let time = seen.packet.time;
+        if config.sample > 0 {
+            self.pass_to(time, config.sample, tell);
+            self.is_sampled = true;
+        }
+        let is_first = self.burst.packets == 0;
+        let gap = (!is_first).then(|| time.since(self.last));
+        let bytes = u64::from(seen.layers.network_len);
+        if config.details {
+            tell(self, Told::Packet { direction: seen.direction, bytes, gap });
+        }
+        if gap.is_some_and(|gap| gap >= BURST_GAP) {
+            if config.details {
+                tell(self, Told::Burst(&self.burst));
+            }
+            self.burst = Burst::default();
+        }
+        if self.burst.packets == 0 {
+            self.burst.begin = time;
+        }
+        self.burst.end = time.max(self.burst.begin);
+        self.burst.packets += 1;
+        self.burst.bytes += bytes;
+        self.last = self.last.max(time);
+
+        let [forward, reverse] = &mut self.sides;
+        let (mine, other) = match seen.direction {
+            Direction::Forward => (forward, reverse),
+            Direction::Reverse => (reverse, forward),
+        };
+        let sent = mine.packet(seen, other);
+        if seen.direction == Direction::Forward
+            && self.opened.is_none()
+            && seen.layers.ip_proto == 6
+            && seen.layers.tcp_flags & (SYN | RST) == 0
+        {
+            self.opened = Some(time);
+        }
+        if matches!(sent, Sent::New) && seen.layers.payload_len > 0 {
+            self.says(seen, config, tell);
+        }
+    }
+
+    /// A side says something that it has not said before.
+    fn says(&mut self, seen: &Seen<'_>, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+        let (time, length) = (seen.packet.time, u64::from(seen.layers.payload_len));
+        let [request, response] = self.said;
+        match seen.direction {
+            Direction::Forward => {
+                self.spoke = self.spoke.or(Some(time));
+                if self.turn != Some(Direction::Forward) {
+                    self.end_exchange(config, tell);
+                    let think = response.map(|response| time.since(response));
+                    self.exchange = Exchange { begin: time, think, ..Exchange::default() };
+                    self.requests += 1;
+                }
+                self.exchange.request += length;
+                self.said[0] = Some(time);
+            }
+            Direction::Reverse => {
+                if response.is_none() {
+                    let asked = self.spoke.or(self.opened).unwrap_or(self.flow.first);
+                    self.first_byte = Some(time.since(asked));
+                }
+                if self.turn == Some(Direction::Forward) {
+                    self.exchange.wait = request.map(|request| time.since(request));
+                }
+                self.exchange.response += length;
+                self.said[1] = Some(time);
+            }
+        }
+        self.turn = Some(seen.direction);
+    }
+
+    fn end_exchange(&mut self, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+        let exchange = std::mem::take(&mut self.exchange);
+        if config.details && exchange.request > 0 {
+            tell(self, Told::Exchange(&exchange));
+        }
+    }
+
+    /// Ends the period before the one that `now` is in.
+    fn pass_to(&mut self, now: Time, length: u64, tell: &mut impl FnMut(&Self, Told<'_>)) {
+        let period = now.0 / length;
+        if period <= self.period {
+            return;
+        }
+        if self.is_sampled {
+            let sample = self.sample(length);
+            tell(self, Told::Sample(&sample));
+        }
+        for (before, side) in self.before.iter_mut().zip(&self.sides) {
+            *before = Before::of(side);
+        }
+        self.period = period;
+        self.is_sampled = false;
+    }
+
+    fn sample(&self, length: u64) -> Sample {
+        let mut sides = [SampleSide::default(); 2];
+        for ((sample, side), before) in sides.iter_mut().zip(&self.sides).zip(&self.before) {
+            let round_trips = side.round_trips.count - before.round_trips;
+            let sum = side.round_trips.sum - before.rtt_sum;
+            *sample = SampleSide {
+                packets: side.packets - before.packets,
+                bytes: side.bytes - before.bytes,
+                round_trips,
+                rtt: (round_trips > 0).then(|| sum as f64 / round_trips as f64),
+                jitter: side.jitter(),
+                retransmitted: side.retransmitted - before.retransmitted,
+                lost: side.lost - before.lost,
+                out_of_order: side.out_of_order - before.out_of_order,
+                window: side.window,
+            };
+        }
+        Sample { begin: Time(self.period * length), length, sides }
+    }
+
+    fn end(&mut self, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+        self.end_exchange(config, tell);
+        if config.details {
+            tell(self, Told::Burst(&self.burst));
+        }
+        if self.is_sampled {
+            let sample = self.sample(config.sample);
+            tell(self, Told::Sample(&sample));
+        }
+        tell(self, Told::End(self));
+    }
+}
+
+/// The measurements of a flow table, each by the number of its flow's row.
+#[derive(Debug)]
+pub struct Measures {
+    config: MeasureConfig,
+    flows: Vec<Option<Box<Measure>>>,
+    measured: usize,
+    refused: u64,
+}
+
+impl Measures {
+    /// Without any flows.
+    pub fn new(config: MeasureConfig) -> Self {
+        Self { config, flows: Vec::new(), measured: 0, refused: 0 }
+    }
+
+    /// Takes a packet that was counted to a flow; what comes of it goes to `tell`, with the flow's measurements.
+    pub fn packet(&mut self, seen: &Seen<'_>, mut tell: impl FnMut(&Measure, Told<'_>)) {
+        let at = seen.row as usize;
+        if self.flows.len() <= at {
+            self.flows.resize_with(at + 1, || None);
+        }
+        let Some(place) = self.flows.get_mut(at) else { return };
+        let measure = match place {
+            Some(measure) => measure,
+            None => {
+                if (self.measured + 1) * size_of::<Measure>() > self.config.memory {
+                    self.refused += 1;
+                    return;
+                }
+                self.measured += 1;
+                place.insert(Box::new(Measure::new(seen.flow)))
+            }
+        };
+        measure.packet(seen, &self.config, &mut tell);
+    }
+
+    /// Ends the periods of all flows that are over by then.
+    pub fn tick(&mut self, now: Time, mut tell: impl FnMut(&Measure, Told<'_>)) {
+        if self.config.sample == 0 {
+            return;
+        }
+        for measure in self.flows.iter_mut().flatten().filter(|measure| measure.is_sampled) {
+            measure.pass_to(now, self.config.sample, &mut tell);
+        }
+    }
+
+    /// Ends the flow of a row, where there is one.
+    pub fn end(&mut self, row: u32, mut tell: impl FnMut(&Measure, Told<'_>)) {
+        let Some(mut measure) = self.flows.get_mut(row as usize).and_then(Option::take) else { return };
+        self.measured -= 1;
+        measure.end(&self.config, &mut tell);
+    }
+
+    /// Packets of flows that were not measured because there was no memory for it.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}

@@ -1,0 +1,399 @@
+//! What one side of a flow sends, and how the other side acknowledges it.
+
+use super::Jitter;
+use crate::Seen;
+use crate::stream::Segment;
+use weir_wire::build::flags::{ACK, FIN, RST, SYN};
+use weir_wire::{Reader, Time};
+
+/// Segments of one direction that are timed at once: more only follow each other closely.
+const TIMED: usize = 4;
+/// Holes of one direction that are known at once.
+const HOLES: usize = 4;
+/// Within so many nanoseconds a hole is filled by reordering, where no round trip is known that a retransmission would
+/// have had to take.
+const REORDERING: u64 = 3_000_000;
+
+/// Whether a packet has anything that was not there before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sent {
+    /// It has, or it has no payload at all.
+    New,
+    /// All of it was sent before.
+    Again,
+}
+
+/// Round-trip times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundTrips {
+    /// How many were measured.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// The least.
+    pub least: Option<u64>,
+    /// The greatest.
+    pub most: Option<u64>,
+    /// How much each differs from the one before.
+    pub jitter: Jitter,
+}
+
+impl RoundTrips {
+    fn add(&mut self, nanoseconds: u64) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(nanoseconds);
+        self.least = Some(self.least.map_or(nanoseconds, |least| least.min(nanoseconds)));
+        self.most = self.most.max(Some(nanoseconds));
+        self.jitter.add(nanoseconds);
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+/// What one side of a flow sent.
+#[derive(Clone, Debug, Default)]
+pub struct HalfMeasure {
+    /// Packets.
+    pub packets: u64,
+    /// Octets of payload, as often as they were sent.
+    pub bytes: u64,
+    /// Of these, octets that were sent for the first time.
+    pub fresh_bytes: u64,
+    /// Time of the first and of the last packet with payload.
+    pub payload_times: Option<(Time, Time)>,
+    /// From its SYN to the other side's acknowledgement of it, in nanoseconds.
+    pub handshake: Option<u64>,
+    /// From its data to the other side's acknowledgement. Only what is beyond doubt is timed: after a retransmission
+    /// (Karn's rule), only what the timestamps option (RFC 7323) tells apart.
+    pub round_trips: RoundTrips,
+    /// Inter-arrival times of its packets.
+    pub arrivals: Jitter,
+    /// Segments with payload, SYN or FIN.
+    pub segments: u64,
+    /// Of these, segments that were sent again.
+    pub retransmitted: u64,
+    /// Of these, segments that the other side had acknowledged before: nothing was lost.
+    pub spurious: u64,
+    /// Segments that were lost, as far as retransmissions tell.
+    pub lost: u64,
+    /// Segments that another one of this side had overtaken.
+    pub out_of_order: u64,
+    /// Time to live or hop limit of the last packet.
+    pub ttl: u8,
+    /// The last window that it announced, the least and the greatest, in octets. Those of a SYN are not among them, and
+    /// where the handshake was not seen a scale is not known.
+    pub window: Option<u64>,
+    /// The least.
+    pub window_least: Option<u64>,
+    /// The greatest.
+    pub window_most: Option<u64>,
+    /// How often it closed its window.
+    pub zero_windows: u64,
+    /// Largest segment that it takes, by its SYN's option.
+    pub mss: Option<u16>,
+    /// Window scale (RFC 7323) of its SYN.
+    scale: Option<u8>,
+    has_syn: bool,
+    last: Option<Time>,
+    /// The sequence number behind the highest octet that was seen.
+    next: Option<u32>,
+    /// What the other side has acknowledged.
+    acknowledged: Option<u32>,
+    timed: [Option<Timed>; TIMED],
+    holes: [Option<Hole>; HOLES],
+}
+
+/// A segment that waits for its acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    end: u32,
+    time: Time,
+    /// Its timestamp, where it has the option.
+    stamp: Option<u32>,
+    is_syn: bool,
+}
+
+/// Octets that were not seen although later ones were.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    begin: u32,
+    end: u32,
+    since: Time,
+}
+
+/// Options of a TCP header.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    mss: Option<u16>,
+    scale: Option<u8>,
+    /// Its value and its echo.
+    stamps: Option<(u32, u32)>,
+}
+
+impl Options {
+    fn of(seen: &Seen<'_>) -> Self {
+        Self::read(seen).unwrap_or_default()
+    }
+
+    fn read(seen: &Seen<'_>) -> Option<Self> {
+        let header = seen.packet.data.get(seen.layers.transport as usize..seen.layers.payload as usize)?;
+        let mut options = Reader::new(header.get(20..)?);
+        let mut found = Self::default();
+        while let Some(kind) = options.u8() {
+            match kind {
+                0 => break,
+                1 => continue,
+                _ => {}
+            }
+            let Some(mut value) = options
+                .u8()
+                .and_then(|length| options.take(usize::from(length).checked_sub(2)?))
+                .map(Reader::new)
+            else {
+                break;
+            };
+            match kind {
+                2 => found.mss = value.u16(),
+                // RFC 7323 2.3: more than 14 is taken as 14.
+                3 => found.scale = value.u8().map(|scale| scale.min(14)),
+                8 => found.stamps = value.u32().zip(value.u32()),
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+/// Whether `a` is before `b` in sequence space.
+fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+impl HalfMeasure {
+    /// Mean difference of successive round trips; of what has none, of inter-arrival times. In nanoseconds.
+    pub fn jitter(&self) -> Option<f64> {
+        self.round_trips.jitter.mean().or(self.arrivals.mean())
+    }
+
+    /// Routers that its packets have passed, if it begins with the next of 64, 128 and 255 as hosts do; `None` where
+    /// it has sent nothing.
+    pub fn hops(&self) -> Option<u8> {
+        let from = match self.ttl {
+            0..=64 => 64,
+            65..=128 => 128,
+            129.. => 255,
+        };
+        (self.packets > 0).then(|| from - self.ttl)
+    }
+
+    /// Octets of payload in a second, from its first packet with payload to its last.
+    pub fn throughput(&self) -> Option<f64> {
+        let (first, last) = self.payload_times?;
+        let nanoseconds = last.since(first);
+        (nanoseconds > 0).then(|| self.fresh_bytes as f64 * 1e9 / nanoseconds as f64)
+    }
+
+    /// The part of its segments that was lost.
+    pub fn loss(&self) -> Option<f64> {
+        (self.segments > 0).then(|| self.lost as f64 / self.segments as f64)
+    }
+
+    /// Takes a packet of this side. `other` is what the receiver sends.
+    pub(super) fn packet(&mut self, seen: &Seen<'_>, other: &mut Self) -> Sent {
+        let time = seen.packet.time;
+        let length = u64::from(seen.layers.payload_len);
+        if let Some(last) = self.last.replace(time) {
+            self.arrivals.add(time.since(last));
+        }
+        self.packets += 1;
+        self.bytes += length;
+        self.ttl = seen.layers.ttl;
+        if length > 0 {
+            let first = self.payload_times.map_or(time, |(first, _)| first);
+            self.payload_times = Some((first, time.max(first)));
+        }
+        let Some((segment, options)) = seen.segment().map(|segment| (segment, Options::of(seen))) else {
+            self.fresh_bytes += length;
+            return Sent::New;
+        };
+        if segment.flags & SYN != 0 {
+            (self.mss, self.scale, self.has_syn) = (options.mss, options.scale, true);
+        }
+        if let Some(ack) = segment.ack {
+            other.is_acknowledged(ack, &options, time);
+        }
+        self.announces(seen, &segment, other);
+        self.sends(&segment, seen.layers.payload_len, &options, other)
+    }
+
+    /// The other side acknowledges what this one has sent.
+    fn is_acknowledged(&mut self, ack: u32, options: &Options, now: Time) {
+        // What was never sent here cannot be acknowledged; a wrong number would hide what follows.
+        let is_possible = self.next.is_some_and(|next| !is_before(next, ack));
+        if !is_possible || self.acknowledged.is_some_and(|before| !is_before(before, ack)) {
+            return;
+        }
+        self.acknowledged = Some(ack);
+        let echo = options.stamps.map(|(_, echo)| echo);
+        // With timestamps it is told which segment is answered: the first of those that carried this one. Without, an
+        // acknowledgement that waited for a second segment answers the newest.
+        let mut timed: Option<Timed> = None;
+        for place in &mut self.timed {
+            let Some(waiting) = place.filter(|waiting| !is_before(ack, waiting.end)) else { continue };
+            *place = None;
+            let better = match (waiting.stamp, echo) {
+                (Some(stamp), Some(echo)) => {
+                    stamp == echo && timed.is_none_or(|timed| waiting.time < timed.time)
+                }
+                _ => timed.is_none_or(|timed| is_before(timed.end, waiting.end)),
+            };
+            if better {
+                timed = Some(waiting);
+            }
+        }
+        for hole in &mut self.holes {
+            // Acknowledged and never seen: it was lost on the way to the sensor alone.
+            *hole = hole.filter(|hole| is_before(ack, hole.end));
+        }
+        match timed {
+            Some(timed) if timed.is_syn => self.handshake = Some(now.since(timed.time)),
+            Some(timed) => self.round_trips.add(now.since(timed.time)),
+            None => {}
+        }
+    }
+
+    fn announces(&mut self, seen: &Seen<'_>, segment: &Segment<'_>, other: &Self) {
+        if segment.flags & (SYN | RST) != 0 || segment.flags & ACK == 0 {
+            return;
+        }
+        let field = seen.packet.data.get(seen.layers.transport as usize + 14..);
+        let Some(window) = field.and_then(|field| Reader::new(field).u16()) else { return };
+        // Windows are scaled where both sides asked for it (RFC 7323 2.2).
+        let scale = match (self.scale, other.scale) {
+            (Some(scale), Some(_)) => scale,
+            _ => 0,
+        };
+        let window = u64::from(window) << scale;
+        if window == 0 && self.window != Some(0) {
+            self.zero_windows += 1;
+        }
+        self.window = Some(window);
+        self.window_least = Some(self.window_least.map_or(window, |least| least.min(window)));
+        self.window_most = self.window_most.max(Some(window));
+    }
+
+    fn sends(&mut self, segment: &Segment<'_>, payload: u32, options: &Options, other: &Self) -> Sent {
+        let marks = u32::from(segment.flags & SYN != 0) + u32::from(segment.flags & FIN != 0);
+        let length = payload + marks;
+        // What a reset carries is no part of the stream.
+        if length == 0 || segment.flags & RST != 0 {
+            return Sent::New;
+        }
+        let (begin, end, time) = (segment.seq, segment.seq.wrapping_add(length), segment.time);
+        let Some(next) = self.next else {
+            self.segments += 1;
+            self.fresh_bytes += u64::from(payload);
+            self.next = Some(end);
+            self.begin_to_time(segment, end, options);
+            return Sent::New;
+        };
+        if !is_before(begin, next) {
+            self.segments += 1;
+            self.fresh_bytes += u64::from(payload);
+            if begin != next {
+                let hole = Hole { begin: next, end: begin, since: time };
+                if let Some(place) = self.holes.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(hole);
+                }
+            }
+            self.next = Some(end);
+            self.begin_to_time(segment, end, options);
+            return Sent::New;
+        }
+        // A keep-alive asks for an acknowledgement with an octet that was acknowledged long ago (RFC 9293 3.8.4), and
+        // so does who looks whether a window has opened.
+        if payload <= 1 && marks == 0 && end == next && self.acknowledged == Some(next) {
+            return Sent::Again;
+        }
+        self.segments += 1;
+        let was_hole = self.fill(begin, end);
+        let path = self.round_trips.least.or(self.handshake).zip(other.round_trips.least.or(other.handshake));
+        // A retransmission comes at the earliest when the receiver could have asked for it.
+        let asked = path.map_or(REORDERING, |(there, back)| there.saturating_add(back).max(1));
+        let is_ahead = is_before(next, end);
+        if is_ahead {
+            // The part behind `next` is new: a segment that was put together anew while it was sent again.
+            self.fresh_bytes += u64::from(end.wrapping_sub(next));
+            self.next = Some(end);
+        }
+        match was_hole {
+            Some(hole) if time.since(hole.since) < asked => {
+                self.out_of_order += 1;
+                self.fresh_bytes += u64::from(payload);
+                self.forget(begin);
+                Sent::New
+            }
+            was_hole => {
+                self.retransmitted += 1;
+                let is_spurious = self.acknowledged.is_some_and(|ack| !is_before(ack, end));
+                if is_spurious {
+                    self.spurious += 1;
+                } else {
+                    self.lost += 1;
+                }
+                if was_hole.is_some() {
+                    self.fresh_bytes += u64::from(payload);
+                }
+                // Karn's rule: whether the first or the second is acknowledged cannot be told, and what lies behind
+                // had to wait. Timestamps tell it.
+                match options.stamps {
+                    Some((stamp, _)) => {
+                        let is_like_it = |timed: &Timed| timed.end == end && timed.stamp == Some(stamp);
+                        let is_doubtful = self.timed.iter().flatten().any(is_like_it);
+                        for place in &mut self.timed {
+                            *place = place.filter(|timed| timed.stamp.is_some() && !is_like_it(timed));
+                        }
+                        if !is_doubtful {
+                            self.begin_to_time(segment, end, options);
+                        }
+                    }
+                    None => self.forget(begin),
+                }
+                if was_hole.is_some() || is_ahead { Sent::New } else { Sent::Again }
+            }
+        }
+    }
+
+    /// Waits for a segment's acknowledgement, where there is room.
+    fn begin_to_time(&mut self, segment: &Segment<'_>, end: u32, options: &Options) {
+        let is_syn = segment.flags & SYN != 0;
+        let stamp = options.stamps.map(|(stamp, _)| stamp);
+        if let Some(place) = self.timed.iter_mut().find(|place| place.is_none()) {
+            *place = Some(Timed { end, time: segment.time, stamp, is_syn });
+        }
+    }
+
+    /// Times nothing of what ends behind `begin` any more.
+    fn forget(&mut self, begin: u32) {
+        for place in &mut self.timed {
+            *place = place.filter(|timed| !is_before(begin, timed.end));
+        }
+    }
+
+    /// The hole that a segment fills a part of.
+    fn fill(&mut self, begin: u32, end: u32) -> Option<Hole> {
+        let is_in = |hole: &Hole| is_before(begin, hole.end) && is_before(hole.begin, end);
+        let at = self.holes.iter().position(|place| place.as_ref().is_some_and(is_in))?;
+        let hole = self.holes.get_mut(at)?.take()?;
+        let parts = [Hole { end: begin, ..hole }, Hole { begin: end, ..hole }];
+        for part in parts.into_iter().filter(|part| is_before(part.begin, part.end)) {
+            if let Some(place) = self.holes.iter_mut().find(|place| place.is_none()) {
+                *place = Some(part);
+            }
+        }
+        Some(hole)
+    }
+}
