@@ -1,13 +1,14 @@
 //! Who reads a flow: found by what is said in it.
 
-use crate::{Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step};
+use crate::{Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Most octets of both directions that are kept until a protocol is found.
+/// Octets of both directions, in the order in which they came, by which a protocol is found; datagrams are looked at
+/// whole.
 const HEAD: usize = 1024;
-/// Most chunks, so that a flow of single octets is no burden.
-const PIECES: usize = 32;
+/// Most datagrams that are kept until a protocol is found.
+const DATAGRAMS: usize = 32;
 /// How often a flow may turn into something else.
 const TURNS: u8 = 8;
 
@@ -76,7 +77,7 @@ impl Session {
     pub fn end(&mut self, time: Time, out: &mut dyn Out) {
         if let State::Probing(pieces) = &mut self.state {
             let pieces = std::mem::take(pieces);
-            let (forward, reverse) = said(&pieces);
+            let (forward, reverse) = said(&pieces, self.head());
             match self.decide(&forward, &reverse, true) {
                 Verdict::Found(protocol) => self.begin(protocol, &pieces, out),
                 Verdict::Wait | Verdict::Nobody => self.state = State::Unknown,
@@ -107,13 +108,15 @@ impl Session {
     }
 
     fn probe(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let is_stream = self.setup.ip_proto == TCP;
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
         if pieces.is_empty() {
             // Most flows say at once what they are: nothing is copied then.
+            let head = chunk.data.get(..self.head()).unwrap_or(chunk.data);
             let (forward, reverse) = match chunk.direction {
-                Direction::Forward => (chunk.data, &[][..]),
-                Direction::Reverse => (&[][..], chunk.data),
+                Direction::Forward => (head, &[][..]),
+                Direction::Reverse => (&[][..], head),
             };
             match self.decide(forward, reverse, chunk.data.len() >= HEAD) {
                 Verdict::Found(protocol) => {
@@ -127,14 +130,25 @@ impl Session {
                 Verdict::Wait => {}
             }
         }
-        pieces.push(Piece::of(chunk));
-        let (forward, reverse) = said(&pieces);
-        let is_full = forward.len() + reverse.len() >= HEAD || pieces.len() >= PIECES;
+        match pieces.last_mut() {
+            // A flow of single octets is no burden.
+            Some(last) if last.direction == chunk.direction && chunk.gap == 0 && is_stream => {
+                last.data.extend_from_slice(chunk.data);
+            }
+            _ => pieces.push(Piece::of(chunk)),
+        }
+        let (forward, reverse) = said(&pieces, self.head());
+        let is_full = forward.len() + reverse.len() >= HEAD || !is_stream && pieces.len() >= DATAGRAMS;
         match self.decide(&forward, &reverse, is_full) {
             Verdict::Found(protocol) => self.begin(protocol, &pieces, out),
             Verdict::Nobody => self.state = State::Unknown,
             Verdict::Wait => self.state = State::Probing(pieces),
         }
+    }
+
+    /// Octets by which a protocol is found.
+    fn head(&self) -> usize {
+        if self.setup.ip_proto == TCP { HEAD } else { usize::MAX }
     }
 
     /// Who speaks so; `is_all`: nothing more will be known.
@@ -220,11 +234,16 @@ enum Verdict {
     Nobody,
 }
 
-/// What each side has said.
-fn said(pieces: &[Piece]) -> (Vec<u8>, Vec<u8>) {
-    let of = |direction: Direction| {
-        let spoken = pieces.iter().filter(|piece| piece.direction == direction);
-        spoken.flat_map(|piece| piece.data.iter().copied()).collect()
-    };
-    (of(Direction::Forward), of(Direction::Reverse))
+/// What each side has said, as far as it counts: however the stream was cut, that is the same.
+fn said(pieces: &[Piece], most: usize) -> (Vec<u8>, Vec<u8>) {
+    let (mut forward, mut reverse) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        let room = most - forward.len() - reverse.len();
+        let head = piece.data.get(..room).unwrap_or(&piece.data);
+        match piece.direction {
+            Direction::Forward => forward.extend_from_slice(head),
+            Direction::Reverse => reverse.extend_from_slice(head),
+        }
+    }
+    (forward, reverse)
 }

@@ -7,6 +7,7 @@ mod flow;
 mod read;
 mod repair;
 mod rewrite;
+mod session;
 mod wire;
 
 use crate::Target;
@@ -20,6 +21,7 @@ pub static TARGETS: &[Target] = &[
     filter::TARGET,
     flow::TARGET,
     engine::TARGET,
+    session::TARGET,
 ];
 
 /// Adds up what happened: order matters, and nothing else about the numbers does.
