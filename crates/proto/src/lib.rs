@@ -35,6 +35,7 @@ mod record;
 mod rtp;
 mod session;
 mod sip;
+mod smb;
 mod smtp;
 mod snmp;
 mod ssh;
@@ -75,6 +76,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &quic::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
+    &smb::PROTOCOL,
     &smtp::PROTOCOL,
     &snmp::PROTOCOL,
     &ssh::PROTOCOL,

@@ -1,0 +1,723 @@
+//! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: who logs in,
+//! shares, files and what is done with them, each command with its response.
+//!
+//! What is encrypted or compressed is passed over.
+
+mod names;
+mod one;
+mod two;
+
+use crate::file::{About, File, Files};
+use crate::frames::{Frames, Size};
+use crate::{
+    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
+    Value, anomaly, field,
+};
+use names::{Ntlm, guid};
+use std::collections::{BTreeMap, VecDeque};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "smb",
+    help: "Server Message Block 1 to 3 (MS-CIFS, MS-SMB2).",
+    transport: Transport::Tcp,
+    ports: &[445, 139],
+    probe,
+    parser: |setup| Box::new(Smb::new(setup)),
+    tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
+};
+
+macro_rules! columns {
+    ($($at:ident $name:literal $kind:expr, $help:literal, $eve:literal, $privacy:ident;)*) => {
+        /// Where each column stands.
+        #[derive(Clone, Copy)]
+        enum At { $($at,)* }
+        static SMB: Table = Table {
+            name: "smb",
+            help: "A command with its response.",
+            zeek: "",
+            eve: "smb",
+            fields: &[$(field($name, $kind, $help).eve($eve).privacy(Privacy::$privacy),)*],
+        };
+    };
+}
+
+columns! {
+    Id "id" Kind::Uint, "Number of the exchange in the connection.", "smb.id", Plain;
+    Dialect "dialect" Kind::Text, "The dialect that both speak.", "smb.dialect", Plain;
+    Command "command" Kind::Word, "What is asked for.", "smb.command", Plain;
+    Status "status" Kind::Word, "What became of it.", "smb.status", Plain;
+    StatusCode "status_code" Kind::Word, "The same as a number.", "smb.status_code", Plain;
+    Session "session_id" Kind::Uint, "Number of the session.", "smb.session_id", Plain;
+    Tree "tree_id" Kind::Uint, "Number of the tree.", "smb.tree_id", Plain;
+    Dialects "client_dialects" Kind::List(&Kind::Text), "Dialects that the client offers.", "smb.client_dialects", Plain;
+    ClientGuid "client_guid" Kind::Text, "Name of the client.", "smb.client_guid", Mark;
+    ServerGuid "server_guid" Kind::Text, "Name of the server.", "smb.server_guid", Mark;
+    MaxRead "max_read_size" Kind::Uint, "Most that is read at once.", "smb.max_read_size", Plain;
+    MaxWrite "max_write_size" Kind::Uint, "Most that is written at once.", "smb.max_write_size", Plain;
+    Domain "domain" Kind::Text, "Domain of the user.", "smb.ntlmssp.domain", Name;
+    User "user" Kind::Text, "The user.", "smb.ntlmssp.user", User;
+    Host "host" Kind::Text, "The client, as it calls itself.", "smb.ntlmssp.host", Name;
+    NtlmVersion "ntlm_version" Kind::Text, "Version of the client's system.", "smb.ntlmssp.version", Plain;
+    Mechanism "mechanism" Kind::Word, "How the user logs in: ntlmssp or kerberos.", "", Plain;
+    OwnOs "client_os" Kind::Text, "The client's system.", "smb.request.native_os", Plain;
+    OwnLm "client_lm" Kind::Text, "The client's software.", "smb.request.native_lm", Plain;
+    Os "server_os" Kind::Text, "The server's system.", "smb.response.native_os", Plain;
+    Lm "server_lm" Kind::Text, "The server's software.", "smb.response.native_lm", Plain;
+    Filename "filename" Kind::Text, "The file.", "smb.filename", Content;
+    Directory "directory" Kind::Text, "The folder.", "smb.directory", Content;
+    Disposition "disposition" Kind::Word, "How it is opened.", "smb.disposition", Plain;
+    Access "access" Kind::Word, "Whether it goes when it is closed.", "smb.access", Plain;
+    Created "created" Kind::Uint, "When it was created, in seconds since 1970.", "smb.created", Plain;
+    Accessed "accessed" Kind::Uint, "When it was last read.", "smb.accessed", Plain;
+    Modified "modified" Kind::Uint, "When it was last written.", "smb.modified", Plain;
+    Changed "changed" Kind::Uint, "When it was last changed.", "smb.changed", Plain;
+    FileSize "size" Kind::Uint, "Its size.", "smb.size", Plain;
+    Share "share" Kind::Text, "The share.", "smb.share", Content;
+    NamedPipe "named_pipe" Kind::Text, "The share of pipes.", "smb.named_pipe", Content;
+    ShareType "share_type" Kind::Word, "What is shared.", "smb.share_type", Plain;
+    ServiceAsked "service_asked" Kind::Text, "The kind of service that is wanted.", "smb.service.request", Plain;
+    Service "service" Kind::Text, "The kind of service.", "smb.service.response", Plain;
+    Class "class" Kind::Word, "What is set.", "smb.set_info.class", Plain;
+    Level "level" Kind::Word, "What of it is set.", "smb.set_info.info_level", Plain;
+    From "renamed_from" Kind::Text, "The name before.", "smb.rename.from", Content;
+    To "renamed_to" Kind::Text, "The name after.", "smb.rename.to", Content;
+    Fuid "fuid" Kind::Text, "Number of the open file.", "smb.fuid", Plain;
+    RpcAsked "rpc_request" Kind::Word, "Kind of the call's packet in a pipe.", "smb.dcerpc.request", Plain;
+    RpcAnswer "rpc_response" Kind::Word, "Kind of the answer's.", "smb.dcerpc.response", Plain;
+    RpcNumber "rpc_number" Kind::Uint, "Number of what is called.", "smb.dcerpc.opnum", Plain;
+    RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that are asked for.", "smb.dcerpc.interfaces", Plain;
+    Duration "duration" Kind::Span, "From the command to the response.", "", Plain;
+}
+
+static INTERFACES: [crate::Field; 4] = [
+    field("uuid", Kind::Text, "Its name.").eve("uuid"),
+    field("version", Kind::Text, "Its version.").eve("version"),
+    field("result", Kind::Uint, "Whether it is granted: 0.").eve("ack_result"),
+    field("reason", Kind::Uint, "Why it is not.").eve("ack_reason"),
+];
+
+static SMB_FILES: Table = Table {
+    name: "smb_files",
+    help: "Something is done with a file.",
+    zeek: "smb_files",
+    eve: "",
+    fields: &[
+        field("fuid", Kind::Text, "The file's name in records.").zeek("fuid"),
+        field("action", Kind::Word, "What is done.").zeek("action"),
+        field("path", Kind::Text, "The share.").zeek("path").privacy(Privacy::Content),
+        field("name", Kind::Text, "The file.").zeek("name").privacy(Privacy::Content),
+        field("size", Kind::Uint, "Its size.").zeek("size"),
+        field("prev_name", Kind::Text, "Its name before.").zeek("prev_name").privacy(Privacy::Content),
+        field("modified", Kind::Time, "When it was last written.").zeek("times.modified"),
+        field("accessed", Kind::Time, "When it was last read.").zeek("times.accessed"),
+        field("created", Kind::Time, "When it was created.").zeek("times.created"),
+        field("changed", Kind::Time, "When it was last changed.").zeek("times.changed"),
+    ],
+};
+
+static SMB_MAPPING: Table = Table {
+    name: "smb_mapping",
+    help: "A share that a client connects to.",
+    zeek: "smb_mapping",
+    eve: "",
+    fields: &[
+        field("path", Kind::Text, "The share.").zeek("path").privacy(Privacy::Content),
+        field("service", Kind::Text, "The kind of service.").zeek("service"),
+        field("native_file_system", Kind::Text, "Its file system.").zeek("native_file_system"),
+        field("share_type", Kind::Word, "What is shared: DISK, PIPE or PRINT.").zeek("share_type"),
+    ],
+};
+
+/// Most of one message that is held; what is read and written may be 8 MB, and goes on to its file as it comes.
+const MAX_HELD: usize = 65_536;
+/// Commands that wait for their responses: a server grants 512 credits at most by default, Windows 8,192.
+const MAX_WAITING: usize = 1024;
+/// Files that are open at once, and trees.
+const MAX_OPEN: usize = 1024;
+/// Rows of `smb_files` that are remembered, so that the same is not told again and again.
+const MAX_RECENT: usize = 128;
+/// Messages of one compound.
+const MAX_COMPOUND: usize = 64;
+/// Longest name kept.
+const MAX_NAME: usize = 4096;
+
+const OLD: &[u8] = b"\xffSMB";
+const NEW: &[u8] = b"\xfeSMB";
+const ENCRYPTED: &[u8] = b"\xfdSMB";
+const COMPRESSED: &[u8] = b"\xfcSMB";
+
+const SESSION_MESSAGE: u8 = 0;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let mut answer = Probe::Reject;
+    for head in heads.both() {
+        match is_begun(head) {
+            Probe::Match => return Probe::Match,
+            Probe::Maybe => answer = Probe::Maybe,
+            Probe::Reject => return Probe::Reject,
+        }
+    }
+    answer
+}
+
+/// Whether a message begins here, maybe after those of the NetBIOS session.
+fn is_begun(head: &[u8]) -> Probe {
+    let mut rest = head;
+    for _ in 0..2 {
+        match rest {
+            [SESSION_MESSAGE, _, _, _, mark @ ..] => {
+                let most = mark.len().min(4);
+                let is_mark = |word: &&[u8]| mark.get(..most) == word.get(..most);
+                return match (most, [OLD, NEW, ENCRYPTED, COMPRESSED].iter().any(is_mark)) {
+                    (4, true) => Probe::Match,
+                    (_, true) => Probe::Maybe,
+                    _ => Probe::Reject,
+                };
+            }
+            // A session is asked for and granted before.
+            [0x81, 0, 0, 68, _, ..] => rest = rest.get(72..).unwrap_or_default(),
+            [0x82, 0, 0, 0, ..] => rest = rest.get(4..).unwrap_or_default(),
+            [SESSION_MESSAGE | 0x81 | 0x82, ..] | [] => return Probe::Maybe,
+            _ => return Probe::Reject,
+        }
+    }
+    Probe::Maybe
+}
+
+/// A number of an open file. Version 1 has two octets.
+type Fid = [u8; 16];
+
+/// An open file.
+#[derive(Default)]
+struct Open {
+    name: Vec<u8>,
+    path: Option<Vec<u8>>,
+    size: u64,
+    /// Last written, last read, created, last changed.
+    times: [u64; 4],
+    is_pipe: bool,
+    goes: bool,
+    transfers: [Option<Transfer>; 2],
+}
+
+/// What is read from or written to a file.
+struct Transfer {
+    file: File,
+    /// Octets that came, some of which may wait for those before them.
+    octets: u64,
+    time: Time,
+    command: String,
+    session: u64,
+    tree: u64,
+}
+
+/// What a session has mapped.
+#[derive(Clone, Default)]
+struct Tree {
+    path: Vec<u8>,
+    is_pipe: bool,
+}
+
+/// A command that waits for its response.
+struct Request {
+    time: Time,
+    key: (u64, u16),
+    values: Vec<Value<'static>>,
+    what: What,
+}
+
+/// What a command is about, for its response.
+#[derive(Default)]
+enum What {
+    #[default]
+    Other,
+    Negotiate(Vec<Vec<u8>>),
+    Tree {
+        path: Vec<u8>,
+        service: Vec<u8>,
+    },
+    Create {
+        name: Vec<u8>,
+        goes: bool,
+    },
+    Read {
+        fid: Fid,
+        offset: u64,
+    },
+    /// A call in a pipe.
+    Call,
+    /// It is about the file that the command before it in a compound opened.
+    Related,
+    /// Nothing is told of it.
+    Silent,
+}
+
+/// Where the rest of a long message goes.
+#[derive(Clone, Copy)]
+struct Rest {
+    octets: usize,
+    data: usize,
+    to: Option<(Fid, u64)>,
+}
+
+#[derive(Default)]
+struct Side {
+    frames: Frames,
+    rest: Option<Rest>,
+}
+
+struct Smb {
+    client: Side,
+    server: Side,
+    files: Files,
+    told: u64,
+    dialect: Option<Vec<u8>>,
+    waiting: VecDeque<Request>,
+    trees: BTreeMap<u64, Tree>,
+    open: BTreeMap<Fid, Open>,
+    recent: VecDeque<Vec<Value<'static>>>,
+}
+
+impl Smb {
+    fn new(setup: &Setup) -> Self {
+        Self {
+            client: Side::default(),
+            server: Side::default(),
+            files: Files::new(setup),
+            told: 0,
+            dialect: None,
+            waiting: VecDeque::new(),
+            trees: BTreeMap::new(),
+            open: BTreeMap::new(),
+            recent: VecDeque::new(),
+        }
+    }
+
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        }
+    }
+}
+
+impl Parser for Smb {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let mut side = std::mem::take(self.side(chunk.direction));
+        let step = self.read(&mut side, chunk, out);
+        *self.side(chunk.direction) = side;
+        step
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        for (fid, open) in std::mem::take(&mut self.open) {
+            self.close(&fid, open, out);
+        }
+        for request in std::mem::take(&mut self.waiting) {
+            self.tell(request, out);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let open = self.open.values().map(|open| {
+            let transfers = open.transfers.iter().flatten().map(|transfer| transfer.file.memory() + 256);
+            size_of::<Open>() + open.name.capacity() + transfers.sum::<usize>()
+        });
+        let row = SMB.fields.len() * size_of::<Value<'_>>();
+        self.client.frames.memory()
+            + self.server.frames.memory()
+            + self.waiting.len() * (row + size_of::<Request>())
+            + self.recent.len() * SMB_FILES.fields.len() * size_of::<Value<'_>>()
+            + self.trees.values().map(|tree| tree.path.capacity() + 64).sum::<usize>()
+            + open.sum::<usize>()
+    }
+}
+
+impl Smb {
+    fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        let mut data = chunk.data;
+        if chunk.gap > 0 {
+            // What is missing may be a part of a long message; otherwise the next chunk may begin a message, which
+            // its mark shows.
+            match (usize::try_from(chunk.gap), &mut side.rest) {
+                (Ok(gap), Some(rest)) if gap <= rest.octets => {
+                    rest.octets -= gap;
+                    let lost = gap.min(rest.data);
+                    rest.data -= lost;
+                    if let Some((_, offset)) = &mut rest.to {
+                        *offset += lost as u64;
+                    }
+                }
+                _ => {
+                    side.frames.forget();
+                    side.rest = None;
+                }
+            }
+        }
+        while !data.is_empty() || side.rest.is_some_and(|rest| rest.octets == 0) {
+            if let Some(rest) = &mut side.rest {
+                let fit = rest.octets.min(data.len());
+                let (now, later) = data.split_at_checked(fit).unwrap_or((data, &[]));
+                data = later;
+                let file = now.get(..rest.data).unwrap_or(now);
+                let to = rest.to;
+                rest.octets -= fit;
+                rest.data -= file.len();
+                if let Some((_, offset)) = &mut rest.to {
+                    *offset += file.len() as u64;
+                }
+                if rest.octets == 0 {
+                    side.rest = None;
+                }
+                if let Some((fid, offset)) = to {
+                    self.content(&fid, chunk.direction, offset, file, chunk.time, out);
+                }
+                continue;
+            }
+            let size = |head: &[u8]| match head {
+                [_, high, middle, low, ..] => {
+                    let octets = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+                    Size::Octets((4 + octets).min(MAX_HELD))
+                }
+                _ => Size::Within(4),
+            };
+            let told = side.frames.next(&mut data, size, |frame| {
+                let [kind, high, middle, low, message @ ..] = frame else { return Ok(None) };
+                let whole = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+                match kind {
+                    // Session request, responses, keep-alive.
+                    0x81..=0x85 if whole < 256 => return Ok(None),
+                    0 => {}
+                    _ => return Err(message.to_vec()),
+                }
+                let mut rest = Rest { octets: whole - message.len().min(whole), data: 0, to: None };
+                match message.get(..4) {
+                    Some(NEW) => self.compound(message, &mut rest, chunk, out),
+                    Some(OLD) => self.old(message, &mut rest, chunk, out),
+                    Some(ENCRYPTED | COMPRESSED) => {}
+                    _ if message.is_empty() => {}
+                    _ => return Err(message.to_vec()),
+                }
+                Ok(Some(rest).filter(|rest| rest.octets > 0))
+            });
+            match told {
+                None => break,
+                Some(Ok(rest)) => side.rest = rest,
+                Some(Err(detail)) => {
+                    let told =
+                        Anomaly { name: "malformed_data", direction: chunk.direction, detail: &detail };
+                    anomaly(out, chunk.time, &PROTOCOL, &told);
+                    return Step::GiveUp;
+                }
+            }
+        }
+        Step::Next
+    }
+
+    /// A new row.
+    fn request(key: (u64, u16), time: Time) -> Request {
+        Request { time, key, values: vec![Value::None; SMB.fields.len()], what: What::Other }
+    }
+
+    /// Lets a command wait.
+    fn wait(&mut self, request: Request, out: &mut dyn Out) {
+        if self.waiting.len() == MAX_WAITING
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            let told = Anomaly { name: "too_many_transactions", direction: Direction::Forward, detail: b"" };
+            anomaly(out, request.time, &PROTOCOL, &told);
+            self.tell(oldest, out);
+        }
+        self.waiting.push_back(request);
+    }
+
+    /// The command that a response is for.
+    fn asked(&mut self, key: (u64, u16)) -> Option<Request> {
+        let at = self.waiting.iter().position(|request| request.key == key)?;
+        self.waiting.remove(at)
+    }
+
+    fn tell(&mut self, mut request: Request, out: &mut dyn Out) {
+        if matches!(request.what, What::Silent | What::Read { .. }) {
+            return;
+        }
+        self.told += 1;
+        request.set(At::Id, self.told);
+        let dialect = self.dialect.clone().unwrap_or_else(|| b"unknown".to_vec());
+        request.set(At::Dialect, dialect);
+        out.record(Record { table: &SMB, time: request.time, values: request.values });
+    }
+
+    /// Takes octets that are read from or written to a file.
+    fn content(
+        &mut self,
+        fid: &Fid,
+        direction: Direction,
+        offset: u64,
+        octets: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        let Some(open) = self.open.get_mut(fid).filter(|open| !open.is_pipe) else { return };
+        let transfer = open.transfers.get_mut(usize::from(direction == Direction::Reverse));
+        if let Some(Some(transfer)) = transfer {
+            transfer.octets += octets.len() as u64;
+            transfer.file.octets_at(offset, octets, time, out);
+        }
+    }
+
+    /// Something is about to be read from or written to a file.
+    fn transfer(
+        &mut self,
+        fid: &Fid,
+        direction: Direction,
+        time: Time,
+        command: &str,
+        session: u64,
+        tree: u64,
+    ) {
+        if !self.open.contains_key(fid) && self.open.len() < MAX_OPEN {
+            // It was opened before the sensor came.
+            let tree = self.trees.get(&tree).cloned().unwrap_or_default();
+            let path = Some(tree.path).filter(|path| !path.is_empty());
+            self.open.insert(*fid, Open { path, is_pipe: tree.is_pipe, ..Open::default() });
+        }
+        let Some(open) = self.open.get_mut(fid).filter(|open| !open.is_pipe) else { return };
+        let Some(place) = open.transfers.get_mut(usize::from(direction == Direction::Reverse)) else {
+            return;
+        };
+        if place.is_none() {
+            let total = (direction == Direction::Reverse && open.size > 0).then_some(open.size);
+            let about = About {
+                source: "SMB",
+                protocol: "smb",
+                direction,
+                transaction: self.told,
+                depth: 0,
+                filename: Some(open.name.as_slice()).filter(|name| !name.is_empty()),
+                path: None,
+                declared: None,
+                total,
+            };
+            let file = self.files.open(time, about);
+            *place = Some(Transfer { file, octets: 0, time, command: command.to_owned(), session, tree });
+        }
+    }
+
+    /// A file is closed: what was read and written is told.
+    fn close(&mut self, fid: &Fid, open: Open, out: &mut dyn Out) {
+        for (back, transfer) in open.transfers.into_iter().enumerate() {
+            let Some(transfer) = transfer else { continue };
+            if transfer.octets == 0 {
+                continue;
+            }
+            let mut request = Self::request((0, 0), transfer.time);
+            request.set(At::Command, transfer.command);
+            request.set(At::Status, "STATUS_SUCCESS");
+            request.set(At::StatusCode, "0x0");
+            request.set(At::Session, transfer.session);
+            request.set(At::Tree, transfer.tree);
+            request.set(At::Filename, open.name.clone());
+            request.set(At::Share, open.path.clone().unwrap_or_default());
+            request.set(At::Fuid, guid(fid));
+            self.tell(request, out);
+            let is_whole = back == 0 || transfer.file.seen() >= open.size;
+            transfer.file.close(is_whole, out);
+        }
+    }
+
+    /// Tells what is done with a file, as Zeek does: the same only once.
+    fn act(
+        &mut self,
+        action: &'static str,
+        open: &Open,
+        old: Option<Vec<u8>>,
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        let [modified, accessed, created, changed] = open.times.map(names::rough_time);
+        // Files of pipes have no times.
+        let has_times = modified.is_some();
+        let only = |time: Option<Time>| Value::from(time.filter(|_| has_times));
+        let values = vec![
+            Value::None,
+            action.into(),
+            open.path.clone().into(),
+            open.name.clone().into(),
+            open.size.into(),
+            old.into(),
+            only(modified),
+            only(accessed),
+            only(created),
+            only(changed),
+        ];
+        if has_times {
+            let mut mark = values.clone();
+            if let Some(accessed) = mark.get_mut(7) {
+                *accessed = Value::None;
+            }
+            if self.recent.contains(&mark) {
+                return;
+            }
+            if self.recent.len() == MAX_RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(mark);
+        }
+        out.record(Record { table: &SMB_FILES, time, values });
+    }
+
+    fn map(&self, values: [Value<'static>; 4], time: Time, out: &mut dyn Out) {
+        out.record(Record { table: &SMB_MAPPING, time, values: values.into() });
+    }
+}
+
+impl Request {
+    fn set(&mut self, at: At, value: impl Into<Value<'static>>) {
+        if let Some(place) = self.values.get_mut(at as usize) {
+            *place = value.into();
+        }
+    }
+
+    fn status(&mut self, status: u32, time: Time) {
+        self.set(At::Status, names::status(status));
+        self.set(At::StatusCode, format!("0x{status:x}"));
+        self.set(At::Duration, Value::Span(time.since(self.time)));
+    }
+
+    /// What a security blob says of the user.
+    fn login(&mut self, blob: &[u8]) {
+        if let Some(ntlm) = Ntlm::find(blob) {
+            self.set(At::Domain, ntlm.domain);
+            self.set(At::User, ntlm.user);
+            self.set(At::Host, ntlm.host);
+            self.set(At::NtlmVersion, ntlm.version);
+            self.set(At::Mechanism, "ntlmssp");
+        } else if names::is_kerberos(blob) {
+            self.set(At::Mechanism, "kerberos");
+        }
+    }
+
+    /// What opens a file.
+    fn create(&mut self, name: &[u8], is_directory: bool, disposition: u32, goes: bool) {
+        const WORDS: [&str; 6] = [
+            "FILE_SUPERSEDE",
+            "FILE_OPEN",
+            "FILE_CREATE",
+            "FILE_OPEN_IF",
+            "FILE_OVERWRITE",
+            "FILE_OVERWRITE_IF",
+        ];
+        let at = if is_directory && !name.is_empty() { At::Directory } else { At::Filename };
+        self.set(at, shown(name));
+        let word = WORDS.get(disposition as usize).copied().unwrap_or("UNKNOWN");
+        self.set(At::Disposition, word);
+        self.set(At::Access, if goes { "delete on close" } else { "normal" });
+    }
+
+    /// What is known of a file that was opened.
+    fn opened(&mut self, open: &Open, fid: &Fid) {
+        let seconds = |ticks: u64| names::time(ticks).map_or(0, |time| time.0 / 1_000_000_000);
+        let [modified, accessed, created, changed] = open.times.map(seconds);
+        self.set(At::Created, created);
+        self.set(At::Accessed, accessed);
+        self.set(At::Modified, modified);
+        self.set(At::Changed, changed);
+        self.set(At::FileSize, open.size);
+        self.set(At::Fuid, guid(fid));
+    }
+}
+
+/// The name of a file; the root of a share has none.
+fn shown(name: &[u8]) -> Vec<u8> {
+    if name.is_empty() { b"<share_root>".to_vec() } else { name.get(..MAX_NAME).unwrap_or(name).to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Value;
+    use crate::laws::{Told, talks};
+
+    fn told(case: &str) -> Told {
+        let (_, talk) = talks("smb", 445).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.told(|data| vec![data.to_vec()])
+    }
+
+    fn text(value: &Value<'_>) -> String {
+        match value {
+            Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            Value::Uint(number) => number.to_string(),
+            _ => "-".to_owned(),
+        }
+    }
+
+    /// Some fields of each row of a table.
+    fn rows(told: &Told, table: &str, fields: &[&str]) -> Vec<String> {
+        let rows = told.records.iter().filter(|record| record.table.name == table);
+        rows.map(|row| fields.iter().map(|name| text(row.get(name))).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn files_are_followed() {
+        let told = told("files.talk");
+        let expected = [
+            "SMB::FILE_OPEN <share_root> -",
+            "SMB::FILE_OPEN a.txt -",
+            "SMB::FILE_OPEN b\\big.bin -",
+            "SMB::FILE_RENAME c.bin b\\big.bin",
+            "SMB::FILE_DELETE c.bin -",
+            "SMB::FILE_OPEN tmp -",
+            "SMB::FILE_DELETE tmp -",
+        ];
+        assert_eq!(rows(&told, "smb_files", &["action", "name", "prev_name"]), expected);
+        assert_eq!(rows(&told, "smb_mapping", &["path", "share_type"]), ["\\\\srv\\docs DISK"]);
+        let whole: Vec<u8> = (0..70_000_u32).map(|i| (i * 31 % 253) as u8).collect();
+        let contents: Vec<&[u8]> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        assert_eq!(contents, [b"hello world", whole.as_slice()]);
+        let logins = rows(&told, "smb", &["domain", "user", "host", "ntlm_version"]);
+        assert!(logins.contains(&"EXAMPLE alice DESK 10.0 build 19041 rev 15".to_owned()), "{logins:?}");
+        assert!(rows(&told, "anomaly", &["name"]).is_empty());
+    }
+
+    #[test]
+    fn calls_in_pipes_are_named() {
+        let told = told("pipe.talk");
+        let calls = rows(&told, "smb", &["command", "rpc_request", "rpc_response", "rpc_number"]);
+        let expected = [
+            "SMB2_COMMAND_TREE_CONNECT - - -",
+            "SMB2_COMMAND_CREATE - - -",
+            "SMB2_COMMAND_WRITE BIND BINDACK -",
+            "SMB2_COMMAND_IOCTL REQUEST RESPONSE 5",
+        ];
+        assert_eq!(calls, expected);
+    }
+
+    #[test]
+    fn what_is_missing_is_counted_and_what_follows_is_found() {
+        let told = told("gaps.talk");
+        let files = rows(&told, "files", &["seen_bytes", "missing_bytes", "state"]);
+        assert_eq!(files, ["69000 1000 TRUNCATED"]);
+        assert_eq!(rows(&told, "smb_files", &["name"]), ["big", "after"]);
+    }
+
+    #[test]
+    fn version_1_is_read() {
+        let told = told("old.talk");
+        let expected = ["SMB::FILE_OPEN \\x.txt", "SMB::FILE_RENAME \\y.txt", "SMB::FILE_DELETE y"];
+        assert_eq!(rows(&told, "smb_files", &["action", "name"]), expected);
+        let mapped = rows(&told, "smb_mapping", &["path", "service", "native_file_system"]);
+        assert_eq!(mapped, ["\\\\SRV\\C A: NTFS"]);
+        let logins = rows(&told, "smb", &["user", "client_os", "server_lm"]);
+        assert!(logins.contains(&"bob Unix Windows 6".to_owned()), "{logins:?}");
+        let contents: Vec<&[u8]> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        assert_eq!(contents, [&b"hello"[..], b"bye"]);
+        assert!(rows(&told, "anomaly", &["name"]).is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(rows(&told("malformed.talk"), "anomaly", &["name"]), ["malformed_data"; 3]);
+    }
+}

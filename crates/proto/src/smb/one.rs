@@ -1,0 +1,355 @@
+//! Messages of version 1 (MS-CIFS, MS-SMB).
+
+use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
+use super::{At, Fid, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
+use crate::{Anomaly, Out, Value, anomaly};
+use weir_wire::stream::Chunk;
+
+const HEADER: usize = 32;
+/// Commands that one message may chain.
+const MAX_CHAIN: usize = 8;
+const RESPONSE: u8 = 0x80;
+const UNICODE: u16 = 0x8000;
+const NT_STATUS: u16 = 0x4000;
+
+const CLOSE: u8 = 0x04;
+const DELETE: u8 = 0x06;
+const RENAME: u8 = 0x07;
+const READ: u8 = 0x2e;
+const WRITE: u8 = 0x2f;
+const TREE_DISCONNECT: u8 = 0x71;
+const NEGOTIATE: u8 = 0x72;
+const SESSION_SETUP: u8 = 0x73;
+const LOGOFF: u8 = 0x74;
+const TREE_CONNECT: u8 = 0x75;
+const NT_CREATE: u8 = 0xa2;
+
+/// Commands that another may follow in the same message.
+const CHAINING: [u8; 8] = [0x24, 0x2d, READ, WRITE, SESSION_SETUP, LOGOFF, TREE_CONNECT, NT_CREATE];
+
+/// A command in a message.
+struct Block<'a> {
+    command: u8,
+    words: &'a [u8],
+    data: &'a [u8],
+    /// Where the data begins in the message.
+    begin: usize,
+}
+
+struct Header {
+    status: u32,
+    flags: u16,
+    tree: u16,
+    user: u16,
+    id: u64,
+}
+
+/// The texts of a block's data.
+struct Texts<'a> {
+    message: &'a [u8],
+    at: usize,
+    is_wide: bool,
+}
+
+impl Texts<'_> {
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.is_wide {
+            // Wide text begins at an even place.
+            self.at = self.at.next_multiple_of(2);
+            let rest = self.message.get(self.at..).filter(|rest| rest.len() >= 2)?;
+            let end = rest.chunks_exact(2).position(|pair| pair == [0, 0]);
+            let octets = end.map_or(rest.len(), |end| end * 2);
+            self.at += octets + 2;
+            return Some(wide(rest.get(..octets)?));
+        }
+        self.narrow()
+    }
+
+    fn narrow(&mut self) -> Option<Vec<u8>> {
+        let rest = self.message.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let octets = rest.iter().position(|octet| *octet == 0).unwrap_or(rest.len());
+        self.at += octets + 1;
+        rest.get(..octets).map(<[u8]>::to_vec)
+    }
+}
+
+/// The number of a file as it is kept, and as it is shown.
+fn fid(number: u16) -> Fid {
+    let mut fid = [0; 16];
+    if let Some(begin) = fid.first_chunk_mut() {
+        *begin = number.to_le_bytes();
+    }
+    fid
+}
+
+impl Smb {
+    /// Takes a message with the commands that it chains.
+    pub(super) fn old(&mut self, message: &[u8], rest: &mut Rest, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        if self.old_message(message, rest, chunk, out).is_none() {
+            let detail = message.get(..64).unwrap_or(message);
+            let told = Anomaly { name: "malformed_data", direction: chunk.direction, detail };
+            anomaly(out, chunk.time, &super::PROTOCOL, &told);
+        }
+    }
+
+    fn old_message(
+        &mut self,
+        message: &[u8],
+        rest: &mut Rest,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let mut command = *message.get(4)?;
+        let is_response = message.get(9)? & RESPONSE != 0;
+        let process = u64::from(u16_at(message, 26)?);
+        let header = Header {
+            status: u32_at(message, 5)?,
+            flags: u16_at(message, 10)?,
+            tree: u16_at(message, 24)?,
+            user: u16_at(message, 28)?,
+            id: process << 16 | u64::from(u16_at(message, 30)?),
+        };
+        let mut at = HEADER;
+        for _ in 0..MAX_CHAIN {
+            let words = 2 * usize::from(*message.get(at)?);
+            let parameters = message.get(at + 1..)?.get(..words)?;
+            let octets = usize::from(u16_at(message, at + 1 + words)?);
+            let begin = at + 3 + words;
+            let data = message.get(begin..)?;
+            let data = data.get(..octets).unwrap_or(data);
+            let block = Block { command, words: parameters, data, begin };
+            if is_response {
+                self.old_response(&header, &block, message, rest, chunk, out)?;
+            } else {
+                self.old_command(&header, &block, message, rest, chunk, out)?;
+            }
+            if !CHAINING.contains(&command) || words < 4 {
+                return Some(());
+            }
+            command = *parameters.first()?;
+            let next = usize::from(u16_at(parameters, 2)?);
+            if command == 0xff || next <= at {
+                return Some(());
+            }
+            at = next;
+        }
+        Some(())
+    }
+
+    fn old_command(
+        &mut self,
+        header: &Header,
+        block: &Block<'_>,
+        message: &[u8],
+        rest: &mut Rest,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let words = block.words;
+        let mut request = Self::request((header.id, u16::from(block.command) | 0x100), chunk.time);
+        request.set(At::Command, names::old_command(block.command));
+        request.set(At::Session, header.user);
+        request.set(At::Tree, header.tree);
+        let is_wide = header.flags & UNICODE != 0;
+        let mut texts = Texts { message, at: block.begin, is_wide };
+        match block.command {
+            NEGOTIATE => {
+                let names =
+                    block.data.split(|octet| *octet == 0).filter_map(|name| name.strip_prefix(b"\x02"));
+                let names: Vec<Vec<u8>> = names.take(64).map(<[u8]>::to_vec).collect();
+                request.set(At::Dialects, names.iter().cloned().collect::<Value<'static>>());
+                request.what = What::Negotiate(names);
+            }
+            SESSION_SETUP if words.len() == 24 => {
+                let octets = usize::from(u16_at(words, 14)?);
+                request.login(block.data.get(..octets).unwrap_or(block.data));
+                texts.at += octets;
+                request.set(At::OwnOs, texts.next());
+                request.set(At::OwnLm, texts.next());
+            }
+            SESSION_SETUP if words.len() == 26 => {
+                texts.at += usize::from(u16_at(words, 14)?) + usize::from(u16_at(words, 16)?);
+                request.set(At::User, texts.next());
+                request.set(At::Domain, texts.next());
+                request.set(At::OwnOs, texts.next());
+                request.set(At::OwnLm, texts.next());
+            }
+            TREE_CONNECT => {
+                texts.at += usize::from(u16_at(words, 6)?);
+                let path = texts.next()?;
+                let service = texts.narrow().unwrap_or_default();
+                request.what = What::Tree { path, service };
+            }
+            TREE_DISCONNECT => {
+                self.trees.remove(&header.tree.into());
+            }
+            NT_CREATE => {
+                const DIRECTORY: u32 = 1;
+                const DELETE_ON_CLOSE: u32 = 0x1000;
+                let octets = usize::from(u16_at(words, 5)?);
+                let at = if is_wide { block.begin.next_multiple_of(2) } else { block.begin };
+                let name = message.get(at..).unwrap_or_default();
+                let name = name.get(..octets).unwrap_or(name);
+                let name =
+                    if is_wide { wide(name) } else { name.strip_suffix(b"\0").unwrap_or(name).to_vec() };
+                let options = u32_at(words, 39)?;
+                let goes = options & DELETE_ON_CLOSE != 0;
+                request.create(&name, options & DIRECTORY != 0, u32_at(words, 35)?, goes);
+                request.what = What::Create { name: shown(&name), goes };
+            }
+            CLOSE => {
+                let fid = fid(u16_at(words, 0)?);
+                if let Some(open) = self.open.remove(&fid) {
+                    if open.goes {
+                        self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                    }
+                    self.close(&fid, open, out);
+                }
+            }
+            READ => {
+                let high = if words.len() >= 24 { u32_at(words, 20)? } else { 0 };
+                let offset = u64::from(high) << 32 | u64::from(u32_at(words, 6)?);
+                request.what = What::Read { fid: fid(u16_at(words, 4)?), offset };
+            }
+            WRITE => {
+                let fid = fid(u16_at(words, 4)?);
+                let high = if words.len() >= 28 { u32_at(words, 24)? } else { 0 };
+                let offset = u64::from(high) << 32 | u64::from(u32_at(words, 6)?);
+                let octets = usize::from(u16_at(words, 18)?) << 16 | usize::from(u16_at(words, 20)?);
+                let data = message.get(usize::from(u16_at(words, 22)?)..).unwrap_or_default();
+                let data = data.get(..octets).unwrap_or(data);
+                self.old_content(header, &fid, (offset, octets, data), WRITE, rest, chunk, out);
+                request.what = What::Silent;
+            }
+            RENAME | DELETE => {
+                let mut name = || {
+                    texts.at += 1;
+                    texts.next()
+                };
+                let first = name()?;
+                let path = self.trees.get(&header.tree.into()).map(|tree| tree.path.clone());
+                if block.command == RENAME {
+                    let second = name()?;
+                    request.set(At::From, first.clone());
+                    request.set(At::To, second.clone());
+                    let open = Open { name: second, path, ..Open::default() };
+                    self.act("SMB::FILE_RENAME", &open, Some(first), chunk.time, out);
+                } else {
+                    request.set(At::Filename, first.clone());
+                    let open = Open { name: first, path, ..Open::default() };
+                    self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                }
+            }
+            _ => {}
+        }
+        self.wait(request, out);
+        Some(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // The same of both directions: what, of which file, and where the rest goes.
+    fn old_content(
+        &mut self,
+        header: &Header,
+        fid: &Fid,
+        (offset, octets, data): (u64, usize, &[u8]),
+        command: u8,
+        rest: &mut Rest,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) {
+        let name = names::old_command(command);
+        self.transfer(fid, chunk.direction, chunk.time, &name, header.user.into(), header.tree.into());
+        self.content(fid, chunk.direction, offset, data, chunk.time, out);
+        rest.data = rest.octets.min(octets - data.len());
+        rest.to = Some((*fid, offset + data.len() as u64));
+    }
+
+    fn old_response(
+        &mut self,
+        header: &Header,
+        block: &Block<'_>,
+        message: &[u8],
+        rest: &mut Rest,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let Some(mut request) = self.asked((header.id, u16::from(block.command) | 0x100)) else {
+            return Some(());
+        };
+        let words = block.words;
+        let mut texts = Texts { message, at: block.begin, is_wide: header.flags & UNICODE != 0 };
+        self.old_status(&mut request, header, chunk);
+        let is_good = header.status == 0;
+        request.set(At::Session, header.user);
+        match (block.command, std::mem::take(&mut request.what)) {
+            (NEGOTIATE, What::Negotiate(names)) => {
+                let at = usize::from(u16_at(words, 0)?);
+                self.dialect = names.get(at).cloned().or(self.dialect.take());
+                // With extended security the data begins with the server's name.
+                if words.len() == 34 && u32_at(words, 19)? & 0x8000_0000 != 0 {
+                    request.set(At::ServerGuid, block.data.get(..16).map(guid));
+                }
+            }
+            (SESSION_SETUP, _) => {
+                texts.at += if words.len() == 8 { usize::from(u16_at(words, 6)?) } else { 0 };
+                request.set(At::Os, texts.next());
+                request.set(At::Lm, texts.next());
+            }
+            (TREE_CONNECT, What::Tree { path, service }) => {
+                request.set(At::Tree, header.tree);
+                let granted = texts.narrow().unwrap_or_default();
+                let system = texts.next().filter(|system| !system.is_empty());
+                let is_pipe = granted == b"IPC";
+                request.set(if is_pipe { At::NamedPipe } else { At::Share }, path.clone());
+                request.set(At::ServiceAsked, service);
+                if is_good {
+                    request.set(At::Service, granted.clone());
+                    let kind = if is_pipe { "PIPE" } else { "DISK" };
+                    let values = [path.clone().into(), granted.into(), system.into(), kind.into()];
+                    self.map(values, request.time, out);
+                    if self.trees.len() < MAX_OPEN {
+                        self.trees.insert(header.tree.into(), Tree { path, is_pipe });
+                    }
+                }
+            }
+            (NT_CREATE, What::Create { name, goes }) if is_good => {
+                let fid = fid(u16_at(words, 5)?);
+                let times = [27, 19, 11, 35].map(|at| u64_at(words, at).unwrap_or(0));
+                let tree = self.trees.get(&header.tree.into()).cloned().unwrap_or_default();
+                let path = Some(tree.path).filter(|path| !path.is_empty());
+                let size = u64_at(words, 55)?;
+                let open = Open { name, path, size, times, is_pipe: tree.is_pipe, goes, ..Open::default() };
+                request.opened(&open, &fid);
+                request.set(At::Fuid, u16_at(words, 5).map(|number| format!("{number:04x}")));
+                if !tree.is_pipe {
+                    self.act("SMB::FILE_OPEN", &open, None, request.time, out);
+                }
+                if self.open.len() < MAX_OPEN {
+                    self.open.insert(fid, open);
+                }
+            }
+            (READ, What::Read { fid, offset }) => {
+                if is_good && words.len() >= 24 {
+                    let octets = usize::from(u16_at(words, 14)?) << 16 | usize::from(u16_at(words, 10)?);
+                    let data = message.get(usize::from(u16_at(words, 12)?)..).unwrap_or_default();
+                    let data = data.get(..octets).unwrap_or(data);
+                    self.old_content(header, &fid, (offset, octets, data), READ, rest, chunk, out);
+                }
+                return Some(());
+            }
+            (_, what) => request.what = what,
+        }
+        self.tell(request, out);
+        Some(())
+    }
+
+    fn old_status(&self, request: &mut Request, header: &Header, chunk: &Chunk<'_>) {
+        request.status(header.status, chunk.time);
+        if header.flags & NT_STATUS == 0 && header.status != 0 {
+            let [class, _, low, high] = header.status.to_le_bytes();
+            let code = u16::from_le_bytes([low, high]);
+            request.set(At::Status, names::old_error(class, code));
+            request.set(At::StatusCode, format!("0x{code:04x}"));
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Messages of versions 2 and 3 (MS-SMB2).
+
+use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
+use super::{At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
+use crate::{Anomaly, Out, Value, anomaly};
+use weir_wire::stream::Chunk;
+
+const HEADER: usize = 64;
+/// A file of which only the command before in the compound knows the number.
+const RELATED: Fid = [0xff; 16];
+const PENDING: u32 = 0x103;
+/// More was there than fits: what is there is good.
+const OVERFLOW: u32 = 0x8000_0005;
+const RESPONSE: u32 = 1;
+const ASYNC: u32 = 2;
+const PIPE_TRANSCEIVE: u32 = 0x0011_c017;
+
+const NEGOTIATE: u16 = 0;
+const SESSION_SETUP: u16 = 1;
+const TREE_CONNECT: u16 = 3;
+const TREE_DISCONNECT: u16 = 4;
+const CREATE: u16 = 5;
+const CLOSE: u16 = 6;
+const READ: u16 = 8;
+const WRITE: u16 = 9;
+const IOCTL: u16 = 11;
+const GET_INFO: u16 = 16;
+const SET_INFO: u16 = 17;
+
+/// A header.
+struct Header {
+    status: u32,
+    command: u16,
+    flags: u32,
+    id: u64,
+    tree: u64,
+    session: u64,
+}
+
+impl Header {
+    fn read(message: &[u8]) -> Option<Self> {
+        (u16_at(message, 4)? == 64).then_some(())?;
+        let flags = u32_at(message, 16)?;
+        Some(Self {
+            status: u32_at(message, 8)?,
+            command: u16_at(message, 12)?,
+            flags,
+            id: u64_at(message, 24)?,
+            tree: if flags & ASYNC == 0 { u32_at(message, 36)?.into() } else { 0 },
+            session: u64_at(message, 40)?,
+        })
+    }
+}
+
+fn part(message: &[u8], offset: usize, octets: usize) -> Option<&[u8]> {
+    message.get(offset..)?.get(..octets)
+}
+
+/// As much of a part as there is.
+fn begun(message: &[u8], offset: usize, octets: usize) -> &[u8] {
+    let rest = message.get(offset..).unwrap_or_default();
+    rest.get(..octets).unwrap_or(rest)
+}
+
+fn fid_at(message: &[u8], at: usize) -> Option<Fid> {
+    message.get(at..)?.first_chunk().copied()
+}
+
+impl Smb {
+    /// Takes the messages of a compound.
+    pub(super) fn compound(&mut self, frame: &[u8], rest: &mut Rest, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let mut left = frame;
+        let mut created = None;
+        for _ in 0..MAX_COMPOUND {
+            let next = u32_at(left, 20).unwrap_or(0) as usize;
+            let (message, after) = match left.split_at_checked(next) {
+                Some((message, after)) if next >= HEADER => (message, after),
+                _ => (left, &[][..]),
+            };
+            let is_last = after.is_empty();
+            let mut none = Rest { octets: 0, data: 0, to: None };
+            let rest = if is_last { &mut *rest } else { &mut none };
+            let is_read = Header::read(message).is_some_and(|header| {
+                if header.flags & RESPONSE == 0 {
+                    self.command(&header, message, rest, chunk, out).is_some()
+                } else {
+                    self.response(&header, message, rest, &mut created, chunk, out).is_some()
+                }
+            });
+            if !is_read {
+                let told = Anomaly {
+                    name: "malformed_data",
+                    direction: chunk.direction,
+                    detail: message.get(..64).unwrap_or(message),
+                };
+                anomaly(out, chunk.time, &super::PROTOCOL, &told);
+            }
+            if is_last {
+                return;
+            }
+            left = after;
+        }
+        let told = Anomaly { name: "too_many_transactions", direction: chunk.direction, detail: b"" };
+        anomaly(out, chunk.time, &super::PROTOCOL, &told);
+    }
+
+    fn command(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        rest: &mut Rest,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        let body = message.get(HEADER..)?;
+        let mut request = Self::request((header.id, header.command), chunk.time);
+        request.set(At::Command, names::command(header.command));
+        request.set(At::Session, header.session);
+        request.set(At::Tree, header.tree);
+        match header.command {
+            NEGOTIATE => {
+                let count = usize::from(u16_at(body, 2)?).min(64);
+                let offered = body.get(36..).unwrap_or_default().chunks_exact(2).take(count);
+                let offered = offered.filter_map(|number| u16_at(number, 0)).map(dialect);
+                request.set(At::Dialects, offered.collect::<Value<'static>>());
+                request.set(At::ClientGuid, guid(part(body, 12, 16)?));
+            }
+            SESSION_SETUP => {
+                let blob = part(message, u16_at(body, 12)?.into(), u16_at(body, 14)?.into())?;
+                request.login(blob);
+            }
+            TREE_CONNECT => {
+                let path = wide(part(message, u16_at(body, 4)?.into(), u16_at(body, 6)?.into())?);
+                request.what = What::Tree { path, service: Vec::new() };
+            }
+            TREE_DISCONNECT => {
+                self.trees.remove(&header.tree);
+            }
+            CREATE => {
+                const DIRECTORY: u32 = 1;
+                const DELETE_ON_CLOSE: u32 = 0x1000;
+                let (offset, octets) = (u16_at(body, 44)?, u16_at(body, 46)?);
+                let name = wide(part(message, offset.into(), octets.into())?);
+                let options = u32_at(body, 40)?;
+                let goes = options & DELETE_ON_CLOSE != 0;
+                request.create(&name, options & DIRECTORY != 0, u32_at(body, 36)?, goes);
+                request.what = What::Create { name: shown(&name), goes };
+            }
+            CLOSE => {
+                let fid = fid_at(body, 8)?;
+                if fid == RELATED {
+                    request.what = What::Related;
+                } else if let Some(open) = self.open.remove(&fid) {
+                    if open.goes {
+                        self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                    }
+                    self.close(&fid, open, out);
+                }
+            }
+            READ => {
+                let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
+                request.what = What::Read { fid, offset };
+            }
+            WRITE => {
+                let (at, octets) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
+                let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
+                let data = begun(message, at, octets);
+                // Where the tree was mapped before the sensor came, only what is said shows that it is a pipe.
+                if !self.trees.contains_key(&header.tree)
+                    && matches!(data, [5, 0, 0 | 11 | 14, _, 0x10, 0, 0, 0, ..])
+                    && let Some(open) = self.open.get_mut(&fid)
+                {
+                    open.is_pipe = true;
+                }
+                if self.is_pipe(&fid, header.tree) {
+                    self.call(&mut request, data);
+                } else {
+                    let name = names::command(WRITE);
+                    self.transfer(&fid, chunk.direction, chunk.time, &name, header.session, header.tree);
+                    self.content(&fid, chunk.direction, offset, data, chunk.time, out);
+                    rest.data = rest.octets.min(octets - data.len());
+                    rest.to = Some((fid, offset + data.len() as u64));
+                    request.what = What::Silent;
+                }
+            }
+            IOCTL => {
+                let fid = fid_at(body, 8)?;
+                let (offset, octets) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
+                if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.is_pipe(&fid, header.tree) {
+                    self.call(&mut request, begun(message, offset, octets));
+                }
+            }
+            SET_INFO => self.set_info(&mut request, message, body, chunk, out)?,
+            GET_INFO => request.what = What::Silent,
+            _ => {}
+        }
+        self.wait(request, out);
+        Some(())
+    }
+
+    fn is_pipe(&self, fid: &Fid, tree: u64) -> bool {
+        self.open.get(fid).is_some_and(|open| open.is_pipe)
+            || self.trees.get(&tree).is_some_and(|tree| tree.is_pipe)
+    }
+
+    fn set_info(
+        &mut self,
+        request: &mut Request,
+        message: &[u8],
+        body: &[u8],
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        const FILE: u8 = 1;
+        const RENAME: u8 = 10;
+        const DISPOSITION: u8 = 13;
+        const DISPOSITION_EX: u8 = 64;
+        let (kind, class) = (*body.get(2)?, *body.get(3)?);
+        let (octets, offset) = (u32_at(body, 4)? as usize, usize::from(u16_at(body, 8)?));
+        let (buffer, fid) = (begun(message, offset, octets), fid_at(body, 16)?);
+        request.what = What::Silent;
+        if kind != FILE || !matches!(class, RENAME | DISPOSITION | DISPOSITION_EX) {
+            return Some(());
+        }
+        let mut open = self.open.remove(&fid).unwrap_or_default();
+        request.set(At::Class, "FILE_INFO");
+        request.set(At::Fuid, guid(&fid));
+        if class == RENAME {
+            let name = wide(part(buffer, 20, u32_at(buffer, 16)? as usize)?);
+            request.set(At::Level, "SMB2_FILE_RENAME_INFO");
+            request.set(At::From, open.name.clone());
+            request.set(At::To, name.clone());
+            let old = std::mem::replace(&mut open.name, name);
+            let old = Some(old).filter(|old| !old.is_empty());
+            self.act("SMB::FILE_RENAME", &open, old, chunk.time, out);
+            request.what = What::Other;
+        } else if buffer.first().is_some_and(|flags| flags & 1 != 0) {
+            request.set(At::Level, "SMB2_FILE_DISPOSITION_INFO");
+            request.set(At::Filename, open.name.clone());
+            self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+            request.what = What::Other;
+        }
+        if !open.name.is_empty() && self.open.len() < MAX_OPEN {
+            self.open.insert(fid, open);
+        }
+        Some(())
+    }
+
+    fn response(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        rest: &mut Rest,
+        created: &mut Option<Fid>,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Option<()> {
+        if header.status == PENDING && header.flags & ASYNC != 0 {
+            return Some(());
+        }
+        let Some(mut request) = self.asked((header.id, header.command)) else { return Some(()) };
+        let body = message.get(HEADER..)?;
+        request.status(header.status, chunk.time);
+        if header.session != 0 {
+            request.set(At::Session, header.session);
+        }
+        let is_good = header.status == 0;
+        match (header.command, std::mem::take(&mut request.what)) {
+            (NEGOTIATE, _) if is_good => {
+                self.dialect = Some(dialect(u16_at(body, 4)?).into());
+                request.set(At::ServerGuid, guid(part(body, 8, 16)?));
+                request.set(At::MaxRead, u32_at(body, 32)?);
+                request.set(At::MaxWrite, u32_at(body, 36)?);
+            }
+            (TREE_CONNECT, What::Tree { path, .. }) => {
+                request.set(At::Tree, header.tree);
+                let kind = body.get(2).copied().filter(|_| is_good);
+                let is_pipe = kind == Some(2);
+                request.set(if is_pipe { At::NamedPipe } else { At::Share }, path.clone());
+                if let Some(kind) = kind {
+                    let words: [&'static str; 2] = match kind {
+                        1 => ["FILE", "DISK"],
+                        2 => ["PIPE", "PIPE"],
+                        3 => ["PRINT", "PRINT"],
+                        _ => ["UNKNOWN", "UNKNOWN"],
+                    };
+                    request.set(At::ShareType, words[0]);
+                    let values = [path.clone().into(), Value::None, Value::None, words[1].into()];
+                    self.map(values, request.time, out);
+                    if self.trees.len() < MAX_OPEN {
+                        self.trees.insert(header.tree, Tree { path, is_pipe });
+                    }
+                }
+            }
+            (CREATE, What::Create { name, goes }) if is_good => {
+                let times = [24, 16, 8, 32].map(|at| u64_at(body, at).unwrap_or(0));
+                let fid = fid_at(body, 64)?;
+                let tree = self.trees.get(&header.tree).cloned().unwrap_or_default();
+                let is_pipe = tree.is_pipe;
+                let path = Some(tree.path).filter(|path| !path.is_empty());
+                let size = u64_at(body, 48)?;
+                let open = Open { name, path, size, times, is_pipe, goes, ..Open::default() };
+                request.opened(&open, &fid);
+                if !is_pipe {
+                    self.act("SMB::FILE_OPEN", &open, None, request.time, out);
+                }
+                *created = Some(fid);
+                if self.open.len() < MAX_OPEN {
+                    self.open.insert(fid, open);
+                }
+            }
+            (CLOSE, What::Related) => {
+                if let Some((fid, open)) = created.take().and_then(|fid| self.open.remove_entry(&fid)) {
+                    self.close(&fid, open, out);
+                }
+            }
+            (READ, What::Read { fid, offset }) => {
+                let fid = if fid == RELATED { created.unwrap_or(fid) } else { fid };
+                if is_good || header.status == OVERFLOW {
+                    let (at, octets) = (usize::from(*body.get(2)?), u32_at(body, 4)? as usize);
+                    let data = begun(message, at, octets);
+                    if self.is_pipe(&fid, header.tree) {
+                        self.answer_waiting(data, out);
+                    } else {
+                        let name = names::command(READ);
+                        self.transfer(
+                            &fid,
+                            chunk.direction,
+                            request.time,
+                            &name,
+                            header.session,
+                            header.tree,
+                        );
+                        self.content(&fid, chunk.direction, offset, data, chunk.time, out);
+                        rest.data = rest.octets.min(octets - data.len());
+                        rest.to = Some((fid, offset + data.len() as u64));
+                    }
+                }
+                return Some(());
+            }
+            (IOCTL, What::Call) => {
+                let (offset, octets) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
+                Self::answer(&mut request, begun(message, offset, octets));
+            }
+            (WRITE, What::Call) => {
+                // The answer to the call is read later.
+                request.key = CALLED;
+                request.what = What::Call;
+                self.wait(request, out);
+                return Some(());
+            }
+            (_, what) => request.what = what,
+        }
+        self.tell(request, out);
+        Some(())
+    }
+
+    /// An answer was read from a pipe: the oldest call there gets it.
+    fn answer_waiting(&mut self, data: &[u8], out: &mut dyn Out) {
+        if let Some(mut request) = self.asked(CALLED) {
+            Self::answer(&mut request, data);
+            request.what = What::Other;
+            self.tell(request, out);
+        }
+    }
+
+    /// Names a call (DCE 1.1, 12.6) that is written to a pipe.
+    fn call(&mut self, request: &mut Request, data: &[u8]) {
+        const BIND: u8 = 11;
+        let [5, 0, kind, _, order, ..] = data else { return };
+        request.set(At::RpcAsked, packet(*kind));
+        request.set(At::RpcAnswer, "UNREPLIED");
+        request.what = What::Call;
+        // Numbers are lowest octet first nearly always; otherwise only names are told.
+        if order & 0x10 == 0 {
+            return;
+        }
+        match *kind {
+            0 => request.set(At::RpcNumber, u16_at(data, 22)),
+            BIND => {
+                let count = usize::from(data.get(24).copied().unwrap_or(0)).min(32);
+                let (mut rows, mut at) = (Vec::new(), 28);
+                for _ in 0..count {
+                    let Some((uuid, syntaxes)) = part(data, at + 4, 16).zip(data.get(at + 2)) else { break };
+                    let [high, low] = [at + 20, at + 22].map(|at| u16_at(data, at).unwrap_or(0));
+                    rows.push(vec![
+                        uuid_text(uuid).into(),
+                        format!("{high}.{low}").into(),
+                        Value::None,
+                        Value::None,
+                    ]);
+                    at += 24 + 20 * usize::from(*syntaxes);
+                }
+                request.set(At::RpcInterfaces, Value::Rows(rows));
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the answer to a call.
+    fn answer(request: &mut Request, data: &[u8]) {
+        const BIND_ACK: u8 = 12;
+        let [5, 0, kind, ..] = data else { return };
+        request.set(At::RpcAnswer, packet(*kind));
+        if *kind != BIND_ACK {
+            return;
+        }
+        let Some(name) = u16_at(data, 24) else { return };
+        // The name of an address stands before the results, which begin at a multiple of four.
+        let results = (26 + usize::from(name)).next_multiple_of(4) + 4;
+        if let Some(Value::Rows(rows)) = request.values.get_mut(At::RpcInterfaces as usize) {
+            for (at, row) in rows.iter_mut().enumerate() {
+                let begin = results + at * 24;
+                if let [_, _, result, reason] = row.as_mut_slice() {
+                    *result = u16_at(data, begin).into();
+                    *reason = u16_at(data, begin + 2).into();
+                }
+            }
+        }
+    }
+}
+
+/// The key of calls that were written and whose answer is read later.
+const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
+
+fn packet(kind: u8) -> String {
+    const NAMES: [&str; 20] = [
+        "REQUEST",
+        "PING",
+        "RESPONSE",
+        "FAULT",
+        "WORKING",
+        "NOCALL",
+        "REJECT",
+        "ACK",
+        "CL_CANCEL",
+        "FACK",
+        "CANCEL_ACK",
+        "BIND",
+        "BINDACK",
+        "BINDNACK",
+        "ALTER_CONTEXT",
+        "ALTER_CONTEXT_RESP",
+        "AUTH3",
+        "SHUTDOWN",
+        "CO_CANCEL",
+        "ORPHANED",
+    ];
+    NAMES.get(usize::from(kind)).map_or_else(|| format!("UNKNOWN-{kind}"), |name| (*name).to_owned())
+}
+
+/// A UUID as it is written elsewhere.
+fn uuid_text(octets: &[u8]) -> String {
+    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let mut text = String::new();
+    for (at, from) in ORDER.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{:02x}", octets.get(from).copied().unwrap_or_default());
+    }
+    text
+}
