@@ -131,8 +131,12 @@ impl Session {
             }
         }
         match pieces.last_mut() {
-            // A flow of single octets is no burden.
-            Some(last) if last.direction == chunk.direction && chunk.gap == 0 && is_stream => {
+            // What came at one time is one piece, however it was cut.
+            Some(last)
+                if is_stream
+                    && (last.direction, last.time) == (chunk.direction, chunk.time)
+                    && chunk.gap == 0 =>
+            {
                 last.data.extend_from_slice(chunk.data);
             }
             _ => pieces.push(Piece::of(chunk)),
