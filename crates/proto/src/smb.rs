@@ -91,11 +91,13 @@ columns! {
     Duration "duration" Kind::Span, "From the command to the response.", "", Plain;
 }
 
-static INTERFACES: [crate::Field; 4] = [
+static INTERFACES: [crate::Field; 5] = [
     field("uuid", Kind::Text, "Its name.").eve("uuid"),
     field("version", Kind::Text, "Its version.").eve("version"),
     field("result", Kind::Uint, "Whether it is granted: 0.").eve("ack_result"),
-    field("reason", Kind::Uint, "Why it is not.").eve("ack_reason"),
+    field("reason", Kind::Uint, "Why it is not."),
+    field("result_high", Kind::Uint, "The higher octet of the result, which Suricata takes for the reason.")
+        .eve("ack_reason"),
 ];
 
 static SMB_FILES: Table = Table {

@@ -37,8 +37,9 @@ pub(super) fn rough_time(ticks: u64) -> Option<Time> {
     /// From 1601 to 1970.
     const BEFORE: f64 = 11_644_473_600.0;
     time(ticks)?;
-    let micros = ((ticks as f64 / 1e7 - BEFORE) * 1e6).round();
-    Some(Time(micros as u64 * 1000))
+    let seconds = ticks as f64 / 1e7 - BEFORE;
+    let micros = (seconds.fract() * 1e6).round();
+    Some(Time(seconds.trunc() as u64 * 1_000_000_000 + micros as u64 * 1000))
 }
 
 /// A GUID or the number of a file, as Suricata writes it.

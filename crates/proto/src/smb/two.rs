@@ -388,6 +388,7 @@ impl Smb {
                         format!("{high}.{low}").into(),
                         Value::None,
                         Value::None,
+                        Value::None,
                     ]);
                     at += 24 + 20 * usize::from(*syntaxes);
                 }
@@ -411,9 +412,10 @@ impl Smb {
         if let Some(Value::Rows(rows)) = request.values.get_mut(At::RpcInterfaces as usize) {
             for (at, row) in rows.iter_mut().enumerate() {
                 let begin = results + at * 24;
-                if let [_, _, result, reason] = row.as_mut_slice() {
+                if let [_, _, result, reason, high] = row.as_mut_slice() {
                     *result = u16_at(data, begin).into();
                     *reason = u16_at(data, begin + 2).into();
+                    *high = data.get(begin + 1).copied().into();
                 }
             }
         }
