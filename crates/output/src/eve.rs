@@ -6,7 +6,7 @@
 use crate::file::LineFile;
 use crate::row::Ends;
 use crate::zone::Zone;
-use crate::{Output, OutputSpec, ports, records};
+use crate::{Existing, Output, OutputSpec, ports, records};
 use serde::Serialize;
 use std::io;
 use std::net::IpAddr;
@@ -23,13 +23,18 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     open: |context| {
         let file = LineFile::open(&context.directory, "eve.json", context.existing)?;
         let zone = context.zone.clone();
-        Ok(Box::new(Eve { file, zone, began: None, ledger: Ledger::default(), flows: FlowCount::default() }))
+        // Suricata keeps what has closed until its time is up, and over a file ends it with the file.
+        let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
+        let (ledger, flows) = (Ledger::default(), FlowCount::default());
+        Ok(Box::new(Eve { file, zone, closed, began: None, ledger, flows }))
     },
 };
 
 struct Eve {
     file: LineFile,
     zone: Zone,
+    /// Why flows end that have closed.
+    closed: &'static str,
     /// The beginning of the first interval.
     began: Option<u64>,
     /// Since the beginning: Suricata's counters are totals.
@@ -163,7 +168,7 @@ struct FlowStats {
 }
 
 impl FlowEvent {
-    fn of(flow: &FlowRecord, zone: &Zone) -> Self {
+    fn of(flow: &FlowRecord, zone: &Zone, closed: &'static str) -> Self {
         let ends = Ends::of(flow);
         let with_ports = ports::has_ports(flow.key.proto);
         let answered = flow.reverse.packets > 0;
@@ -190,7 +195,7 @@ impl FlowEvent {
                 end: zone.eve(flow.last.0),
                 age: flow.last.secs().saturating_sub(flow.first.secs()),
                 state: state(flow, answered),
-                reason: reason(flow.end),
+                reason: reason(flow.end, closed),
                 alerted: false,
             },
             community_id: flow.community_id(0).to_string(),
@@ -243,10 +248,10 @@ fn state(flow: &FlowRecord, answered: bool) -> &'static str {
     }
 }
 
-/// Suricata ends a closed flow by a timeout too.
-fn reason(end: EndReason) -> &'static str {
+fn reason(end: EndReason, closed: &'static str) -> &'static str {
     match end {
-        EndReason::Idle | EndReason::Active | EndReason::Fin | EndReason::Rst => "timeout",
+        EndReason::Idle | EndReason::Active => "timeout",
+        EndReason::Fin | EndReason::Rst => closed,
         EndReason::Reused => "tcp_reuse",
         EndReason::Evicted => "forced",
         EndReason::Shutdown => "shutdown",
@@ -328,7 +333,7 @@ impl Output for Eve {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let event = FlowEvent::of(flow, &self.zone);
+        let event = FlowEvent::of(flow, &self.zone, self.closed);
         self.event(&event);
         Ok(())
     }
@@ -356,7 +361,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn event(flow: &FlowRecord) -> Value {
-        serde_json::to_value(FlowEvent::of(flow, &Zone::utc())).unwrap()
+        serde_json::to_value(FlowEvent::of(flow, &Zone::utc(), "timeout")).unwrap()
     }
 
     #[test]

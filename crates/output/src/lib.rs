@@ -22,6 +22,7 @@ mod row;
 #[cfg(test)]
 mod sample;
 pub mod summary;
+mod tunnels;
 mod zeek;
 pub mod zone;
 

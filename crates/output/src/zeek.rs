@@ -6,6 +6,7 @@
 use crate::file::LineFile;
 use crate::records::zeek::{JsonLogs, Logs, write_text};
 use crate::row::{Ends, Times, Value, uid, write_members};
+use crate::tunnels::Tunnels;
 use crate::zone::{self, Zone};
 use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use weir_wire::Direction;
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
     name: "zeek",
-    help: "Zeek's logs: conn.log, and http.log, dns.log, ssl.log and so on where records are read.",
+    help: "Zeek's logs: conn.log, tunnel.log, and http.log, dns.log, ssl.log and so on where records are read.",
     files: &["conn.log"],
     flows: true,
     records: true,
@@ -32,7 +33,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     records: true,
     open: |context| {
         let file = LineFile::open(&context.directory, "conn.json", context.existing)?;
-        Ok(Box::new(Json { records: JsonLogs::new(context), file }))
+        Ok(Box::new(Json { records: JsonLogs::new(context), tunnels: Tunnels::default(), file }))
     },
 };
 
@@ -180,6 +181,7 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 /// conn.log.
 struct Tsv {
     records: Logs,
+    tunnels: Tunnels,
     file: LineFile,
     /// For the times of opening and closing.
     zone: Zone,
@@ -194,6 +196,7 @@ impl Tsv {
         let file = LineFile::open(&context.directory, "conn.log", context.existing)?;
         Ok(Self {
             records: Logs::new(context),
+            tunnels: Tunnels::default(),
             file,
             zone: context.zone.clone(),
             latest: context.start,
@@ -237,6 +240,7 @@ impl Output for Tsv {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         self.begin(flow.first.0);
         self.latest = self.latest.max(flow.last.0);
+        self.tunnels.flow(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         self.file.line(|out| {
             for (at, column) in COLUMNS.iter().enumerate() {
@@ -290,6 +294,7 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
 /// conn.json.
 struct Json {
     records: JsonLogs,
+    tunnels: Tunnels,
     file: LineFile,
 }
 
@@ -299,6 +304,7 @@ impl Output for Json {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        self.tunnels.flow(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(|out| {

@@ -21,9 +21,8 @@ pub static ANOMALY: Table = Table {
     zeek: "weird",
     eve: "anomaly",
     fields: &[
-        field("protocol", Kind::Word, "The protocol in which it was said.")
-            .zeek("source")
-            .eve("anomaly.app_proto"),
+        field("protocol", Kind::Word, "The protocol in which it was said.").eve("anomaly.app_proto"),
+        field("source", Kind::Word, "The protocol as Zeek calls its parser.").zeek("source"),
         field("name", Kind::Word, "What is wrong.").zeek("name").eve("anomaly.event"),
         field("reverse", Kind::Bool, "Whether the responder sent it."),
         field("detail", Kind::Text, "The octets in question.").zeek("addl").privacy(Privacy::Content),
@@ -39,7 +38,18 @@ impl<'a> Anomaly<'a> {
         let detail = self.detail.get(..Self::DETAIL).unwrap_or(self.detail);
         let detail = if detail.is_empty() { Value::None } else { detail.into() };
         let reverse = self.direction == Direction::Reverse;
-        let values = vec![protocol.name.into(), self.name.into(), reverse.into(), detail];
+        let values = vec![
+            protocol.name.into(),
+            parser(protocol.name).into(),
+            self.name.into(),
+            reverse.into(),
+            detail,
+        ];
         Record { table: &ANOMALY, time, values }
     }
+}
+
+/// What Zeek calls its parser of a protocol: most by the same name.
+fn parser(name: &str) -> String {
+    if name == "tls" { "SSL".to_owned() } else { name.to_ascii_uppercase() }
 }

@@ -6,7 +6,7 @@ use crate::row::Times;
 use crate::zone::Zone;
 use serde_json::{Map, Value as Json};
 use weir_engine::FlowIdentity;
-use weir_proto::Record;
+use weir_proto::{Record, Value};
 
 const EVE: Style = Style { times: Times::Rfc3339, name: |field| field.eve };
 
@@ -16,7 +16,11 @@ pub fn event(flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) -> Option<Ma
     if table.eve.is_empty() {
         return None;
     }
-    let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+    let (mut from, mut to) = (flow.initiator(), flow.responder());
+    if is_reverse(record) {
+        std::mem::swap(&mut from, &mut to);
+    }
+    let ((source, source_port), (destination, destination_port)) = (from, to);
     let mut event = Map::new();
     event.insert("timestamp".into(), zone.eve(record.time.0).into());
     // 51 bits, as Suricata's, so that JavaScript reads it.
@@ -35,4 +39,14 @@ pub fn event(flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) -> Option<Ma
     event.insert("community_id".into(), flow.community_id(0).to_string().into());
     event.extend(EVE.object(table.fields, &record.values));
     Some(event)
+}
+
+/// Whether the responder said it: Suricata's events of what one side says, such as an answer of DNS or a file that is
+/// sent, have that side as their source.
+fn is_reverse(record: &Record<'_>) -> bool {
+    let is = |name: &str, value: &Value<'_>| record.get(name) == value;
+    is("reverse", &Value::Bool(true))
+        || is("is_orig", &Value::Bool(false))
+        // A whole exchange, too, says whether there was a response: of one message, this is which one it is.
+        || is("type", &"response".into())
 }

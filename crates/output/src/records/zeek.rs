@@ -138,8 +138,8 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
         Value::Uint(number) => write!(out, "{number}"),
         Value::Int(number) => write!(out, "{number}"),
         Value::Real(number) => write!(out, "{number}"),
-        Value::Time(time) => out.write_all(zone::epoch_micros(time.0).as_bytes()),
-        Value::Span(span) => out.write_all(zone::epoch_micros(*span).as_bytes()),
+        Value::Time(time) => write_time(out, time.0),
+        Value::Span(span) => write_time(out, *span),
         Value::Text(text) => {
             write_text(out, text, in_set);
             Ok(())
@@ -158,8 +158,15 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
     };
 }
 
-/// Text as Zeek's ASCII writer escapes it: what is not printable or not UTF-8, the separators and the backslash become
-/// `\x09`, and so does the first character of a text that would be read as unset or empty.
+/// As Zeek prints times, which are of double precision: values of protocols such as NTP are finer than microseconds,
+/// and which one is the nearest depends on it.
+fn write_time(out: &mut Vec<u8>, nanoseconds: u64) -> io::Result<()> {
+    let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
+    write!(out, "{seconds:.6}")
+}
+
+/// Text as Zeek's ASCII writer escapes it: a backslash is doubled; what is not printable or not UTF-8, and separators,
+/// become `\x09`, and so does the first character of a text that would be read as unset or empty.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
     if text.is_empty() {
         out.extend_from_slice(b"(empty)");
@@ -174,11 +181,13 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
     let mut is_first = true;
     for chunk in text.utf8_chunks() {
         for c in chunk.valid().chars() {
-            let is_special = c.is_control() || c == '\\' || in_set && c == ',' || is_first && is_ambiguous;
+            let is_special = c.is_control() || in_set && c == ',' || is_first && is_ambiguous;
             let mut buffer = [0; 4];
             let octets = c.encode_utf8(&mut buffer).as_bytes();
             if is_special {
                 escape(out, octets);
+            } else if c == '\\' {
+                out.extend_from_slice(br"\\");
             } else {
                 out.extend_from_slice(octets);
             }
@@ -280,7 +289,7 @@ mod tests {
         let expected = format!(
             "1795225568.992000\t{}\t10.0.0.5\t40000\t192.0.2.1\t443\t{}\tline_too_long\ta\\x09b, \"c\" \\xff\\x1b[0m\t{}",
             uid(flow.id()),
-            weir_proto::PROTOCOLS[0].name,
+            weir_proto::PROTOCOLS[0].name.to_ascii_uppercase(),
             flow.community_id(0)
         );
         assert_eq!(lines[8], expected);
@@ -293,7 +302,7 @@ mod tests {
 
     #[test]
     fn nothing_from_outside_separates() {
-        assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\x5cd");
+        assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\\\d");
         assert_eq!(escaped("a,b", true), "a\\x2cb");
         assert_eq!(escaped("a,b", false), "a,b");
         assert_eq!([escaped("", false), escaped("-", false)], ["(empty)", "\\x2d"]);
