@@ -14,10 +14,12 @@ mod csv;
 mod eve;
 pub mod figures;
 mod file;
+pub mod model;
 mod mon;
 mod ndjson;
 pub mod ports;
 pub mod records;
+pub mod report;
 mod row;
 #[cfg(test)]
 mod sample;

@@ -63,6 +63,10 @@ pub enum Command {
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
     Streams(Streams),
+    /// Write a page about captures, and the model of their traffic.
+    Report(Report),
+    /// Play a model of traffic as a capture.
+    Generate(Generate),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
@@ -350,6 +354,56 @@ pub struct Explain {
     /// The expression looks at the innermost packet of a tunnel.
     #[arg(long)]
     pub inner: bool,
+}
+
+/// Write a page about captures, and the model of their traffic.
+///
+/// The page is one file that needs no other: summary, traffic over time, protocols, talkers, streams, and the
+/// distributions of sizes and times by protocol and by who speaks with whom, with what fits them.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Capture files or directories, `-` for standard input.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Where the page goes.
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+
+    /// Only packets that match.
+    #[arg(short, long, value_name = "EXPR")]
+    pub expression: Option<String>,
+
+    /// Write the model as JSON, for `weir generate`.
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+
+    /// Write distributions.csv and fits.csv into a directory.
+    #[arg(long, value_name = "DIR")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Play a model of traffic as a capture.
+///
+/// Flows, requests, responses and the times between them are drawn from the fits of the model; the same model and
+/// seed give the same capture.
+#[derive(Debug, Args)]
+pub struct Generate {
+    /// A model, as `weir report --model` writes it.
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+
+    /// Where packets go: pcapng, or classic pcap where the name ends in .pcap; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// How long the capture is.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub seconds: u32,
+
+    /// Another seed gives other traffic of the same kind.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// Check or explain a configuration, or translate one of Ourmon's.

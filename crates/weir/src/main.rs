@@ -12,6 +12,7 @@ mod count;
 mod dump;
 mod exit;
 mod explain;
+mod generate;
 mod interfaces;
 mod live;
 mod names;
@@ -19,6 +20,7 @@ mod offline;
 mod online;
 mod orders;
 mod printer;
+mod report;
 mod run;
 mod streams;
 mod subscriptions;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         Some(Command::Count(count)) => count::count(&count),
         Some(Command::Explain(options)) => explain::explain(&options),
         Some(Command::Streams(options)) => streams::streams(&options),
+        Some(Command::Report(options)) => report::report(&options),
+        Some(Command::Generate(options)) => generate::generate(&options),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

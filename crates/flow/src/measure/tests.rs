@@ -1,1 +1,246 @@
+//! Conversations made packet by packet, as a sensor between two hosts sees them.
 
+use super::*;
+use weir_wire::build::flags::{ACK, FIN, PSH};
+use weir_wire::{FlowKey, LinkType, build, decode};
+
+const MS: u64 = 1_000_000;
+
+/// A flow that is measured, in milliseconds.
+struct Scene {
+    measures: Measures,
+    exchanges: Vec<Exchange>,
+    samples: Vec<Sample>,
+    end: Option<Measure>,
+}
+
+/// A segment: who, its flags, numbers, payload and timestamps.
+#[derive(Clone, Copy)]
+struct Said {
+    at: u64,
+    direction: Direction,
+    flags: u8,
+    seq: u32,
+    ack: u32,
+    octets: usize,
+    stamps: Option<(u32, u32)>,
+}
+
+fn said(at: u64, direction: Direction, flags: u8, seq: u32, ack: u32, octets: usize) -> Said {
+    Said { at, direction, flags, seq, ack, octets, stamps: None }
+}
+
+use Direction::{Forward as Client, Reverse as Server};
+
+impl Scene {
+    fn new(sample: u64) -> Self {
+        let measures = Measures::new(MeasureConfig { sample, memory: 1 << 20, details: true });
+        Self { measures, exchanges: Vec::new(), samples: Vec::new(), end: None }
+    }
+
+    fn packet(&mut self, at: u64, direction: Direction, bytes: &[u8]) {
+        let mut packet = build::packet(bytes, LinkType::ETHERNET);
+        packet.time = Time(at);
+        let layers = decode(&packet);
+        let (key, is_lower) = FlowKey::of(&packet, &layers).unwrap();
+        let initiator_is_lower = is_lower == (direction == Client);
+        let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2] };
+        let seen = Seen { row: 3, flow, direction, packet: &packet, layers: &layers };
+        let Self { measures, exchanges, samples, .. } = self;
+        measures.packet(&seen, |_, told| match told {
+            Told::Exchange(exchange) => exchanges.push(*exchange),
+            Told::Sample(sample) => samples.push(*sample),
+            _ => {}
+        });
+    }
+
+    fn say(&mut self, all: &[Said]) {
+        for s in all {
+            let ([from, to], [sport, dport]) = match s.direction {
+                Client => ([[10, 0, 0, 1], [10, 0, 0, 2]], [40_000, 80]),
+                Server => ([[10, 0, 0, 2], [10, 0, 0, 1]], [80, 40_000]),
+            };
+            let ttl = if s.direction == Client { 60 } else { 117 };
+            let mut frame = build::ethernet().ipv4(from, to).ttl(ttl).tcp(sport, dport, s.flags);
+            frame = frame.seq(s.seq).ack(s.ack).window(500);
+            let mut options = Vec::new();
+            if s.flags & SYN != 0 {
+                options.extend([2, 4, 5, 0xb4, 3, 3, 7, 1]);
+            }
+            if let Some((value, echo)) = s.stamps {
+                options.extend([1, 1, 8, 10]);
+                options.extend(value.to_be_bytes());
+                options.extend(echo.to_be_bytes());
+            }
+            if !options.is_empty() {
+                frame = frame.options(&options);
+            }
+            self.packet(s.at * MS, s.direction, &frame.payload(&vec![b'x'; s.octets]));
+        }
+    }
+
+    fn finish(mut self) -> Self {
+        let Self { measures, exchanges, samples, end, .. } = &mut self;
+        measures.end(3, |_, told| match told {
+            Told::Exchange(exchange) => exchanges.push(*exchange),
+            Told::Sample(sample) => samples.push(*sample),
+            Told::End(measure) => *end = Some(measure.clone()),
+            _ => {}
+        });
+        self
+    }
+}
+
+/// SYN at 0, SYN-ACK after 40 ms, its acknowledgement 10 ms later.
+fn opened() -> [Said; 3] {
+    [
+        said(0, Client, SYN, 100, 0, 0),
+        said(40, Server, SYN | ACK, 500, 101, 0),
+        said(50, Client, ACK, 101, 501, 0),
+    ]
+}
+
+fn measured(rest: &[Said]) -> Measure {
+    let mut scene = Scene::new(0);
+    scene.say(&opened());
+    scene.say(rest);
+    scene.finish().end.unwrap()
+}
+
+#[test]
+fn a_request_and_its_response() {
+    let mut scene = Scene::new(100 * MS);
+    scene.say(&opened());
+    scene.say(&[
+        said(60, Client, ACK | PSH, 101, 501, 20),
+        said(100, Server, ACK, 501, 121, 0),
+        said(160, Server, ACK | PSH, 501, 121, 300),
+        said(168, Client, ACK, 121, 801, 0),
+        said(300, Client, ACK | PSH, 121, 801, 30),
+        said(350, Server, ACK | PSH, 801, 151, 10),
+    ]);
+    let scene = scene.finish();
+    let end = scene.end.unwrap();
+    assert_eq!(end.handshake(), Some(50 * MS));
+    assert_eq!(end.side(Client).handshake, Some(40 * MS));
+    assert_eq!(end.side(Server).handshake, Some(10 * MS));
+    let [client, server] = [Client, Server].map(|direction| end.side(direction).clone());
+    assert_eq!((client.round_trips.count, client.round_trips.sum), (2, 90 * MS));
+    assert_eq!((client.round_trips.least, client.round_trips.most), (Some(40 * MS), Some(50 * MS)));
+    // A sixteenth of the one difference.
+    assert_eq!(client.jitter(), Some(10.0 * MS as f64 / 16.0));
+    assert_eq!((server.round_trips.count, server.round_trips.least), (1, Some(8 * MS)));
+    assert_eq!((client.hops(), server.hops()), (Some(4), Some(11)));
+    assert_eq!((client.window, client.mss), (Some(500 << 7), Some(1460)));
+    assert_eq!((client.lost, client.retransmitted, server.lost), (0, 0, 0));
+    assert_eq!((end.first_byte, end.requests), (Some(100 * MS), 2));
+    let exchange = |begin, think: Option<u64>, request, wait: u64, response| Exchange {
+        begin: Time(begin * MS),
+        think: think.map(|think| think * MS),
+        request,
+        wait: Some(wait * MS),
+        response,
+    };
+    assert_eq!(scene.exchanges, [exchange(60, None, 20, 100, 300), exchange(300, Some(140), 30, 50, 10)]);
+    let packets = |sample: &Sample| (sample.begin.0 / MS, sample.sides.map(|side| side.packets));
+    let samples: Vec<_> = scene.samples.iter().map(packets).collect();
+    assert_eq!(samples, [(0, [3, 1]), (100, [1, 2]), (300, [1, 1])]);
+}
+
+#[test]
+fn what_was_sent_twice_is_not_timed() {
+    let end = measured(&[
+        said(60, Client, ACK, 101, 501, 100),
+        said(360, Client, ACK, 101, 501, 100),
+        said(400, Server, ACK, 501, 201, 0),
+    ]);
+    let client = end.side(Client);
+    assert_eq!((client.round_trips.count, client.retransmitted, client.lost, client.spurious), (0, 1, 1, 0));
+    assert_eq!((client.bytes, client.fresh_bytes), (200, 100));
+    assert_eq!(client.loss(), Some(1.0 / 3.0));
+}
+
+#[test]
+fn timestamps_tell_which_of_two_is_acknowledged() {
+    let stamped = |at, stamps| Said { stamps: Some(stamps), ..said(at, Client, ACK, 101, 501, 100) };
+    for (echo, round_trip) in [(7, 340), (9, 40)] {
+        let answer = Said { stamps: Some((1, echo)), ..said(400, Server, ACK, 501, 201, 0) };
+        let end = measured(&[stamped(60, (7, 0)), stamped(360, (9, 0)), answer]);
+        let client = end.side(Client);
+        assert_eq!((client.round_trips.count, client.round_trips.sum), (1, round_trip * MS), "{echo}");
+    }
+    // The clock of the timestamps did not move between them.
+    let answer = Said { stamps: Some((1, 7)), ..said(400, Server, ACK, 501, 201, 0) };
+    let end = measured(&[stamped(60, (7, 0)), stamped(360, (7, 0)), answer]);
+    assert_eq!(end.side(Client).round_trips.count, 0);
+}
+
+#[test]
+fn a_hole_is_filled_by_reordering_at_once_and_by_the_sender_after_a_round_trip() {
+    for (at, out_of_order, lost) in [(62, 1, 0), (130, 0, 1)] {
+        let end = measured(&[
+            said(60, Client, ACK, 101, 501, 100),
+            said(61, Client, ACK, 301, 501, 100),
+            said(at, Client, ACK, 201, 501, 100),
+        ]);
+        let client = end.side(Client);
+        assert_eq!((client.out_of_order, client.lost), (out_of_order, lost), "{at}");
+        assert_eq!(client.fresh_bytes, 300);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_was_not_lost() {
+    let end = measured(&[
+        said(60, Client, ACK, 101, 501, 100),
+        said(100, Server, ACK, 501, 201, 0),
+        said(110, Client, ACK, 101, 501, 100),
+        // A keep-alive is no retransmission.
+        said(900, Client, ACK, 200, 501, 1),
+        said(950, Client, ACK | FIN, 201, 501, 0),
+    ]);
+    let client = end.side(Client);
+    assert_eq!((client.retransmitted, client.spurious, client.lost, client.segments), (1, 1, 0, 4));
+}
+
+#[test]
+fn sequence_numbers_go_round() {
+    let mut scene = Scene::new(0);
+    let top = u32::MAX - 49;
+    scene.say(&[
+        said(0, Client, SYN, top.wrapping_sub(1), 0, 0),
+        said(40, Server, SYN | ACK, 500, top, 0),
+        said(50, Client, ACK, top, 501, 100),
+        said(90, Server, ACK, 501, top.wrapping_add(100), 0),
+    ]);
+    let end = scene.finish().end.unwrap();
+    assert_eq!((end.side(Client).round_trips.sum, end.side(Client).retransmitted), (40 * MS, 0));
+}
+
+#[test]
+fn datagrams_have_the_jitter_of_their_arrival() {
+    let mut scene = Scene::new(0);
+    let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 2).payload(b"x");
+    for at in [0, 20, 40, 76] {
+        scene.packet(at * MS, Client, &frame);
+    }
+    let end = scene.finish().end.unwrap();
+    assert_eq!(end.side(Client).jitter(), Some(16.0 * MS as f64 / 16.0));
+    assert_eq!(end.side(Client).throughput(), Some(4.0 / 0.076));
+}
+
+#[test]
+fn memory_is_bounded_and_what_has_no_room_is_counted() {
+    let mut measures = Measures::new(MeasureConfig { memory: 2 * size_of::<Measure>(), ..MeasureConfig::default() });
+    let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 2).payload(b"x");
+    let packet = build::packet(&frame, LinkType::ETHERNET);
+    let layers = decode(&packet);
+    let (key, initiator_is_lower) = FlowKey::of(&packet, &layers).unwrap();
+    let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2] };
+    for row in 0..3 {
+        let seen = Seen { row, flow, direction: Client, packet: &packet, layers: &layers };
+        measures.packet(&seen, |_, _| {});
+    }
+    assert_eq!(measures.refused(), 1);
+    assert!(size_of::<Measure>() <= 1300, "{}", size_of::<Measure>());
+}

@@ -1,0 +1,108 @@
+//! Traffic as distributions: what a generator or a simulation needs to make more of it.
+
+mod fit;
+mod gather;
+mod values;
+
+pub use fit::{Fit, Fitted, fit_all};
+pub use gather::{Gather, Host, Moment, StreamRow};
+pub use values::{Dice, Values};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the file.
+pub const VERSION: u32 = 1;
+
+/// Traffic, by protocol and by who speaks with whom.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// [`VERSION`].
+    pub v: u32,
+    /// Groups of flows, most flows first.
+    pub groups: Vec<Group>,
+}
+
+/// Flows of one protocol between two kinds of hosts.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// What is spoken.
+    pub protocol: String,
+    /// Where the initiators are: `inside`, `outside` or `multicast`.
+    pub from: String,
+    /// Where the responders are.
+    pub to: String,
+    /// IP protocol number.
+    pub ip_proto: u8,
+    /// The responders' port that was seen first; 0 for none.
+    pub port: u16,
+    /// Flows.
+    pub flows: u64,
+    /// What was measured, by the name of the quantity.
+    pub quantities: BTreeMap<String, Described>,
+}
+
+/// A quantity's distribution.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Described {
+    /// Values that were seen.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+    /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample where there were many.
+    pub quantiles: Vec<f64>,
+    /// What was fitted, the nearest first.
+    pub fits: Vec<Fitted>,
+}
+
+impl Described {
+    /// Describes values.
+    pub fn of(values: &Values) -> Self {
+        let sorted = values.sorted();
+        let last = sorted.len().saturating_sub(1);
+        let at = |percent: usize| sorted.get(last * percent / 100).copied();
+        Self {
+            count: values.count(),
+            mean: values.mean(),
+            least: values.least(),
+            most: values.most(),
+            quantiles: (0..=100).filter_map(at).collect(),
+            fits: fit_all(&sorted),
+        }
+    }
+
+    /// Draws a value: from the nearest fit; where there is none, one of the quantiles.
+    pub fn draw(&self, dice: &mut Dice) -> f64 {
+        match self.fits.iter().find(|fitted| fitted.fit.is_sound()) {
+            // No further out than was seen, by far: the tail of a fit is a guess.
+            Some(fitted) => fitted.fit.draw(dice.pair()).min(self.most * 10.0),
+            None => {
+                let at = (dice.even() * self.quantiles.len() as f64) as usize;
+                self.quantiles.get(at).copied().unwrap_or(self.mean)
+            }
+        }
+    }
+}
+
+/// Quantities, in the order in which they are shown: name, unit, what it is.
+pub const QUANTITIES: [(&str, &str, &str); 12] = [
+    ("packet_size", "octets", "Size of IP packets"),
+    ("packet_gap", "s", "Time between packets of a flow"),
+    ("flow_size", "octets", "Octets of payload of a flow"),
+    ("flow_duration", "s", "Duration of a flow"),
+    ("flow_gap", "s", "Time between beginnings of flows"),
+    ("round_trip", "s", "Round trip of the handshake"),
+    ("requests", "", "Requests of a flow"),
+    ("request_size", "octets", "Size of a request"),
+    ("response_size", "octets", "Size of a response"),
+    ("wait", "s", "Time until a response begins"),
+    ("think", "s", "Time until the next request"),
+    ("burst", "packets", "Packets of a burst"),
+];

@@ -1,0 +1,281 @@
+//! `weir generate`: a model played back as a capture.
+//!
+//! Each group of the model is played by itself: flows begin with the gaps of the model between them, and have as many
+//! requests, of such sizes and with such waits, as its distributions say. Of TCP there are a handshake, segments,
+//! acknowledgements and a close; of UDP datagrams. Payload is zeros: what was said is not in a model. Groups of other
+//! protocols, and those without requests, are not played, which is said.
+
+use crate::cli;
+use crate::exit::{Exit, complain};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_capture::{PacketWriter, Target, WriteOptions};
+use weir_output::model::{Described, Dice, Group, Model, VERSION};
+use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
+use weir_wire::{Direction, LinkType, Time, build};
+
+/// Octets of payload that a segment or datagram has at most.
+const SEGMENT: u64 = 1448;
+/// Most octets of a request or response: a fitted tail has no end.
+const MOST: f64 = 16.0 * 1024.0 * 1024.0;
+/// Most requests of a flow.
+const REQUESTS: f64 = 10_000.0;
+/// Nanoseconds between segments that are sent together: those of a gigabit a second.
+const SERIAL: u64 = 12_000;
+/// When the capture begins: 2025-01-01, so that the same model and seed give the same octets.
+const BEGIN: u64 = 1_735_689_600_000_000_000;
+
+/// Plays a model.
+pub fn generate(options: &cli::Generate) -> Exit {
+    let model = match load(&options.model) {
+        Ok(model) => model,
+        Err(error) => return complain(Exit::Usage, format!("{}: {error}", options.model.display())),
+    };
+    let played: Vec<&Group> = model.groups.iter().filter(|group| is_playable(group)).collect();
+    if played.is_empty() {
+        return complain(Exit::Usage, "the model has no group of TCP or UDP flows with requests");
+    }
+    for group in model.groups.iter().filter(|group| !is_playable(group)) {
+        eprintln!(
+            "weir: {}, {} to {}: not played, it has no requests over TCP or UDP",
+            group.protocol.escape_debug(),
+            group.from.escape_debug(),
+            group.to.escape_debug()
+        );
+    }
+    let target = match options.output.as_os_str() {
+        dash if dash == "-" => Target::Stdout,
+        _ => Target::Path(options.output.clone()),
+    };
+    let write = WriteOptions {
+        nanoseconds: true,
+        application: "weir generate".to_owned(),
+        ..WriteOptions::default()
+    };
+    let mut writer = match PacketWriter::create(target, write, &[], Time(BEGIN)) {
+        Ok(writer) => writer,
+        Err(error) => return complain(Exit::Output, error),
+    };
+    let end = BEGIN.saturating_add(u64::from(options.seconds) * 1_000_000_000);
+    let mut stage = Stage { coming: BinaryHeap::new(), number: 0, end };
+    let mut casts: Vec<Cast<'_>> =
+        played.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
+    // Whoever begins next begins first: no packet of a flow is before its beginning.
+    while let Some(cast) = casts.iter_mut().min_by_key(|cast| cast.next).filter(|cast| cast.next < end) {
+        let begin = cast.next;
+        if let Err(error) = stage.write_until(begin, &mut writer) {
+            return complain(Exit::Output, error);
+        }
+        cast.flow(&mut stage);
+    }
+    let written = stage.write_until(u64::MAX, &mut writer).and_then(|()| writer.close().1);
+    match written {
+        Ok(()) => Exit::Good,
+        Err(error) => complain(Exit::Output, error),
+    }
+}
+
+fn load(path: &std::path::Path) -> Result<Model, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let model: Model = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    if model.v != VERSION {
+        return Err(format!("a model of version {}; {VERSION} is known", model.v));
+    }
+    let described = model.groups.iter().flat_map(|group| &group.quantities);
+    for (name, described) in described {
+        if let Some(fitted) = described.fits.iter().find(|fitted| !fitted.fit.is_sound()) {
+            return Err(format!("{name}: {:?} is no distribution", fitted.fit));
+        }
+    }
+    Ok(model)
+}
+
+fn is_playable(group: &Group) -> bool {
+    matches!(group.ip_proto, 6 | 17) && group.quantities.contains_key("request_size")
+}
+
+/// Packets that are to come, by time and then in the order in which they were made.
+struct Stage {
+    coming: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
+    number: u64,
+    /// When it is over: flows are cut there, as a capture is.
+    end: u64,
+}
+
+impl Stage {
+    fn put(&mut self, time: u64, frame: Vec<u8>) {
+        if time < self.end {
+            self.number += 1;
+            self.coming.push(Reverse((time, self.number, frame)));
+        }
+    }
+
+    fn write_until(&mut self, time: u64, writer: &mut PacketWriter) -> Result<(), weir_capture::WriteError> {
+        while self.coming.peek().is_some_and(|Reverse((at, ..))| *at < time) {
+            let Some(Reverse((at, _, frame))) = self.coming.pop() else { break };
+            let mut packet = build::packet(&frame, LinkType::ETHERNET);
+            packet.time = Time(at);
+            writer.write(&packet)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who plays a group.
+struct Cast<'m> {
+    group: &'m Group,
+    dice: Dice,
+    next: u64,
+    flows: u64,
+    place: u8,
+}
+
+/// One flow while it is made.
+struct Play {
+    time: u64,
+    client: ([u8; 4], u16),
+    server: ([u8; 4], u16),
+    /// The next octet of each side.
+    seq: [u32; 2],
+    round_trip: u64,
+    is_tcp: bool,
+}
+
+impl<'m> Cast<'m> {
+    fn new(group: &'m Group, at: usize, seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let first = nanoseconds(group.quantities.get("flow_gap"), &mut dice).unwrap_or_default();
+        Self { group, dice, next: BEGIN.saturating_add(first), flows: 0, place: (at % 250) as u8 }
+    }
+
+    fn draw(&mut self, name: &str) -> Option<f64> {
+        self.group.quantities.get(name).map(|described| described.draw(&mut self.dice))
+    }
+
+    fn nanoseconds(&mut self, name: &str) -> Option<u64> {
+        nanoseconds(self.group.quantities.get(name), &mut self.dice)
+    }
+
+    fn octets(&mut self, name: &str) -> u64 {
+        self.draw(name).map_or(0, |octets| octets.round().clamp(1.0, MOST) as u64)
+    }
+
+    /// Plays one flow, and says when the next one begins.
+    fn flow(&mut self, stage: &mut Stage) {
+        let flow = self.flows;
+        self.flows += 1;
+        // No two flows share their ports before 64,000 others: none looks like the one before.
+        let port = 1024 + (flow % 64_000) as u16;
+        let host = (flow / 64_000 % 250) as u8;
+        let address = |place: &str, side: u8, host: u8| match place {
+            "outside" => [203, side, self.place, host],
+            _ => [10, side, self.place, host],
+        };
+        let client = (address(&self.group.from, 1, host.saturating_add(1)), port);
+        let server = match self.group.to.as_str() {
+            "multicast" => ([239, 0, self.place, 1], self.group.port),
+            to => (address(to, 2, 1), self.group.port),
+        };
+        let round_trip = self.nanoseconds("round_trip").unwrap_or(1_000_000).max(2);
+        let mut play = Play {
+            time: self.next,
+            client,
+            server,
+            seq: [self.dice.next() as u32, self.dice.next() as u32],
+            round_trip,
+            is_tcp: self.group.ip_proto == 6,
+        };
+        let gap = self.nanoseconds("flow_gap").unwrap_or(u64::MAX);
+        self.next = self.next.saturating_add(gap.max(1));
+        let requests = self.draw("requests").unwrap_or(1.0).round().clamp(0.0, REQUESTS) as u64;
+        play.open(stage);
+        for request in 0..requests {
+            if play.time >= stage.end {
+                return;
+            }
+            if request > 0 {
+                play.time = play.time.saturating_add(self.nanoseconds("think").unwrap_or_default());
+            }
+            play.say(Direction::Forward, self.octets("request_size"), stage);
+            let Some(wait) = self.nanoseconds("wait") else { continue };
+            play.time = play.time.saturating_add(wait);
+            play.say(Direction::Reverse, self.octets("response_size"), stage);
+        }
+        play.close(stage);
+    }
+}
+
+fn nanoseconds(described: Option<&Described>, dice: &mut Dice) -> Option<u64> {
+    Some((described?.draw(dice).max(0.0) * 1e9).round() as u64)
+}
+
+impl Play {
+    fn packet(&mut self, direction: Direction, flags: u8, octets: u64, stage: &mut Stage) {
+        let (from, to) = match direction {
+            Direction::Forward => (self.client, self.server),
+            Direction::Reverse => (self.server, self.client),
+        };
+        let [forward, reverse] = self.seq;
+        let (seq, ack) = match direction {
+            Direction::Forward => (forward, reverse),
+            Direction::Reverse => (reverse, forward),
+        };
+        let frame = build::ethernet().ipv4(from.0, to.0);
+        let payload = vec![0; octets as usize];
+        let frame = if self.is_tcp {
+            let ack = if flags & ACK == 0 { 0 } else { ack };
+            frame.tcp(from.1, to.1, flags).seq(seq).ack(ack).payload(&payload)
+        } else {
+            frame.udp(from.1, to.1).payload(&payload)
+        };
+        stage.put(self.time, frame);
+        let marks = u32::from(flags & (SYN | FIN) != 0);
+        if let Some(next) = self.seq.get_mut(direction as usize) {
+            *next = next.wrapping_add(octets as u32).wrapping_add(marks);
+        }
+    }
+
+    fn open(&mut self, stage: &mut Stage) {
+        if !self.is_tcp {
+            return;
+        }
+        self.packet(Direction::Forward, SYN, 0, stage);
+        self.time = self.time.saturating_add(self.round_trip / 2);
+        self.packet(Direction::Reverse, SYN | ACK, 0, stage);
+        self.time = self.time.saturating_add(self.round_trip - self.round_trip / 2);
+        self.packet(Direction::Forward, ACK, 0, stage);
+    }
+
+    /// One side says so many octets; the other acknowledges them at the end.
+    fn say(&mut self, direction: Direction, octets: u64, stage: &mut Stage) {
+        let mut left = octets;
+        while left > 0 {
+            let now = left.min(SEGMENT);
+            left -= now;
+            let flags = if left == 0 { PSH | ACK } else { ACK };
+            self.packet(direction, flags, now, stage);
+            if left > 0 {
+                self.time = self.time.saturating_add(SERIAL);
+            }
+        }
+        if self.is_tcp {
+            let other = match direction {
+                Direction::Forward => Direction::Reverse,
+                Direction::Reverse => Direction::Forward,
+            };
+            self.packet(other, ACK, 0, stage);
+        }
+    }
+
+    fn close(&mut self, stage: &mut Stage) {
+        if !self.is_tcp {
+            return;
+        }
+        for (direction, flags) in
+            [(Direction::Forward, FIN | ACK), (Direction::Reverse, FIN | ACK), (Direction::Forward, ACK)]
+        {
+            self.time = self.time.saturating_add(self.round_trip / 2);
+            self.packet(direction, flags, 0, stage);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `weir report`: one page about a capture, and the model of its traffic.
+
+use crate::exit::{Exit, complain};
+use crate::run::{filter_options, inputs, report_read_errors};
+use crate::{cli, subscriptions};
+use std::path::Path;
+use std::sync::Arc;
+use weir_capture::{Files, ReadOptions};
+use weir_engine::{
+    ChecksumMode, FlowConfig, IntervalClock, Measuring, Plan, SessionConfig, Settings, Worker,
+};
+use weir_output::model::{Gather, Model};
+use weir_output::report::{self, Heading};
+use weir_output::zone::Zone;
+use weir_wire::{Chunk, Time};
+
+/// How often idle flows are looked for, in nanoseconds of the packets' time.
+const TICK: u64 = 1_000_000_000;
+
+/// Reads captures and writes what they hold.
+pub fn report(options: &cli::Report) -> Exit {
+    let mut gather = Gather::default();
+    let (problems, exit) = match read(options, &mut gather) {
+        Ok(read) => read,
+        Err(exit) => return exit,
+    };
+    let model = gather.model();
+    let names = options.files.iter().map(|path| path.display().to_string());
+    let title = names.collect::<Vec<_>>().join(", ");
+    let page = report::html(&mut gather, &model, &Heading { title, zone: Zone::utc(), problems });
+    match write(options, &page, &model) {
+        Ok(()) => exit,
+        Err(error) => exit.or(complain(Exit::Output, error)),
+    }
+}
+
+fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String> {
+    let put = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    put(&options.output, page)?;
+    if let Some(path) = &options.model {
+        let text = serde_json::to_string_pretty(model).map_err(|error| error.to_string())?;
+        put(path, &(text + "\n"))?;
+    }
+    if let Some(directory) = &options.csv {
+        std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        put(&directory.join("distributions.csv"), &report::distributions_csv(model))?;
+        put(&directory.join("fits.csv"), &report::fits_csv(model))?;
+    }
+    Ok(())
+}
+
+/// Takes every packet through one worker: what is gathered depends on no order but that of the packets.
+fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
+    let settings =
+        Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
+    let plan =
+        Plan::new(options.expression.as_deref().unwrap_or_default(), subscriptions::summary(), settings)
+            .map_err(|error| complain(Exit::Usage, error))?;
+    let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
+    let measure = Some(Measuring { sample: 0, details: true });
+    worker.read(&SessionConfig { measure, ..SessionConfig::default() });
+    let mut files = Files::open(&inputs(&options.files), &ReadOptions::default())
+        .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
+    let (mut chunk, mut errors) = (Chunk::default(), Vec::new());
+    let mut clock = IntervalClock::new(TICK);
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // One bad input does not stop the others.
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        }
+        worker.batch(chunk.batch(), gather);
+        // Flows are split by their own gaps, so that it is enough to look for idle ones after each chunk.
+        if let Some(now) = chunk.slots.iter().filter_map(|slot| clock.see(slot.time)).last() {
+            worker.tick(now, gather);
+        }
+    }
+    worker.finish(Time(0), gather);
+    let problems = errors.iter().map(ToString::to_string).collect();
+    let exit = report_read_errors(&errors);
+    if gather.packets == 0 && exit != Exit::Good { Err(exit) } else { Ok((problems, exit)) }
+}
