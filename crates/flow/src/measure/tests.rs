@@ -231,7 +231,8 @@ fn datagrams_have_the_jitter_of_their_arrival() {
 
 #[test]
 fn memory_is_bounded_and_what_has_no_room_is_counted() {
-    let mut measures = Measures::new(MeasureConfig { memory: 2 * size_of::<Measure>(), ..MeasureConfig::default() });
+    let mut measures =
+        Measures::new(MeasureConfig { memory: 2 * size_of::<Measure>(), ..MeasureConfig::default() });
     let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 2).payload(b"x");
     let packet = build::packet(&frame, LinkType::ETHERNET);
     let layers = decode(&packet);
