@@ -111,7 +111,7 @@ fn facts(page: &mut String, gather: &Gather) {
         ("Flows", figures::count(gather.flows)),
         ("Hosts", figures::count(gather.hosts.len() as u64)),
         ("Mean rate", figures::bit_rate(rate(gather.bytes) * 8.0)),
-        ("Mean rate", figures::packet_rate(rate(gather.packets))),
+        ("Packet rate", figures::packet_rate(rate(gather.packets))),
     ];
     *page += "<dl class=\"facts\">";
     for (name, value) in facts {
@@ -126,7 +126,10 @@ fn traffic(page: &mut String, gather: &Gather) {
         *page += "<p>No packets.</p>";
         return;
     }
-    let label = format!("Bits a second, {} each step", figures::duration(gather.step));
+    // In words too: on a narrow screen the figures in the chart are small.
+    let most = gather.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
+    let highest = figures::bit_rate(most as f64 * 8e9 / gather.step.max(1) as f64);
+    let label = format!("Bits a second, {} each step; at most {highest}", figures::duration(gather.step));
     let svg = chart::time(&gather.moments, gather.step, &escape(&label));
     let _ = write!(page, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&label));
 }
