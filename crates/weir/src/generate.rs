@@ -181,7 +181,7 @@ impl<'m> Cast<'m> {
             time: self.next,
             client,
             server,
-            seq: [self.dice.next() as u32, self.dice.next() as u32],
+            seq: [self.dice.bits() as u32, self.dice.bits() as u32],
             round_trip,
             is_tcp: self.group.ip_proto == 6,
         };

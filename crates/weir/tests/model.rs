@@ -1,5 +1,7 @@
 //! A model that is played, and found again in what was played.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use serde_json::{Value, json};

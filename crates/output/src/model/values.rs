@@ -14,7 +14,7 @@ impl Dice {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Dice {
 
     /// Even between 0 and 1, never 1.
     pub fn even(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Two of them.
@@ -62,7 +62,7 @@ impl Values {
             return;
         }
         // Vitter's algorithm R: each value has the same chance to be kept.
-        let at = self.dice.next() % self.count;
+        let at = self.dice.bits() % self.count;
         if let Some(place) = usize::try_from(at).ok().and_then(|at| self.kept.get_mut(at)) {
             *place = value;
         }

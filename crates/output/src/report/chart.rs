@@ -120,11 +120,12 @@ pub fn distribution(described: &Described, unit: &str, label: &str) -> String {
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "s" => {
-            let (value, unit) = match value {
-                value if value == 0.0 => (0.0, "s"),
-                value if value < 1e-3 => (value * 1e6, "µs"),
-                value if value < 1.0 => (value * 1e3, "ms"),
-                value => (value, "s"),
+            let (value, unit) = if value == 0.0 || value >= 1.0 {
+                (value, "s")
+            } else if value < 1e-3 {
+                (value * 1e6, "µs")
+            } else {
+                (value * 1e3, "ms")
             };
             format!("{} {unit}", number(value))
         }
