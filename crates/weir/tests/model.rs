@@ -23,7 +23,7 @@ fn model() -> Value {
             "flow_gap": fit("exponential", json!({ "rate": 10.0 }), 1e3),
             "requests": fit("lognormal", json!({ "mu": 1.5, "sigma": 0.5 }), 1e3),
             "request_size": fit("weibull", json!({ "scale": 600.0, "shape": 1.4 }), 1e6),
-            "response_size": fit("lognormal", json!({ "mu": 8.5, "sigma": 1.0 }), 1e8),
+            "response_size": fit("lognormal", json!({ "mu": 6.5, "sigma": 1.0 }), 1e8),
             "wait": fit("lognormal", json!({ "mu": -5.0, "sigma": 0.8 }), 1e3),
             "think": fit("pareto", json!({ "scale": 0.02, "shape": 2.5 }), 1e3),
             "round_trip": fit("lognormal", json!({ "mu": -4.0, "sigma": 0.4 }), 1e3),
