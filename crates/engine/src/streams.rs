@@ -167,7 +167,7 @@ mod tests {
         let packet = weir_wire::build::packet(&bytes, weir_wire::LinkType::ETHERNET);
         let layers = weir_wire::decode(&packet);
         let (key, initiator_is_lower) = weir_wire::FlowKey::of(&packet, &layers).unwrap();
-        let flow = FlowIdentity { key, initiator_is_lower, first: packet.time, vlan: [0; 2] };
+        let flow = FlowIdentity { key, initiator_is_lower, first: packet.time, vlan: [0; 2], alias: 0 };
         let direction = weir_wire::Direction::Forward;
         let seen = Seen { row: 0, flow, direction, packet: &packet, layers: &layers };
         assert_eq!(measurer.packet(&seen, &mut rows), 0);

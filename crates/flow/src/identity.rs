@@ -15,12 +15,14 @@ pub struct FlowIdentity {
     pub first: Time,
     /// VLAN identifiers of its first packet, 0 when absent.
     pub vlan: [u16; 2],
+    /// The name that it goes by in place of one made of its key and time, as where these were changed; 0 for none.
+    pub alias: u64,
 }
 
 impl FlowIdentity {
     /// The flow's name: see [`crate::FlowRecord::id`].
     pub fn id(&self) -> u64 {
-        hash::name(&self.key, self.first)
+        if self.alias == 0 { hash::name(&self.key, self.first) } else { self.alias }
     }
 
     fn end(&self, at: usize) -> (IpAddr, u16) {

@@ -45,6 +45,7 @@ impl FlowTable {
                 initiator_is_lower: hot.fresh_initiator() == 0,
                 first: hot.first,
                 vlan: hot.fresh_vlans(),
+                alias: 0,
             });
         }
         let cold = self.cold.get(row as usize)?;
@@ -53,6 +54,7 @@ impl FlowTable {
             initiator_is_lower: Row::initiator_of(hot, cold) == 0,
             first: Row::born_of(hot, cold),
             vlan: cold.origin.vlan,
+            alias: 0,
         })
     }
 }

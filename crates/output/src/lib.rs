@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod anon;
 mod csv;
 mod eve;
 pub mod figures;

@@ -259,7 +259,7 @@ pub fn ping() -> FlowRecord {
 /// The identity of [`flow`].
 pub fn identity() -> FlowIdentity {
     let FlowRecord { key, initiator_is_lower, first, vlan, .. } = flow();
-    FlowIdentity { key, initiator_is_lower, first, vlan }
+    FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
 }
 
 /// A message that was not as it should be.

@@ -68,6 +68,8 @@ impl Tunnels {
             initiator_is_lower: carrier.initiator_is_lower,
             first: carrier.first,
             vlan: carrier.vlan,
+            // The name of its row, whatever was changed in that.
+            alias: carrier.id,
         };
         for (time, action) in [(carrier.first, "Tunnel::DISCOVER"), (carrier.last, "Tunnel::CLOSE")] {
             let values = vec![(*kind).into(), action.into()];
@@ -109,6 +111,7 @@ mod tests {
             initiator_is_lower: carrier.initiator_is_lower,
             first: carrier.first,
             vlan: carrier.vlan,
+            alias: 0,
         };
         carrier.id = identity.id();
         let inner = FlowRecord { tunnel: Tunnel::Vxlan, parent: carrier.id, ..sample::ping() };

@@ -34,7 +34,9 @@ Examples:
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
   weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
   weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost
-  weir streams x.pcap -o DIR               each direction of each TCP stream into a file"
+  weir streams x.pcap -o DIR               each direction of each TCP stream into a file
+  weir anon x.pcap y.pcap --key-file K     the same capture with other addresses and names
+  weir x.pcap -o logs --anon cryptopan --key-file K    and logs of it"
     };
 }
 
@@ -59,6 +61,8 @@ Exit codes:
 pub enum Command {
     /// Count packets and octets of many expressions in one pass.
     Count(Count),
+    /// Write a capture in which nobody can be found.
+    Anon(Anon),
     /// Say how an expression is evaluated and what it costs.
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
@@ -195,6 +199,9 @@ pub struct Run {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<usize>,
 
+    #[command(flatten)]
+    pub anon: AnonRun,
+
     /// Exit with 5 when more packets than this were lost.
     #[arg(long, value_name = "PERCENT")]
     pub max_loss: Option<f64>,
@@ -224,6 +231,109 @@ pub struct Run {
     /// Times in this zone, as Europe/Berlin.
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+}
+
+/// Anonymisation of a run.
+#[derive(Debug, Args)]
+pub struct AnonRun {
+    /// Map addresses and put pseudonyms in the place of names in everything that comes out: logs, summary, live
+    /// view and -w.
+    #[arg(long = "anon", value_name = "MODE", value_enum, help_heading = "Anonymisation")]
+    pub mode: Option<AnonMode>,
+
+    #[command(flatten)]
+    pub how: AnonHow,
+}
+
+/// How addresses are mapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum AnonMode {
+    /// All are 0.0.0.0 or ::.
+    Nullip,
+    /// Prefix-preserving and random, for this run alone.
+    Table,
+    /// Prefix-preserving by a key: Crypto-PAn, the same in every run and at every site that has the key.
+    Cryptopan,
+    /// Prefix-preserving by a key: ipcrypt-pfx of draft-denis-ipcrypt.
+    Ipcrypt,
+}
+
+/// What becomes of payload.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum AnonPayload {
+    /// Packets end behind the transport header, but for messages of DNS, which are rewritten.
+    Cut,
+    /// Octets are 0; messages of DNS are rewritten.
+    Blank,
+    /// It stays, but for messages of DNS and lines of text that are known: whoever is named elsewhere can be found.
+    Keep,
+}
+
+/// What both a run and `weir anon` may say of anonymisation.
+#[derive(Debug, Args)]
+pub struct AnonHow {
+    /// The key of cryptopan and ipcrypt: a file of 32 octets, or of 64 hexadecimal digits.
+    #[arg(long, value_name = "FILE", help_heading = "Anonymisation")]
+    pub key_file: Option<PathBuf>,
+
+    /// What becomes of payload in packets that are written.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = AnonPayload::Blank, help_heading = "Anonymisation")]
+    pub payload: AnonPayload,
+
+    /// Move all times by so many seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0.0,
+        allow_hyphen_values = true,
+        help_heading = "Anonymisation"
+    )]
+    pub shift: f64,
+
+    /// What becomes of values, as `name=keep,content=drop`: of name, address, url, user, mail, secret, content and mark
+    /// each keep, pseudonym, drop or blank. Secret and content are dropped when nothing is said, the others get
+    /// pseudonyms.
+    #[arg(long, value_name = "CLASS=WHAT,...", help_heading = "Anonymisation")]
+    pub anon_policy: Option<String>,
+
+    /// Keep the half of hardware addresses that tells the vendor.
+    #[arg(long, help_heading = "Anonymisation")]
+    pub keep_vendors: bool,
+
+    /// Put pseudonyms for top-level domains too.
+    #[arg(long, help_heading = "Anonymisation")]
+    pub hide_top_domains: bool,
+}
+
+/// Write a capture in which nobody can be found.
+///
+/// Addresses are mapped wherever they stand in headers, messages of DNS are rewritten, hardware addresses get pseudonyms,
+/// and payload is blanked unless it is to be kept. Checksums that were right are right; wrong ones stay wrong.
+#[derive(Debug, Args)]
+pub struct Anon {
+    /// The capture, `-` for standard input.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+
+    /// Where it goes: pcapng, or classic pcap where the name ends in .pcap; .gz and .zst by name; `-` for standard
+    /// output.
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// How addresses are mapped.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = AnonMode::Cryptopan, help_heading = "Anonymisation")]
+    pub mode: AnonMode,
+
+    #[command(flatten)]
+    pub how: AnonHow,
+
+    /// Look for every address and name of the capture in what was written; exit with 4 where one is found.
+    #[arg(long)]
+    pub audit: bool,
+
+    /// No report.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// What is done about checksums.

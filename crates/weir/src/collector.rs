@@ -10,6 +10,7 @@ use weir_api::{Interval, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
+use weir_output::anon::Anonymiser;
 use weir_proto::Record;
 use weir_wire::{Batch, Chunk};
 
@@ -220,6 +221,8 @@ pub struct Collector {
     failures: Vec<String>,
     /// Failures are kept for the screen, and not said on standard error, which is the same terminal.
     silent: bool,
+    /// What nothing passes by on its way out.
+    anonymiser: Option<Anonymiser>,
 }
 
 /// An interval that not every worker has ended.
@@ -246,7 +249,13 @@ impl Collector {
             total: Snapshot::default(),
             failures: Vec::new(),
             silent: false,
+            anonymiser: None,
         }
+    }
+
+    /// From now on all that is written, and all that is handed on, goes through it.
+    pub fn anonymise(&mut self, anonymiser: Option<Anonymiser>) {
+        self.anonymiser = anonymiser;
     }
 
     /// From now on failures are only kept.
@@ -342,6 +351,13 @@ impl Collector {
     fn write(&mut self, mut rows: Vec<FlowRecord>, mut records: Vec<Said>) {
         let memory = size_of_val(rows.as_slice()) + records.iter().map(Said::memory).sum::<usize>();
         self.waiting -= memory;
+        if let Some(anonymiser) = &mut self.anonymiser {
+            rows.iter_mut().for_each(|row| anonymiser.flow(row));
+            for said in &mut records {
+                anonymiser.identity(&mut said.flow);
+                anonymiser.record(&mut said.record);
+            }
+        }
         rows.sort_by_key(|row| (row.first, row.key));
         // What one flow said at one time stays in the order in which it was said.
         records.sort_by_key(|said| (said.record.time, said.flow.key));
@@ -360,11 +376,15 @@ impl Collector {
     }
 
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
-        let pending = self.pending.remove(&interval)?;
+        let mut pending = self.pending.remove(&interval)?;
         self.write(pending.rows, pending.records);
+        // Reports end at multiples of their length in the time that was, not in the one that is shown.
+        let Interval { start, end } = pending.merged.interval;
+        if let Some(anonymiser) = &mut self.anonymiser {
+            anonymiser.snapshot(&mut pending.merged);
+        }
         self.total.merge(&pending.merged);
         self.report.merge(&pending.merged);
-        let Interval { start, end } = pending.merged.interval;
         if start != end && end % self.report_length == 0 {
             self.emit_report();
         }

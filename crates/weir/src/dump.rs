@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_capture::{InterfaceInfo, PacketWriter, Rotate, Target, WriteError, WriteOptions, Written};
+use weir_output::anon::Anonymiser;
 use weir_wire::{Chunk, Time};
 
 /// Chunks that wait to be written: together a few megabytes.
@@ -39,6 +40,7 @@ impl Dump {
         zone: TimeZone,
         interfaces: &[InterfaceInfo],
         purpose: For,
+        anonymiser: Option<Anonymiser>,
     ) -> Result<Dump, WriteError> {
         let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
         let write = WriteOptions {
@@ -56,7 +58,7 @@ impl Dump {
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from, purpose)) })
+        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser)) })
     }
 
     /// Where packets go.
@@ -79,8 +81,10 @@ fn write_all(
     mut writer: PacketWriter,
     from: &Receiver<Chunk>,
     purpose: For,
+    mut anonymiser: Option<Anonymiser>,
 ) -> (Written, Option<WriteError>) {
     let mut first = None;
+    let mut out = Vec::new();
     let mut note = |result: Result<(), WriteError>| {
         if let Err(error) = result
             && first.is_none()
@@ -94,7 +98,14 @@ fn write_all(
     let mut next_tick = now().0 + TICK.as_nanos() as u64;
     loop {
         match from.recv_timeout(TICK) {
-            Ok(chunk) => chunk.batch().packets().for_each(|packet| note(writer.write(&packet))),
+            Ok(chunk) => {
+                for packet in chunk.batch().packets() {
+                    note(match &mut anonymiser {
+                        Some(anonymiser) => writer.write(&anonymiser.packet(&packet, &mut out)),
+                        None => writer.write(&packet),
+                    });
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }

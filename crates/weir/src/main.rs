@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod anon;
 mod cli;
 mod clock;
 mod collector;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         None => run::run(cli.run),
         Some(Command::Count(count)) => count::count(&count),
+        Some(Command::Anon(options)) => anon::anon(&options),
         Some(Command::Explain(options)) => explain::explain(&options),
         Some(Command::Streams(options)) => streams::streams(&options),
         Some(Command::Report(options)) => report::report(&options),

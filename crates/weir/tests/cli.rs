@@ -32,6 +32,7 @@ fn desk() -> tempfile::TempDir {
     symlink(sample(), folder.path().join("x.pcap")).unwrap();
     put(folder.path(), "weir.toml", CONFIGURATION.as_bytes());
     put(folder.path(), "ourmon.conf", OURMON.as_bytes());
+    put(folder.path(), "K", b"0123456789abcdefghijklmnopqrstuv");
     folder
 }
 

@@ -1,6 +1,7 @@
 //! The targets. To add one: a file here with a [`Target`], a line in [`TARGETS`], and a file of the same name in
 //! `libfuzzer/fuzz_targets`.
 
+mod anon;
 mod engine;
 mod filter;
 mod flow;
@@ -22,6 +23,7 @@ pub static TARGETS: &[Target] = &[
     flow::TARGET,
     engine::TARGET,
     session::TARGET,
+    anon::TARGET,
 ];
 
 /// Adds up what happened: order matters, and nothing else about the numbers does.

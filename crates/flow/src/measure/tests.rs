@@ -44,7 +44,7 @@ impl Scene {
         let layers = decode(&packet);
         let (key, is_lower) = FlowKey::of(&packet, &layers).unwrap();
         let initiator_is_lower = is_lower == (direction == Client);
-        let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2] };
+        let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2], alias: 0 };
         let seen = Seen { row: 3, flow, direction, packet: &packet, layers: &layers };
         let Self { measures, exchanges, samples, .. } = self;
         measures.packet(&seen, |_, told| match told {
@@ -238,7 +238,7 @@ fn memory_is_bounded_and_what_has_no_room_is_counted() {
     let packet = build::packet(&frame, LinkType::ETHERNET);
     let layers = decode(&packet);
     let (key, initiator_is_lower) = FlowKey::of(&packet, &layers).unwrap();
-    let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2] };
+    let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2], alias: 0 };
     for row in 0..3 {
         let seen = Seen { row, flow, direction: Client, packet: &packet, layers: &layers };
         measures.packet(&seen, |_, _| {});

@@ -30,6 +30,7 @@ use weir_api::Snapshot;
 use weir_capture::{InterfaceInfo, ReadError, Severity};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
+use weir_output::anon::Anonymiser;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
 
@@ -75,6 +76,8 @@ struct Session {
     request: Request,
     plan: Arc<Plan>,
     zone: Zone,
+    /// What everything that comes out goes through, where that was asked for.
+    anonymiser: Option<Anonymiser>,
     /// Set by a signal, by `-c` and by the screen.
     stop: Arc<AtomicBool>,
     /// Set by a signal alone.
@@ -89,6 +92,7 @@ impl Session {
         };
         let plan = compile(&options, &request, &request.expression, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
+        let anonymiser = crate::anon::of_run(&options.anon).map_err(|error| (Exit::Usage, error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -102,7 +106,7 @@ impl Session {
                 return Err((Exit::Usage, format!("cannot handle signals: {error}")));
             }
         }
-        Ok(Session { options, request, plan: Arc::new(plan), zone, stop, interrupted })
+        Ok(Session { options, request, plan: Arc::new(plan), zone, anonymiser, stop, interrupted })
     }
 
     /// Opens the logs.
@@ -118,7 +122,11 @@ impl Session {
         let context = OutputContext {
             directory: directory.clone(),
             zone: self.zone.clone(),
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+            // The names of files and the expression may tell whose packets they are.
+            command: match self.anonymiser {
+                Some(_) => "weir".to_owned(),
+                None => std::env::args().collect::<Vec<_>>().join(" "),
+            },
             start: LiveClock::start().now().0,
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
@@ -151,9 +159,24 @@ impl Session {
     /// Begins the packet file, where one is asked for.
     fn dump(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Option<Dump>, (Exit, String)> {
         let Some(name) = &self.options.write else { return Ok(None) };
-        Dump::start(name, &self.options, self.zone.time_zone().clone(), interfaces, purpose)
-            .map(Some)
-            .map_err(|error| (Exit::Output, error.to_string()))
+        let nameless;
+        let interfaces = match &self.anonymiser {
+            Some(_) => {
+                nameless = crate::anon::nameless(interfaces);
+                &nameless
+            }
+            None => interfaces,
+        };
+        Dump::start(
+            name,
+            &self.options,
+            self.zone.time_zone().clone(),
+            interfaces,
+            purpose,
+            self.anonymiser.clone(),
+        )
+        .map(Some)
+        .map_err(|error| (Exit::Output, error.to_string()))
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
@@ -181,7 +204,10 @@ impl Session {
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
-        Collector::new(outputs, workers, self.request.interval, self.request.memory / 8 * ROW_EIGHTHS)
+        let memory = self.request.memory / 8 * ROW_EIGHTHS;
+        let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
+        collector.anonymise(self.anonymiser.clone());
+        collector
     }
 
     /// The exit code that follows from what was found; `exit` is what is known already.

@@ -165,7 +165,12 @@ impl<'s> FullScreen<'s> {
             self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
         let zone = self.session.zone.time_zone().clone();
-        match Dump::start(&name, &self.session.options, zone, &self.interfaces, For::Screen) {
+        let anonymiser = self.session.anonymiser.clone();
+        let interfaces = match &anonymiser {
+            Some(_) => crate::anon::nameless(&self.interfaces),
+            None => self.interfaces.clone(),
+        };
+        match Dump::start(&name, &self.session.options, zone, &interfaces, For::Screen, anonymiser) {
             Ok(dump) => {
                 let sender = dump.sender();
                 self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(sender));

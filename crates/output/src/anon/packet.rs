@@ -1,0 +1,445 @@
+//! Packets: every address in them is mapped, what was said is blanked, and checksums that were right are right again.
+//!
+//! Octets are rewritten where they lie, level by level of a tunnel, and lengths stay. What is not understood is not let
+//! through: unless payload is kept, whatever lies behind the last header that is known is blanked, and so are trailers.
+
+use super::body::{self, Body};
+use super::{Anonymiser, Payload, dns, said};
+use weir_wire::{
+    Checksum, Checksums, DecodeError, Fragment, Hints, Layer, Layers, LinkType, MAX_TUNNELS, Network, Packet,
+    Tunnel, addresses, checksum, decapsulate, decode, final_destination, is_pseudo_header_sum, verify,
+};
+
+impl Anonymiser {
+    /// The packet as it may be shown. `out` is where it is made.
+    pub fn packet<'o>(&mut self, packet: &Packet<'_>, out: &'o mut Vec<u8>) -> Packet<'o> {
+        out.clear();
+        out.extend_from_slice(packet.data);
+        let keep = self.rewrite(packet, out);
+        if self.policy.payload == Payload::Cut {
+            out.truncate(keep);
+        }
+        let time = self.time(packet.time);
+        Packet {
+            time,
+            data: out,
+            wire_len: packet.wire_len,
+            interface: packet.interface,
+            link: packet.link,
+            hints: packet.hints,
+        }
+    }
+
+    /// Rewrites a packet in its place. Octets up to the payload.
+    fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> usize {
+        let mut levels = Vec::with_capacity(2);
+        levels.push(decode(before));
+        while levels.len() <= MAX_TUNNELS
+            && let Some(inner) = levels.last().and_then(|outer| decapsulate(before, outer))
+        {
+            levels.push(inner);
+        }
+        self.link(out, before.link);
+        let mut keep = out.len();
+        for (at, layers) in levels.iter().enumerate() {
+            let inner = levels.get(at + 1);
+            if let Some(inner) = inner {
+                self.tunnel(out, layers, inner);
+            }
+            keep = self.level(before, out, layers, inner);
+        }
+        for layers in levels.iter().rev() {
+            mend(before, layers, out);
+        }
+        keep.min(out.len())
+    }
+
+    /// One level. Octets up to its payload; where it carries another level, that one says.
+    fn level(
+        &mut self,
+        before: &Packet<'_>,
+        out: &mut [u8],
+        layers: &Layers,
+        inner: Option<&Layers>,
+    ) -> usize {
+        let network = layers.network as usize;
+        let is_blank = self.policy.payload != Payload::Keep;
+        match layers.network_kind {
+            Network::None => {
+                let from = network.max(layers.link as usize + head(before.link, layers.link));
+                if is_blank {
+                    blank(out, from, usize::MAX);
+                }
+                return from;
+            }
+            Network::Arp => {
+                self.arp(out, network);
+                let end = network + layers.network_len as usize;
+                if is_blank {
+                    blank(out, end, usize::MAX);
+                }
+                return end;
+            }
+            Network::Ipv4 => self.ipv4(out, network),
+            Network::Ipv6 => self.ipv6(out, network, layers),
+        }
+        let end = network + layers.network_len as usize;
+        if is_blank {
+            // Padding of the frame, and whatever memory it shows.
+            blank(out, end, usize::MAX);
+        }
+        if inner.is_some() {
+            return out.len();
+        }
+        let broken = matches!(
+            layers.error,
+            Some(DecodeError { layer: Layer::Link | Layer::Network | Layer::Transport, .. })
+        );
+        let mut payload = layers.payload as usize;
+        if broken {
+            // Where the header is whole enough to have ports they stay.
+            let known = match layers.transport {
+                0 => network + if layers.network_kind == Network::Ipv4 { 20 } else { 40 },
+                transport => transport as usize + 4,
+            };
+            payload = known;
+        } else if layers.fragment != Fragment::Later {
+            payload = self.transport(before, out, layers, payload);
+        }
+        if !broken && layers.fragment == Fragment::Whole && self.is_kept(layers) {
+            let end = payload + layers.payload_len as usize;
+            let end = end.min(out.len());
+            if let Some(message) = out.get_mut(payload..end) {
+                dns::message(self, message);
+            }
+            return end;
+        }
+        if is_blank {
+            blank(out, payload, end);
+            return payload;
+        }
+        if let Some(said) = out.get_mut(payload..end.min(out.len())).filter(|_| !broken) {
+            said::rewrite(self, said);
+        }
+        out.len()
+    }
+
+    /// Whether the payload is of a protocol that is rewritten as a whole.
+    fn is_kept(&self, layers: &Layers) -> bool {
+        layers.ip_proto == 17 && layers.ports.iter().any(|port| matches!(port, 53 | 5353 | 5355))
+    }
+
+    /// What of a transport header tells of addresses. Where the payload begins.
+    fn transport(&mut self, before: &Packet<'_>, out: &mut [u8], layers: &Layers, payload: usize) -> usize {
+        let start = layers.transport as usize;
+        let end = (layers.network + layers.network_len) as usize;
+        let end = end.min(out.len());
+        match layers.ip_proto {
+            6 => body::tcp_options(self, out.get_mut(start + 20..payload.min(end)).unwrap_or_default()),
+            1 | 2 | 58 if layers.fragment == Fragment::Whole => {
+                let Some(message) = out.get_mut(start..end) else { return payload };
+                let found = match layers.ip_proto {
+                    1 => body::icmp(self, message),
+                    2 => body::igmp(self, message),
+                    _ => body::icmpv6(self, message),
+                };
+                return match found {
+                    Body::Rewritten(length) => start + length,
+                    Body::Packet(at) => {
+                        self.embedded(before, out, start + at, end);
+                        end
+                    }
+                };
+            }
+            _ => {}
+        }
+        payload
+    }
+
+    /// The packet that an error is about: its beginning.
+    fn embedded(&mut self, before: &Packet<'_>, out: &mut [u8], from: usize, to: usize) {
+        let (Some(data), Some(out)) = (before.data.get(from..to), out.get_mut(from..to)) else { return };
+        // It claims its true length, and most of it is not here.
+        let packet = Packet {
+            data,
+            wire_len: u32::from(u16::MAX).max(data.len() as u32),
+            link: LinkType::RAW,
+            hints: Hints::default(),
+            ..*before
+        };
+        let layers = decode(&packet);
+        if layers.network_kind == Network::None {
+            if self.policy.payload != Payload::Keep {
+                out.fill(0);
+            }
+            return;
+        }
+        // An error in an error has no business there.
+        let is_icmp = matches!(layers.ip_proto, 1 | 2 | 58);
+        if is_icmp {
+            match layers.network_kind {
+                Network::Ipv4 => self.ipv4(out, 0),
+                _ => self.ipv6(out, 0, &layers),
+            }
+            if self.policy.payload != Payload::Keep {
+                blank(out, layers.transport as usize + 8, usize::MAX);
+            }
+        } else {
+            self.level(&packet, out, &layers, None);
+        }
+        mend(&packet, &layers, out);
+    }
+
+    /// Addresses of the link layer of the whole packet.
+    fn link(&mut self, out: &mut [u8], link: LinkType) {
+        match link {
+            LinkType::ETHERNET => self.macs(out, &[0, 6]),
+            LinkType::LINUX_SLL => self.cooked(out, 2, 5, 6),
+            LinkType::LINUX_SLL2 => self.cooked(out, 8, 11, 12),
+            LinkType::IEEE802_11 => self.wifi(out, 0),
+            LinkType::IEEE802_11_RADIOTAP => {
+                let length = out.get(2..4).and_then(|l| l.first_chunk()).copied().map(u16::from_le_bytes);
+                self.wifi(out, length.map_or(usize::MAX / 2, usize::from));
+            }
+            _ => {}
+        }
+    }
+
+    fn macs(&mut self, out: &mut [u8], places: &[usize]) {
+        for at in places {
+            if let Some(place) = out.get_mut(*at..*at + 6) {
+                self.mac(place);
+            }
+        }
+    }
+
+    /// Linux "cooked" frames: the sender's address, of the kind and length that are said.
+    fn cooked(&mut self, out: &mut [u8], kind: usize, length: usize, at: usize) {
+        let is_mac =
+            out.get(length) == Some(&6) && matches!(out.get(kind..kind + 2), Some([0, 1] | [3, 0x20..=0x23]));
+        if is_mac {
+            self.macs(out, &[at]);
+        } else if out.get(length).is_some_and(|length| *length != 0) {
+            blank(out, at, at + 8);
+        }
+    }
+
+    /// IEEE 802.11: up to four addresses. Control frames have fewer, and then fewer octets.
+    fn wifi(&mut self, out: &mut [u8], at: usize) {
+        let Some(&[control, flags]) = out.get(at..).and_then(|frame| frame.first_chunk::<2>()) else {
+            return;
+        };
+        let is_data = control & 0x0c == 0x08;
+        if control & 0x0c == 0x04 {
+            self.macs(out, &[at + 4]);
+            if !matches!(control >> 4, 0xc | 0xd) {
+                self.macs(out, &[at + 10]);
+            }
+        } else {
+            self.macs(out, &[at + 4, at + 10, at + 16]);
+        }
+        if is_data && flags & 3 == 3 {
+            self.macs(out, &[at + 24]);
+        }
+    }
+
+    /// RFC 826: sender and target, hardware and protocol address each.
+    fn arp(&mut self, out: &mut [u8], at: usize) {
+        let Some(&[_, _, p0, p1, hardware, protocol, _, _]) =
+            out.get(at..).and_then(|header| header.first_chunk::<8>())
+        else {
+            return blank(out, at, usize::MAX);
+        };
+        let (hardware, protocol) = (usize::from(hardware), usize::from(protocol));
+        let mut at = at + 8;
+        for _ in 0..2 {
+            match out.get_mut(at..at + hardware) {
+                Some(place) if hardware == 6 => self.mac(place),
+                Some(place) => place.fill(0),
+                None => return blank(out, at, usize::MAX),
+            }
+            at += hardware;
+            match out.get_mut(at..at + protocol) {
+                Some(place) if protocol == 4 && [p0, p1] == [8, 0] => self.v4_at(place, 0),
+                Some(place) => place.fill(0),
+                None => return blank(out, at, usize::MAX),
+            }
+            at += protocol;
+        }
+    }
+
+    /// The IPv4 address at a place.
+    pub(super) fn v4_at(&mut self, out: &mut [u8], at: usize) {
+        if let Some(place) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+            *place = self.addresses.v4(*place);
+        }
+    }
+
+    /// The IPv6 address at a place.
+    pub(super) fn v6_at(&mut self, out: &mut [u8], at: usize) {
+        if let Some(place) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<16>()) {
+            *place = self.addresses.v6(*place);
+        }
+    }
+
+    fn ipv4(&mut self, out: &mut [u8], at: usize) {
+        let header = out.get(at).map_or(20, |first| usize::from(first & 0xf) * 4);
+        self.v4_at(out, at + 12);
+        self.v4_at(out, at + 16);
+        let end = (at + header).min(out.len());
+        if let Some(options) = out.get_mut(at + 20..end) {
+            body::ipv4_options(self, options);
+        }
+    }
+
+    fn ipv6(&mut self, out: &mut [u8], at: usize, layers: &Layers) {
+        self.v6_at(out, at + 8);
+        self.v6_at(out, at + 24);
+        if layers.extended {
+            let end =
+                if layers.transport == 0 { out.len() } else { (layers.transport as usize).min(out.len()) };
+            let next = out.get(at + 6).copied().unwrap_or_default();
+            if let Some(headers) = out.get_mut(at + 40..end) {
+                body::ipv6_extensions(self, headers, next);
+            }
+        }
+    }
+
+    /// Headers of tunnels that tell of addresses, and the frame that starts the carried packet.
+    fn tunnel(&mut self, out: &mut [u8], outer: &Layers, inner: &Layers) {
+        let (from, to) = (outer.payload as usize, inner.link as usize);
+        match outer.tunnel {
+            // The mapped address of the client with all bits turned (RFC 4380 5.1.1), and what authenticates it: the
+            // origin, where there is one, is right before the packet.
+            Tunnel::Teredo => {
+                let has_origin = to.saturating_sub(from) >= 8 && out.get(to - 8..to - 6) == Some(&[0, 0][..]);
+                if has_origin
+                    && let Some(place) = out.get_mut(to - 4..to).and_then(|p| p.first_chunk_mut::<4>())
+                {
+                    *place = self.addresses.v4(place.map(|octet| !octet)).map(|octet| !octet);
+                }
+                blank(out, from + 4, if has_origin { to - 8 } else { to });
+            }
+            // Identity and signature.
+            Tunnel::Ayiya => blank(out, from + 8, to),
+            _ => {}
+        }
+        let gap = (inner.network as usize).saturating_sub(to);
+        let is_ethernet = gap >= 14
+            && out
+                .get(to + 12..)
+                .and_then(|kind| kind.first_chunk::<2>())
+                .is_some_and(|kind| !matches!(u16::from_be_bytes(*kind), 1501..0x600));
+        if is_ethernet {
+            self.macs(out, &[to, to + 6]);
+        }
+    }
+}
+
+/// Octets of the link header that stay where nothing behind it is known.
+fn head(link: LinkType, at: u32) -> usize {
+    match link {
+        _ if at != 0 => 0,
+        LinkType::ETHERNET => 14,
+        LinkType::LINUX_SLL => 16,
+        LinkType::LINUX_SLL2 => 20,
+        LinkType::NULL | LinkType::LOOP => 4,
+        LinkType::IEEE802_11 => 24,
+        _ => 0,
+    }
+}
+
+pub(super) fn blank(out: &mut [u8], from: usize, to: usize) {
+    let to = to.min(out.len());
+    if let Some(place) = out.get_mut(from..to) {
+        place.fill(0);
+    }
+}
+
+/// Brings the checksums of a level up to what is there now: one that was right is right, one that was wrong is wrong by
+/// as much as it was, and so is one of which not all is here.
+fn mend(before: &Packet<'_>, layers: &Layers, out: &mut [u8]) {
+    let packet = Packet { hints: Hints::default(), ..*before };
+    let was: Checksums = verify(&packet, layers);
+    let network_at = layers.network as usize + 10;
+    let network_end = header_end(before.data, layers);
+    let transport_at = place(layers.ip_proto).map(|offset| layers.transport as usize + offset);
+    let is_v4 = layers.network_kind == Network::Ipv4;
+    let network = word(out, network_at).filter(|_| is_v4 && was.network != Checksum::Good);
+    let network = network.map(|stored| {
+        let range = layers.network as usize..network_end;
+        let (old, new) = (before.data.get(range.clone()), out.get(range));
+        checksum::update(stored, old.unwrap_or_default(), new.unwrap_or_default())
+    });
+    let transport = transport_at
+        .filter(|_| was.transport != Checksum::Good && layers.transport != 0)
+        .filter(|_| layers.fragment != Fragment::Later)
+        .and_then(|at| Some((at, word(out, at)?)))
+        .map(|(at, stored)| {
+            (at, if was.transport == Checksum::Absent { stored } else { moved(&packet, layers, out, stored) })
+        });
+    let sctp = (layers.ip_proto == 132 && was.transport != Checksum::Good)
+        .then(|| out.get(layers.transport as usize + 8..).and_then(|rest| rest.first_chunk::<4>().copied()))
+        .flatten();
+    checksum::fill(out, layers);
+    if let Some(value) = network {
+        put(out, network_at, &value.to_be_bytes());
+    }
+    if let Some((at, value)) = transport {
+        put(out, at, &value.to_be_bytes());
+    }
+    if let Some(value) = sctp {
+        put(out, layers.transport as usize + 8, &value);
+    }
+}
+
+/// A transport checksum that is not right, after what it covers has changed.
+fn moved(before: &Packet<'_>, layers: &Layers, out: &[u8], stored: u16) -> u16 {
+    let after = Packet { data: out, ..*before };
+    let has_pseudo_header = !matches!(layers.ip_proto, 1 | 2);
+    let ends = |packet: &Packet<'_>| {
+        let mut octets = [0; 32];
+        if let Some((source, destination)) = addresses(packet, layers).filter(|_| has_pseudo_header) {
+            let last = if layers.source_routed { final_destination(packet.data, layers) } else { None };
+            for (to, from) in octets.iter_mut().zip(source.iter().chain(&last.unwrap_or(destination))) {
+                *to = *from;
+            }
+        }
+        octets
+    };
+    let (old, new) = (ends(before), ends(&after));
+    // What a card was to finish is the sum of the addresses itself, and nothing else was in it.
+    if is_pseudo_header_sum(before, layers) {
+        return !checksum::update(!stored, &old, &new);
+    }
+    let range = layers.transport as usize..((layers.network + layers.network_len) as usize).min(out.len());
+    let updated = checksum::update(stored, &old, &new);
+    let (old, new) = (before.data.get(range.clone()), out.get(range));
+    checksum::update(updated, old.unwrap_or_default(), new.unwrap_or_default())
+}
+
+fn header_end(data: &[u8], layers: &Layers) -> usize {
+    let start = layers.network as usize;
+    let size = data.get(start).map_or(0, |first| usize::from(first & 0xf) * 4);
+    (start + size).min(data.len())
+}
+
+/// Where the checksum is in a transport header, of those that are sums.
+fn place(ip_proto: u8) -> Option<usize> {
+    match ip_proto {
+        6 => Some(16),
+        17 | 33 | 136 => Some(6),
+        1 | 2 | 58 => Some(2),
+        _ => None,
+    }
+}
+
+fn word(data: &[u8], at: usize) -> Option<u16> {
+    data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
+}
+
+fn put(data: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = data.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}

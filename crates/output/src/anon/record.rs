@@ -1,0 +1,328 @@
+//! Rows of flows, records of protocols, and what is known of an interval.
+
+use super::{Anonymiser, Treatment};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use weir_api::{Key, Reading, Snapshot, Sweep, Top, TopRow};
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::{Field, Kind, Privacy, Record, Value};
+use weir_wire::FlowKey;
+
+/// Ends of paths that say what a file is and not whose.
+const ENDINGS: &[&str] = &[
+    "asp", "aspx", "bmp", "cgi", "css", "csv", "doc", "docx", "exe", "gif", "gz", "htm", "html", "ico",
+    "jpeg", "jpg", "js", "json", "jsp", "mp3", "mp4", "pdf", "php", "png", "rar", "svg", "swf", "tar", "txt",
+    "wasm", "webp", "woff", "woff2", "xls", "xlsx", "xml", "zip",
+];
+
+impl Anonymiser {
+    /// A row of a flow.
+    pub fn flow(&mut self, flow: &mut FlowRecord) {
+        self.key(&mut flow.key, &mut flow.initiator_is_lower);
+        flow.id = self.id(flow.id);
+        if flow.parent != 0 {
+            flow.parent = self.id(flow.parent);
+        }
+        flow.first = self.time(flow.first);
+        flow.last = self.time(flow.last);
+        self.mac(&mut flow.forward.mac);
+        self.mac(&mut flow.reverse.mac);
+    }
+
+    /// The flow that something was said in: the same name for it as in its row.
+    pub fn identity(&mut self, flow: &mut FlowIdentity) {
+        flow.alias = self.id(flow.id());
+        self.key(&mut flow.key, &mut flow.initiator_is_lower);
+        flow.first = self.time(flow.first);
+    }
+
+    /// Maps the ends, and puts the lower one first again.
+    fn key(&mut self, key: &mut FlowKey, initiator_is_lower: &mut bool) {
+        let addr = key.addr.map(|address| self.addresses.v6(address));
+        key.addr = addr;
+        if key.is_one_way() {
+            return;
+        }
+        let ([low, high], [low_port, high_port]) = (key.addr, key.port);
+        if (low, low_port) > (high, high_port) {
+            (key.addr, key.port) = ([high, low], [high_port, low_port]);
+            *initiator_is_lower = !*initiator_is_lower;
+        }
+    }
+
+    /// What a protocol did.
+    pub fn record(&mut self, record: &mut Record<'_>) {
+        record.time = self.time(record.time);
+        for (field, value) in record.table.fields.iter().zip(&mut record.values) {
+            self.value(value, field.privacy, &field.kind);
+        }
+    }
+
+    fn row(&mut self, fields: &[Field], values: &mut [Value<'_>]) {
+        for (field, value) in fields.iter().zip(values) {
+            self.value(value, field.privacy, &field.kind);
+        }
+    }
+
+    fn value(&mut self, value: &mut Value<'_>, privacy: Privacy, kind: &Kind) {
+        match (&mut *value, kind) {
+            (Value::None, _) => return,
+            (Value::Address(address), _) => {
+                *address = self.addresses.ip(*address);
+                return;
+            }
+            (Value::Time(time), _) => {
+                *time = self.time(*time);
+                return;
+            }
+            (Value::Rows(rows), Kind::Rows(fields)) => {
+                rows.iter_mut().for_each(|row| self.row(fields, row));
+                return;
+            }
+            (Value::List(values), Kind::List(kind) | Kind::Set(kind)) => {
+                values.iter_mut().for_each(|value| self.value(value, privacy, kind));
+                values.retain(|value| !value.is_none());
+                return;
+            }
+            _ => {}
+        }
+        let treatment = self.policy.treatment(privacy);
+        match (treatment, &mut *value) {
+            (Treatment::Keep, Value::Text(text)) => {
+                // An address is one wherever it stands.
+                if let Some(address) = parse(text) {
+                    *text = Cow::Owned(self.addresses.ip(address).to_string().into_bytes());
+                }
+            }
+            (Treatment::Keep, _) => {}
+            (Treatment::Blank, Value::Text(text)) => *text = Cow::Owned(vec![b'x'; text.len()]),
+            (Treatment::Pseudonym, Value::Text(text)) => {
+                let image = self.text(privacy, text);
+                *text = Cow::Owned(image);
+            }
+            (Treatment::Drop | Treatment::Blank | Treatment::Pseudonym, _) => *value = Value::None,
+        }
+    }
+
+    /// A pseudonym for a text of a class.
+    pub fn text(&mut self, privacy: Privacy, text: &[u8]) -> Vec<u8> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        match privacy {
+            Privacy::Plain => text.to_vec(),
+            Privacy::Name | Privacy::Address => self.host(text),
+            Privacy::Url => self.url(text),
+            Privacy::User => self.user(text),
+            Privacy::Mail => self.mail(text),
+            Privacy::Secret => self.words(b"secret", text),
+            Privacy::Content => self.words(b"content", text),
+            Privacy::Mark => self.words(b"mark", text),
+        }
+    }
+
+    /// A name or address, with a port where there is one; of a list each.
+    fn host(&mut self, text: &[u8]) -> Vec<u8> {
+        let is_between = |octet: &u8| matches!(octet, b',' | b' ' | b';' | b'/' | b'\t');
+        self.each(text, is_between, |this, part| {
+            if parse(part).is_some() {
+                return this.names.domain(&mut this.addresses, part);
+            }
+            // After the last colon digits alone: a port.
+            let colon = part.iter().rposition(|octet| *octet == b':');
+            let (name, port) = match colon.and_then(|at| part.split_at_checked(at)) {
+                Some((name, port)) if port.iter().skip(1).all(u8::is_ascii_digit) => (name, port),
+                _ => (part, &b""[..]),
+            };
+            let mut image = this.names.domain(&mut this.addresses, name);
+            image.extend_from_slice(port);
+            image
+        })
+    }
+
+    /// A user's name; one with a host is as a mail address, one of a domain has it before a backslash.
+    fn user(&mut self, text: &[u8]) -> Vec<u8> {
+        if text.contains(&b'@') {
+            return self.mail(text);
+        }
+        self.words(b"user", text)
+    }
+
+    /// Words of letters and digits, each for one; what separates them stays.
+    fn words(&mut self, context: &[u8], text: &[u8]) -> Vec<u8> {
+        // An octet beyond ASCII is a letter of some alphabet.
+        let is_between = |octet: &u8| octet.is_ascii() && !octet.is_ascii_alphanumeric();
+        self.each(text, is_between, |this, part| this.names.word(context, part))
+    }
+
+    /// Mail addresses, and words around them.
+    fn mail(&mut self, text: &[u8]) -> Vec<u8> {
+        let is_between = |octet: &u8| matches!(octet, b'<' | b'>' | b',' | b';' | b' ' | b'"' | b'\t' | b':');
+        self.each(text, is_between, |this, part| {
+            let Some(at) = part.iter().rposition(|octet| *octet == b'@') else {
+                return this.words(b"user", part);
+            };
+            let (user, host) = part.split_at(at);
+            let mut image = this.words(b"user", user);
+            image.push(b'@');
+            image.extend(this.host(host.get(1..).unwrap_or_default()));
+            image
+        })
+    }
+
+    /// A URL or path: scheme and ports stay, and what a file is.
+    fn url(&mut self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut rest = text;
+        if let Some(at) = text.windows(3).position(|window| window == b"://")
+            && let Some((scheme, after)) = text.split_at_checked(at + 3)
+            && scheme
+                .iter()
+                .take(at)
+                .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
+        {
+            out.extend_from_slice(scheme);
+            let end =
+                after.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(after.len());
+            let (authority, path) = after.split_at(end);
+            match authority.iter().rposition(|octet| *octet == b'@') {
+                Some(at) => {
+                    let (user, host) = authority.split_at(at);
+                    out.extend(self.words(b"user", user));
+                    out.push(b'@');
+                    out.extend(self.host(host.get(1..).unwrap_or_default()));
+                }
+                None => out.extend(self.host(authority)),
+            }
+            rest = path;
+        }
+        let is_between = |octet: &u8| {
+            octet.is_ascii() && !(octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'%'))
+        };
+        out.extend(self.each(rest, is_between, |this, part| {
+            if parse(part).is_some() {
+                return this.names.domain(&mut this.addresses, part);
+            }
+            let point = part.iter().rposition(|octet| *octet == b'.').filter(|at| *at > 0);
+            let (name, ending) = point.map_or((part, &b""[..]), |at| part.split_at(at));
+            let is_known = std::str::from_utf8(ending.get(1..).unwrap_or_default())
+                .is_ok_and(|ending| ENDINGS.binary_search(&ending.to_ascii_lowercase().as_str()).is_ok());
+            if !is_known {
+                return this.words(b"path", part);
+            }
+            let mut image = this.words(b"path", name);
+            image.extend_from_slice(ending);
+            image
+        }));
+        out
+    }
+
+    /// Does the same to every part between separators.
+    fn each(
+        &mut self,
+        text: &[u8],
+        is_between: impl Fn(&u8) -> bool,
+        work: impl Fn(&mut Self, &[u8]) -> Vec<u8>,
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len());
+        for chunk in text.chunk_by(|a, b| is_between(a) == is_between(b)) {
+            if chunk.first().is_some_and(&is_between) {
+                out.extend_from_slice(chunk);
+            } else {
+                out.extend(work(self, chunk));
+            }
+        }
+        out
+    }
+
+    /// What is known of an interval.
+    pub fn snapshot(&mut self, snapshot: &mut Snapshot) {
+        let moved = |time: u64| time.saturating_add_signed(self.policy.shift);
+        if snapshot.interval.start != snapshot.interval.end {
+            snapshot.interval.start = moved(snapshot.interval.start);
+            snapshot.interval.end = moved(snapshot.interval.end);
+        }
+        let shift = self.policy.shift;
+        for address in &mut snapshot.offloaders {
+            *address = self.addresses.ip(*address);
+        }
+        snapshot.offloaders.sort_unstable();
+        snapshot.offloaders.dedup();
+        for answer in &mut snapshot.answers {
+            match &mut answer.reading {
+                Reading::Top(top) => self.top(top),
+                Reading::Series(series) => {
+                    // Its cells lie at multiples of their width: moved by whole ones.
+                    let step = series.step.max(1) as i64;
+                    let cells = shift.div_euclid(step);
+                    series.first = series.first.saturating_add_signed(cells);
+                }
+                Reading::Scans(scans) => {
+                    for row in &mut scans.rows {
+                        row.sweep = match row.sweep {
+                            Sweep::Ports { source, target } => Sweep::Ports {
+                                source: self.addresses.ip(source),
+                                target: self.addresses.ip(target),
+                            },
+                            Sweep::Hosts { source, port } => {
+                                Sweep::Hosts { source: self.addresses.ip(source), port }
+                            }
+                        };
+                        if row.first <= row.last {
+                            row.first = row.first.saturating_add_signed(shift);
+                            row.last = row.last.saturating_add_signed(shift);
+                        }
+                    }
+                    scans.rows.sort_unstable_by_key(|row| row.sweep);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn top(&mut self, top: &mut Top) {
+        let mut rows: BTreeMap<Key, TopRow> = BTreeMap::new();
+        for row in &top.rows {
+            let key = self.top_key(row.key);
+            rows.entry(key)
+                .and_modify(|mine| {
+                    mine.count.add(&row.count);
+                    mine.flows += row.flows;
+                    mine.error += row.error;
+                })
+                .or_insert(TopRow { key, ..*row });
+        }
+        top.rows = rows.into_values().collect();
+    }
+
+    fn top_key(&mut self, key: Key) -> Key {
+        match key {
+            Key::Address(address) => Key::Address(self.addresses.ip(address)),
+            Key::Pair(source, destination) => {
+                Key::Pair(self.addresses.ip(source), self.addresses.ip(destination))
+            }
+            Key::Flow { source, source_port, destination, destination_port, protocol } => Key::Flow {
+                source: self.addresses.ip(source),
+                source_port,
+                destination: self.addresses.ip(destination),
+                destination_port,
+                protocol,
+            },
+            Key::Talker { server, port, client, protocol } => Key::Talker {
+                server: self.addresses.ip(server),
+                port,
+                client: self.addresses.ip(client),
+                protocol,
+            },
+            Key::Port { .. } | Key::Protocol(_) | Key::Vlan(_) => key,
+        }
+    }
+}
+
+/// An address in text.
+fn parse(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    inner.map_or_else(|| text.parse().ok(), |inner| inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6))
+}

@@ -1,0 +1,349 @@
+//! What holds for every packet, row and record, whatever the mode.
+
+use super::*;
+use crate::sample;
+use proptest::prelude::*;
+use std::net::{IpAddr, Ipv6Addr};
+use weir_proto::Value;
+use weir_wire::build::{self, flags, packet};
+use weir_wire::{Checksum, Checksums, FlowKey, LinkType, Packet, decapsulate, decode, verify};
+
+const KEY: Key = Key(*b"0123456789abcdefghijklmnopqrstuv");
+
+fn anonymiser(mode: Mode, payload: Payload) -> Anonymiser {
+    Anonymiser::new(Policy { mode, payload, ..Policy::default() }, &KEY).unwrap()
+}
+
+fn message(name: &[&str], address: [u8; 4]) -> Vec<u8> {
+    let mut octets = vec![0x12, 0x34, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
+    for label in name {
+        octets.push(label.len() as u8);
+        octets.extend_from_slice(label.as_bytes());
+    }
+    octets.extend([0, 0, 1, 0, 1]);
+    octets.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+    octets.extend(address);
+    octets.extend([0xc0, 12, 0, 16, 0, 1, 0, 0, 0, 60, 0, 6, 5]);
+    octets.extend(b"hello");
+    octets
+}
+
+const A: [u8; 4] = [10, 20, 30, 40];
+const B: [u8; 4] = [192, 0, 2, 77];
+
+/// Ethernet frames of many kinds, all of their checksums right.
+fn frames() -> Vec<Vec<u8>> {
+    let v4 = || build::ethernet().ipv4(A, B);
+    let six = |last: u8| {
+        let mut octets = [0x20; 16];
+        octets[15] = last;
+        octets
+    };
+    let v6 = || build::ethernet().ipv6(six(1), six(2));
+    let inner = build::ethernet().ipv4(B, A).tcp(3, 4, flags::SYN).payload(b"inner words");
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
+    let quoted = build::ip().ipv4(B, A).udp(53, 4000).payload(b"quoted words");
+    let quoted6 = build::ip().ipv6(six(2), six(1)).tcp(80, 4000, flags::ACK).payload(b"quoted words");
+    let solicitation = [&six(2)[..], &[1, 1, 2, 3, 4, 5, 6, 7]].concat();
+    vec![
+        v4().tcp(4000, 80, flags::ACK).payload(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"),
+        v4().tcp(4000, 80, flags::SYN).options(&[2, 4, 5, 180, 30, 8, 0x30, 1, 10, 20, 30, 40]).payload(b""),
+        v4().udp(4000, 53).payload(&message(&["www", "smith-family", "org"], A)),
+        v4().udp(4000, 9).payload(b"odd"),
+        v4().udp(4000, 4789).payload(&vxlan),
+        v4().icmp(3, 1, [0; 4]).payload(&quoted),
+        v4().icmp(5, 1, A).payload(&quoted),
+        v4().icmp(8, 0, [1, 2, 3, 4]).payload(b"ping"),
+        v6().tcp(4000, 80, flags::ACK).payload(b"words"),
+        v6().udp(4000, 5353).payload(&message(&["janes-phone", "local"], B)),
+        v6().icmp(1, 0, [0; 4]).payload(&quoted6),
+        v6().icmp(135, 0, [0; 4]).payload(&solicitation),
+        build::ethernet().ipv4(A, B).ipv4(B, A).udp(1, 2).payload(b"within"),
+    ]
+}
+
+fn sums(data: &[u8]) -> Vec<Checksums> {
+    let packet = packet(data, LinkType::ETHERNET);
+    let mut layers = decode(&packet);
+    let mut sums = vec![verify(&packet, &layers)];
+    while let Some(inner) = decapsulate(&packet, &layers) {
+        sums.push(verify(&packet, &inner));
+        layers = inner;
+    }
+    sums
+}
+
+const MODES: [Mode; 4] = [Mode::Nullip, Mode::Table, Mode::CryptoPan, Mode::IpCrypt];
+const PAYLOADS: [Payload; 3] = [Payload::Cut, Payload::Blank, Payload::Keep];
+
+fn made(anonymiser: &mut Anonymiser, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    anonymiser.packet(&packet(data, LinkType::ETHERNET), &mut out).data.to_vec()
+}
+
+#[test]
+fn ends_are_mapped_and_the_rest_of_the_key_stays() {
+    for mode in MODES {
+        let mut anonymiser = anonymiser(mode, Payload::Blank);
+        for frame in frames() {
+            let image = made(&mut anonymiser, &frame);
+            assert_eq!(image.len(), frame.len());
+            let (before, after) = (packet(&frame, LinkType::ETHERNET), packet(&image, LinkType::ETHERNET));
+            let (was, is) = (decode(&before), decode(&after));
+            assert_eq!(was, is, "{mode:?} {frame:02x?}");
+            let ends = |packet: &Packet<'_>| weir_wire::addresses(packet, &was).unwrap();
+            let ((source, destination), (from, to)) = (ends(&before), ends(&after));
+            assert_eq!(from, anonymiser.addresses.v6(source));
+            assert_eq!(to, anonymiser.addresses.v6(destination));
+            assert_ne!(&image[..12], &frame[..12]);
+        }
+    }
+}
+
+#[test]
+fn checksums_that_were_right_are_right_and_wrong_ones_wrong() {
+    for (mode, payload) in MODES.iter().flat_map(|mode| PAYLOADS.map(|payload| (*mode, payload))) {
+        let mut anonymiser = anonymiser(mode, payload);
+        for frame in frames() {
+            assert!(sums(&frame).iter().all(|sums| sums.transport != Checksum::Bad));
+            let image = made(&mut anonymiser, &frame);
+            if payload == Payload::Cut {
+                assert!(image.len() <= frame.len() && sums(&image)[0].network != Checksum::Bad);
+                continue;
+            }
+            assert_eq!(sums(&image), sums(&frame), "{mode:?} {payload:?} {frame:02x?}");
+            // The outermost sums, by one bit.
+            let layers = decode(&packet(&frame, LinkType::ETHERNET));
+            let at = layers.transport as usize
+                + [2, 16, 6][usize::from(layers.ip_proto == 6) + 2 * usize::from(layers.ip_proto == 17)];
+            for at in [(layers.ip_proto != 4).then_some(at), (frame[14] == 0x45).then_some(24)]
+                .into_iter()
+                .flatten()
+            {
+                let mut wrong = frame.clone();
+                wrong[at] ^= 0x40;
+                let image = made(&mut anonymiser, &wrong);
+                assert_eq!(sums(&image), sums(&wrong), "{mode:?} {payload:?} {at} {frame:02x?}");
+            }
+        }
+    }
+}
+
+/// What a card was to finish stays for it to finish.
+#[test]
+fn a_checksum_that_is_not_computed_yet_is_one_still() {
+    let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, flags::ACK).payload(b"words");
+    let length = (frame.len() - 34) as u16;
+    let mut pseudo = [&A[..], &B, &[0, 6], &length.to_be_bytes()].concat();
+    pseudo.truncate(12);
+    frame[50..52].copy_from_slice(&weir_wire::checksum::sum(&pseudo).to_be_bytes());
+    let is_pending = |data: &[u8]| {
+        let packet = packet(data, LinkType::ETHERNET);
+        weir_wire::is_pseudo_header_sum(&packet, &decode(&packet))
+    };
+    assert!(is_pending(&frame));
+    assert!(is_pending(&made(&mut anonymiser(Mode::CryptoPan, Payload::Blank), &frame)));
+}
+
+#[test]
+fn names_in_dns_are_those_of_logs() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let frame =
+        build::ethernet().ipv4(A, B).udp(4000, 53).payload(&message(&["WWW", "smith-family", "org"], A));
+    let image = made(&mut anonymiser, &frame);
+    let mut names = Vec::new();
+    dns::names(&image[42..], |name| names.push(String::from_utf8(name.to_vec()).unwrap()));
+    let expected = anonymiser.text(Privacy::Name, b"www.smith-family.org");
+    assert_eq!(names, vec![String::from_utf8(expected).unwrap(); 3]);
+    assert!(names[0].ends_with(".org"));
+    let mapped = anonymiser.addresses.v4(A);
+    assert!(image.windows(4).any(|window| window == mapped));
+    assert!(!image.windows(5).any(|window| window == b"hello"), "text records say anything");
+}
+
+#[test]
+fn nobody_is_found_unless_payload_is_kept() {
+    for mode in MODES {
+        let mut originals = Originals::default();
+        let frames = frames();
+        frames.iter().for_each(|frame| originals.packet(&packet(frame, LinkType::ETHERNET)));
+        assert!(originals.len().0 >= 4 && originals.len().1 == 2, "{:?}", originals.len());
+        let mut blank = anonymiser(mode, Payload::Blank);
+        let finder = originals.finder(&mut blank).unwrap();
+        for frame in &frames {
+            assert!(!finder.packet(&packet(frame, LinkType::ETHERNET)).is_empty(), "{frame:02x?}");
+            let image = made(&mut blank, frame);
+            assert_eq!(finder.packet(&packet(&image, LinkType::ETHERNET)), []);
+        }
+        let mut keep = anonymiser(mode, Payload::Keep);
+        let said =
+            build::ethernet().ipv4(A, B).udp(1, 2).payload(b"\x01 I am 10.20.30.40 of WWW.Smith-Family.org");
+        let found = finder.packet(&packet(&made(&mut keep, &said), LinkType::ETHERNET));
+        let what: Vec<&str> = found.iter().map(|leak| leak.what.as_str()).collect();
+        assert_eq!(what, ["10.20.30.40", "www.smith-family.org"]);
+        assert_eq!(finder.text(b"110.20.30.401 x10.20.30.40").len(), 0, "parts of others");
+    }
+}
+
+#[test]
+fn arp_and_what_is_no_ip() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let mac = [2, 3, 4, 5, 6, 8];
+    let mut arp = [&[0xff; 6][..], &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &mac, &A, &[0; 6], &B].concat();
+    arp.extend(b"memory of the card");
+    let image = made(&mut anonymiser, &arp);
+    assert_eq!(&image[..6], &[0xff; 6], "all are all");
+    assert_eq!(image[6..12], image[22..28], "one host is one");
+    assert_ne!(&image[6..12], &mac);
+    assert_eq!(image[28..32], anonymiser.addresses.v4(A));
+    assert_eq!(image[38..42], anonymiser.addresses.v4(B));
+    assert!(image[32..38].iter().chain(&image[42..]).all(|octet| *octet == 0));
+    let lldp = [&[1, 0x80, 0xc2, 0, 0, 0x0e][..], &mac, &[0x88, 0xcc], b"the name of a switch"].concat();
+    let image = made(&mut anonymiser, &lldp);
+    assert!(image[14..].iter().all(|octet| *octet == 0) && image[12..14] == lldp[12..14]);
+    assert_eq!(image[0] & 1, 1, "a group is a group");
+}
+
+#[test]
+fn vendors_stay_where_they_may() {
+    let policy = Policy { vendors: true, ..Policy::default() };
+    let anonymiser = Anonymiser::new(policy, &KEY).unwrap();
+    let mut mac = [0x00, 0x1b, 0x21, 1, 2, 3];
+    anonymiser.mac(&mut mac);
+    assert_eq!(mac[..3], [0x00, 0x1b, 0x21]);
+    assert_ne!(mac[3..], [1, 2, 3]);
+}
+
+#[test]
+fn a_row_and_what_was_said_in_it_have_one_name() {
+    let policy = Policy { shift: -3_600_000_000_000, ..Policy::default() };
+    let mut anonymiser = Anonymiser::new(policy, &KEY).unwrap();
+    let (mut identity, original) = (sample::identity(), sample::identity());
+    let mut row = sample::flow();
+    row.id = original.id();
+    anonymiser.flow(&mut row);
+    anonymiser.identity(&mut identity);
+    assert_eq!((row.key, row.id, row.first), (identity.key, identity.id(), identity.first));
+    assert_ne!(identity.id(), original.id());
+    assert_ne!(identity.community_id(0), original.community_id(0));
+    assert_eq!(row.community_id(0), identity.community_id(0));
+    assert_eq!(row.duration(), sample::flow().duration());
+    assert_eq!(row.first.0 + 3_600_000_000_000, original.first.0);
+    // The ends keep their ports and places.
+    let ((source, port), (was, was_port)) = (identity.initiator(), original.initiator());
+    assert_eq!((source, port), (anonymiser.addresses.ip(was), was_port));
+    let FlowKey { addr: [low, high], .. } = identity.key;
+    assert!(low <= high);
+}
+
+#[test]
+fn what_people_read_has_no_address_of_before() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let mut snapshot = sample::snapshot();
+    snapshot.answers.push(sample::answer("scans", None, "scans", sample::scans()));
+    let before = format!("{snapshot:?}");
+    anonymiser.snapshot(&mut snapshot);
+    let after = format!("{snapshot:?}");
+    for address in ["10.99.0.1", "10.99.0.2", "10.99.0.77", "10.99.0.102"] {
+        let is_in = |text: &str| {
+            text.match_indices(address)
+                .any(|(at, found)| !text[at + found.len()..].starts_with(|c: char| c.is_ascii_digit()))
+        };
+        assert!(is_in(&before) && !is_in(&after), "{address}");
+    }
+    let mut null = Anonymiser::new(Policy { mode: Mode::Nullip, ..Policy::default() }, &KEY).unwrap();
+    let mut snapshot = sample::snapshot();
+    let all = |snapshot: &weir_api::Snapshot| {
+        let weir_api::Reading::Top(top) = &snapshot.answers[0].reading else { panic!("a list of talkers") };
+        top.rows.iter().map(|row| row.count.bytes).sum::<u64>()
+    };
+    let sum = all(&snapshot);
+    null.snapshot(&mut snapshot);
+    assert_eq!(all(&snapshot), sum, "rows that became one are added");
+}
+
+#[test]
+fn texts_are_treated_by_what_they_say() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let mut text =
+        |privacy, text: &str| String::from_utf8(anonymiser.text(privacy, text.as_bytes())).unwrap();
+    let mail = text(Privacy::Mail, "\"Jane Smith\" <jane@mail.smith.org>, bob@smith.org");
+    assert!(!mail.to_lowercase().contains("jane") && !mail.contains("smith"), "{mail}");
+    assert_eq!(mail.matches('@').count(), 2);
+    let host = text(Privacy::Name, "smith.org");
+    assert_eq!(mail.matches(&host).count(), 2, "{mail} {host}");
+    let url = text(Privacy::Url, "http://jane:pw@smith.org:8080/home/jane/cv.pdf?user=jane&x=1#top");
+    assert!(url.starts_with("http://") && url.contains(&format!("@{host}:8080/")), "{url}");
+    assert!(url.contains(".pdf?") && !url.contains("jane") && !url.contains("home"), "{url}");
+    assert_eq!(url.matches(&text(Privacy::User, "jane")).count(), 1);
+    let bracketed = text(Privacy::Name, "[2001:db8::1]:443");
+    assert!(bracketed.ends_with("]:443") && !bracketed.contains("2001:db8::1"), "{bracketed}");
+    let listed = text(Privacy::Address, "10.20.30.40, 192.0.2.77:5060");
+    assert!(!listed.contains("10.20.30.40") && listed.ends_with(":5060"), "{listed}");
+}
+
+#[test]
+fn a_policy_says_what_becomes_of_each_class() {
+    let mut policy = Policy::default();
+    assert_eq!(policy.treatment(Privacy::Content), Treatment::Drop);
+    assert_eq!(policy.treatment(Privacy::Plain), Treatment::Keep);
+    policy.set("name=keep, content=blank").unwrap();
+    assert_eq!(
+        (policy.treatment(Privacy::Name), policy.treatment(Privacy::Content)),
+        (Treatment::Keep, Treatment::Blank)
+    );
+    assert!(policy.set("nam=keep").unwrap_err().contains("name, address"));
+    assert!(policy.set("name=kep").unwrap_err().contains("pseudonym"));
+    assert!(policy.set("name").is_err());
+}
+
+#[test]
+fn free_text_of_a_record_is_dropped() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let mut record = sample::record();
+    let private: Vec<bool> =
+        record.table.fields.iter().map(|field| field.privacy == Privacy::Content).collect();
+    assert!(private.contains(&true), "the sample has free text");
+    anonymiser.record(&mut record);
+    for (value, private) in record.values.iter().zip(private) {
+        assert!(!private || *value == Value::None);
+    }
+}
+
+#[test]
+fn mapped_addresses_are_those_of_ipv4() {
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
+    let v4 = anonymiser.addresses.ip("10.1.2.3".parse().unwrap());
+    let v6 = anonymiser.addresses.ip("::ffff:10.1.2.3".parse().unwrap());
+    let IpAddr::V6(v6) = v6 else { panic!("the version stays") };
+    assert_eq!(Ipv6Addr::to_canonical(&v6), v4);
+}
+
+proptest! {
+    /// Any octets: no panic, the length stays, and the same again gives the same.
+    #[test]
+    fn octets_without_sense_stay_so_long(
+        which in 0_usize..13,
+        cut in 0_usize..400,
+        changes in proptest::collection::vec((0_usize..400, any::<u8>()), 0..6),
+        link in prop_oneof![Just(1_u16), Just(0), Just(101), Just(105), Just(113), Just(127), Just(276), Just(147)],
+        keep in any::<bool>(),
+    ) {
+        let mut data = frames()[which].clone();
+        for (at, value) in changes {
+            let length = data.len();
+            data[at % length] = value;
+        }
+        data.truncate(cut.max(1));
+        let payload = if keep { Payload::Keep } else { Payload::Blank };
+        let (mut one, mut two) = (anonymiser(Mode::CryptoPan, payload), anonymiser(Mode::CryptoPan, payload));
+        let packet = packet(&data, LinkType(link));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        one.packet(&packet, &mut first);
+        one.packet(&packet, &mut second);
+        prop_assert_eq!(&first, &second);
+        two.packet(&packet, &mut second);
+        prop_assert_eq!(&first, &second);
+        prop_assert_eq!(first.len(), data.len());
+    }
+}

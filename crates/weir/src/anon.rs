@@ -1,0 +1,177 @@
+//! `weir anon`, and the anonymiser of a run.
+
+mod audit;
+
+use crate::cli;
+use crate::exit::{Exit, complain};
+use crate::run::{inputs, report_read_errors};
+use std::io::Read;
+use std::path::Path;
+use weir_capture::{Files, InterfaceInfo, PacketWriter, ReadOptions, Target, WriteOptions};
+use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
+use weir_output::figures::count;
+use weir_wire::{Chunk, Time};
+
+/// The anonymiser that a run asks for.
+pub fn of_run(options: &cli::AnonRun) -> Result<Option<Anonymiser>, String> {
+    match options.mode {
+        Some(mode) => anonymiser(mode, &options.how).map(Some),
+        None if options.how.key_file.is_some() => {
+            Err("--key-file is of no use without --anon MODE".to_owned())
+        }
+        None => Ok(None),
+    }
+}
+
+fn anonymiser(mode: cli::AnonMode, how: &cli::AnonHow) -> Result<Anonymiser, String> {
+    let mode = match mode {
+        cli::AnonMode::Nullip => Mode::Nullip,
+        cli::AnonMode::Table => Mode::Table,
+        cli::AnonMode::Cryptopan => Mode::CryptoPan,
+        cli::AnonMode::Ipcrypt => Mode::IpCrypt,
+    };
+    let key = match (&how.key_file, mode.is_keyed()) {
+        (Some(path), true) => read_key(path)?,
+        (None, true) => {
+            return Err(format!(
+                "{} needs a key: --key-file FILE of 32 octets, as `head -c 32 /dev/urandom` makes one",
+                mode.name()
+            ));
+        }
+        (Some(_), false) => return Err(format!("{} takes no key: it is random for each run", mode.name())),
+        (None, false) => random_key()?,
+    };
+    if !how.shift.is_finite() || how.shift.abs() > 1e9 {
+        return Err("--shift: at most a thousand million seconds".to_owned());
+    }
+    let mut policy = Policy {
+        mode,
+        payload: match how.payload {
+            cli::AnonPayload::Cut => Payload::Cut,
+            cli::AnonPayload::Blank => Payload::Blank,
+            cli::AnonPayload::Keep => Payload::Keep,
+        },
+        shift: (how.shift * 1e9).round() as i64,
+        vendors: how.keep_vendors,
+        top_domains: !how.hide_top_domains,
+        ..Policy::default()
+    };
+    if let Some(text) = &how.anon_policy {
+        policy.set(text).map_err(|error| format!("--anon-policy: {error}"))?;
+    }
+    Anonymiser::new(policy, &key)
+}
+
+/// A key of 32 octets, as they are or in hexadecimal digits.
+fn read_key(path: &Path) -> Result<Key, String> {
+    let failed = |error: String| format!("{}: {error}", path.display());
+    let mut octets = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    // A device has no end.
+    file.take(200).read_to_end(&mut octets).map_err(|error| failed(error.to_string()))?;
+    if let Some(key) = octets.first_chunk::<32>().filter(|_| octets.len() == 32) {
+        return Ok(Key(*key));
+    }
+    let digits = octets.trim_ascii();
+    let value = |digit: &u8| char::from(*digit).to_digit(16);
+    let key: Option<Vec<u8>> = digits
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some((value(high)? << 4 | value(low)?) as u8),
+            _ => None,
+        })
+        .collect();
+    match key.as_deref().and_then(|key| key.first_chunk::<32>()).filter(|_| digits.len() == 64) {
+        Some(key) => Ok(Key(*key)),
+        None => {
+            Err(failed(format!("a key has 32 octets or 64 hexadecimal digits; here are {}", octets.len())))
+        }
+    }
+}
+
+/// A key that nobody keeps.
+fn random_key() -> Result<Key, String> {
+    let mut key = [0; 32];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
+    read.map_err(|error| format!("/dev/urandom: {error}"))?;
+    Ok(Key(key))
+}
+
+/// Interfaces without what they are called and described as, which says whose they are.
+pub fn nameless(interfaces: &[InterfaceInfo]) -> Vec<InterfaceInfo> {
+    let known = interfaces.iter().cloned();
+    known.map(|interface| InterfaceInfo { name: None, description: None, ..interface }).collect()
+}
+
+/// Writes a capture in which nobody can be found.
+pub fn anon(options: &cli::Anon) -> Exit {
+    let mut anonymiser = match anonymiser(options.mode, &options.how) {
+        Ok(anonymiser) => anonymiser,
+        Err(error) => return complain(Exit::Usage, format!("anon: {error}")),
+    };
+    let mut originals = options.audit.then(Originals::default);
+    if options.audit && (options.output.as_os_str() == "-" || options.input.as_os_str() == "-") {
+        return complain(Exit::Usage, "anon: --audit reads both captures: neither can be `-`");
+    }
+    let mut files = match Files::open(&inputs([&options.input]), &ReadOptions::default()) {
+        Ok(files) => files,
+        Err(error) => return report_read_errors(std::slice::from_ref(&error)),
+    };
+    let target = match options.output.to_str() {
+        Some("-") => Target::Stdout,
+        _ => Target::Path(options.output.clone()),
+    };
+    let write = WriteOptions {
+        application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..WriteOptions::default()
+    };
+    let mut writer = match PacketWriter::create(target, write, &nameless(files.interfaces()), Time(0)) {
+        Ok(writer) => writer,
+        Err(error) => return complain(Exit::Output, error),
+    };
+    let (mut chunk, mut out) = (Chunk::default(), Vec::new());
+    let (mut read, mut described) = (Vec::new(), files.interfaces().len());
+    let mut failed = None;
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                read.push(error);
+                continue;
+            }
+        }
+        if files.interfaces().len() > described {
+            let interfaces = nameless(files.interfaces());
+            for (number, interface) in interfaces.iter().enumerate().skip(described) {
+                writer.describe(number as u32, interface.clone());
+            }
+            described = interfaces.len();
+        }
+        for packet in chunk.batch().packets() {
+            if let Some(originals) = &mut originals {
+                originals.packet(&packet);
+            }
+            if let Err(error) = writer.write(&anonymiser.packet(&packet, &mut out)) {
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    let mut exit = report_read_errors(&read);
+    let (written, closed) = writer.close();
+    if let Err(error) = closed {
+        failed.get_or_insert(error);
+    }
+    if let Some(error) = failed {
+        exit = exit.or(complain(Exit::Output, error));
+    }
+    // Not among the packets.
+    if !options.quiet && options.output.as_os_str() != "-" {
+        let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
+        println!("{} packets written to {}{lost}", count(written.packets), options.output.display());
+    }
+    match originals {
+        Some(originals) => exit.or(audit::look(&originals, &mut anonymiser, &options.output, options.quiet)),
+        None => exit,
+    }
+}
