@@ -179,6 +179,7 @@ fn slot6(bits: u64) -> usize {
 
 /// The bits of the tree of prefixes.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Tree {
     Null,
     CryptoPan { cipher: Aes128, pad: u128 },
