@@ -11,8 +11,9 @@ pub struct DefragConfig {
     pub memory: usize,
     /// How long a packet's fragments are waited for, in nanoseconds since the first that came.
     pub timeout: u64,
-    /// Who wins where fragments overlap. Under [`Overlap::Linux`] a packet whose fragments overlap is dropped as that
-    /// system does (RFC 5722 for IPv6, since 4.19 for IPv4 too); a fragment that came twice is none that overlaps.
+    /// Who wins where fragments overlap. Under [`Overlap::Linux`] what waits of a packet whose fragments overlap is
+    /// dropped as that system does (RFC 5722 for IPv6, since 4.19 for IPv4 too), and what comes then begins anew. A
+    /// fragment that lies within those that came in order, whatever it says, is taken for one that came twice.
     pub overlap: Overlap,
 }
 
@@ -55,6 +56,9 @@ struct Datagram {
     /// Counts packets, to tell this one from an earlier one of the same name.
     number: u64,
     queue: Queue,
+    /// Under [`Overlap::Linux`]: octets from and to, of fragments that came one behind the other at the end of those
+    /// that were there.
+    runs: Vec<(u64, u64)>,
     /// Headers of the first fragment, without that of fragments.
     header: Vec<u8>,
     /// Octets of the fragmented part, once the last fragment was seen.
@@ -107,16 +111,23 @@ impl Defrag {
             began: packet.time,
             number,
             queue: Queue::default(),
+            runs: Vec::new(),
             header: Vec::new(),
             end: None,
             bad: false,
         });
         let before = if datagram.number == number { 0 } else { datagram.cost() };
         let is_whole = datagram.add(&fragment, packet, layers, self.config.overlap, &mut self.stats);
+        let is_bad = datagram.bad;
         self.octets = self.octets + datagram.cost() - before;
         if self.packets.len() > known {
             self.octets += size_of::<(Id, Datagram)>();
             self.order.push_back((id, number));
+        }
+        // Linux knows nothing of a packet that it has dropped.
+        if self.config.overlap == Overlap::Linux && is_bad {
+            self.remove(&id);
+            return None;
         }
         if !is_whole {
             while self.octets > self.config.memory && self.drop_oldest() {
@@ -187,7 +198,32 @@ impl Defrag {
 
 impl Datagram {
     fn cost(&self) -> usize {
-        self.queue.cost() + self.header.capacity()
+        self.queue.cost() + self.header.capacity() + self.runs.capacity() * size_of::<(u64, u64)>()
+    }
+
+    /// Whether Linux keeps the packet when it gets that fragment (`inet_frag_queue_insert`).
+    fn linux_keeps(&mut self, start: u64, end: u64) -> bool {
+        let behind = match self.runs.last_mut() {
+            None => true,
+            Some(last) if last.1 < end => {
+                if start == last.1 {
+                    last.1 = end;
+                    return true;
+                }
+                if start < last.1 {
+                    return false;
+                }
+                true
+            }
+            Some(_) => false,
+        };
+        let at = if behind { self.runs.len() } else { self.runs.partition_point(|run| run.1 <= start) };
+        match self.runs.get(at) {
+            Some(run) if run.0 <= start && end <= run.1 => {}
+            Some(run) if run.0 < end => return false,
+            _ => self.runs.insert(at, (start, end)),
+        }
+        true
     }
 
     /// Whether the packet is whole now.
@@ -203,28 +239,40 @@ impl Datagram {
             return false;
         }
         let start = u64::from(fragment.offset);
-        let end = start + fragment.data.len() as u64;
-        // What the capture has cut cannot be put together; neither can what RFC 8200 forbids.
-        let is_cut = fragment.data.len() < fragment.len as usize;
-        let is_odd = fragment.more && !fragment.data.len().is_multiple_of(8) || end > MAX_LENGTH;
+        let is_linux = overlap == Overlap::Linux;
+        let mut data = fragment.data;
+        // What the capture has cut cannot be put together.
+        let is_cut = data.len() < fragment.len as usize;
+        if fragment.more && !data.len().is_multiple_of(8) && !is_cut && is_linux {
+            // RFC 8200 forbids it, and Linux refuses such a fragment; of IPv4 it takes the eights.
+            if layers.network_kind == Network::Ipv6 {
+                return false;
+            }
+            data = data.get(..data.len() & !7).unwrap_or_default();
+        }
+        let end = start + data.len() as u64;
+        let is_odd = fragment.more && !data.len().is_multiple_of(8) || end > MAX_LENGTH;
         let last = if fragment.more { self.end } else { Some(end) };
         let contradicts = self.end.is_some_and(|known| Some(known) != last || end > known)
             || last.is_some_and(|last| self.queue.end().is_some_and(|held| held > last));
-        if is_cut || is_odd || contradicts {
+        if is_cut || is_odd || contradicts || is_linux && data.is_empty() {
             return self.spoil(stats);
         }
         self.end = last;
+        let drops = is_linux && !self.linux_keeps(start, end);
         let prefers_new = |new, old| overlap.prefers_new_fragment(new, old);
-        let inserted = self.queue.insert(start, fragment.data, packet.time, prefers_new);
+        let inserted = self.queue.insert(start, data, packet.time, false, prefers_new);
         stats.different += inserted.different;
-        let is_twice = inserted.repeated == fragment.data.len() as u64 && inserted.different == 0;
-        if overlap == Overlap::Linux && inserted.repeated > 0 && !is_twice || self.queue.len() > MAX_FRAGMENTS
-        {
+        if drops || self.queue.len() > MAX_FRAGMENTS {
             return self.spoil(stats);
         }
         if start == 0 && self.header.is_empty() {
             self.header = header(fragment, packet, layers).unwrap_or_default();
         }
+        self.is_whole()
+    }
+
+    fn is_whole(&self) -> bool {
         !self.header.is_empty() && self.end.is_some_and(|end| self.queue.is_contiguous(end))
     }
 
@@ -232,6 +280,7 @@ impl Datagram {
         stats.bad += 1;
         self.bad = true;
         self.queue = Queue::default();
+        self.runs = Vec::new();
         self.header = Vec::new();
         false
     }
@@ -356,16 +405,28 @@ mod tests {
     fn overlaps_go_by_the_policy() {
         let payload = udp(40);
         let other = [b'!'; 24];
-        let with = |overlap| {
+        // The second fragment within the first, or over its end.
+        let with = |overlap, at: u16| {
             let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
             assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
-            assert!(take(&mut defrag, 2, &v4(7, 8, true, &other)).is_none());
-            let whole = take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).map(|(whole, _)| whole[28]);
-            (whole, defrag.stats().bad)
+            assert!(take(&mut defrag, 2, &v4(7, at, true, &other)).is_none());
+            let whole = take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).map(|(whole, _)| whole[48]);
+            (whole, defrag.stats().bad, defrag.stats().different > 0)
         };
-        assert_eq!(with(Overlap::First), (Some(0), 0));
-        assert_eq!(with(Overlap::Last), (Some(b'!'), 0));
-        assert_eq!(with(Overlap::Linux), (None, 1));
+        let ours = payload[28];
+        assert_eq!(with(Overlap::First, 8), (Some(ours), 0, true));
+        assert_eq!(with(Overlap::Last, 8), (Some(b'!'), 0, true));
+        // What is there already is taken for a fragment that came twice; else all is forgotten, and the end alone is
+        // no packet.
+        assert_eq!(with(Overlap::Linux, 8), (Some(ours), 0, true));
+        assert_eq!(with(Overlap::Linux, 16), (None, 1, true));
+        let mut defrag = Defrag::new(DefragConfig::default());
+        for (at, data) in [(0, &payload[..32]), (24, &other[..]), (0, &payload[..32])] {
+            assert!(take(&mut defrag, 1, &v4(7, at, true, data)).is_none());
+        }
+        // It begins anew.
+        assert!(take(&mut defrag, 2, &v4(7, 32, false, &payload[32..])).is_some());
+        assert_eq!((defrag.stats().bad, defrag.stats().whole, defrag.memory()), (1, 1, 0));
         // Twice the same is no overlap.
         let mut defrag = Defrag::new(DefragConfig::default());
         assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
@@ -375,15 +436,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_dropped() {
-        let mut defrag = Defrag::new(DefragConfig::default());
-        // Beyond 65,535 octets.
-        assert!(take(&mut defrag, 1, &v4(1, 65_528, false, &[0; 100])).is_none());
-        // Two ends.
-        assert!(take(&mut defrag, 1, &v4(2, 80, false, &[0; 8])).is_none());
-        assert!(take(&mut defrag, 1, &v4(2, 40, false, &[0; 8])).is_none());
-        // Not in eights.
-        assert!(take(&mut defrag, 1, &v4(3, 0, true, &[0; 9])).is_none());
-        assert_eq!(defrag.stats().bad, 3);
+        for (overlap, bad) in [(Overlap::First, 3), (Overlap::Linux, 2)] {
+            let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
+            // Beyond 65,535 octets.
+            assert!(take(&mut defrag, 1, &v4(1, 65_528, false, &[0; 100])).is_none());
+            // Two ends.
+            assert!(take(&mut defrag, 1, &v4(2, 80, false, &[0; 8])).is_none());
+            assert!(take(&mut defrag, 1, &v4(2, 40, false, &[0; 8])).is_none());
+            // Not in eights, of which Linux takes those that are whole.
+            assert!(take(&mut defrag, 1, &v4(3, 0, true, &[0; 17])).is_none());
+            let whole = take(&mut defrag, 1, &v4(3, 16, false, &[0; 8]));
+            assert_eq!(whole.is_some(), overlap == Overlap::Linux);
+            assert_eq!(defrag.stats().bad, bad, "{overlap:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod net;
+mod reassembly;
 
 use std::collections::BTreeMap;
 use std::io::Write;

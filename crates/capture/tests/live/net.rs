@@ -248,6 +248,15 @@ pub fn keep_capabilities(keep: u64) {
 
 /// A tun interface; packets that are written come in by it.
 pub fn tun(name: &str) -> std::fs::File {
+    other_end(name, libc::IFF_TUN)
+}
+
+/// A tap interface: the same of frames.
+pub fn tap(name: &str) -> std::fs::File {
+    other_end(name, libc::IFF_TAP)
+}
+
+fn other_end(name: &str, kind: c_int) -> std::fs::File {
     let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").expect("tun");
     // SAFETY: all zeros is a good ifreq, and the call reads and writes no more than one.
     unsafe {
@@ -255,7 +264,7 @@ pub fn tun(name: &str) -> std::fs::File {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as _;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+        request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as i16;
         assert_eq!(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request), 0);
     }
     file

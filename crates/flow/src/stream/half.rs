@@ -106,7 +106,8 @@ impl Half {
                 let queue = queue.get_or_insert_default();
                 let policy = work.policy;
                 let prefers_new = |new, old| policy.prefers_new(new, old);
-                let Inserted { repeated, different } = queue.insert(start, data, work.time, prefers_new);
+                let Inserted { repeated, different } =
+                    queue.insert(start, data, work.time, policy.joins(), prefers_new);
                 work.stats.held = work.stats.held.saturating_add_signed(queue.cost() as i64 - before as i64);
                 work.stats.repeated += repeated;
                 work.stats.different += different;

@@ -48,6 +48,12 @@ impl Overlap {
         }
     }
 
+    /// Whether a segment is one with that which it continues, as Linux puts both into one buffer
+    /// (`tcp_ooo_try_coalesce`): it then has its beginning from the other.
+    pub(crate) fn joins(self) -> bool {
+        self == Self::Linux
+    }
+
     /// The same of fragments of IP packets (Novak 2005), whose hosts do not do as with segments.
     pub(crate) fn prefers_new_fragment(self, new: (u64, u64), old: (u64, u64)) -> bool {
         match self {

@@ -12,6 +12,8 @@ pub(crate) struct Piece {
     pub time: Time,
     /// The segment's bounds when it came, of which this may be a part.
     origin: (u64, u64),
+    /// Which of the segments that came it is of.
+    number: u64,
     pub data: Vec<u8>,
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
     /// What they take in memory.
     octets: usize,
+    /// Segments that came.
+    came: u64,
 }
 
 /// What came of an insertion.
@@ -80,20 +84,27 @@ impl Queue {
     }
 
     /// Puts a segment in its place. `prefers_new` says whether it wins where there is something already: of two segments,
-    /// the new one first, each as the places of its first and behind its last octet.
+    /// the new one first, each as the places of its first and behind its last octet. Where it `joins`, it is one with a
+    /// segment that it continues, and both are as if they had come together.
     pub fn insert(
         &mut self,
         start: u64,
         data: &[u8],
         time: Time,
+        joins: bool,
         prefers_new: impl Fn((u64, u64), (u64, u64)) -> bool,
     ) -> Inserted {
-        let origin = (start, start + data.len() as u64);
-        let first = self.pieces.partition_point(|piece| piece.end() <= origin.0);
+        let mut origin = (start, start + data.len() as u64);
+        self.came += 1;
+        let mut number = self.came;
+        if joins {
+            (origin.0, number) = self.join(origin).unwrap_or((start, number));
+        }
+        let first = self.pieces.partition_point(|piece| piece.end() <= start);
         let behind = self.pieces.partition_point(|piece| piece.start < origin.1);
         let mut inserted = Inserted::default();
         if first >= behind {
-            self.put(first, Piece { start, time, origin, data: data.to_vec() });
+            self.put(first, Piece { start, time, origin, number, data: data.to_vec() });
             return inserted;
         }
         let part = |from: u64, to: u64| {
@@ -119,12 +130,12 @@ impl Queue {
                 }
                 gathered.1.extend_from_slice(ours);
                 if old.end() > origin.1 {
-                    finish(&mut out, &mut gathered, origin, time, origin.1);
+                    finish(&mut out, &mut gathered, (origin, number), time, origin.1);
                     let data = old.data.get((origin.1 - old.start) as usize..).unwrap_or_default().to_vec();
                     out.push(Piece { start: origin.1, data, ..old_without_data(&old) });
                 }
             } else {
-                finish(&mut out, &mut gathered, origin, time, old.end());
+                finish(&mut out, &mut gathered, (origin, number), time, old.end());
                 out.push(old);
             }
             at = to;
@@ -132,11 +143,36 @@ impl Queue {
         if at < origin.1 {
             gathered.1.extend_from_slice(part(at, origin.1));
         }
-        finish(&mut out, &mut gathered, origin, time, origin.1);
+        finish(&mut out, &mut gathered, (origin, number), time, origin.1);
         for (n, piece) in out.into_iter().enumerate() {
             self.put(first + n, piece);
         }
         inserted
+    }
+
+    /// Lets a segment that ends where the new one begins go to the new one's end. Gives where both begin, and the number
+    /// of that segment. Linux looks for the new one's place from the top of a balanced tree: of two that could decide,
+    /// the one that came first is as a rule the higher one.
+    fn join(&mut self, new: (u64, u64)) -> Option<(u64, u64)> {
+        let mut joined: Option<(u64, u64)> = None;
+        let (mut first, mut last) = (u64::MAX, 0);
+        for piece in &self.pieces {
+            last = last.max(piece.origin.0);
+            if piece.origin.1 == new.0 {
+                joined = Some((piece.origin.0, piece.number));
+            } else if piece.origin.0 <= new.0 && new.0 < piece.origin.1 {
+                first = first.min(piece.number);
+            }
+        }
+        let (begin, number) = joined?;
+        // The one that begins last is tried before all others.
+        if begin != last && first < number {
+            return None;
+        }
+        for piece in self.pieces.iter_mut().filter(|piece| piece.number == number) {
+            piece.origin.1 = new.1;
+        }
+        joined
     }
 
     fn put(&mut self, at: usize, piece: Piece) {
@@ -151,14 +187,20 @@ impl Queue {
 }
 
 fn old_without_data(old: &Piece) -> Piece {
-    Piece { start: old.start, time: old.time, origin: old.origin, data: Vec::new() }
+    Piece { data: Vec::new(), ..*old }
 }
 
 /// Makes a piece of what was gathered; the next one begins at `next`.
-fn finish(out: &mut Vec<Piece>, gathered: &mut (u64, Vec<u8>), origin: (u64, u64), time: Time, next: u64) {
+fn finish(
+    out: &mut Vec<Piece>,
+    gathered: &mut (u64, Vec<u8>),
+    (origin, number): ((u64, u64), u64),
+    time: Time,
+    next: u64,
+) {
     let (start, data) = std::mem::replace(gathered, (next, Vec::new()));
     if !data.is_empty() {
-        out.push(Piece { start, time, origin, data });
+        out.push(Piece { start, time, origin, number, data });
     }
 }
 
@@ -170,7 +212,9 @@ mod tests {
     fn stream(policy: Overlap, segments: &[(u64, &str)]) -> String {
         let mut queue = Queue::default();
         for (start, data) in segments {
-            queue.insert(*start, data.as_bytes(), Time(0), |new, old| policy.prefers_new(new, old));
+            queue.insert(*start, data.as_bytes(), Time(0), policy.joins(), |new, old| {
+                policy.prefers_new(new, old)
+            });
         }
         let mut text = String::new();
         let mut end = 0;
@@ -212,11 +256,22 @@ mod tests {
         assert_eq!(stream(Overlap::First, &[(4, "aa"), (0, "bb"), (1, "ccccccc")]), "bbccaacc");
     }
 
+    /// As Linux has it: a segment that goes on where another one ends begins where that one does.
+    #[test]
+    fn segments_side_by_side_are_one() {
+        let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));
+        // The last one begins before the second one, and behind the first.
+        let got = all(&[(0, "aa"), (2, "bb"), (1, "ccccc")]);
+        assert_eq!(got, ["aabbcc", "accccc", "aabbcc", "aacccc", "aacccc"]);
+        // Not side by side.
+        assert_eq!(all(&[(0, "a"), (2, "bb"), (1, "cccc")])[2], "acccc");
+    }
+
     #[test]
     fn what_was_there_is_counted() {
         let mut queue = Queue::default();
-        queue.insert(10, b"abc", Time(0), |_, _| false);
-        let inserted = queue.insert(9, b"xabd", Time(0), |_, _| false);
+        queue.insert(10, b"abc", Time(0), false, |_, _| false);
+        let inserted = queue.insert(9, b"xabd", Time(0), false, |_, _| false);
         assert_eq!(inserted, Inserted { repeated: 3, different: 1 });
         assert!(queue.cost() >= 4 && queue.len() == 2 && !queue.is_empty());
     }
