@@ -1,6 +1,6 @@
 //! The merged answers of an interval: all that anything outside of the pass ever sees.
 
-use crate::{Costs, FlowCount, Ledger, Reading};
+use crate::{Costs, FlowCount, Ledger, Reading, SessionCount};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub ledger: Ledger,
     /// What the flow table did in it.
     pub flows: FlowCount,
+    /// What became of what was said in flows; all 0 where nobody reads it.
+    pub sessions: SessionCount,
     /// What the pass has cost in it, besides the functions.
     #[serde(skip)]
     pub costs: Costs,
@@ -61,6 +63,7 @@ impl Snapshot {
         }
         self.ledger.add(&other.ledger);
         self.flows.add(&other.flows);
+        self.sessions.add(&other.sessions);
         self.costs.add(&other.costs);
         self.offloaders.extend(&other.offloaders);
         self.offloaders.sort_unstable();

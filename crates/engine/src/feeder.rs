@@ -204,7 +204,10 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
             }
         }
         if READS {
-            let services = std::mem::take(&mut self.found);
+            let Found { services, is_unknown } = std::mem::take(&mut self.found);
+            if let Some(sessions) = &mut self.sessions {
+                sessions.count_unparsed(record, is_unknown);
+            }
             self.sink.flow(&FlowRecord { services, ..*record });
         } else {
             self.sink.flow(record);

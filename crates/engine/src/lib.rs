@@ -16,6 +16,7 @@ mod meter;
 mod plan;
 mod sessions;
 mod streams;
+mod unparsed;
 mod worker;
 
 pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass, Share};
@@ -25,6 +26,7 @@ pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
 pub use sessions::{SessionConfig, SessionStats};
 pub use streams::Measuring;
+pub use unparsed::UNPARSED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Told};
 pub use weir_flow::{
     ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,

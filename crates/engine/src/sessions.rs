@@ -1,9 +1,11 @@
 //! What is said in flows: streams put together, and who reads them.
 
 use crate::streams::{Measurer, Measuring};
-use crate::{FlowIdentity, Sink};
-use std::collections::{HashMap, VecDeque};
+use crate::unparsed::{HeldBack, Unparsed};
+use crate::{FlowIdentity, FlowRecord, Sink};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
+use weir_api::{Answer, SessionCount};
 use weir_flow::Seen;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
@@ -29,6 +31,8 @@ pub struct SessionConfig {
     pub urgent_apart: bool,
     /// What is measured of flows, where that is wanted.
     pub measure: Option<Measuring>,
+    /// Whether the packets of flows that no protocol knows are wanted, by [`Sink::unparsed`].
+    pub unparsed: bool,
 }
 
 impl Default for SessionConfig {
@@ -41,6 +45,7 @@ impl Default for SessionConfig {
             overlap: Overlap::default(),
             urgent_apart: false,
             measure: None,
+            unparsed: false,
         }
     }
 }
@@ -48,11 +53,15 @@ impl Default for SessionConfig {
 /// Counts since the beginning.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionStats {
-    /// Flows that said something.
+    /// Flows that said something: those read, and those refused.
+    pub said: u64,
+    /// Flows that are read, or were until they ended.
     pub sessions: u64,
-    /// Of these, flows that nobody could read.
+    /// Of these, flows that have ended and that somebody could read.
+    pub known: u64,
+    /// The same of flows that nobody could read.
     pub unknown: u64,
-    /// Flows that were not read because there was no memory for it.
+    /// Flows that were not read because there was no memory for it when they began to speak.
     pub refused: u64,
     /// Records told.
     pub records: u64,
@@ -60,10 +69,48 @@ pub struct SessionStats {
     pub unmeasured: u64,
     /// Flows that were announced and did not come, or had no room.
     pub expected_in_vain: u64,
+    /// Packets of flows that nobody could read which were handed on.
+    pub unparsed: u64,
+    /// The same of packets that had no room while they were held back.
+    pub unparsed_lost: u64,
     /// Those of streams.
     pub streams: StreamStats,
     /// Those of fragments.
     pub fragments: DefragStats,
+}
+
+impl From<&SessionStats> for SessionCount {
+    fn from(stats: &SessionStats) -> Self {
+        let SessionStats { streams, fragments, .. } = stats;
+        Self {
+            said: stats.said,
+            refused: stats.refused,
+            sessions: stats.sessions,
+            known: stats.known,
+            unknown: stats.unknown,
+            records: stats.records,
+            expected_in_vain: stats.expected_in_vain,
+            unmeasured: stats.unmeasured,
+            streams: streams.streams,
+            stream_octets: streams.octets,
+            reordered: streams.reordered,
+            repeated: streams.repeated,
+            different: streams.different,
+            urgent: streams.urgent,
+            behind_end: streams.behind_end,
+            gaps: streams.gaps,
+            missing: streams.missing,
+            given_up: streams.given_up,
+            fragments: fragments.fragments,
+            datagrams: fragments.begun,
+            whole: fragments.whole,
+            timed_out: fragments.timed_out,
+            fragments_shed: fragments.shed,
+            fragments_bad: fragments.bad,
+            unparsed: stats.unparsed,
+            unparsed_lost: stats.unparsed_lost,
+        }
+    }
 }
 
 /// Reads what flows say.
@@ -75,7 +122,13 @@ pub(crate) struct Sessions {
     whole: Option<(PacketBuffer, Vec<Layers>)>,
     /// By the flow's row.
     entries: Vec<Option<Box<Entry>>>,
+    /// Rows of flows that are not read because there was no memory for it.
+    refused: HashSet<u32>,
     expected: Expectations,
+    /// What nobody reads, by port.
+    unparsed: Unparsed,
+    /// Packets of flows of which it is not known yet whether somebody reads them, where those are wanted.
+    held_back: Option<HeldBack>,
     /// Measures flows, where that is wanted.
     measurer: Option<Measurer>,
     /// Octets that sessions hold.
@@ -93,11 +146,18 @@ struct Entry {
     held: usize,
 }
 
-/// Protocols that were found in a flow, the first one first: see [`weir_flow::FlowRecord::services`].
-pub(crate) type Found = [u8; 3];
+/// What has been found in a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// Protocols, the first one first: see [`weir_flow::FlowRecord::services`].
+    pub services: [u8; 3],
+    /// It is clear that nobody knows it.
+    pub is_unknown: bool,
+}
 
 impl Sessions {
-    pub fn new(config: &SessionConfig) -> Self {
+    /// `seed` keys hashes.
+    pub fn new(config: &SessionConfig, seed: u64) -> Self {
         let streams = StreamConfig {
             memory: config.memory / 4,
             overlap: config.overlap,
@@ -111,11 +171,16 @@ impl Sessions {
             defrag: Defrag::new(fragments),
             whole: None,
             entries: Vec::new(),
+            refused: HashSet::new(),
             expected: Expectations::default(),
+            unparsed: Unparsed::new(seed),
+            // A part of what is for sessions: what is held back is what they look at first.
+            held_back: config.unparsed.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             held: 0,
             // What measures takes a quarter.
-            limit: config.memory / 16 * if config.measure.is_some() { 7 } else { 11 },
+            limit: config.memory / 16
+                * (if config.measure.is_some() { 7 } else { 11 } - usize::from(config.unparsed)),
             stats: SessionStats::default(),
             config: config.clone(),
         }
@@ -126,23 +191,31 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.packet(seen, sink);
         }
-        if !self.config.records && !self.config.chunks {
-            return;
+        if self.config.records || self.config.chunks {
+            self.read(seen, sink);
         }
+        let Some(held_back) = &mut self.held_back else { return };
+        let found = self.entries.get(seen.row as usize).and_then(Option::as_ref);
+        let found = found.map(|entry| (entry.session.is_unknown(), entry.session.found().next().is_some()));
+        held_back.packet(seen, found, sink);
+    }
+
+    fn read(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
         if let Some(segment) = seen.segment() {
             let is_read = self.entry(seen.row).is_none_or(|entry| !entry.session.is_unknown());
             if !is_read && !self.config.chunks {
                 return;
             }
-            let Self { streams, entries, expected, config, held, limit, stats, .. } = self;
+            let Self { streams, entries, refused, expected, config, held, limit, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
-                let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+                let mut reader =
+                    Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
                 reader.chunk(seen.row, &seen.flow, &chunk);
             });
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
-            let Self { entries, expected, config, held, limit, stats, .. } = self;
-            let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+            let Self { entries, refused, expected, config, held, limit, stats, .. } = self;
+            let mut reader = Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
             reader.chunk(seen.row, &seen.flow, &chunk);
         }
     }
@@ -170,7 +243,7 @@ impl Sessions {
 
     /// What has been found in the flow of a row so far.
     pub fn found(&self, row: u32) -> Found {
-        self.entry(row).map_or(Found::default(), |entry| places(&entry.session))
+        self.entry(row).map_or(Found::default(), |entry| found(&entry.session))
     }
 
     /// Ends the flow of a row: what was begun is told. What was found in it.
@@ -178,17 +251,42 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.end(row, sink);
         }
-        let Self { streams, entries, expected, config, held, limit, stats, .. } = self;
+        let Self { streams, entries, refused, expected, config, held, limit, stats, .. } = self;
         let identity = entries.get(row as usize).and_then(Option::as_ref).map(|entry| entry.identity);
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
-                let mut reader = Reader { entries, expected, config, held, limit: *limit, stats, sink };
+                let mut reader =
+                    Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
                 reader.chunk(row, identity, &chunk);
             }
         });
-        let Some(mut entry) = self.entries.get_mut(row as usize).and_then(Option::take) else {
-            return Found::default();
-        };
+        let ended = self.entries.get_mut(row as usize).and_then(Option::take);
+        let found = ended.map(|mut entry| self.end_entry(&mut entry, time, sink)).unwrap_or_default();
+        if !self.refused.is_empty() {
+            self.refused.remove(&row);
+        }
+        if let Some(held_back) = &mut self.held_back {
+            held_back.end(row, found.is_unknown, sink);
+        }
+        found
+    }
+
+    /// Counts a flow that has ended, or a part of it, if nobody can read it.
+    pub fn count_unparsed(&mut self, flow: &FlowRecord, is_unknown: bool) {
+        self.unparsed.flow(flow, is_unknown);
+    }
+
+    /// What nobody could read since the last call, by port.
+    pub fn take_unparsed(&mut self) -> Option<Answer> {
+        self.unparsed.take()
+    }
+
+    /// No more packets will come.
+    pub fn finish(&mut self) {
+        self.defrag.finish();
+    }
+
+    fn end_entry(&mut self, entry: &mut Entry, time: Time, sink: &mut dyn Sink) -> Found {
         self.held -= entry.held;
         let mut teller = Teller {
             identity: &entry.identity,
@@ -198,8 +296,9 @@ impl Sessions {
             sink,
         };
         entry.session.end(time, &mut teller);
-        let found = places(&entry.session);
-        self.stats.unknown += u64::from(found[0] == 0);
+        let found = found(&entry.session);
+        self.stats.unknown += u64::from(found.is_unknown);
+        self.stats.known += u64::from(!found.is_unknown);
         found
     }
 
@@ -207,6 +306,8 @@ impl Sessions {
     pub fn stats(&self) -> SessionStats {
         SessionStats {
             expected_in_vain: self.expected.in_vain,
+            unparsed: self.held_back.as_ref().map_or(0, HeldBack::handed_on),
+            unparsed_lost: self.held_back.as_ref().map_or(0, HeldBack::lost),
             unmeasured: self.measurer.as_ref().map_or(0, Measurer::refused),
             streams: self.streams.stats(),
             fragments: self.defrag.stats(),
@@ -219,18 +320,20 @@ impl Sessions {
     }
 }
 
-fn places(session: &Session) -> Found {
-    let mut found = Found::default();
-    for (place, protocol) in found.iter_mut().zip(session.found()) {
+fn found(session: &Session) -> Found {
+    let mut services = [0; 3];
+    for (place, protocol) in services.iter_mut().zip(session.found()) {
         let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
         *place = at.map_or(0, |at| at as u8 + 1);
     }
-    found
+    let [first, ..] = services;
+    Found { services, is_unknown: first == 0 && session.is_unknown() }
 }
 
 /// Takes chunks of flows to those who read them.
 struct Reader<'w> {
     entries: &'w mut Vec<Option<Box<Entry>>>,
+    refused: &'w mut HashSet<u32>,
     expected: &'w mut Expectations,
     config: &'w SessionConfig,
     held: &'w mut usize,
@@ -252,8 +355,14 @@ impl Reader<'_> {
         let entry = match place {
             Some(entry) => entry,
             None => {
+                // Once refused a flow stays so: nobody can read one from its midst.
+                if !self.refused.is_empty() && self.refused.contains(&row) {
+                    return;
+                }
+                self.stats.said += 1;
                 if *self.held >= self.limit {
                     self.stats.refused += 1;
+                    self.refused.insert(row);
                     return;
                 }
                 self.stats.sessions += 1;

@@ -8,7 +8,7 @@ use crate::sessions::Sessions;
 use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, Snapshot};
+use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
 use weir_flow::measure::{Measure, Told};
 use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
@@ -38,6 +38,11 @@ pub trait Sink {
     fn content(&mut self, flow: &FlowIdentity, file: u64, octets: &[u8]) {
         let _ = (flow, file, octets);
     }
+    /// Takes packets of a flow that no protocol knows, where [`SessionConfig::unparsed`] asks for them: those of one flow
+    /// in their order.
+    fn unparsed(&mut self, packets: Batch<'_>) {
+        let _ = packets;
+    }
     /// Takes what was measured of a flow, where [`SessionConfig::measure`] asks for details.
     fn measured(&mut self, flow: &Measure, told: Told<'_>) {
         let _ = (flow, told);
@@ -60,6 +65,8 @@ pub struct Worker {
     checksums: ChecksumWatch,
     /// The table's counts at the end of the last interval.
     flows_before: FlowStats,
+    /// Those of what was said.
+    sessions_before: SessionCount,
     ledger: Ledger,
     interval_start: Option<Time>,
     earliest: Time,
@@ -120,6 +127,7 @@ impl Worker {
             stages: Stages::default(),
             checksums: ChecksumWatch::new(plan.settings.checksum),
             flows_before: FlowStats::default(),
+            sessions_before: SessionCount::default(),
             ledger: Ledger::default(),
             interval_start: None,
             earliest: Time(u64::MAX),
@@ -336,7 +344,8 @@ impl Worker {
 
     /// Reads from now on what is said in flows.
     pub fn read(&mut self, config: &SessionConfig) {
-        self.sessions = self.flows.is_some().then(|| Sessions::new(config));
+        let seed = self.plan.settings.seed;
+        self.sessions = self.flows.is_some().then(|| Sessions::new(config, seed));
     }
 
     /// What was read since [`Worker::read`].
@@ -357,6 +366,9 @@ impl Worker {
     /// it is when `now` is 0.
     pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Drain);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.finish();
+        }
         self.snapshot(now.max(self.latest))
     }
 
@@ -413,7 +425,9 @@ impl Worker {
     fn snapshot(&mut self, end: Time) -> Snapshot {
         // The first interval begins with the oldest packet, whichever worker has it.
         let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
-        let answers = self.answers();
+        let mut answers = self.answers();
+        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unparsed));
+        let said = self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
         let costs = self.take_costs();
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
         let before = std::mem::replace(&mut self.flows_before, stats);
@@ -430,6 +444,7 @@ impl Worker {
                 holes_shed: stats.holes_shed - before.holes_shed,
                 states: std::mem::take(&mut self.functions.states),
             },
+            sessions: said.since(&std::mem::replace(&mut self.sessions_before, said)),
             offloaders: self
                 .checksums
                 .take_senders()

@@ -28,6 +28,8 @@ impl Default for DefragConfig {
 pub struct DefragStats {
     /// Fragments taken.
     pub fragments: u64,
+    /// Packets of which a fragment was seen: those below, and those that wait.
+    pub begun: u64,
     /// Packets put together.
     pub whole: u64,
     /// Packets whose fragments did not all come in time.
@@ -123,6 +125,7 @@ impl Defrag {
         if self.packets.len() > known {
             self.octets += size_of::<(Id, Datagram)>();
             self.order.push_back((id, number));
+            self.stats.begun += 1;
         }
         // Linux knows nothing of a packet that it has dropped.
         if self.config.overlap == Overlap::Linux && is_bad {
@@ -130,8 +133,10 @@ impl Defrag {
             return None;
         }
         if !is_whole {
-            while self.octets > self.config.memory && self.drop_oldest() {
-                self.stats.shed += 1;
+            while self.octets > self.config.memory
+                && let Some(dropped) = self.drop_oldest()
+            {
+                self.stats.shed += u64::from(!dropped.bad);
             }
             return None;
         }
@@ -160,6 +165,13 @@ impl Defrag {
         self.stats
     }
 
+    /// No more fragments will come: packets that wait for some are not complete in time.
+    pub fn finish(&mut self) {
+        while let Some(dropped) = self.drop_oldest() {
+            self.stats.timed_out += u64::from(!dropped.bad);
+        }
+    }
+
     /// Octets of memory that fragments take.
     pub fn memory(&self) -> usize {
         self.octets
@@ -180,13 +192,13 @@ impl Defrag {
         }
     }
 
-    fn drop_oldest(&mut self) -> bool {
+    fn drop_oldest(&mut self) -> Option<Datagram> {
         while let Some((id, number)) = self.order.pop_front() {
             if self.packets.get(&id).is_some_and(|datagram| datagram.number == number) {
-                return self.remove(&id).is_some();
+                return self.remove(&id);
             }
         }
-        false
+        None
     }
 
     fn remove(&mut self, id: &Id) -> Option<Datagram> {

@@ -8,8 +8,8 @@ use crate::{Output, OutputContext, OutputSpec, zone};
 use serde::Serialize;
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Class, Count, DistinctOf, FlowCount, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Sweep,
-    TopRow, Trials, Unit,
+    Answer, Class, Count, DistinctOf, FlowCount, Interval, Key, KeyKind, Ledger, Reading, SessionCount,
+    Snapshot, Sweep, TopRow, Trials, Unit,
 };
 use weir_engine::FlowRecord;
 
@@ -283,12 +283,15 @@ struct SummaryBody<'a> {
     failures: &'a [String],
 }
 
-/// Hands the line of each fact of a snapshot to `put`: ledger, flows, then the answers in order.
+/// Hands the line of each fact of a snapshot to `put`: ledger, flows, what became of what was said, then the answers in order.
 fn snapshot_lines(snapshot: &Snapshot, states: &[(String, u64)], mut put: impl FnMut(Vec<u8>)) {
     let when = Some(snapshot.interval);
     put(line("ledger", when, &LedgerBody::from(&snapshot.ledger)));
     let states = states.iter().map(|(state, flows)| StateBody { state, flows: *flows }).collect();
     put(line("flows", when, &FlowsBody { count: &snapshot.flows, states }));
+    if snapshot.sessions != SessionCount::default() {
+        put(line("sessions", when, &snapshot.sessions));
+    }
     for answer in &snapshot.answers {
         put(answer_line(snapshot.interval, answer));
     }

@@ -119,6 +119,7 @@ pub fn snapshot() -> Snapshot {
             ..Ledger::default()
         },
         flows: FlowCount { created: 405, ended: 405, ..FlowCount::default() },
+        sessions: weir_api::SessionCount::default(),
         offloaders: vec![ip("10.99.0.2")],
         costs: weir_api::Costs::default(),
         answers: vec![

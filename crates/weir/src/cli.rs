@@ -142,6 +142,11 @@ pub struct Run {
     #[arg(short = 'U', requires = "write")]
     pub unbuffered: bool,
 
+    /// Write the packets of flows that no protocol knows, the first ones too, into a file of their own, named as
+    /// that of -w.
+    #[arg(long, value_name = "FILE")]
+    pub unparsed: Option<String>,
+
     /// Write logs into a directory.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -70,6 +70,8 @@ pub struct Load {
     pub records: bool,
     /// Where packets that match go, if anywhere.
     pub packets: Option<Sender<Chunk>>,
+    /// Where packets of flows that no protocol knows go, if anywhere.
+    pub unparsed: Option<Sender<Chunk>>,
 }
 
 /// Carries one worker's results.
@@ -83,6 +85,8 @@ pub struct Courier {
     /// Rows, records among them, and packets that had no room since the last snapshot.
     rows_shed: u64,
     packets_shed: u64,
+    /// The same of packets that no protocol knows.
+    unparsed_shed: u64,
     kept: u64,
 }
 
@@ -98,6 +102,7 @@ impl Courier {
             records: Vec::new(),
             rows_shed: 0,
             packets_shed: 0,
+            unparsed_shed: 0,
             kept: 0,
         }
     }
@@ -118,6 +123,10 @@ impl Courier {
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
+        let shed = std::mem::take(&mut self.unparsed_shed);
+        // What was handed on in an interval is shed in it or not at all.
+        snapshot.sessions.unparsed = snapshot.sessions.unparsed.saturating_sub(shed);
+        snapshot.sessions.unparsed_lost += shed;
         self.send(Message::Snapshot(self.interval, Box::new(snapshot)));
         self.interval += 1;
     }
@@ -182,25 +191,32 @@ impl Sink for Courier {
 
     fn kept(&mut self, packets: Batch<'_>) {
         self.kept += packets.len() as u64;
-        let Some(writer) = &self.load.packets else { return };
-        if packets.is_empty() {
-            return;
+        self.packets_shed += pass_on(self.load.packets.as_ref(), packets, self.when_full);
+    }
+
+    fn unparsed(&mut self, packets: Batch<'_>) {
+        self.unparsed_shed += pass_on(self.load.unparsed.as_ref(), packets, self.when_full);
+    }
+}
+
+/// Copies packets to the writer of a file, where there is one; how many had no room.
+fn pass_on(writer: Option<&Sender<Chunk>>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
+    let Some(writer) = writer.filter(|_| !packets.is_empty()) else { return 0 };
+    let mut chunk = Chunk::default();
+    for packet in packets.packets() {
+        chunk.push(&packet);
+    }
+    match when_full {
+        WhenFull::Wait => {
+            let _ = writer.send(chunk);
         }
-        let mut chunk = Chunk::default();
-        for packet in packets.packets() {
-            chunk.push(&packet);
-        }
-        match self.when_full {
-            WhenFull::Wait => {
-                let _ = writer.send(chunk);
-            }
-            WhenFull::Shed => {
-                if let Err(TrySendError::Full(chunk)) = writer.try_send(chunk) {
-                    self.packets_shed += chunk.slots.len() as u64;
-                }
+        WhenFull::Shed => {
+            if let Err(TrySendError::Full(chunk)) = writer.try_send(chunk) {
+                return chunk.slots.len() as u64;
             }
         }
     }
+    0
 }
 
 /// Puts rows in order, merges snapshots and hands both to the outputs.

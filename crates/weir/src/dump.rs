@@ -33,11 +33,11 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Begins the file.
+    /// Begins the file. A name alone is one file; `rotate` says otherwise.
     pub fn start(
         name: &str,
         options: &cli::Run,
-        zone: TimeZone,
+        rotate: Rotate,
         interfaces: &[InterfaceInfo],
         purpose: For,
         anonymiser: Option<Anonymiser>,
@@ -47,18 +47,23 @@ impl Dump {
             snaplen: options.snaplen,
             unbuffered: options.unbuffered,
             shed: purpose != For::Files,
-            rotate: Rotate {
-                seconds: options.rotate_seconds,
-                bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
-                files: options.rotate_files,
-                zone,
-            },
+            rotate,
             application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..WriteOptions::default()
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser)) })
+    }
+
+    /// How the command line wants the files of -w to follow each other.
+    pub fn rotation(options: &cli::Run, zone: TimeZone) -> Rotate {
+        Rotate {
+            seconds: options.rotate_seconds,
+            bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+            files: options.rotate_files,
+            zone,
+        }
     }
 
     /// Where packets go.

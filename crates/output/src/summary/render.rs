@@ -35,14 +35,16 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let scans = sections::scans(facts, room);
     let mut hosts = sections::hosts(facts);
     let mut ports = sections::ports(facts, style, room);
+    let mut unparsed = sections::unparsed(facts, style, room);
     let mut flows = sections::flows(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
     let loss = sections::loss(facts, room);
-    let fixed = [&traffic, &scans, &hosts, &ports, &flows, &errors, &notes, &loss];
+    let fixed = [&traffic, &scans, &hosts, &ports, &unparsed, &flows, &errors, &notes, &loss];
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // What was wrong and what was lost is told before all else.
-    for section in [&mut hosts, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic] {
+    for section in [&mut hosts, &mut unparsed, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic]
+    {
         if fixed > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
         }
@@ -59,7 +61,9 @@ pub fn render(facts: &Facts, style: &Style) -> String {
 
     let mut lines: Vec<String> =
         head.into_iter().map(|(text, tone)| painted(&fit(&text, width), tone, style)).collect();
-    for section in [&traffic, &talkers, &scans, &hosts, &ports, &flows, &errors, &notes, &loss, &next] {
+    for section in
+        [&traffic, &talkers, &scans, &hosts, &ports, &unparsed, &flows, &errors, &notes, &loss, &next]
+    {
         for (at, (text, tone)) in section.lines.iter().enumerate() {
             let label = left(if at == 0 { section.label } else { "" }, LABEL);
             let label = if style.colour && at == 0 { format!("\u{1b}[1;36m{label}\u{1b}[0m") } else { label };

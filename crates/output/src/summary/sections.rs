@@ -9,7 +9,8 @@ use crate::figures::{
 };
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Series, Sweep, Top, TopRow};
+use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow};
+use weir_engine::UNPARSED;
 
 /// What the ledger calls packets of a link type that is not decoded.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
@@ -420,6 +421,37 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
         } else {
             break;
         }
+    }
+    if !line.is_empty() {
+        section.say(line, Tone::Plain);
+    }
+    section
+}
+
+/// What no protocol knows, by port: there where what is said was read, and not all was understood.
+pub(super) fn unparsed(facts: &Facts, style: &Style, room: usize) -> Section {
+    let mut section = Section::new("UNPARSED");
+    let answer = facts.total.answers.iter().find(|answer| answer.function == UNPARSED);
+    let Some(Reading::Top(top)) = answer.map(|answer| &answer.reading) else { return section };
+    let ranked = top.ranked();
+    let mut line = String::new();
+    for (at, row) in ranked.iter().enumerate() {
+        let entry = format!(
+            "{} {} in {}",
+            key(&row.key, style.names),
+            bytes(row.count.bytes),
+            counted(row.flows, "flow")
+        );
+        let more = match top.rows.len() - at - 1 {
+            0 => String::new(),
+            more => format!("   and {} more", counted(more as u64, "port")),
+        };
+        let so_far = if at == 0 { entry } else { format!("{line}   {entry}") };
+        if at > 0 && width(&so_far) + width(&more) > room {
+            line.push_str(&format!("   and {} more", counted((top.rows.len() - at) as u64, "port")));
+            break;
+        }
+        line = so_far;
     }
     if !line.is_empty() {
         section.say(line, Tone::Plain);

@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::summary;
 use super::{Exit, Session, complain, report_read_errors};
 use crate::collector::{Courier, Load, WhenFull, queue};
-use crate::dump::For;
+use crate::dump::{Dump, For};
 use crate::offline::{self, Input};
 use std::io::Write;
 use weir_capture::{Files, ReadOptions};
@@ -25,7 +25,7 @@ pub fn run(session: Session) -> Exit {
 fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let options = &session.options;
     // Packets that are written, or counted up to a limit, must be taken in their order.
-    let ordered = options.write.is_some() || session.request.limit.is_some();
+    let ordered = options.write.is_some() || options.unparsed.is_some() || session.request.limit.is_some();
     let workers = if ordered { 1 } else { session.request.workers };
     let read = ReadOptions {
         chunk_bytes: if workers == 1 { ALONE } else { SHARED },
@@ -38,12 +38,13 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         Ok(files) => files,
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
-    let dump = session.dump(files.interfaces(), For::Files)?;
+    let dumps = session.dumps(files.interfaces(), For::Files)?;
     let outputs = session.outputs()?;
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
-        packets: dump.as_ref().map(crate::dump::Dump::sender),
+        packets: dumps.matching.as_ref().map(Dump::sender),
+        unparsed: dumps.unparsed.as_ref().map(Dump::sender),
     };
 
     let (to, from) = queue();
@@ -66,18 +67,15 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     });
     progress.finish();
     let (mut total, failures) = collector.finish();
-    let written = dump.map(crate::dump::Dump::finish);
+    let written = dumps.finish();
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.capture.offered = total.ledger.caught;
 
-    let mut exit = report_read_errors(&outcome.errors);
-    if let Some((_, Some(_))) = written {
-        exit = exit.or(Exit::Output);
-    }
-    let text = summary::of_files(session, &outcome, &total, written.map(|(written, _)| written), &failures);
+    let mut exit = report_read_errors(&outcome.errors).or(written.exit());
+    let text = summary::of_files(session, &outcome, &total, &written, &failures);
     exit = exit.or(print(session, &text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

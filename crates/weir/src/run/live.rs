@@ -36,12 +36,13 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let full_screen = wants_screen(session);
     let rings = open(session, workers, full_screen).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let interfaces = describe(session, rings.first());
-    let dump = session.dump(&interfaces, if full_screen { For::Screen } else { For::Link })?;
+    let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let outputs = session.outputs()?;
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
-        packets: dump.as_ref().map(Dump::sender),
+        packets: dumps.matching.as_ref().map(Dump::sender),
+        unparsed: dumps.unparsed.as_ref().map(Dump::sender),
     };
     let (to, from) = queue();
     let mut collector = session.collector(outputs, workers);
@@ -77,9 +78,9 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         }
     }
     let (total, failures) = collector.finish();
-    let written = dump.map(Dump::finish);
-    exit = exit.or(unwritten(session, &total, written.as_ref()));
-    let text = summary::of_links(session, &total, written.map(|(written, _)| written), &failures);
+    let written = dumps.finish();
+    exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
+    let text = summary::of_links(session, &total, &written, &failures);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

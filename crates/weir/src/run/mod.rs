@@ -27,10 +27,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::Snapshot;
-use weir_capture::{InterfaceInfo, ReadError, Severity};
+use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError, Written};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::anon::Anonymiser;
+use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
 
@@ -145,6 +146,11 @@ impl Session {
         self.logs().any(|spec| spec.records)
     }
 
+    /// Whether what is said in flows is read.
+    fn reads(&self) -> bool {
+        self.wants_records() || self.options.unparsed.is_some()
+    }
+
     /// What is measured of flows.
     fn measuring(&self) -> Option<Measuring> {
         let sample = self.options.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
@@ -156,9 +162,36 @@ impl Session {
         kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok())
     }
 
-    /// Begins the packet file, where one is asked for.
-    fn dump(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Option<Dump>, (Exit, String)> {
-        let Some(name) = &self.options.write else { return Ok(None) };
+    /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
+    fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
+        let cli::Run { write, unparsed, .. } = &self.options;
+        if let Some(name) = unparsed.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
+        {
+            let why = if name == "-" { "standard output is for -w" } else { "-w writes it already" };
+            return Err((
+                Exit::Usage,
+                format!("--unparsed {name}: {why}; the name of another file is wanted"),
+            ));
+        }
+        let zone = self.zone.time_zone().clone();
+        let dump = self.dump(
+            self.options.write.as_deref(),
+            Dump::rotation(&self.options, zone),
+            interfaces,
+            purpose,
+        )?;
+        let unparsed = self.dump(self.options.unparsed.as_deref(), Rotate::default(), interfaces, purpose)?;
+        Ok(Dumps { matching: dump, unparsed })
+    }
+
+    fn dump(
+        &self,
+        name: Option<&str>,
+        rotate: Rotate,
+        interfaces: &[InterfaceInfo],
+        purpose: For,
+    ) -> Result<Option<Dump>, (Exit, String)> {
+        let Some(name) = name else { return Ok(None) };
         let nameless;
         let interfaces = match &self.anonymiser {
             Some(_) => {
@@ -167,20 +200,13 @@ impl Session {
             }
             None => interfaces,
         };
-        Dump::start(
-            name,
-            &self.options,
-            self.zone.time_zone().clone(),
-            interfaces,
-            purpose,
-            self.anonymiser.clone(),
-        )
-        .map(Some)
-        .map_err(|error| (Exit::Output, error.to_string()))
+        Dump::start(name, &self.options, rotate, interfaces, purpose, self.anonymiser.clone())
+            .map(Some)
+            .map_err(|error| (Exit::Output, error.to_string()))
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
-        let is_read = self.wants_records();
+        let is_read = self.reads();
         let flow_eighths = if is_read { FLOW_EIGHTHS - SESSION_EIGHTHS } else { FLOW_EIGHTHS };
         let flows = FlowConfig {
             memory: self.request.memory / 8 * flow_eighths / count,
@@ -192,6 +218,7 @@ impl Session {
         let sessions = SessionConfig {
             memory: self.request.memory / 8 * SESSION_EIGHTHS / count,
             measure: self.measuring(),
+            unparsed: self.options.unparsed.is_some(),
             ..SessionConfig::default()
         };
         for worker in &mut workers {
@@ -226,7 +253,54 @@ impl Session {
         if let Some(imbalance) = total.ledger.imbalance() {
             eprintln!("weir: the ledger does not add up: {imbalance}; please report this");
         }
+        if let Some(imbalance) = total.sessions.imbalance() {
+            eprintln!("weir: what was said does not add up: {imbalance}; please report this");
+        }
         exit
+    }
+}
+
+/// The packet files of a run.
+struct Dumps {
+    /// That of -w.
+    matching: Option<Dump>,
+    /// That of --unparsed.
+    unparsed: Option<Dump>,
+}
+
+/// What became of them: what was written, and the first thing that went wrong.
+struct Finished {
+    matching: Option<(Written, Option<WriteError>)>,
+    unparsed: Option<(Written, Option<WriteError>)>,
+}
+
+impl Dumps {
+    fn finish(self) -> Finished {
+        Finished { matching: self.matching.map(Dump::finish), unparsed: self.unparsed.map(Dump::finish) }
+    }
+}
+
+impl Finished {
+    /// The exit code that follows from it; what went wrong was told when it did.
+    fn exit(&self) -> Exit {
+        let troubled =
+            [&self.matching, &self.unparsed].into_iter().flatten().any(|(_, trouble)| trouble.is_some());
+        if troubled { Exit::Output } else { Exit::Good }
+    }
+
+    /// What the summary says of it.
+    fn notes(&self, options: &cli::Run) -> Vec<String> {
+        let files = [
+            (&self.matching, &options.write, "packets"),
+            (&self.unparsed, &options.unparsed, "packets of no known protocol"),
+        ];
+        let told = files.into_iter().filter_map(|(written, name, what)| {
+            let ((written, _), name) = (written.as_ref()?, name.as_ref()?);
+            let lost =
+                if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
+            Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
+        });
+        told.collect()
     }
 }
 

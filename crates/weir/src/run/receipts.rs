@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_api::{Answer, Snapshot};
+use weir_engine::UNPARSED;
 use weir_output::figures::printable;
 
 /// Lines of a chart, and answers of a subscription, are one receipt.
@@ -16,7 +17,8 @@ struct Receipt<'s> {
 fn receipts(total: &Snapshot) -> Vec<Receipt<'_>> {
     let mut receipts: Vec<Receipt<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
-    for answer in &total.answers {
+    // What no protocol knows is counted with the flows, and has no cost of its own.
+    for answer in total.answers.iter().filter(|answer| answer.function != UNPARSED) {
         let is_same = last.is_some_and(|last| {
             let same_chart = answer.chart.is_some() && last.chart == answer.chart;
             same_chart || (answer.chart == last.chart && answer.subscription == last.subscription)

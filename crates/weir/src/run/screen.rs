@@ -164,13 +164,13 @@ impl<'s> FullScreen<'s> {
         let stamp: String =
             self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let zone = self.session.zone.time_zone().clone();
+        let rotate = Dump::rotation(&self.session.options, self.session.zone.time_zone().clone());
         let anonymiser = self.session.anonymiser.clone();
         let interfaces = match &anonymiser {
             Some(_) => crate::anon::nameless(&self.interfaces),
             None => self.interfaces.clone(),
         };
-        match Dump::start(&name, &self.session.options, zone, &interfaces, For::Screen, anonymiser) {
+        match Dump::start(&name, &self.session.options, rotate, &interfaces, For::Screen, anonymiser) {
             Ok(dump) => {
                 let sender = dump.sender();
                 self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(sender));

@@ -1,12 +1,11 @@
 //! The facts of a run, for the summary.
 
-use super::{Session, receipts, verbose};
+use super::{Finished, Session, receipts, verbose};
 use crate::offline::Outcome;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
-use weir_capture::{Compression, InputInfo, ReadError, Written};
-use weir_output::figures::count;
+use weir_capture::{Compression, InputInfo, ReadError};
 use weir_output::summary::{Facts, InputFacts, Style, lists, ndjson, render};
 
 /// The summary of a run over files.
@@ -14,7 +13,7 @@ pub fn of_files(
     session: &Session,
     outcome: &Outcome,
     total: &Snapshot,
-    written: Option<Written>,
+    written: &Finished,
     failures: &[String],
 ) -> String {
     let files = &outcome.files;
@@ -41,12 +40,7 @@ fn is_verbose(session: &Session) -> bool {
 }
 
 /// The summary of a live run.
-pub fn of_links(
-    session: &Session,
-    total: &Snapshot,
-    written: Option<Written>,
-    failures: &[String],
-) -> String {
+pub fn of_links(session: &Session, total: &Snapshot, written: &Finished, failures: &[String]) -> String {
     let alone = session.request.interfaces.len() == 1;
     let inputs = session.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
@@ -97,7 +91,7 @@ fn facts(
     session: &Session,
     inputs: Vec<InputFacts>,
     total: &Snapshot,
-    written: Option<Written>,
+    written: &Finished,
     failures: &[String],
 ) -> Facts {
     let expression = &session.request.expression;
@@ -107,7 +101,7 @@ fn facts(
         total: total.clone(),
         states: states(total),
         failures: failures.to_vec(),
-        notes: notes(session, written),
+        notes: written.notes(&session.options),
         interrupted: session.interrupted.load(Ordering::Relaxed),
     }
 }
@@ -118,12 +112,6 @@ fn states(total: &Snapshot) -> Vec<(String, u64)> {
         total.flows.states.named().map(|(name, n)| (name.to_owned(), n)).collect();
     states.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     states
-}
-
-fn notes(session: &Session, written: Option<Written>) -> Vec<String> {
-    let (Some(written), Some(name)) = (written, &session.options.write) else { return Vec::new() };
-    let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
-    vec![format!("{} packets written to {name}{lost}", count(written.packets))]
 }
 
 fn text(session: &Session, facts: Facts) -> String {

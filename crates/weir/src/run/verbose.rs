@@ -1,7 +1,7 @@
 //! What `-v` adds to the summary: the whole ledger, and what each file held.
 
 use std::fmt::Write;
-use weir_api::{FlowCount, Ledger, Snapshot};
+use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
 use weir_capture::{Files, InputInfo, InterfaceInfo};
 use weir_output::figures::{count, printable};
 
@@ -50,6 +50,10 @@ pub fn ledger(total: &Snapshot) -> String {
         (0, "matching packets not written", packets_unwritten),
     ];
     rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
+    if total.sessions != SessionCount::default() {
+        text.push_str("\nWhat was said\n");
+        total.sessions.named().for_each(|(depth, name, n)| row(&mut text, depth, name, n));
+    }
     text
 }
 

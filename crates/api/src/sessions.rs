@@ -1,0 +1,135 @@
+//! What became of what was said in flows. Every flow that said something is read by somebody or is counted under the
+//! name of why not.
+
+use serde::Serialize;
+
+/// Counts with their names, so that whoever shows or adds them reads one list.
+macro_rules! counts {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident at $depth:literal: $help:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Adds another worker's or interval's.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+            }
+
+            /// What has come since it was `before`.
+            pub fn since(&self, before: &Self) -> Self {
+                Self { $($field: self.$field - before.$field,)* }
+            }
+
+            /// Each with its name for people, and how deep it is in the one above it.
+            pub fn named(&self) -> impl Iterator<Item = (usize, &'static str, u64)> {
+                [$(($depth, $help, self.$field),)*].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
+    /// What became of what was said in flows.
+    ///
+    /// Over a whole run `said = refused + sessions`, `sessions = known + unknown` and `datagrams = whole + timed_out +
+    /// fragments_shed + fragments_bad`; within an interval flows are still open.
+    SessionCount {
+        /// TCP and UDP flows that said something.
+        said at 0: "flows that said something",
+        /// Of these, flows that were not read because there was no memory for it.
+        refused at 1: "not read: no memory",
+        /// Of these, flows that were read.
+        sessions at 1: "read",
+        /// Flows that have ended and in which a protocol was found.
+        known at 2: "by a protocol",
+        /// Flows that have ended and that no protocol knew.
+        unknown at 2: "known to no protocol",
+        /// Records that protocols told.
+        records at 0: "records",
+        /// Flows that were announced and did not come, or had no room.
+        expected_in_vain at 0: "flows announced that did not come",
+        /// Packets of flows that were not measured because there was no memory for it.
+        unmeasured at 0: "packets not measured: no memory",
+        /// TCP streams that have begun.
+        streams at 0: "TCP streams",
+        /// Octets of theirs that were handed on, in order and once.
+        stream_octets at 1: "octets in order",
+        /// Segments that came before their time.
+        reordered at 1: "segments before their time",
+        /// Octets that came again.
+        repeated at 1: "octets again",
+        /// Of those that came again, octets that were different.
+        different at 2: "that were different",
+        /// Urgent octets that were left out.
+        urgent at 1: "urgent octets left out",
+        /// Octets behind the end of a stream.
+        behind_end at 1: "octets behind the end",
+        /// Holes in streams.
+        gaps at 1: "holes",
+        /// Octets in them.
+        missing at 2: "octets missing in them",
+        /// Holes that were given up because there was no memory to wait any longer.
+        given_up at 2: "given up: no memory",
+        /// IP fragments.
+        fragments at 0: "fragments",
+        /// Packets that they are parts of.
+        datagrams at 1: "of packets",
+        /// Those put together.
+        whole at 2: "put together",
+        /// Those whose fragments did not all come in time.
+        timed_out at 2: "not complete in time",
+        /// Those dropped to make room.
+        fragments_shed at 2: "dropped: no memory",
+        /// Those whose fragments contradict each other, or are too many or too long.
+        fragments_bad at 2: "contradictory",
+        /// Packets of flows that no protocol knew which were handed on to be written.
+        unparsed at 0: "packets of unknown flows handed on",
+        /// Such packets for which there was no room while it was not yet clear whose they are, or that had no room on
+        /// their way to the file.
+        unparsed_lost at 0: "packets of unknown flows lost",
+    }
+}
+
+impl SessionCount {
+    /// The first sum that does not hold over a whole run, in words.
+    pub fn imbalance(&self) -> Option<String> {
+        let in_pieces = self.whole + self.timed_out + self.fragments_shed + self.fragments_bad;
+        let sums = [
+            ("flows that said something", self.said, "refused + read", self.refused + self.sessions),
+            ("flows read", self.sessions, "known + unknown", self.known + self.unknown),
+            ("fragmented packets", self.datagrams, "whole + timed out + dropped + contradictory", in_pieces),
+        ];
+        sums.iter()
+            .find(|(_, whole, _, parts)| whole != parts)
+            .map(|(name, whole, of, parts)| format!("{name} {whole} is not {of} {parts}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_come_since_is_what_is_added() {
+        let before = SessionCount { said: 3, gaps: 1, ..SessionCount::default() };
+        let now = SessionCount { said: 8, gaps: 1, whole: 2, ..SessionCount::default() };
+        let mut sum = before;
+        sum.add(&now.since(&before));
+        assert_eq!(sum, now);
+        assert_eq!(now.named().map(|(.., n)| n).sum::<u64>(), 11);
+    }
+
+    #[test]
+    fn sums_that_do_not_hold_are_told() {
+        let good =
+            SessionCount { said: 5, refused: 1, sessions: 4, known: 3, unknown: 1, ..Default::default() };
+        assert_eq!(good.imbalance(), None);
+        let lost = SessionCount { known: 2, ..good };
+        assert_eq!(lost.imbalance().as_deref(), Some("flows read 4 is not known + unknown 3"));
+        let pieces = SessionCount { datagrams: 1, ..good };
+        assert!(pieces.imbalance().is_some_and(|text| text.starts_with("fragmented packets 1")));
+    }
+}

@@ -1,0 +1,197 @@
+//! What became of what was said in flows: what is read adds up, and what nobody reads can be looked at.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use support::*;
+use weir_wire::build;
+
+/// A TCP conversation of nothing that any protocol begins with, a packet each millisecond.
+fn gibberish(start: u64, client_port: u16, port: u16) -> Vec<(u64, Vec<u8>)> {
+    let (client, server) = ([10, 1, 0, 1], [10, 1, 0, 2]);
+    let there = || build::ethernet().ipv4(client, server);
+    let back = || build::ethernet().ipv4(server, client);
+    let (syn, ack) = (build::flags::SYN, build::flags::ACK);
+    let frames = [
+        there().tcp(client_port, port, syn).seq(100).payload(&[]),
+        back().tcp(port, client_port, syn | ack).seq(500).ack(101).payload(&[]),
+        there().tcp(client_port, port, ack).seq(101).ack(501).payload(&[0xee; 40]),
+        back().tcp(port, client_port, ack).seq(501).ack(141).payload(&[0xee; 1200]),
+        there().tcp(client_port, port, ack).seq(141).ack(1701).payload(&[0xee; 1200]),
+    ];
+    frames.into_iter().zip(0..).map(|(frame, n)| (start + n * SECOND / 1000, frame)).collect()
+}
+
+/// That, the same over UDP, a conversation that is understood, and a connection in which nothing is said.
+fn mixed() -> Vec<u8> {
+    let mut packets = conversation(SECOND);
+    packets.extend(gibberish(2 * SECOND, 50_001, 4444));
+    packets.extend(gibberish(3 * SECOND, 50_002, 4444));
+    let there = || build::ethernet().ipv4([10, 1, 0, 1], [10, 1, 0, 3]);
+    packets.push((4 * SECOND, there().udp(50_003, 9999).payload(&[0xee; 300])));
+    packets.push((5 * SECOND, there().tcp(50_004, 5555, build::flags::SYN).seq(1).payload(&[])));
+    pcap(1, &packets)
+}
+
+fn sessions(ran: &Ran) -> Value {
+    ran.json().into_iter().find(|line| line["kind"] == "sessions").unwrap_or_default()
+}
+
+fn number(object: &Value, field: &str) -> u64 {
+    object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
+}
+
+fn unparsed(ran: &Ran) -> Value {
+    ran.json().into_iter().find(|line| line["function"] == "unparsed").unwrap()
+}
+
+/// Rows of all CSV files of records in a folder.
+fn records_in(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).unwrap().flatten();
+    let of_records = files.filter(|file| {
+        let name = file.file_name().into_string().unwrap();
+        name.ends_with(".csv") && name != "flows.csv" && name != "counts.csv"
+    });
+    // A line break within quotes belongs to a value.
+    let rows = |text: &[u8]| {
+        let mut in_quotes = false;
+        text.iter()
+            .filter(|octet| {
+                in_quotes ^= **octet == b'"';
+                **octet == b'\n' && !in_quotes
+            })
+            .count() as u64
+            - 1
+    };
+    of_records.map(|file| rows(&fs::read(file.path()).unwrap())).sum()
+}
+
+/// said = refused + sessions; sessions = known + unknown; datagrams = whole + timed_out + fragments_shed +
+/// fragments_bad; records = rows of records written.
+#[test]
+fn what_was_said_adds_up_on_captures_of_all_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut flows, mut records) = (0, 0);
+    let captures = diverse(60);
+    for (n, path) in captures.iter().enumerate() {
+        let out = folder.path().join(n.to_string());
+        let ran = weir([text(path), "-j", "-o", text(&out), "--log", "csv"]);
+        assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
+        assert!(!ran.stderr.contains("add up"), "{}: {}", path.display(), ran.stderr);
+        let said = sessions(&ran);
+        if said.is_null() {
+            continue;
+        }
+        let sum = |of: &[&str]| of.iter().map(|field| number(&said, field)).sum::<u64>();
+        assert_eq!(sum(&["said"]), sum(&["refused", "sessions"]), "{}", path.display());
+        assert_eq!(sum(&["sessions"]), sum(&["known", "unknown"]), "{}", path.display());
+        let pieces = sum(&["whole", "timed_out", "fragments_shed", "fragments_bad"]);
+        assert_eq!(sum(&["datagrams"]), pieces, "{}", path.display());
+        assert!(sum(&["fragments"]) >= sum(&["datagrams"]));
+        assert_eq!(sum(&["records"]), records_in(&out), "{}", path.display());
+        flows += sum(&["said"]);
+        records += sum(&["records"]);
+    }
+    println!("{flows} flows said something and {records} records were told in {} captures", captures.len());
+    assert!(flows > 5 && records > 5);
+}
+
+#[test]
+fn what_no_protocol_knows_is_counted_by_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &mixed());
+    let out = folder.path().join("out");
+    let ran = weir([text(&capture), "-j", "-o", text(&out), "--log", "csv,ndjson"]).exits(0).quietly();
+    let said = sessions(&ran);
+    assert_eq!(number(&said, "unknown"), 3, "{said}");
+    assert_eq!((number(&said, "said"), number(&said, "known")), (5, 2));
+    let list = unparsed(&ran);
+    let rows = list["rows"].as_array().unwrap();
+    let row = |at: usize| {
+        (rows[at]["label"].as_str().unwrap(), number(&rows[at], "packets"), number(&rows[at], "flows"))
+    };
+    assert_eq!((rows.len(), row(0), row(1)), (2, ("tcp/4444", 10, 2), ("udp/9999", 1, 1)), "{list}");
+    assert_eq!(list["exact"], true);
+    let log = objects(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
+    assert!(log.iter().any(|line| line["kind"] == "sessions" && line["unknown"] == 3));
+
+    let told = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
+    let told = told.prints("UNPARSED  tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
+    let lines: Vec<String> =
+        told.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in ["What was said", "flows that said something 5", "read 5", "known to no protocol 3"] {
+        assert!(lines.iter().any(|other| other == line), "{line}: {lines:#?}");
+    }
+    // Where nobody reads there is nothing to say of it.
+    assert!(!weir([text(&capture), "-v"]).exits(0).text().contains("UNPARSED"));
+}
+
+#[test]
+fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &mixed());
+    for name in ["y.pcap", "y.pcapng", "y.pcapng.zst"] {
+        let file = folder.path().join(name);
+        let ran = weir([text(&capture), "-j", "--unparsed", text(&file)]).exits(0).quietly();
+        let said = sessions(&ran);
+        // All of them: the handshakes too, which came before anything was said; none of the others.
+        assert_eq!((number(&said, "unparsed"), number(&said, "unparsed_lost")), (11, 0), "{said}");
+        let summary = &ran.json()[0];
+        assert!(
+            summary["notes"][0].as_str().unwrap().starts_with("11 packets of no known protocol written to")
+        );
+        let again = weir([text(&file), "-j"]).exits(0);
+        assert_eq!(again.fact("ledger", "caught"), 11);
+        let syns = weir([text(&file), "-j", "tcp[tcpflags] & tcp-syn != 0"]).exits(0);
+        assert_eq!(syns.fact("ledger", "analysed"), 4);
+        let others = weir([text(&file), "-j", "not port 4444 and not port 9999"]).exits(0);
+        assert_eq!(others.fact("ledger", "analysed"), 0);
+        // What is in the file is not known either.
+        let twice = folder.path().join("z.pcapng");
+        weir([text(&file), "-q", "--unparsed", text(&twice)]).exits(0);
+        assert_eq!(weir([text(&twice), "-j"]).exits(0).fact("ledger", "caught"), 11);
+    }
+}
+
+/// The file and the list tell of the same packets, whatever the capture, but for IP fragments, which are written put
+/// together, and for flows that the active timeout cuts while nothing is clear.
+#[test]
+fn the_file_has_what_the_list_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut compared, mut packets) = (0, 0);
+    for path in diverse(40) {
+        let file = folder.path().join("y.pcapng");
+        let ran = weir([text(&path), "-j", "--unparsed", text(&file)]);
+        assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
+        let said = sessions(&ran);
+        if said.is_null() || number(&said, "fragments") > 0 {
+            continue;
+        }
+        let list = unparsed(&ran);
+        let listed: u64 = list["rows"].as_array().unwrap().iter().map(|row| number(row, "packets")).sum();
+        let all = listed + number(&list["shed"], "packets");
+        if list["rows"].as_array().unwrap().len() == 10 {
+            // No more rows are shown.
+            assert!(number(&said, "unparsed") + number(&said, "unparsed_lost") >= listed);
+            continue;
+        }
+        assert_eq!(number(&said, "unparsed") + number(&said, "unparsed_lost"), all, "{}", path.display());
+        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unparsed"));
+        compared += 1;
+        packets += all;
+    }
+    println!("{packets} packets of unknown flows in {compared} captures");
+    assert!(compared > 3);
+}
+
+#[test]
+fn a_name_that_cannot_be_is_told() {
+    let sample = sample();
+    weir([text(&sample), "--unparsed", "-"]).exits(1).says("standard output is for -w");
+    weir([text(&sample), "-w", "x.pcap", "--unparsed", "x.pcap"]).exits(1).says("-w writes it already");
+    weir([text(&sample), "--unparsed", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
+}
