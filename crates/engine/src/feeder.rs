@@ -7,7 +7,7 @@ use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::sync::Arc;
 use weir_api::States;
 use weir_filter::Counter;
-use weir_flow::{FlowSink, FlowTable, Seen};
+use weir_flow::{FlowSink, FlowTable, IpTunnel, Seen};
 use weir_wire::{FlowKey, Layers, Packet, Time};
 
 /// Tallies that are shown together: a function's lists stay in the cache while it sees them.
@@ -164,6 +164,12 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
         if let Some(sessions) = &mut self.sessions {
             sessions.fragment(packet, layers);
+        }
+    }
+
+    fn tunnel(&mut self, tunnel: &IpTunnel) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.tunnel(tunnel, self.sink);
         }
     }
 

@@ -16,6 +16,7 @@ mod meter;
 mod plan;
 mod sessions;
 mod streams;
+pub mod tunnels;
 mod unparsed;
 mod worker;
 

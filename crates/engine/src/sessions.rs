@@ -1,14 +1,15 @@
 //! What is said in flows: streams put together, and who reads them.
 
 use crate::streams::{Measurer, Measuring};
+use crate::tunnels;
 use crate::unparsed::{HeldBack, Unparsed};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use weir_api::{Answer, SessionCount};
-use weir_flow::Seen;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
+use weir_flow::{IpTunnel, Seen};
 use weir_proto::{Expected, Out, PROTOCOLS, Record, Session, Setup, Wants};
 use weir_wire::stream::Chunk;
 use weir_wire::{Chunk as PacketBuffer, Layers, Packet, Time};
@@ -224,6 +225,17 @@ impl Sessions {
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.tick(now, sink);
+        }
+    }
+
+    /// Takes a tunnel right over IP that was found or is over.
+    pub fn tunnel(&mut self, tunnel: &IpTunnel, sink: &mut dyn Sink) {
+        if self.config.records
+            && let Some(kind) = tunnels::name(tunnel.tunnel)
+        {
+            let action = if tunnel.is_over { tunnels::EXPIRE } else { tunnels::DISCOVER };
+            self.stats.records += 1;
+            sink.record(&tunnel.identity, tunnels::record(tunnel.time, kind, action));
         }
     }
 

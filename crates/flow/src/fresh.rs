@@ -134,6 +134,7 @@ impl Hot {
         record.tunnel = Tunnel::None;
         record.parent = 0;
         record.carrier = false;
+        record.carries = Tunnel::None;
         record.interface = stowed.payload_bytes;
     }
 

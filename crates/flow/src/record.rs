@@ -1,6 +1,6 @@
 //! What a flow table gives.
 
-use crate::{CommunityId, History, Seen, community_id};
+use crate::{CommunityId, History, IpTunnel, Seen, community_id};
 use weir_wire::{Direction, FlowKey, Layers, Packet, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
@@ -39,10 +39,13 @@ pub struct FlowRecord {
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
     pub tunnel: Tunnel,
-    /// [`FlowRecord::id`] of the UDP flow that carried the first packet; 0 if none.
+    /// [`FlowRecord::id`] of the UDP flow that carried the first packet, or the name of the tunnel right over IP that
+    /// did ([`IpTunnel::identity`]), which has no record; 0 if none.
     pub parent: u64,
     /// Whether this flow carried others: its packets are also counted in those.
     pub carrier: bool,
+    /// Which tunnel over UDP this flow is, where packets with something in them came in it.
+    pub carries: Tunnel,
     /// Interface of the first packet.
     pub interface: u32,
 }
@@ -66,6 +69,7 @@ impl FlowRecord {
             tunnel: Tunnel::None,
             parent: 0,
             carrier: false,
+            carries: Tunnel::None,
             interface: 0,
             services: [0; 3],
         }
@@ -283,6 +287,10 @@ pub trait FlowSink {
     /// Takes a fragment of an IP packet; in a tunnel, the layers are those of the fragment.
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
         let _ = (packet, layers);
+    }
+    /// Takes a tunnel right over IP when it is found, and when it is over.
+    fn tunnel(&mut self, tunnel: &IpTunnel) {
+        let _ = tunnel;
     }
     /// The record that comes next is of the flow in that row, whose last packet was then. `is_over`: the row is free
     /// after it; else the flow goes on.

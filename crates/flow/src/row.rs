@@ -112,9 +112,30 @@ pub(crate) mod mark {
     pub const FLIPPED: u16 = 2048;
     /// All payload was captured.
     pub const CAPTURED: u16 = 4096;
+    /// Three bits: which tunnel over UDP it is, as its place in [`super::OVER_UDP`] plus 1.
+    pub const CARRIES: u16 = 0b111 << 13;
 }
 
+/// Tunnels over UDP, whose own packets are a flow.
+pub(crate) const OVER_UDP: [Tunnel; 6] =
+    [Tunnel::Vxlan, Tunnel::Geneve, Tunnel::GtpU, Tunnel::L2tp, Tunnel::Teredo, Tunnel::Ayiya];
+
 impl Hot {
+    /// Notes which tunnel over UDP it is, once.
+    pub fn set_carries(&mut self, tunnel: Tunnel) {
+        if !self.has(mark::CARRIES)
+            && let Some(at) = OVER_UDP.iter().position(|known| *known == tunnel)
+        {
+            self.mark((at as u16 + 1) << mark::CARRIES.trailing_zeros());
+        }
+    }
+
+    /// Which tunnel over UDP it is.
+    pub fn carries(&self) -> Tunnel {
+        let at = usize::from((self.marks & mark::CARRIES) >> mark::CARRIES.trailing_zeros());
+        at.checked_sub(1).and_then(|at| OVER_UDP.get(at).copied()).unwrap_or(Tunnel::None)
+    }
+
     #[inline]
     pub fn is_free(&self) -> bool {
         self.deadline == Time(0)
@@ -355,6 +376,7 @@ impl<'a> Row<'a> {
             tunnel: origin.tunnel,
             parent: origin.parent,
             carrier: self.has(mark::CARRIER),
+            carries: self.hot.carries(),
             interface: origin.interface,
             services: [0; 3],
         }

@@ -28,13 +28,21 @@ impl FlowTable {
 
     /// Shows a packet that was counted in its fragments, and put together from them, to the flow that it is of.
     pub fn attend<S: FlowSink>(&self, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
-        self.look.look_inside(packet, layers, |sighting, layers| {
-            let whose = &sighting.whose;
-            let row = self.index.find(whose.line, whose.hash, &whose.key, &self.hot);
-            if layers.fragment == Fragment::Whole && !sighting.facts.carrier && !sighting.facts.bad_checksum {
-                self.show(row, whose, packet, layers, sink);
-            }
-        });
+        self.look.look_inside(
+            packet,
+            layers,
+            |_, _| 0,
+            |sighting, layers| {
+                let whose = &sighting.whose;
+                let row = self.index.find(whose.line, whose.hash, &whose.key, &self.hot);
+                if layers.fragment == Fragment::Whole
+                    && !sighting.facts.carrier
+                    && !sighting.facts.bad_checksum
+                {
+                    self.show(row, whose, packet, layers, sink);
+                }
+            },
+        );
     }
 
     fn identity(&self, row: u32) -> Option<FlowIdentity> {

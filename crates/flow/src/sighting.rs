@@ -4,11 +4,15 @@
 
 use crate::hash::KeyHash;
 use crate::index::Lines;
+use crate::row::OVER_UDP;
 use crate::tcp::Segment;
 use weir_wire::{
     Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate,
     says_its_key, verify,
 };
+
+/// IPv6 with nothing in it (RFC 8200 4.7), as Teredo keeps its ways open with.
+const NO_NEXT_HEADER: u8 = 59;
 
 /// Which flow a packet is of, and who sent it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct Facts {
     pub tunnel: Tunnel,
     /// What it carries is the next sighting, if there is one.
     pub carrier: bool,
+    /// The tunnel that it carries something in, which a bubble without a next header is not.
+    pub carries: Tunnel,
     /// It is what the sighting before carries.
     pub carried: bool,
     pub bad_checksum: bool,
@@ -52,6 +58,8 @@ pub(crate) struct Facts {
 pub(crate) struct Sighting {
     pub whose: Whose,
     pub facts: Facts,
+    /// The name of the tunnel right over IP that carried it; 0 for none.
+    pub outer: u64,
 }
 
 /// How packets are looked at.
@@ -72,23 +80,38 @@ impl Looker {
     }
 
     /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
-    /// what is not IP. Every one but the last is a carrier.
+    /// what is not IP. Every one but the last is a carrier. `name` names each tunnel right over IP.
     #[cold]
-    pub fn look_inside(&self, packet: &Packet<'_>, outer: &Layers, mut see: impl FnMut(Sighting, &Layers)) {
+    pub fn look_inside(
+        &self,
+        packet: &Packet<'_>,
+        outer: &Layers,
+        mut name: impl FnMut(&Sighting, Tunnel) -> u64,
+        mut see: impl FnMut(Sighting, &Layers),
+    ) {
         let mut level = *outer;
+        let mut parent = 0;
         let (mut tunnel, mut carried) = (Tunnel::None, false);
         for _ in 0..=MAX_TUNNELS {
             let Some(mut sighting) = self.level(packet, &level, outer, tunnel) else { return };
             sighting.facts.carried = carried;
+            sighting.outer = parent;
             let inner = decapsulate(packet, &level).filter(|inner| self.is_flow(packet, inner));
             let Some(inner) = inner.filter(|_| !sighting.facts.bad_checksum) else {
                 see(sighting, &level);
                 return;
             };
-            if over_udp(level.tunnel) {
+            if OVER_UDP.contains(&level.tunnel) {
                 sighting.facts.carrier = true;
+                if inner.ip_proto != NO_NEXT_HEADER {
+                    sighting.facts.carries = level.tunnel;
+                }
                 carried = true;
+                parent = 0;
                 see(sighting, &level);
+            } else {
+                carried = false;
+                parent = name(&sighting, level.tunnel);
             }
             tunnel = level.tunnel;
             level = inner;
@@ -114,7 +137,7 @@ impl Looker {
             facts.bad_checksum =
                 sums.transport == Checksum::Bad && matches!(whose.key.proto, 1 | 6 | 17 | 58);
         }
-        Some(Sighting { whose, facts })
+        Some(Sighting { whose, facts, outer: 0 })
     }
 
     /// Which flow it is; `None` for what is not IP.
@@ -137,6 +160,7 @@ impl Looker {
             ttl: layers.ttl,
             tunnel: Tunnel::None,
             carrier: false,
+            carries: Tunnel::None,
             carried: false,
             bad_checksum: false,
             regular,
@@ -154,14 +178,6 @@ impl Looker {
     fn is_flow(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
         matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) && FlowKey::of(packet, layers).is_some()
     }
-}
-
-/// Whether the tunnel is one over UDP, whose own packets are a flow.
-fn over_udp(tunnel: Tunnel) -> bool {
-    matches!(
-        tunnel,
-        Tunnel::Vxlan | Tunnel::Geneve | Tunnel::GtpU | Tunnel::L2tp | Tunnel::Teredo | Tunnel::Ayiya
-    )
 }
 
 /// Ethernet source address.

@@ -5,6 +5,7 @@ use crate::fragments::{Counted, Fragments};
 use crate::hash::KeyHash;
 use crate::holes::Pool;
 use crate::index::{Index, same};
+use crate::outers::Outers;
 use crate::row::{Cold, Hot, Row, mark};
 use crate::servers::is_likely_server;
 use crate::sighting::{Facts, Looker, Sighting, Whose};
@@ -66,6 +67,7 @@ pub struct FlowTable {
     hand: usize,
     pool: Pool,
     fragments: Fragments,
+    outers: Outers,
     probes: Vec<Probe>,
     /// Of the probes that are not plain.
     sightings: Vec<Sighting>,
@@ -91,7 +93,10 @@ impl FlowTable {
         let hash = KeyHash::new(config.seed);
         let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
-        let fixed = sets * Fragments::BYTES_PER_SET + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
+        let tunnels = (memory / 256 / Outers::BYTES_PER_SET).clamp(1, 1024);
+        let fixed = sets * Fragments::BYTES_PER_SET
+            + tunnels * Outers::BYTES_PER_SET
+            + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
         let indexed = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
         let each = size_of::<Hot>() + size_of::<Cold>() + indexed + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, MAX_ROWS);
@@ -116,6 +121,7 @@ impl FlowTable {
             hand: 0,
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
+            outers: Outers::new(tunnels),
             probes: Vec::with_capacity(PROBES),
             sightings: Vec::with_capacity(PROBES),
             levels: Vec::new(),
@@ -205,6 +211,8 @@ impl FlowTable {
         self.put_off = Time(0);
         self.ticked = now;
         self.expire_fragments(now, sink);
+        self.outers.expire(now);
+        self.outers.take().for_each(|over| sink.tunnel(&over));
         for at in 0..self.hot.len() as u32 {
             let Some(row) = self.hot.get(at as usize).filter(|row| !row.is_free()) else { continue };
             if row.deadline <= now {
@@ -276,10 +284,12 @@ impl FlowTable {
     /// The same for fragments and for packets that carry others.
     #[cold]
     fn look_closely<S: FlowSink>(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
-        let Self { look, sightings, levels, fragments, stats, .. } = self;
+        let Self { look, sightings, levels, fragments, outers, stats, .. } = self;
         let before = sightings.len();
         let mut is_counted = false;
-        look.look_inside(packet, layers, |sighting, layers| {
+        let name =
+            |outer: &Sighting, tunnel| outers.see(&outer.whose, tunnel, outer.facts.vlan, outer.facts.time);
+        look.look_inside(packet, layers, name, |sighting, layers| {
             is_counted = true;
             let is_shown = S::PACKETS && !sighting.facts.carrier && !sighting.facts.bad_checksum;
             if layers.fragment == Fragment::Whole {
@@ -294,6 +304,7 @@ impl FlowTable {
                 sink.fragment(packet, layers);
             }
         });
+        outers.take().for_each(|tunnel| sink.tunnel(&tunnel));
         stats.packets += u64::from(is_counted);
         if !is_counted
             && says_its_key(packet, layers)
@@ -399,8 +410,13 @@ impl FlowTable {
                     Some(at)
                 };
                 self.show(row, &probe.whose, &packet, layers, sink);
-            } else if let Some(facts) = self.sightings.get(usize::from(probe.at)).map(|s| s.facts.clone()) {
-                let carrier_of_it = carrier.filter(|_| facts.carried);
+            } else if let Some((facts, outer)) =
+                self.sightings.get(usize::from(probe.at)).map(|s| (s.facts.clone(), s.outer))
+            {
+                let carrier_of_it = match carrier.filter(|_| facts.carried) {
+                    Some(row) => Carrier::Row(row),
+                    None => Carrier::Named(outer),
+                };
                 let row = self.sight(&probe.whose, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
                 if S::PACKETS
@@ -448,7 +464,7 @@ impl FlowTable {
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
         let facts = self.look.facts(packet, layers, probe.is_regular);
-        self.sight(&probe.whose, probe.likely, &facts, None, sink)
+        self.sight(&probe.whose, probe.likely, &facts, Carrier::NONE, sink)
     }
 
     /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
@@ -458,7 +474,7 @@ impl FlowTable {
         whose: &Whose,
         likely: u32,
         s: &Facts,
-        carrier: Option<u32>,
+        carrier: Carrier,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
         let is_it = |row: &Hot| !row.is_free() && same(&row.key, &whose.key);
@@ -559,14 +575,16 @@ impl FlowTable {
         &mut self,
         whose: &Whose,
         s: &Facts,
-        carrier: Option<u32>,
+        carrier: Carrier,
         sink: &mut impl FlowSink,
     ) -> Option<Begun> {
-        if let Some(carrier) = carrier {
-            self.settle(carrier);
-        }
-        let parent =
-            carrier.and_then(|at| Row::at(&mut self.hot, &mut self.cold, at)).map_or(0, |row| row.id());
+        let (carrier, parent) = match carrier {
+            Carrier::Row(at) => {
+                self.settle(at);
+                (Some(at), Row::at(&mut self.hot, &mut self.cold, at).map_or(0, |row| row.id()))
+            }
+            Carrier::Named(name) => (None, name),
+        };
         let at = self.free_row(carrier, sink)?;
         let place = self.enter(whose, at, carrier, sink)?;
         let flips = self.config.guess_initiator && flips(whose, s);
@@ -809,11 +827,24 @@ impl FlowTable {
         let mut expired: Vec<Sighting> =
             std::iter::from_fn(|| self.fragments.expire_next(now, &mut cursor)).collect();
         // They lie in the order of a keyed hash, which no result may depend on.
-        expired.sort_by_key(|Sighting { whose, facts }| (facts.earliest, facts.time, whose.key));
-        for Sighting { whose, facts } in expired {
-            self.sight(&whose, 0, &facts, None, sink);
+        expired.sort_by_key(|Sighting { whose, facts, .. }| (facts.earliest, facts.time, whose.key));
+        for Sighting { whose, facts, outer } in expired {
+            self.sight(&whose, 0, &facts, Carrier::Named(outer), sink);
         }
     }
+}
+
+/// What carries the packet that is counted.
+#[derive(Clone, Copy)]
+enum Carrier {
+    /// The flow of that row.
+    Row(u32),
+    /// A tunnel that has no row, by its name; 0: none.
+    Named(u64),
+}
+
+impl Carrier {
+    const NONE: Self = Self::Named(0);
 }
 
 /// A flow that was begun.

@@ -92,6 +92,7 @@ impl Timers {
         row.mark(if is_used { mark::DIRTY | mark::USED } else { mark::DIRTY });
         if s.carrier {
             row.mark(mark::CARRIER);
+            row.hot.set_carries(s.carries);
         }
         if s.bad_checksum {
             if matches!(proto, 6 | 17) {

@@ -5,6 +5,7 @@
 mod captures;
 
 use captures::{Kept, data, every_capture, read};
+use std::net::Ipv4Addr;
 use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable};
 use weir_wire::build::{self, flags};
 use weir_wire::{Chunk, Layers, LinkType, Packet, Slot, Time, Tunnel, decode, steer_hash};
@@ -389,7 +390,7 @@ fn memory_is_what_was_allowed() {
     }
 }
 
-/// What a tunnel over UDP carries is a flow, and so is the tunnel; GRE is not.
+/// What a tunnel over UDP carries is a flow, and so is the tunnel; GRE is not, and is told of apart.
 #[test]
 fn tunnels_are_parents() {
     let inner = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"query");
@@ -411,7 +412,11 @@ fn tunnels_are_parents() {
     assert_eq!(table.stats().packets, 3);
     kept.records.sort_by_key(|flow| flow.key.port);
     let [in_gre, in_vxlan, carrier] = kept.records.as_slice() else { panic!("{:?}", kept.records) };
-    assert_eq!((in_gre.tunnel, in_gre.parent, in_gre.forward.packets), (Tunnel::Gre, 0, 1));
+    let [tunnel] = kept.tunnels.as_slice() else { panic!("{:?}", kept.tunnels) };
+    let parent = tunnel.identity.id();
+    assert_eq!((in_gre.tunnel, in_gre.parent, in_gre.forward.packets), (Tunnel::Gre, parent, 1));
+    assert_eq!((tunnel.tunnel, tunnel.is_over), (Tunnel::Gre, false));
+    assert_eq!(tunnel.identity.initiator().0, Ipv4Addr::new(172, 16, 0, 3));
     assert_eq!((in_vxlan.tunnel, in_vxlan.parent, in_vxlan.forward.packets), (Tunnel::Vxlan, carrier.id, 2));
     assert!(carrier.carrier && !in_vxlan.carrier && carrier.parent == 0);
     assert_eq!((carrier.forward.packets, in_vxlan.forward.payload_bytes), (2, 10));

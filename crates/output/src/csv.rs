@@ -4,6 +4,7 @@ use crate::file::{Existing, LineFile};
 use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Ends, Times, Value};
 use crate::summary::key;
+use crate::tunnels;
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io::{self, Write};
 use weir_api::{Count, Interval, Reading, Snapshot};
@@ -146,6 +147,7 @@ impl Output for Csv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         self.flows.line(|out| {
             for (at, column) in COLUMNS.iter().enumerate() {

@@ -217,6 +217,7 @@ pub fn flow() -> FlowRecord {
         tunnel: Tunnel::None,
         parent: 0,
         carrier: false,
+        carries: Tunnel::None,
         interface: 0,
         services: [0; 3],
     };

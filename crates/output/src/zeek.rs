@@ -6,7 +6,7 @@
 use crate::file::LineFile;
 use crate::records::zeek::{JsonLogs, Logs, write_text};
 use crate::row::{Ends, Times, Value, uid, write_members};
-use crate::tunnels::Tunnels;
+use crate::tunnels;
 use crate::zone::{self, Zone};
 use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     records: true,
     open: |context| {
         let file = LineFile::open(&context.directory, "conn.json", context.existing)?;
-        Ok(Box::new(Json { records: JsonLogs::new(context), tunnels: Tunnels::default(), file }))
+        Ok(Box::new(Json { records: JsonLogs::new(context), file }))
     },
 };
 
@@ -181,7 +181,6 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 /// conn.log.
 struct Tsv {
     records: Logs,
-    tunnels: Tunnels,
     file: LineFile,
     /// For the times of opening and closing.
     zone: Zone,
@@ -196,7 +195,6 @@ impl Tsv {
         let file = LineFile::open(&context.directory, "conn.log", context.existing)?;
         Ok(Self {
             records: Logs::new(context),
-            tunnels: Tunnels::default(),
             file,
             zone: context.zone.clone(),
             latest: context.start,
@@ -240,7 +238,7 @@ impl Output for Tsv {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         self.begin(flow.first.0);
         self.latest = self.latest.max(flow.last.0);
-        self.tunnels.flow(flow, |identity, record| self.records.record(identity, record));
+        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         self.file.line(|out| {
             for (at, column) in COLUMNS.iter().enumerate() {
@@ -294,7 +292,6 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
 /// conn.json.
 struct Json {
     records: JsonLogs,
-    tunnels: Tunnels,
     file: LineFile,
 }
 
@@ -304,7 +301,7 @@ impl Output for Json {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        self.tunnels.flow(flow, |identity, record| self.records.record(identity, record));
+        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(|out| {

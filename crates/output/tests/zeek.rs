@@ -112,6 +112,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         tunnel: Tunnel::None,
         parent: 0,
         carrier: false,
+        carries: Tunnel::None,
         interface: 0,
         services: [0; 3],
     };

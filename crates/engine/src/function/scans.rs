@@ -153,6 +153,7 @@ mod tests {
             tunnel: Tunnel::None,
             parent: 0,
             carrier: false,
+            carries: Tunnel::None,
             interface: 0,
             services: [0; 3],
         }

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use weir_capture::{Files, Input, ReadOptions};
-use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
+use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, Tally};
 use weir_wire::{Chunk, Layers, Packet, decode};
 
 /// Where the shared captures are, or `None`, said aloud.
@@ -26,11 +26,16 @@ pub struct Kept {
     pub tallied: (u64, u64),
     /// Tallies that began a flow.
     pub begun: u64,
+    pub tunnels: Vec<IpTunnel>,
 }
 
 impl FlowSink for Kept {
     fn end(&mut self, record: &FlowRecord) {
         self.records.push(*record);
+    }
+
+    fn tunnel(&mut self, tunnel: &IpTunnel) {
+        self.tunnels.push(*tunnel);
     }
 
     fn tally(&mut self, tally: &Tally<'_>) {

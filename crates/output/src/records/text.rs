@@ -4,6 +4,7 @@ use super::csv::text;
 use super::{Files, zeek};
 use crate::file::LineFile;
 use crate::row::uid;
+use crate::tunnels;
 use crate::{Output, OutputSpec, ports, zone};
 use std::io::{self, Write};
 use weir_api::Snapshot;
@@ -14,7 +15,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     name: "text",
     help: "What was said, for people: a text file for each protocol, its records in layers.",
     files: &[],
-    flows: false,
+    flows: true,
     records: true,
     open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
 };
@@ -28,27 +29,13 @@ impl Output for Texts {
         self.files.flush()
     }
 
-    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        tunnels::of(flow, |identity, record| write(&mut self.files, identity, record));
         Ok(())
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        let Some(file) = self.files.get(&format!("{}.txt", record.table.name), |_| {}) else { return Ok(()) };
-        let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-        file.line(|out| {
-            // Writing into memory does not fail.
-            let _ = write!(
-                out,
-                "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
-                zone::rfc3339(record.time.0),
-                ports::protocol(flow.key.proto),
-                uid(flow.id()),
-                record.table.name
-            );
-            for (field, value) in record.table.fields.iter().zip(&record.values) {
-                write_field(out, field, value, 0);
-            }
-        });
+        write(&mut self.files, flow, record);
         Ok(())
     }
 
@@ -59,6 +46,26 @@ impl Output for Texts {
     fn finish(&mut self) -> io::Result<()> {
         self.files.each(LineFile::finish)
     }
+}
+
+/// Writes a record into the file of its table.
+fn write(files: &mut Files, flow: &FlowIdentity, record: &Record<'_>) {
+    let Some(file) = files.get(&format!("{}.txt", record.table.name), |_| {}) else { return };
+    let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+    file.line(|out| {
+        // Writing into memory does not fail.
+        let _ = write!(
+            out,
+            "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
+            zone::rfc3339(record.time.0),
+            ports::protocol(flow.key.proto),
+            uid(flow.id()),
+            record.table.name
+        );
+        for (field, value) in record.table.fields.iter().zip(&record.values) {
+            write_field(out, field, value, 0);
+        }
+    });
 }
 
 /// Writes `name=value`; the rows of a field on lines of their own, further in.
