@@ -16,6 +16,7 @@ mod anomaly;
 mod dhcp;
 mod dhcpv6;
 mod dns;
+mod dtls;
 mod file;
 mod frames;
 mod ftp;
@@ -31,6 +32,7 @@ mod parser;
 mod pop3;
 mod protocol;
 mod quic;
+mod rdp;
 mod record;
 mod rtp;
 mod session;
@@ -38,6 +40,7 @@ mod sip;
 mod smb;
 mod smtp;
 mod snmp;
+mod socks;
 mod ssh;
 mod stream;
 mod syslog;
@@ -45,6 +48,7 @@ mod telnet;
 mod tftp;
 mod tls;
 mod websocket;
+mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly};
 pub use file::{FILES, file_name};
@@ -63,6 +67,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,
+    &dtls::PROTOCOL,
     &ftp::DATA,
     &ftp::PROTOCOL,
     &http2::PROTOCOL,
@@ -74,17 +79,20 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &quic::PROTOCOL,
+    &rdp::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
     &smb::PROTOCOL,
     &smtp::PROTOCOL,
     &snmp::PROTOCOL,
+    &socks::PROTOCOL,
     &ssh::PROTOCOL,
     &syslog::PROTOCOL,
     &telnet::PROTOCOL,
     &tftp::PROTOCOL,
     &tls::PROTOCOL,
     &websocket::PROTOCOL,
+    &xmpp::PROTOCOL,
 ];
 
 /// Tables that rows of many protocols go into.

@@ -6,7 +6,7 @@ mod keys;
 use crate::tls::handshake::{Handshake, Over};
 use crate::tls::hello::{hex, md5};
 use crate::tls::message::{Message, header};
-use crate::tls::names;
+use crate::tls::{QUIC_TLS, names};
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
@@ -23,7 +23,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     ports: &[443, 784, 853],
     probe,
     parser: |_| Box::new(Quic::new()),
-    tables: &[&QUIC, &HELLO],
+    tables: &[&QUIC, &HELLO, &QUIC_TLS],
 };
 
 static QUIC: Table = Table {

@@ -661,6 +661,15 @@ mod tests {
         assert!((*span as f64 / 1e6 - jitter).abs() < 1e-3, "{span} {jitter}");
     }
 
+    /// Three large packets are needed to know a stream that nobody announced.
+    #[test]
+    fn large_packets_are_found() {
+        let records = told("large.talk");
+        let [stream] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(stream.get("packets"), &Value::Uint(5));
+        assert_eq!(stream.get("octets"), &Value::Uint(5 * 1190));
+    }
+
     #[test]
     fn reports_are_read() {
         let records = told("control.talk");

@@ -9,6 +9,8 @@ use weir_wire::{Direction, Time};
 const HEAD: usize = 1024;
 /// Most datagrams that are kept until a protocol is found.
 const DATAGRAMS: usize = 32;
+/// The same of them, so that several that are large can follow each other, as those of media do.
+const DATAGRAM_OCTETS: usize = 8 << 10;
 /// How often a flow may turn into something else.
 const TURNS: u8 = 8;
 
@@ -118,7 +120,7 @@ impl Session {
                 Direction::Forward => (head, &[][..]),
                 Direction::Reverse => (&[][..], head),
             };
-            match self.decide(forward, reverse, chunk.data.len() >= HEAD) {
+            match self.decide(forward, reverse, chunk.data.len() >= self.most()) {
                 Verdict::Found(protocol) => {
                     self.enter(protocol, (protocol.parser)(&self.setup));
                     return self.chunk(chunk, out);
@@ -142,7 +144,8 @@ impl Session {
             _ => pieces.push(Piece::of(chunk)),
         }
         let (forward, reverse) = said(&pieces, self.head());
-        let is_full = forward.len() + reverse.len() >= HEAD || !is_stream && pieces.len() >= DATAGRAMS;
+        let octets = forward.len() + reverse.len();
+        let is_full = octets >= self.most() || !is_stream && pieces.len() >= DATAGRAMS;
         match self.decide(&forward, &reverse, is_full) {
             Verdict::Found(protocol) => self.begin(protocol, &pieces, out),
             Verdict::Nobody => self.state = State::Unknown,
@@ -153,6 +156,11 @@ impl Session {
     /// Octets by which a protocol is found.
     fn head(&self) -> usize {
         if self.setup.ip_proto == TCP { HEAD } else { usize::MAX }
+    }
+
+    /// Octets beyond which no more are waited for.
+    fn most(&self) -> usize {
+        if self.setup.ip_proto == TCP { HEAD } else { DATAGRAM_OCTETS }
     }
 
     /// Who speaks so; `is_all`: nothing more will be known.

@@ -31,7 +31,7 @@ const NUMBERS: Kind = Kind::List(&Kind::Uint);
 
 pub(crate) static TLS: Table = Table {
     name: "tls",
-    help: "A handshake of TLS, over a stream, datagrams or QUIC: when it is done, or the flow ends.",
+    help: "A handshake of TLS, over a stream or datagrams: when it is done, or the flow ends.",
     zeek: "ssl",
     eve: "tls",
     fields: &[
@@ -147,6 +147,15 @@ pub(crate) static TLS: Table = Table {
         field("encrypted_hello", Kind::Bool, "Whether a hello or name that is encrypted is in the client's."),
         field("early_data", Kind::Bool, "Whether the client announces data before the server answers."),
     ],
+};
+
+/// The same within QUIC, of which Suricata has events of its own.
+pub(crate) static QUIC_TLS: Table = Table {
+    name: "quic_tls",
+    help: "A handshake of TLS within QUIC: when it is done, or the flow ends.",
+    zeek: "ssl",
+    eve: "",
+    fields: TLS.fields,
 };
 
 pub(crate) static X509: Table = Table {

@@ -1,5 +1,5 @@
 //! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, the files that
-//! they name, and the channels that the files go over.
+//! they name, the channels that the files go over, and the handshakes in ADAT (2228).
 
 mod data;
 mod told;
@@ -7,6 +7,7 @@ mod told;
 pub(crate) use data::PROTOCOL as DATA;
 
 use crate::line::{Line, Lines};
+use crate::tls;
 use crate::{
     Anomaly, Expected, Heads, Out, Parser, Probe, Protocol, Record, Setup, Step, TCP, Transport, Value,
     anomaly,
@@ -119,6 +120,8 @@ struct Ftp {
     /// The channel that the next transfer uses.
     channel: Option<Channel>,
     channels: u64,
+    /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as GridFTP has it.
+    tokens: Option<Box<dyn Parser>>,
     /// Replies can not be told apart until the client says something new.
     lost: bool,
 }
@@ -139,6 +142,7 @@ impl Ftp {
             directory: b".".to_vec(),
             channel: None,
             channels: 0,
+            tokens: None,
             lost: false,
         }
     }
@@ -154,6 +158,7 @@ impl Parser for Ftp {
             // Commands and replies may be among what is missing: those to come do not belong together.
             self.flush(chunk.time, out);
             (self.in_reply, self.lost, self.greeted) = (None, true, true);
+            self.end_tokens(chunk.time, out);
         }
         let mut data = chunk.data;
         match chunk.direction {
@@ -183,6 +188,7 @@ impl Parser for Ftp {
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
         self.flush(time, out);
+        self.end_tokens(time, out);
     }
 
     fn memory(&self) -> usize {
@@ -194,6 +200,7 @@ impl Parser for Ftp {
             + self.server.memory()
             + commands.map(of).sum::<usize>()
             + self.directory.capacity()
+            + self.tokens.as_ref().map_or(0, |tokens| tokens.memory())
     }
 }
 
@@ -206,6 +213,22 @@ impl Ftp {
         for command in std::mem::take(&mut self.waiting).into_iter().chain(self.greeting.take()) {
             tell_command(&command, self.is_guest(), time, out);
             self.tell(&command, out);
+        }
+    }
+
+    /// Reads a token that goes before what is encrypted.
+    fn token(&mut self, text: &[u8], direction: Direction, time: Time, out: &mut dyn Out) {
+        let data = crate::mime::base64(text);
+        let Self { tokens, setup, .. } = self;
+        let tokens = tokens.get_or_insert_with(|| (tls::PROTOCOL.parser)(setup));
+        if !matches!(tokens.chunk(&Chunk { time, direction, gap: 0, data: &data }, out), Step::Next) {
+            self.end_tokens(time, out);
+        }
+    }
+
+    fn end_tokens(&mut self, time: Time, out: &mut dyn Out) {
+        if let Some(mut tokens) = self.tokens.take() {
+            tokens.end(time, out);
         }
     }
 
@@ -239,6 +262,7 @@ impl Ftp {
             Command { time, name, argument: argument.to_vec(), is_cut: line.is_cut, ..Command::default() };
         match command.name.as_slice() {
             b"USER" => self.user = Some(argument.to_vec()),
+            b"ADAT" if !line.is_cut => self.token(argument, Direction::Forward, time, out),
             b"PASS" => {
                 self.password = Some(if self.is_guest() { argument.to_vec() } else { b"<hidden>".to_vec() });
             }
@@ -343,6 +367,9 @@ impl Ftp {
             _ => text,
         };
         self.in_reply = (!is_last).then_some(code);
+        if let (b"335" | b"235", Some(token), false) = (&code, text.strip_prefix(b"ADAT="), line.is_cut) {
+            self.token(token, Direction::Reverse, time, out);
+        }
         let number = code.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
         let is_greeting = !self.greeted && matches!(number, 120 | 220 | 421);
         let command = match (is_greeting, self.waiting.front_mut()) {

@@ -4,7 +4,7 @@ use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
 use super::names;
-use super::{TLS, X509};
+use super::{QUIC_TLS, TLS, X509};
 use crate::{Anomaly, Out, Protocol, Record, Value, anomaly};
 use weir_wire::{Direction, Reader, Time};
 
@@ -387,6 +387,7 @@ impl Handshake {
             offered.max().unwrap_or(hello.version)
         });
         let alpn = answer.as_ref().and_then(|answer| answer.alpn.clone());
+        let drafted = answer.as_ref().map(ServerHello::drafted);
         let certificate = |chain: &[Certificate], content: &Option<Content>| {
             let of = |part: fn(&Content) -> String| Value::from(content.as_ref().map(part));
             [
@@ -422,7 +423,7 @@ impl Handshake {
         values.extend(certificate(server, &server_leaf));
         values.extend(certificate(client, &client_leaf));
         values.extend([
-            names::long_version(self.version).into_owned().into(),
+            names::long_version(drafted.or(self.version)).into_owned().into(),
             self.resumed.then_some(true).into(),
             ja3.as_deref().map(md5).into(),
             ja3.into(),
@@ -438,13 +439,14 @@ impl Handshake {
             }),
             hello.as_ref().map_or(Value::None, |hello| plain(&hello.extensions)),
             hello.as_ref().map_or(Value::None, |hello| plain(&hello.signatures)),
-            answer.as_ref().map(|answer| names::long_version(Some(answer.spoken())).into_owned()).into(),
+            drafted.map(|version| names::long_version(Some(version)).into_owned()).into(),
             answer.as_ref().map(|answer| answer.cipher).into(),
             answer.as_ref().map_or(Value::None, |answer| plain(&answer.extensions)),
             hello.as_ref().map(|hello| hello.encrypted_hello).into(),
             hello.as_ref().map(|hello| hello.early_data).into(),
         ]);
-        out.record(Record { table: &TLS, time: begun, values });
+        let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
+        out.record(Record { table, time: begun, values });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The two hellos, and the fingerprints that are made of them.
 
-use super::names::{TLS13, is_grease};
+use super::names::{FIRST_DRAFTS, TLS13, is_grease};
 use md5::{Digest, Md5};
 use sha2::Sha256;
 use std::fmt::Write;
@@ -224,7 +224,7 @@ impl ServerHello {
         let retry = reader.take(32)? == RETRY;
         let mut hello = Self { version, retry, ..Self::default() };
         // Before draft 22 the hello of TLS 1.3 had neither session nor compression.
-        let is_old_draft = (0x7f00..=0x7f15).contains(&version);
+        let is_old_draft = (0x7f00..=0x7f15).contains(&version) || version == TLS13;
         if !is_old_draft {
             hello.session_id = short(&mut reader)?.to_vec();
         }
@@ -252,6 +252,14 @@ impl ServerHello {
     /// The version that is spoken from here on.
     pub fn spoken(&self) -> u16 {
         self.chosen.unwrap_or(self.version)
+    }
+
+    /// The same, with a number of its own for the drafts before the 16th, which said 1.3 right in the header.
+    pub fn drafted(&self) -> u16 {
+        match (self.chosen, self.version) {
+            (None, TLS13) => FIRST_DRAFTS,
+            _ => self.spoken(),
+        }
     }
 
     /// What JA3S is the checksum of.

@@ -6,6 +6,8 @@ use tls_parser::TlsCipherSuite;
 /// The old version of all: its hello has no record layer.
 pub(crate) const SSL2: u16 = 0x0002;
 pub(crate) const TLS13: u16 = 0x0304;
+/// Stands for the drafts of TLS 1.3 before the 16th.
+pub(crate) const FIRST_DRAFTS: u16 = 0x7f00;
 
 /// Whether it is one of the values that are sent so that nobody relies on there being no unknown ones (RFC 8701).
 pub(crate) fn is_grease(value: u16) -> bool {

@@ -9,16 +9,16 @@ const REQUIRED: &[(&str, usize)] = &[
     ("packets", 244),
     ("bytes", 244),
     ("community_id", 240),
-    ("protocol", 110),
+    ("protocol", 123),
     ("dns", 87),
-    ("email", 19),
-    ("http", 108),
+    ("email", 20),
+    ("http", 128),
     ("ssh", 3),
-    ("tls", 24),
+    ("tls", 27),
 ];
 
 /// Protocols that both name, each as we do.
-const PROTOCOLS: [(&str, &str); 16] = [
+const PROTOCOLS: [(&str, &str); 18] = [
     ("dhcp", "dhcp"),
     ("dhcpv6", "dhcpv6"),
     ("dns", "dns"),
@@ -30,9 +30,11 @@ const PROTOCOLS: [(&str, &str); 16] = [
     ("ntp", "ntp"),
     ("pop3", "pop3"),
     ("quic", "quic"),
+    ("rdp", "rdp"),
     ("smb", "smb"),
     ("smtp", "smtp"),
     ("snmp", "snmp"),
+    ("socks", "socks"),
     ("ssh", "ssh"),
     ("tls", "tls"),
 ];
@@ -57,7 +59,7 @@ const FIELDS: [(&str, &str); 15] = [
 ];
 
 /// Protocols that carry others, or hide them, and are not read here: what is in them is not compared.
-const CARRIERS: [&str; 6] = ["adb", "bittorrent", "http2", "mysql", "openvpn", "socks"];
+const CARRIERS: [&str; 5] = ["adb", "bittorrent", "http2", "mysql", "openvpn"];
 
 /// All values at a path, through lists, as they are compared.
 pub fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {

@@ -25,7 +25,7 @@ const REQUIRED: &[(&str, usize)] = &[
     ("snmp", 3),
     ("ssh", 0),
     ("tftp", 0),
-    ("tls", 9),
+    ("tls", 11),
 ];
 
 /// The version that the checks were made with.

@@ -1,0 +1,301 @@
+//! Datagram Transport Layer Security 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147): what its handshake shows in clear, put
+//! together from fragments. STUN and media that share a pair of ports with it (RFC 7983) are passed over.
+
+use crate::tls::handshake::{Handshake, Over};
+use crate::tls::message::{MAX_MESSAGE, Message};
+use crate::{Heads, Out, Parser, Probe, Protocol, Step, Transport};
+use std::collections::BTreeMap;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "dtls",
+    help: "Datagram Transport Layer Security (RFC 6347, RFC 9147).",
+    transport: Transport::Udp,
+    ports: &[684, 853, 5061, 5684],
+    probe,
+    parser: |_| Box::new(Dtls::default()),
+    // Its rows are in those of TLS.
+    tables: &[],
+};
+
+/// Messages of one side that wait for those before them; beyond that one is held for lost.
+const MAX_WAITING: usize = 8;
+/// Records of a datagram that are read.
+const MAX_RECORDS: usize = 64;
+/// Datagrams of a handshake that are read: retransmissions end after some dozens.
+const MAX_DATAGRAMS: u32 = 4096;
+
+const CHANGE_CIPHER: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const DATA: u8 = 23;
+
+/// A record's header and content.
+#[derive(Clone, Copy)]
+struct Record<'a> {
+    kind: u8,
+    is_encrypted: bool,
+    content: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The next record of a datagram.
+    fn next(reader: &mut Reader<'a>) -> Option<Self> {
+        let first = reader.u8()?;
+        if first >> 5 == 1 {
+            // The short header of 1.3 (RFC 9147, 4): a connection identifier's length is known to the two alone.
+            let content = reader.rest();
+            *reader = Reader::new(&[]);
+            return Some(Self { kind: DATA, is_encrypted: true, content });
+        }
+        let version = reader.u16()?;
+        let epoch = reader.u16()?;
+        reader.take(6)?;
+        let length = reader.u16()?;
+        let content = reader.take(length.into())?;
+        let is_one = matches!(first, CHANGE_CIPHER..=25) && matches!(version, 0xfeff | 0xfefd | 0x0100);
+        is_one.then_some(Self { kind: first, is_encrypted: epoch > 0, content })
+    }
+}
+
+/// A part of a message.
+struct Fragment<'a> {
+    kind: u8,
+    length: usize,
+    number: u16,
+    offset: usize,
+    data: &'a [u8],
+}
+
+impl<'a> Fragment<'a> {
+    fn next(reader: &mut Reader<'a>) -> Option<Self> {
+        let kind = reader.u8()?;
+        let mut three = || Some(usize::from(reader.u8()?) << 16 | usize::from(reader.u16()?));
+        let length = three()?;
+        let number = reader.u16()?;
+        let mut three = || Some(usize::from(reader.u8()?) << 16 | usize::from(reader.u16()?));
+        let (offset, size) = (three()?, three()?);
+        let data = reader.take(size)?;
+        (offset + size <= length).then_some(Self { kind, length, number, offset, data })
+    }
+}
+
+/// Octets of a STUN message (RFC 8489, 5), where one begins.
+fn stun(head: &[u8]) -> Option<usize> {
+    const COOKIE: u32 = 0x2112_a442;
+    let mut reader = Reader::new(head);
+    let (kind, length, cookie) = (reader.u16()?, reader.u16()?, reader.u32()?);
+    (kind >> 14 == 0 && length % 4 == 0 && cookie == COOKIE).then_some(20 + usize::from(length))
+}
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let mut verdict = Probe::Reject;
+    for head in heads.both() {
+        let mut rest = head;
+        while let Some(octets) = stun(rest) {
+            verdict = Probe::Maybe;
+            rest = rest.get(octets..).unwrap_or_default();
+        }
+        if begins(rest) {
+            return Probe::Match;
+        }
+    }
+    verdict
+}
+
+/// Whether a handshake begins there: with a hello that fits its record.
+fn begins(head: &[u8]) -> bool {
+    let Some(record) = Record::next(&mut Reader::new(head)) else { return false };
+    let is_hello = |part: Fragment<'_>| matches!(part.kind, 1..=3) && part.number <= 1 && part.offset == 0;
+    record.kind == HANDSHAKE
+        && !record.is_encrypted
+        && Fragment::next(&mut Reader::new(record.content)).is_some_and(is_hello)
+}
+
+/// A message that is not whole yet.
+#[derive(Default)]
+struct Part {
+    kind: u8,
+    length: usize,
+    held: Vec<u8>,
+    /// It is longer than is kept.
+    is_too_long: bool,
+}
+
+/// One side.
+#[derive(Default)]
+struct Side {
+    /// The message that is next; the first one that is seen sets it.
+    next: Option<u16>,
+    waiting: BTreeMap<u16, Part>,
+}
+
+struct Dtls {
+    sides: [Side; 2],
+    handshake: Handshake,
+    datagrams: u32,
+}
+
+impl Default for Dtls {
+    fn default() -> Self {
+        let handshake = Handshake::new(Over::Datagrams, &PROTOCOL);
+        Self { sides: Default::default(), handshake, datagrams: 0 }
+    }
+}
+
+impl Side {
+    /// Takes a fragment: messages that are whole with it go to `work`, in their order.
+    fn fragment(&mut self, part: &Fragment<'_>, mut work: impl FnMut(&Message<'_>)) {
+        let next = *self.next.get_or_insert(part.number);
+        if part.number < next {
+            return;
+        }
+        let message = self.waiting.entry(part.number).or_insert_with(|| Part {
+            kind: part.kind,
+            length: part.length,
+            is_too_long: part.length > MAX_MESSAGE,
+            ..Part::default()
+        });
+        // Fragments come in order, or again; one that comes early comes again too.
+        if !message.is_too_long
+            && (message.kind, message.length) == (part.kind, part.length)
+            && let Some(known) = message.held.len().checked_sub(part.offset)
+        {
+            message.held.extend_from_slice(part.data.get(known..).unwrap_or_default());
+        }
+        if self.waiting.len() > MAX_WAITING {
+            self.next = self.waiting.keys().next().copied();
+        }
+        while let Some(number) = self.next
+            && let Some(part) = self.waiting.get(&number)
+            && (part.is_too_long || part.held.len() >= part.length)
+        {
+            work(&Message {
+                kind: part.kind,
+                body: part.held.get(..part.length).unwrap_or_default(),
+                is_whole: !part.is_too_long,
+                is_too_long: part.is_too_long,
+            });
+            self.waiting.remove(&number);
+            self.next = Some(number.wrapping_add(1));
+        }
+        if self.waiting.len() > MAX_WAITING {
+            // The first one has a hole that nobody filled.
+            self.waiting.pop_first();
+            self.next = self.waiting.keys().next().copied();
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.waiting.values().map(|part| size_of::<Part>() + part.held.capacity()).sum()
+    }
+}
+
+impl Parser for Dtls {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if self.handshake.is_told() || stun(chunk.data).is_some() {
+            return Step::Next;
+        }
+        self.datagrams += 1;
+        if self.datagrams > MAX_DATAGRAMS {
+            return Step::GiveUp;
+        }
+        let Chunk { time, direction, data, .. } = *chunk;
+        let Self { sides: [forward, reverse], handshake, .. } = self;
+        let side = if direction == Direction::Forward { forward } else { reverse };
+        let mut reader = Reader::new(data);
+        for _ in 0..MAX_RECORDS {
+            let Some(record) = Record::next(&mut reader) else { break };
+            match record.kind {
+                _ if record.is_encrypted => {
+                    handshake.ciphertext(time, direction, record.kind == DATA, out);
+                }
+                HANDSHAKE => {
+                    let mut parts = Reader::new(record.content);
+                    while let Some(part) = Fragment::next(&mut parts) {
+                        side.fragment(&part, |message| handshake.message(time, direction, message, out));
+                    }
+                }
+                CHANGE_CIPHER => handshake.change_cipher(time, direction),
+                ALERT => {
+                    if let [_, description] = record.content {
+                        handshake.alert(time, direction, *description);
+                    }
+                }
+                _ => {}
+            }
+            if handshake.is_told() {
+                self.sides = Default::default();
+                break;
+            }
+        }
+        Step::Next
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        self.handshake.tell(out);
+    }
+
+    fn memory(&self) -> usize {
+        self.handshake.memory() + self.sides.iter().map(Side::memory).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Value;
+    use crate::laws::{Said, Talk, Told, talks};
+    use crate::tls::{TLS, X509};
+
+    fn case(name: &str) -> Talk {
+        let talks = talks("dtls", 684);
+        let (_, talk) =
+            talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == name)).unwrap();
+        talk.clone()
+    }
+
+    fn value(told: &Told, name: &str) -> Value<'static> {
+        told.records.iter().find(|record| *record.table == TLS).unwrap().get(name).clone().into_owned()
+    }
+
+    #[test]
+    fn a_handshake_is_told_with_its_certificate() {
+        let told = case("session").told(|data| vec![data.to_vec()]);
+        assert_eq!(value(&told, "version"), "DTLSv12".into());
+        assert_eq!(value(&told, "server_name"), "weir.test".into());
+        assert_eq!(value(&told, "established"), true.into());
+        let certificates = told.records.iter().filter(|record| *record.table == X509);
+        assert_eq!(certificates.count(), 1);
+    }
+
+    /// Datagrams that come again, and fragments that come again, change nothing.
+    #[test]
+    fn repetitions_change_nothing() {
+        let mut talk = case("session");
+        let once = talk.told(|data| vec![data.to_vec()]);
+        let again = talk.said.iter().flat_map(|said| [said.clone(), said.clone()]).collect::<Vec<Said>>();
+        talk.said = again;
+        let twice = talk.told(|data| vec![data.to_vec()]);
+        for name in ["version", "cipher", "server_name", "chain", "established", "ja4"] {
+            assert_eq!(value(&once, name), value(&twice, name), "{name}");
+        }
+        assert_eq!(once.records.len(), twice.records.len());
+    }
+
+    /// How messages are cut, and what of them comes again, changes nothing that is known of the handshake.
+    #[test]
+    fn fragments_are_put_together() {
+        let [whole, cut] = ["session", "fragments"].map(|name| case(name).told(|data| vec![data.to_vec()]));
+        for name in ["version", "cipher", "server_name", "chain", "history", "established", "ja4"] {
+            assert_eq!(value(&whole, name), value(&cut, name), "{name}");
+        }
+    }
+
+    /// Behind STUN it is found all the same.
+    #[test]
+    fn stun_is_passed_over() {
+        let told = case("behind-stun").told(|data| vec![data.to_vec()]);
+        assert_eq!(value(&told, "established"), true.into());
+    }
+}

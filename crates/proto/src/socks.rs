@@ -1,0 +1,409 @@
+//! SOCKS versions 4, 4a and 5 (RFC 1928, RFC 1929): whom a client wants to be connected with. What is said through the
+//! proxy is read as whatever it turns out to be.
+
+use crate::{
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Reader, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "socks",
+    help: "SOCKS 4, 4a and 5 (RFC 1928), until the proxy has connected.",
+    transport: Transport::Tcp,
+    ports: &[1080],
+    probe,
+    parser: |_| Box::new(Socks::default()),
+    tables: &[&SOCKS],
+};
+
+static SOCKS: Table = Table {
+    name: "socks",
+    help: "A connection was asked for: when the proxy answers, or the flow ends.",
+    zeek: "socks",
+    eve: "",
+    fields: &[
+        field("version", Kind::Uint, "The version.").zeek("version"),
+        field("user", Kind::Text, "Who asks.").zeek("user").privacy(Privacy::User),
+        field("password", Kind::Text, "The password.").zeek("password").privacy(Privacy::Secret),
+        field("status", Kind::Word, "What came of it.").zeek("status"),
+        field("host", Kind::Address, "The address that is asked for.").zeek("request.host"),
+        field("name", Kind::Text, "The name that is asked for.").zeek("request.name").privacy(Privacy::Name),
+        field("port", Kind::Port, "The port that is asked for.").zeek("request_p"),
+        field("bound_host", Kind::Address, "The address that the proxy uses.").zeek("bound.host"),
+        field("bound_name", Kind::Text, "The name that the proxy uses.")
+            .zeek("bound.name")
+            .privacy(Privacy::Name),
+        field("bound_port", Kind::Port, "The port that the proxy uses.").zeek("bound_p"),
+        field("command", Kind::Word, "What is asked for: connect, bind or associate."),
+    ],
+};
+
+/// Octets of one side that are held: the longest message has two texts of 255.
+const MAX_HELD: usize = 1024;
+
+const CONNECT: u8 = 1;
+const BIND: u8 = 2;
+const PASSWORD: u8 = 2;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    // A proxy behind a firewall calls its client.
+    match speaks(heads.forward, heads.reverse) {
+        Probe::Reject => speaks(heads.reverse, heads.forward),
+        answer => answer,
+    }
+}
+
+/// Whether a client and a proxy begin so.
+fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
+    let answer = |is_good: &dyn Fn(u8) -> bool, first: u8| match proxy {
+        [] => Probe::Maybe,
+        [version] if *version == first => Probe::Maybe,
+        [version, said, ..] if *version == first && is_good(*said) => Probe::Match,
+        _ => Probe::Reject,
+    };
+    match client {
+        [4 | 5] => Probe::Maybe,
+        [5, methods @ ..] => {
+            let Some((count, offered)) = methods.split_first() else { return Probe::Maybe };
+            let offered = offered.get(..usize::from(*count)).unwrap_or(offered);
+            // Nothing more is said before the proxy has chosen.
+            if *count == 0 || proxy.is_empty() && methods.len() > 1 + usize::from(*count) {
+                return Probe::Reject;
+            }
+            answer(&|chosen| chosen == 0xff || offered.contains(&chosen), 5)
+        }
+        [4, command, ..] => {
+            // The user's name ends with a zero before the proxy answers.
+            let is_whole = client.get(8..).is_some_and(|name| name.contains(&0));
+            if !matches!(*command, CONNECT | BIND) || !is_whole && !proxy.is_empty() {
+                return Probe::Reject;
+            }
+            answer(&|status| (0x5a..=0x5d).contains(&status), 0)
+        }
+        _ => Probe::Reject,
+    }
+}
+
+/// Who or what is to be connected with.
+#[derive(Default)]
+struct Target {
+    host: Option<IpAddr>,
+    name: Option<Vec<u8>>,
+    port: Option<u16>,
+}
+
+impl Target {
+    /// As version 5 has it.
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut target = Self::default();
+        match reader.u8()? {
+            1 => target.host = Some(Ipv4Addr::from(reader.u32()?).into()),
+            3 => {
+                let length = reader.u8()?;
+                target.name = Some(reader.take(length.into())?.to_vec());
+            }
+            4 => target.host = Some(Ipv6Addr::from(*reader.take(16)?.first_chunk::<16>()?).into()),
+            _ => return None,
+        }
+        target.port = Some(reader.u16()?);
+        Some(target)
+    }
+}
+
+/// What a side says next.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Next {
+    #[default]
+    Greeting,
+    /// The client waits for the proxy's choice.
+    Choice,
+    Login,
+    Request,
+    Done,
+}
+
+/// Whether a message was read.
+enum Read {
+    /// So many octets of it.
+    Octets(usize),
+    /// More is to come.
+    More,
+    /// It is none.
+    Wrong,
+}
+
+#[derive(Default)]
+struct Socks {
+    /// Who spoke first: the client.
+    client: Option<Direction>,
+    /// What the client and the proxy have said that is not read.
+    held: [Vec<u8>; 2],
+    next: [Next; 2],
+    begun: Option<Time>,
+    version: u8,
+    command: u8,
+    user: Option<Vec<u8>>,
+    password: Option<Vec<u8>>,
+    status: Option<&'static str>,
+    request: Target,
+    bound: Target,
+    /// Answers that the proxy gave to the request.
+    answers: u8,
+    is_refused: bool,
+}
+
+/// The text up to the next zero.
+fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = reader.rest().iter().position(|octet| *octet == 0)?;
+    let text = reader.take(length)?;
+    reader.u8()?;
+    Some(text)
+}
+
+fn status(version: u8, code: u8) -> &'static str {
+    match (version, code) {
+        (4, 0x5a) | (5, 0) => "succeeded",
+        (4, 0x5b) | (5, 1) => "general SOCKS server failure",
+        (4, 0x5c) => "request failed because client is not running identd",
+        (4, 0x5d) => {
+            "request failed because client's identd could not confirm the user ID string in the request"
+        }
+        (5, 2) => "connection not allowed by ruleset",
+        (5, 3) => "Network unreachable",
+        (5, 4) => "Host unreachable",
+        (5, 5) => "Connection refused",
+        (5, 6) => "TTL expired",
+        (5, 7) => "Command not supported",
+        (5, 8) => "Address type not supported",
+        _ => "unknown",
+    }
+}
+
+impl Socks {
+    /// Reads what a side has said so far, message by message; `false` where it is no SOCKS.
+    fn read(&mut self, side: usize) -> bool {
+        while let Some(held) = self.held.get_mut(side).map(std::mem::take) {
+            let read = if side == 0 { self.client(&held) } else { self.server(&held) };
+            let (octets, is_over) = match read {
+                Some(Read::Octets(octets)) => (octets, false),
+                Some(Read::More) | None => (0, true),
+                Some(Read::Wrong) => return false,
+            };
+            if let Some(place) = self.held.get_mut(side) {
+                *place = held.get(octets..).unwrap_or_default().to_vec();
+            }
+            if is_over || self.next == [Next::Done; 2] {
+                break;
+            }
+        }
+        self.held.iter().all(|held| held.len() <= MAX_HELD)
+    }
+
+    /// A message of the client; `None` where it is not whole.
+    fn client(&mut self, held: &[u8]) -> Option<Read> {
+        let mut reader = Reader::new(held);
+        let next = match self.next[0] {
+            Next::Greeting => match reader.u8()? {
+                4 => {
+                    let (command, port, address) = (reader.u8()?, reader.u16()?, reader.u32()?);
+                    let user = text(&mut reader)?;
+                    self.request.port = Some(port);
+                    match address {
+                        // 4a: the proxy is to find the address.
+                        1..=255 => self.request.name = Some(text(&mut reader)?.to_vec()),
+                        _ => self.request.host = Some(Ipv4Addr::from(address).into()),
+                    }
+                    self.user = Some(user.to_vec()).filter(|user| !user.is_empty());
+                    (self.version, self.command) = (4, command);
+                    self.next[1] = Next::Request;
+                    Next::Done
+                }
+                5 => {
+                    let count = reader.u8()?;
+                    reader.take(count.into())?;
+                    self.version = 5;
+                    Next::Choice
+                }
+                _ => return Some(Read::Wrong),
+            },
+            Next::Choice | Next::Done => return Some(Read::More),
+            Next::Login => {
+                let length = (reader.u8()? == 1).then(|| reader.u8())??;
+                let user = reader.take(length.into())?;
+                let length = reader.u8()?;
+                let password = reader.take(length.into())?;
+                (self.user, self.password) = (Some(user.to_vec()), Some(password.to_vec()));
+                Next::Request
+            }
+            Next::Request => {
+                if reader.u8()? != 5 {
+                    return Some(Read::Wrong);
+                }
+                self.command = reader.u8()?;
+                reader.u8()?;
+                if !matches!(reader.rest().first()?, 1 | 3 | 4) {
+                    return Some(Read::Wrong);
+                }
+                self.request = Target::read(&mut reader)?;
+                Next::Done
+            }
+        };
+        self.next[0] = next;
+        Some(Read::Octets(held.len() - reader.rest().len()))
+    }
+
+    /// A message of the proxy.
+    fn server(&mut self, held: &[u8]) -> Option<Read> {
+        let mut reader = Reader::new(held);
+        match (self.version, self.next[1]) {
+            (0, _) | (_, Next::Done) => return Some(Read::More),
+            (4, _) => {
+                reader.u8()?;
+                let code = reader.u8()?;
+                let (port, address) = (reader.u16()?, reader.u32()?);
+                self.bound =
+                    Target { host: Some(Ipv4Addr::from(address).into()), name: None, port: Some(port) };
+                self.answered(status(4, code), code == 0x5a);
+            }
+            (_, Next::Greeting) => {
+                if reader.u8()? != 5 {
+                    return Some(Read::Wrong);
+                }
+                let is_login = match reader.u8()? {
+                    PASSWORD => true,
+                    0 => false,
+                    // Others, as Kerberos, say the rest in their own way.
+                    _ => return Some(Read::Wrong),
+                };
+                self.next = if is_login { [Next::Login; 2] } else { [Next::Request; 2] };
+            }
+            (_, Next::Login) => {
+                reader.u8()?;
+                if reader.u8()? != 0 {
+                    self.status = Some("login refused");
+                    self.is_refused = true;
+                    self.next[1] = Next::Done;
+                } else {
+                    self.next[1] = Next::Request;
+                }
+            }
+            _ => {
+                reader.u8().filter(|version| *version == 5)?;
+                let code = reader.u8()?;
+                reader.u8()?;
+                if !matches!(reader.rest().first()?, 1 | 3 | 4) {
+                    return Some(Read::Wrong);
+                }
+                self.bound = Target::read(&mut reader)?;
+                self.answered(status(5, code), code == 0);
+            }
+        }
+        Some(Read::Octets(held.len() - reader.rest().len()))
+    }
+
+    fn answered(&mut self, status: &'static str, is_good: bool) {
+        self.status = Some(status);
+        self.is_refused |= !is_good;
+        self.answers += 1;
+        // Who waits for a call is told where, and then who called.
+        if !is_good || self.command != BIND || self.answers == 2 {
+            self.next[1] = Next::Done;
+        }
+    }
+}
+
+impl Parser for Socks {
+    fn chunk(&mut self, chunk: &Chunk<'_>, _: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            return Step::GiveUp;
+        }
+        self.begun.get_or_insert(chunk.time);
+        let side = usize::from(chunk.direction != *self.client.get_or_insert(chunk.direction));
+        if let Some(held) = self.held.get_mut(side) {
+            held.extend_from_slice(chunk.data);
+        }
+        // What one side has said may wait for the other's.
+        if !self.read(side) || !self.read(1 - side) || !self.read(side) {
+            return Step::GiveUp;
+        }
+        if self.next[1] != Next::Done {
+            return Step::Next;
+        }
+        if self.is_refused || !matches!(self.command, CONNECT | BIND) {
+            return Step::GiveUp;
+        }
+        let unread = self.held.get(side).map_or(0, Vec::len);
+        Step::Become { protocol: None, unread }
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        let Some(time) = self.begun.take().filter(|_| self.version > 0) else { return };
+        let (request, bound) = (std::mem::take(&mut self.request), std::mem::take(&mut self.bound));
+        let command = match self.command {
+            CONNECT => Some("connect"),
+            BIND => Some("bind"),
+            3 => Some("associate"),
+            _ => None,
+        };
+        let values: Vec<Value<'_>> = vec![
+            self.version.into(),
+            self.user.take().into(),
+            self.password.take().into(),
+            self.status.into(),
+            request.host.into(),
+            request.name.into(),
+            request.port.into(),
+            bound.host.into(),
+            bound.name.into(),
+            bound.port.into(),
+            command.into(),
+        ];
+        out.record(Record { table: &SOCKS, time, values });
+    }
+
+    fn memory(&self) -> usize {
+        self.held.iter().map(Vec::capacity).sum::<usize>() + 2 * MAX_HELD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{Said, talks};
+
+    #[test]
+    fn whom_a_proxy_connects_is_told_and_what_is_said_is_read() {
+        let talks = talks("socks", 1080);
+        let told: Vec<_> = talks.iter().map(|(_, talk)| talk.told(|data| vec![data.to_vec()])).collect();
+        let rows: Vec<_> = told.iter().flat_map(|told| &told.records).collect();
+        let of = |name: &str| -> Vec<Value<'_>> {
+            let rows = rows.iter().filter(|record| *record.table == SOCKS);
+            rows.map(|record| record.get(name).clone()).collect()
+        };
+        assert_eq!(of("version"), [5u64.into(), 5u64.into(), 4u64.into()]);
+        assert_eq!(of("user"), [Value::None, "anna".into(), "anna".into()]);
+        assert_eq!(of("name"), [Value::None, "example.org".into(), "example.org".into()]);
+        assert_eq!(of("port"), [80u64.into(), 80u64.into(), 80u64.into()]);
+        assert_eq!(of("status"), ["Connection refused".into(), "succeeded".into(), "succeeded".into()]);
+        let http = rows.iter().filter(|record| record.table.name == "http");
+        assert_eq!(http.count(), 2);
+    }
+
+    /// A proxy that calls its client is one.
+    #[test]
+    fn a_reverse_proxy_is_found() {
+        let (_, mut talk) = talks("socks", 1080).remove(1);
+        for said in &mut talk.said {
+            if let Said::Data(direction @ Direction::Forward, _) = said {
+                *direction = Direction::Reverse;
+            } else if let Said::Data(direction, _) = said {
+                *direction = Direction::Forward;
+            }
+        }
+        let told = talk.told(|data| vec![data.to_vec()]);
+        let row = told.records.iter().find(|record| *record.table == SOCKS).unwrap();
+        assert_eq!(row.get("name"), &"example.org".into());
+    }
+}

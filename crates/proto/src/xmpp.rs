@@ -1,0 +1,257 @@
+//! Extensible Messaging and Presence Protocol (RFC 6120): who opens a stream to whom, until it turns to TLS or somebody
+//! has logged in. Messages are not read.
+
+use crate::{
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tls,
+};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+pub(crate) static PROTOCOL: Protocol = Protocol {
+    name: "xmpp",
+    help: "Extensible Messaging and Presence Protocol (RFC 6120): how its streams begin.",
+    transport: Transport::Tcp,
+    ports: &[5222, 5269, 5280],
+    probe,
+    parser: |_| Box::new(Xmpp::default()),
+    tables: &[&XMPP],
+};
+
+static XMPP: Table = Table {
+    name: "xmpp",
+    help: "A stream was opened: when it turns to TLS, its first stanza comes, or the flow ends.",
+    zeek: "",
+    eve: "",
+    fields: &[
+        field("from", Kind::Text, "Who opens it, as the client says.").privacy(Privacy::Mail),
+        field("to", Kind::Text, "The domain that is called.").privacy(Privacy::Name),
+        field("namespace", Kind::Text, "Who talks: jabber:client or jabber:server."),
+        field("server", Kind::Text, "The domain that answers.").privacy(Privacy::Name),
+        field("id", Kind::Text, "The stream's name at the server.").privacy(Privacy::Mark),
+        field("mechanism", Kind::Text, "How the client logs in."),
+        field("tls", Kind::Bool, "Whether it goes on in TLS."),
+    ],
+};
+
+/// Longest tag that is kept.
+const MAX_TAG: usize = 4096;
+/// Tags of one side that are read before anybody has logged in.
+const MAX_TAGS: u32 = 512;
+/// What both sides begin with, behind a declaration.
+const OPENING: &[u8] = b"<stream:stream";
+const DECLARATION: &[u8] = b"<?xml";
+
+/// Whether a side opens a stream; `None` where more has to be said.
+fn begins(head: &[u8]) -> Option<bool> {
+    let mut rest = head.trim_ascii_start();
+    if rest.len() < DECLARATION.len() {
+        return if DECLARATION.starts_with(rest) || OPENING.starts_with(rest) { None } else { Some(false) };
+    }
+    if rest.starts_with(DECLARATION) {
+        rest = match rest.iter().position(|octet| *octet == b'>') {
+            Some(end) => rest.get(end + 1..).unwrap_or_default().trim_ascii_start(),
+            None => return if rest.len() < 128 { None } else { Some(false) },
+        };
+    }
+    match rest.get(..OPENING.len()) {
+        Some(opening) => Some(opening == OPENING),
+        None => OPENING.starts_with(rest).then_some(()).map_or(Some(false), |()| None),
+    }
+}
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    match begins(heads.forward) {
+        Some(true) => Probe::Match,
+        Some(false) => Probe::Reject,
+        None => Probe::Maybe,
+    }
+}
+
+/// The tags of one side.
+#[derive(Default)]
+struct Tags {
+    held: Vec<u8>,
+    is_in: bool,
+    quote: Option<u8>,
+    count: u32,
+}
+
+impl Tags {
+    /// The next tag of `data`, without its brackets; `data` is moved behind it.
+    fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        while let Some((octet, rest)) = data.split_first() {
+            *data = rest;
+            match (*octet, self.quote) {
+                (b'<', _) if !self.is_in => self.is_in = true,
+                _ if !self.is_in => {}
+                (b'>', None) => {
+                    self.is_in = false;
+                    self.count += 1;
+                    let result = work(&self.held);
+                    self.held.clear();
+                    return Some(result);
+                }
+                (octet, quote) => {
+                    self.quote = match (octet, quote) {
+                        (b'\'' | b'"', None) => Some(octet),
+                        (octet, Some(quote)) if octet == quote => None,
+                        (_, quote) => quote,
+                    };
+                    if self.held.len() < MAX_TAG {
+                        self.held.push(octet);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The name of a tag.
+fn name(tag: &[u8]) -> &[u8] {
+    let end = tag.iter().position(|octet| octet.is_ascii_whitespace() || *octet == b'/').unwrap_or(tag.len());
+    tag.get(..end).unwrap_or(tag)
+}
+
+/// The value of an attribute.
+fn attribute(tag: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = tag;
+    loop {
+        let equals = rest.iter().position(|octet| *octet == b'=')?;
+        let before = rest.get(..equals)?.trim_ascii_end();
+        let begin = before.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+        let after = rest.get(equals + 1..)?.trim_ascii_start();
+        let (quote, value) = after.split_first()?;
+        let end = value.iter().position(|octet| octet == quote)?;
+        if before.get(begin..)? == wanted {
+            return Some(value.get(..end)?.to_vec());
+        }
+        rest = value.get(end + 1..)?;
+    }
+}
+
+#[derive(Default)]
+struct Xmpp {
+    sides: [Tags; 2],
+    opened: Option<Time>,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    namespace: Option<Vec<u8>>,
+    server: Option<Vec<u8>>,
+    id: Option<Vec<u8>>,
+    mechanism: Option<Vec<u8>>,
+    is_tls: bool,
+}
+
+/// What a tag means for the stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Turn {
+    None,
+    Tls,
+    /// From here on only messages are said.
+    Over,
+}
+
+impl Xmpp {
+    fn tag(&mut self, tag: &[u8], direction: Direction, time: Time) -> Turn {
+        match (name(tag), direction) {
+            (b"stream:stream", Direction::Forward) => {
+                self.opened.get_or_insert(time);
+                self.from = attribute(tag, b"from");
+                self.to = attribute(tag, b"to");
+                self.namespace = attribute(tag, b"xmlns");
+            }
+            (b"stream:stream", Direction::Reverse) => {
+                self.opened.get_or_insert(time);
+                self.server = attribute(tag, b"from");
+                self.id = attribute(tag, b"id");
+            }
+            (b"auth", Direction::Forward) => self.mechanism = attribute(tag, b"mechanism"),
+            (b"proceed", Direction::Reverse) => return Turn::Tls,
+            // STARTTLS comes before anybody logs in (RFC 6120, 5.3.1).
+            (b"message" | b"iq" | b"presence" | b"success" | b"/stream:stream", _) => return Turn::Over,
+            _ => {}
+        }
+        Turn::None
+    }
+}
+
+impl Parser for Xmpp {
+    fn chunk(&mut self, chunk: &Chunk<'_>, _: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            return Step::GiveUp;
+        }
+        let at = chunk.direction as usize & 1;
+        let mut data = chunk.data;
+        let Some(side) = self.sides.get_mut(at) else { return Step::Next };
+        let mut tags = std::mem::take(side);
+        let mut turn = Turn::None;
+        while turn == Turn::None
+            && let Some(next) = tags.next(&mut data, |tag| self.tag(tag, chunk.direction, chunk.time))
+        {
+            turn = if tags.count > MAX_TAGS { Turn::Over } else { next };
+        }
+        if let Some(side) = self.sides.get_mut(at) {
+            *side = tags;
+        }
+        match turn {
+            Turn::None => Step::Next,
+            Turn::Tls => {
+                self.is_tls = true;
+                Step::Become { protocol: Some(&tls::PROTOCOL), unread: data.len() }
+            }
+            Turn::Over => Step::GiveUp,
+        }
+    }
+
+    fn end(&mut self, _: Time, out: &mut dyn Out) {
+        let Some(time) = self.opened.take() else { return };
+        let values: Vec<Value<'_>> = vec![
+            self.from.take().into(),
+            self.to.take().into(),
+            self.namespace.take().into(),
+            self.server.take().into(),
+            self.id.take().into(),
+            self.mechanism.take().into(),
+            self.is_tls.into(),
+        ];
+        out.record(Record { table: &XMPP, time, values });
+    }
+
+    fn memory(&self) -> usize {
+        let texts = [&self.from, &self.to, &self.namespace, &self.server, &self.id, &self.mechanism];
+        let texts = texts.into_iter().flatten().map(Vec::capacity).sum::<usize>();
+        self.sides.iter().map(|side| side.held.capacity()).sum::<usize>() + texts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::talks;
+
+    #[test]
+    fn streams_are_told_and_tls_goes_on() {
+        let talks = talks("xmpp", 5222);
+        let told: Vec<_> = talks.iter().map(|(_, talk)| talk.told(|data| vec![data.to_vec()])).collect();
+        let rows: Vec<_> = told.iter().flat_map(|told| &told.records).collect();
+        let of = |name: &str| -> Vec<Value<'_>> {
+            let rows = rows.iter().filter(|record| *record.table == XMPP);
+            rows.map(|record| record.get(name).clone()).collect()
+        };
+        assert_eq!(of("to"), ["example.org".into(), "example.org".into()]);
+        assert_eq!(of("from"), ["anna@example.org".into(), Value::None]);
+        assert_eq!(of("mechanism"), ["PLAIN".into(), Value::None]);
+        assert_eq!(of("tls"), [false.into(), true.into()]);
+        let tls = rows.iter().filter(|record| *record.table == tls::TLS);
+        assert_eq!(tls.map(|record| record.get("established").clone()).collect::<Vec<_>>(), [true.into()]);
+    }
+
+    #[test]
+    fn attributes_are_read() {
+        let tag = b"stream:stream to='a' xmlns:stream=\"x='y'\" xmlns = 'z'";
+        assert_eq!(attribute(tag, b"to"), Some(b"a".to_vec()));
+        assert_eq!(attribute(tag, b"xmlns"), Some(b"z".to_vec()));
+        assert_eq!(attribute(tag, b"from"), None);
+    }
+}
