@@ -35,7 +35,8 @@ counts! {
     /// What became of what was said in flows.
     ///
     /// Over a whole run `said = refused + sessions`, `sessions = known + unknown` and `datagrams = whole + timed_out +
-    /// fragments_shed + fragments_bad`; within an interval flows are still open.
+    /// fragments_shed + fragments_bad`, `files = files_kept + files_refused`, `file_octets = file_octets_kept +
+    /// file_octets_cut + file_octets_shed`; within an interval flows are still open.
     SessionCount {
         /// TCP and UDP flows that said something.
         said at 0: "flows that said something",
@@ -90,6 +91,22 @@ counts! {
         /// Such packets for which there was no room while it was not yet clear whose they are, or that had no room on
         /// their way to the file.
         unparsed_lost at 0: "packets of unknown flows lost",
+        /// Files of which content came, where it is to be kept.
+        files at 0: "files to be kept",
+        /// Those of which something was kept.
+        files_kept at 1: "kept",
+        /// Of these, files that were not kept whole.
+        files_cut at 2: "not whole: limits",
+        /// Those of which nothing was kept.
+        files_refused at 1: "not kept: limits",
+        /// Octets of all of them.
+        file_octets at 1: "octets",
+        /// Octets that were kept.
+        file_octets_kept at 2: "kept",
+        /// Octets beyond the limits.
+        file_octets_cut at 2: "beyond the limits",
+        /// Octets for which the disk was too slow.
+        file_octets_shed at 2: "not kept: the disk was too slow",
     }
 }
 
@@ -97,10 +114,13 @@ impl SessionCount {
     /// The first sum that does not hold over a whole run, in words.
     pub fn imbalance(&self) -> Option<String> {
         let in_pieces = self.whole + self.timed_out + self.fragments_shed + self.fragments_bad;
+        let octets = self.file_octets_kept + self.file_octets_cut + self.file_octets_shed;
         let sums = [
             ("flows that said something", self.said, "refused + read", self.refused + self.sessions),
             ("flows read", self.sessions, "known + unknown", self.known + self.unknown),
             ("fragmented packets", self.datagrams, "whole + timed out + dropped + contradictory", in_pieces),
+            ("files", self.files, "kept + refused", self.files_kept + self.files_refused),
+            ("octets of files", self.file_octets, "kept + cut + shed", octets),
         ];
         sums.iter()
             .find(|(_, whole, _, parts)| whole != parts)

@@ -110,6 +110,8 @@ impl From<&SessionStats> for SessionCount {
             fragments_bad: fragments.bad,
             unparsed: stats.unparsed,
             unparsed_lost: stats.unparsed_lost,
+            // Those of files are counted by whoever keeps them.
+            ..Self::default()
         }
     }
 }
@@ -423,8 +425,8 @@ impl Out for Teller<'_> {
         self.expected.add(expected);
     }
 
-    fn content(&mut self, file: u64, octets: &[u8]) {
-        self.sink.content(self.identity, file, octets);
+    fn content(&mut self, file: u64, offset: u64, octets: &[u8]) {
+        self.sink.content(self.identity, file, offset, octets);
     }
 }
 

@@ -34,9 +34,9 @@ pub trait Sink {
     fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
         let _ = (flow, chunk);
     }
-    /// Takes the next octets of a file that was seen in a flow, where they are wanted.
-    fn content(&mut self, flow: &FlowIdentity, file: u64, octets: &[u8]) {
-        let _ = (flow, file, octets);
+    /// Takes the next octets of a file that was seen in a flow, where they are wanted: `offset` is where they belong.
+    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, octets: &[u8]) {
+        let _ = (flow, file, offset, octets);
     }
     /// Takes packets of a flow that no protocol knows, where [`SessionConfig::unparsed`] asks for them: those of one flow
     /// in their order.

@@ -6,7 +6,7 @@
 
 mod kind;
 
-use crate::{Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
+use crate::{Hashes, Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
 use md5::Digest;
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
@@ -45,7 +45,7 @@ pub static FILES: Table = Table {
         field("gaps", Kind::Bool, "Whether octets are missing in the midst of it.").eve("fileinfo.gaps"),
         field("state", Kind::Word, "CLOSED: it was seen to its end; TRUNCATED: it was not.")
             .eve("fileinfo.state"),
-        field("stored", Kind::Bool, "Whether its content was asked for.").eve("fileinfo.stored"),
+        field("stored", Kind::Bool, "Whether its content was kept.").eve("fileinfo.stored"),
         field("start", Kind::Uint, "Of a part of a file: where it begins.").eve("fileinfo.start"),
         field("end", Kind::Uint, "Of a part of a file: where it ends.").eve("fileinfo.end"),
         field("md5", Kind::Text, "MD5 of what was seen, where nothing is missing in it.")
@@ -60,6 +60,12 @@ pub static FILES: Table = Table {
             .zeek("sha256")
             .eve("fileinfo.sha256")
             .privacy(Privacy::Mark),
+        field("extracted", Kind::Text, "The name of its content on the disk, where that was kept.")
+            .zeek("extracted")
+            .privacy(Privacy::Mark),
+        field("extracted_cutoff", Kind::Bool, "Whether not all of it was kept.").zeek("extracted_cutoff"),
+        field("extracted_size", Kind::Uint, "Octets that were kept, where that is not all.")
+            .zeek("extracted_size"),
         // What carried it, as Suricata repeats it in each such event.
         field("http_host", Kind::Text, "HTTP: the host that was asked.")
             .eve("http.hostname")
@@ -173,7 +179,7 @@ impl Files {
             late: 0,
             head: Vec::new(),
             kind: None,
-            sums: self.wants.hashes.then(Box::default),
+            sums: self.wants.hashes.any().then(|| Box::new(Sums::of(self.wants.hashes))),
             held: BTreeMap::new(),
             held_octets: 0,
         }
@@ -194,6 +200,20 @@ pub fn file_name(file: u64) -> String {
     }
 }
 
+/// The file that has that name: see [`file_name`].
+pub fn file_id(name: &[u8]) -> Option<u64> {
+    let (b'F', digits) = name.split_first()? else { return None };
+    digits.iter().rev().try_fold(0_u64, |id, digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'A'..=b'Z' => digit - b'A' + 10,
+            b'a'..=b'z' => digit - b'a' + 36,
+            _ => return None,
+        };
+        id.checked_mul(62)?.checked_add(u64::from(value))
+    })
+}
+
 /// Spreads a number over all bits (the last step of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let mut n = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -204,9 +224,32 @@ fn mixed(number: u64) -> u64 {
 
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    md5: md5::Md5,
-    sha1: sha1::Sha1,
-    sha256: sha2::Sha256,
+    md5: Option<md5::Md5>,
+    sha1: Option<sha1::Sha1>,
+    sha256: Option<sha2::Sha256>,
+}
+
+impl Sums {
+    /// Those that are wanted.
+    fn of(hashes: Hashes) -> Self {
+        Self {
+            md5: hashes.md5.then(md5::Md5::default),
+            sha1: hashes.sha1.then(sha1::Sha1::default),
+            sha256: hashes.sha256.then(sha2::Sha256::default),
+        }
+    }
+
+    fn update(&mut self, octets: &[u8]) {
+        if let Some(sum) = &mut self.md5 {
+            sum.update(octets);
+        }
+        if let Some(sum) = &mut self.sha1 {
+            sum.update(octets);
+        }
+        if let Some(sum) = &mut self.sha256 {
+            sum.update(octets);
+        }
+    }
 }
 
 /// A file in work.
@@ -289,6 +332,7 @@ impl File {
             return;
         }
         self.last = time;
+        let offset = self.next;
         self.seen += octets.len() as u64;
         self.next = self.next.saturating_add(octets.len() as u64);
         if self.kind.is_none() {
@@ -299,12 +343,10 @@ impl File {
             }
         }
         if let Some(sums) = &mut self.sums {
-            sums.md5.update(octets);
-            sums.sha1.update(octets);
-            sums.sha256.update(octets);
+            sums.update(octets);
         }
         if self.wants.content {
-            out.content(self.id, octets);
+            out.content(self.id, offset, octets);
         }
     }
 
@@ -407,22 +449,14 @@ impl File {
         self.decide();
         let is_whole = whole && self.missing == 0;
         let sums = self.sums.take();
-        let texts = sums.map(|sums| {
-            [
-                hexadecimal(&sums.md5.finalize()),
-                hexadecimal(&sums.sha1.finalize()),
-                hexadecimal(&sums.sha256.finalize()),
-            ]
-        });
-        let [md5, sha1, sha256] = match texts {
-            Some(texts) => texts.map(Value::from),
-            None => [Value::None, Value::None, Value::None],
-        };
-        let analyzers: Value<'_> = if self.wants.hashes {
-            ["MD5", "SHA1", "SHA256"].into_iter().collect()
-        } else {
-            Value::List(Vec::new())
-        };
+        let Sums { md5, sha1, sha256 } = sums.map(|sums| *sums).unwrap_or_default();
+        let md5 = Value::from(md5.map(|sum| hexadecimal(&sum.finalize())));
+        let sha1 = Value::from(sha1.map(|sum| hexadecimal(&sum.finalize())));
+        let sha256 = Value::from(sha256.map(|sum| hexadecimal(&sum.finalize())));
+        let Wants { hashes, content } = self.wants;
+        let done =
+            [("MD5", hashes.md5), ("SHA1", hashes.sha1), ("SHA256", hashes.sha256), ("EXTRACT", content)];
+        let analyzers: Value<'_> = done.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
         let shown = self.filename.as_ref().or(self.path.as_ref());
         let mut values = vec![
             self.name().into(),
@@ -450,6 +484,10 @@ impl File {
             md5,
             sha1,
             sha256,
+            // Whoever keeps the content says so.
+            Value::None,
+            Value::None,
+            Value::None,
         ];
         values.extend(std::mem::take(&mut self.carrier));
         out.record(Record { table: &FILES, time: self.begun, values });
@@ -485,7 +523,7 @@ mod tests {
 
     fn files() -> Files {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-        let wants = Wants { hashes: true, content: true };
+        let wants = Wants { hashes: Hashes::ALL, content: true };
         Files::new(&Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants })
     }
 

@@ -35,7 +35,7 @@ impl Out for Told {
         self.expected.push(expected);
     }
 
-    fn content(&mut self, file: u64, octets: &[u8]) {
+    fn content(&mut self, file: u64, _: u64, octets: &[u8]) {
         match self.content.iter_mut().find(|(name, _)| *name == file) {
             Some((_, content)) => content.extend_from_slice(octets),
             None => self.content.push((file, octets.to_vec())),
@@ -96,7 +96,7 @@ impl Talk {
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
             responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), self.ports[1]),
             ip_proto: self.ip_proto,
-            wants: Wants { hashes: true, content: true },
+            wants: Wants { hashes: crate::Hashes::ALL, content: true },
         };
         let (mut session, mut told, mut gaps) = (Session::new(setup), Told::default(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);

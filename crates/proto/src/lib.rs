@@ -51,9 +51,9 @@ mod websocket;
 mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly};
-pub use file::{FILES, file_name};
+pub use file::{FILES, file_id, file_name};
 pub use mime::MAIL;
-pub use parser::{Expected, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
+pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 pub use record::{Record, Value};
 pub use session::Session;

@@ -56,10 +56,31 @@ pub struct Setup {
 /// What costs enough to be asked for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Wants {
-    /// Checksums of files (MD5, SHA-1, SHA-256).
-    pub hashes: bool,
+    /// Which checksums of files.
+    pub hashes: Hashes,
     /// The content of files, by [`Out::content`].
     pub content: bool,
+}
+
+/// Checksums of files, each of which costs time for every octet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Hashes {
+    /// MD5 (RFC 1321).
+    pub md5: bool,
+    /// SHA-1 (RFC 3174).
+    pub sha1: bool,
+    /// SHA-256 (RFC 6234).
+    pub sha256: bool,
+}
+
+impl Hashes {
+    /// All of them.
+    pub const ALL: Self = Self { md5: true, sha1: true, sha256: true };
+
+    /// Whether there is one.
+    pub fn any(self) -> bool {
+        self.md5 || self.sha1 || self.sha256
+    }
 }
 
 /// Where a parser's results go.
@@ -70,8 +91,9 @@ pub trait Out {
     /// Takes a flow that is about to come, such as FTP's data: whoever it is, it is for that parser.
     fn expect(&mut self, expected: Expected);
 
-    /// Takes the next octets of a file, where [`Wants::content`] asks for them. `file` is the file's name in records.
-    fn content(&mut self, file: u64, octets: &[u8]);
+    /// Takes the next octets of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
+    /// `offset` where they belong: behind the ones before, or further on where some are missing.
+    fn content(&mut self, file: u64, offset: u64, octets: &[u8]);
 }
 
 /// A flow that is about to come.

@@ -87,6 +87,14 @@ impl Record<'_> {
         size_of::<Self>() + memory(&self.values)
     }
 
+    /// Gives a field another value, where the table has such a field.
+    pub fn set(&mut self, name: &str, value: Value<'static>) {
+        let at = self.table.fields.iter().position(|field| field.name == name);
+        if let Some(place) = at.and_then(|at| self.values.get_mut(at)) {
+            *place = value;
+        }
+    }
+
     /// The value of a field; that of none where the table has no such field.
     pub fn get(&self, name: &str) -> &Value<'_> {
         let at = self.table.fields.iter().position(|field| field.name == name);

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use weir_proto::Hashes;
 
 /// Reads the packets of a link once and answers every question about them.
 #[derive(Debug, Parser)]
@@ -146,6 +147,28 @@ pub struct Run {
     /// that of -w.
     #[arg(long, value_name = "FILE")]
     pub unparsed: Option<String>,
+
+    /// Write the files that are seen in streams into a directory, each under its SHA-256 or else its name in the
+    /// records of the logs, which say where it is.
+    #[arg(long, value_name = "DIR", conflicts_with = "mode")]
+    pub files: Option<PathBuf>,
+
+    /// Of each file no more than so many octets, as 64M or 1G.
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "64M", value_parser = octets)]
+    pub files_each: u64,
+
+    /// No more than so many octets of all files.
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "4G", value_parser = octets)]
+    pub files_total: u64,
+
+    /// No more than so many files.
+    #[arg(long, value_name = "N", requires = "files", default_value_t = 100_000)]
+    pub files_count: u64,
+
+    /// Checksums of files, separated by commas: md5, sha1, sha256; or none, which is what is done when nothing is said,
+    /// but for sha256 with --files.
+    #[arg(long, value_name = "HASH,...", value_parser = hashes)]
+    pub hash: Option<Hashes>,
 
     /// Write logs into a directory.
     #[arg(short, long, value_name = "DIR")]
@@ -558,24 +581,45 @@ fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Octets of `512M` or `2G`.
-pub fn size(text: &str) -> Result<usize, String> {
-    const WANTED: &str = "a size of at least 16M is wanted, as 512M or 2G";
+/// Checksums by their names.
+fn hashes(text: &str) -> Result<Hashes, String> {
+    let mut hashes = Hashes::default();
+    if text == "none" {
+        return Ok(hashes);
+    }
+    for name in text.split(',') {
+        match name {
+            "md5" => hashes.md5 = true,
+            "sha1" => hashes.sha1 = true,
+            "sha256" => hashes.sha256 = true,
+            _ => return Err("md5, sha1 and sha256 are wanted, separated by commas, or none".to_owned()),
+        }
+    }
+    Ok(hashes)
+}
+
+/// Octets of `100`, `64K`, `512M` or `2G`.
+pub fn octets(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "a size is wanted, as 64K, 512M or 2G";
     let upper = text.trim().trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase();
     let digits = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: usize = digits.parse().map_err(|_| WANTED)?;
-    let shift = match &upper[digits.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
+    let number: u64 = digits.parse().map_err(|_| WANTED)?;
+    let shift = match upper.get(digits.len()..) {
+        Some("") => 0,
+        Some("K") => 10,
+        Some("M") => 20,
+        Some("G") => 30,
+        Some("T") => 40,
         _ => return Err(WANTED.to_owned()),
     };
-    match number.checked_mul(1 << shift) {
-        Some(octets) if octets >= 16 << 20 => Ok(octets),
-        _ => Err(WANTED.to_owned()),
-    }
+    number.checked_mul(1 << shift).filter(|octets| *octets > 0).ok_or_else(|| WANTED.to_owned())
+}
+
+/// Octets of `512M` or `2G`.
+pub fn size(text: &str) -> Result<usize, String> {
+    let number = octets(text).ok().filter(|octets| *octets >= 16 << 20);
+    let number = number.and_then(|octets| usize::try_from(octets).ok());
+    number.ok_or_else(|| "a size of at least 16M is wanted, as 512M or 2G".to_owned())
 }
 
 #[cfg(test)]
@@ -591,6 +635,8 @@ mod tests {
     fn sizes_and_times() {
         assert_eq!(size("512M"), Ok(512 << 20));
         assert_eq!(size("2GiB"), Ok(2 << 30));
+        assert_eq!((octets("100"), octets("64K")), (Ok(100), Ok(64 << 10)));
+        assert!(octets("0").is_err() && octets("1X").is_err() && octets("99999999T").is_err());
         assert!(size("1M").is_err() && size("12Q").is_err() && size("").is_err());
         assert_eq!(interval("30s"), Ok(30_000_000_000));
         assert_eq!(interval("5m"), Ok(300_000_000_000));

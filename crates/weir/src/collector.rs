@@ -3,6 +3,7 @@
 //! A worker talks to the rest of the program through its [`Courier`] alone. A file can wait, so its couriers
 //! do; a link cannot, so what a full queue does not take is shed there and counted.
 
+use crate::carve::Carver;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +12,7 @@ use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
 use weir_output::anon::Anonymiser;
-use weir_proto::Record;
+use weir_proto::{FILES, Record};
 use weir_wire::{Batch, Chunk};
 
 /// Rows that travel together.
@@ -72,6 +73,8 @@ pub struct Load {
     pub packets: Option<Sender<Chunk>>,
     /// Where packets of flows that no protocol knows go, if anywhere.
     pub unparsed: Option<Sender<Chunk>>,
+    /// Who keeps files, if anybody.
+    pub carver: Option<Carver>,
 }
 
 /// Carries one worker's results.
@@ -127,6 +130,9 @@ impl Courier {
         // What was handed on in an interval is shed in it or not at all.
         snapshot.sessions.unparsed = snapshot.sessions.unparsed.saturating_sub(shed);
         snapshot.sessions.unparsed_lost += shed;
+        if let Some(carver) = &mut self.load.carver {
+            snapshot.sessions.add(&carver.take_count());
+        }
         self.send(Message::Snapshot(self.interval, Box::new(snapshot)));
         self.interval += 1;
     }
@@ -180,7 +186,16 @@ impl Sink for Courier {
         }
     }
 
-    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, octets: &[u8]) {
+        if let Some(carver) = &mut self.load.carver {
+            carver.content(file, offset, octets);
+        }
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {
+        if let Some(carver) = self.load.carver.as_mut().filter(|_| *record.table == FILES) {
+            carver.close(&mut record);
+        }
         if self.load.records {
             self.records.push(Said { flow: *flow, record: record.into_owned() });
             if self.records.len() == ROWS {

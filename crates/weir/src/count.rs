@@ -80,7 +80,7 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let (to, from) = queue();
-    let load = Load { rows: false, records: false, packets: None, unparsed: None };
+    let load = Load { rows: false, records: false, packets: None, unparsed: None, carver: None };
     let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);
     // No flow is followed here.

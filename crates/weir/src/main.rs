@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 mod anon;
+mod carve;
 mod cli;
 mod clock;
 mod collector;

@@ -74,7 +74,7 @@ impl Out for Told {
         self.expected += 1;
     }
 
-    fn content(&mut self, file: u64, octets: &[u8]) {
+    fn content(&mut self, file: u64, _: u64, octets: &[u8]) {
         match self.content.iter_mut().find(|(name, _)| *name == file) {
             Some((_, content)) => content.extend_from_slice(octets),
             None => self.content.push((file, octets.to_vec())),
@@ -117,7 +117,10 @@ fn run(input: &[u8]) -> u64 {
         initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 50_000),
         responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), responder),
         ip_proto,
-        wants: Wants { hashes: transport & 2 != 0, content: true },
+        wants: Wants {
+            hashes: if transport & 2 != 0 { weir_proto::Hashes::ALL } else { weir_proto::Hashes::default() },
+            content: true,
+        },
     };
     let blocks = blocks(input);
     let (found, whole) = told(&setup, &blocks, usize::MAX);

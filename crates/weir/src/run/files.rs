@@ -24,8 +24,11 @@ pub fn run(session: Session) -> Exit {
 
 fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let options = &session.options;
-    // Packets that are written, or counted up to a limit, must be taken in their order.
-    let ordered = options.write.is_some() || options.unparsed.is_some() || session.request.limit.is_some();
+    // Packets that are written, or counted up to a limit, must be taken in their order; so must files, which have limits.
+    let ordered = options.write.is_some()
+        || options.unparsed.is_some()
+        || options.files.is_some()
+        || session.request.limit.is_some();
     let workers = if ordered { 1 } else { session.request.workers };
     let read = ReadOptions {
         chunk_bytes: if workers == 1 { ALONE } else { SHARED },
@@ -39,12 +42,14 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
     let dumps = session.dumps(files.interfaces(), For::Files)?;
+    let carving = session.carving()?;
     let outputs = session.outputs()?;
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::sender),
         unparsed: dumps.unparsed.as_ref().map(Dump::sender),
+        carver: carving.as_ref().map(|carving| carving.carver(true)),
     };
 
     let (to, from) = queue();
@@ -67,7 +72,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     });
     progress.finish();
     let (mut total, failures) = collector.finish();
-    let written = dumps.finish();
+    let written = dumps.finish(carving);
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };

@@ -37,12 +37,14 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let rings = open(session, workers, full_screen).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let interfaces = describe(session, rings.first());
     let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
+    let carving = session.carving()?;
     let outputs = session.outputs()?;
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::sender),
         unparsed: dumps.unparsed.as_ref().map(Dump::sender),
+        carver: carving.as_ref().map(|carving| carving.carver(false)),
     };
     let (to, from) = queue();
     let mut collector = session.collector(outputs, workers);
@@ -78,7 +80,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         }
     }
     let (total, failures) = collector.finish();
-    let written = dumps.finish();
+    let written = dumps.finish(carving);
     exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
     let text = summary::of_links(session, &total, &written, &failures);
     exit = exit.or(print_last(session, text));

@@ -12,6 +12,7 @@ mod verbose;
 
 pub use request::{inputs, words, worker_count};
 
+use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
 use crate::collector::Collector;
@@ -26,7 +27,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_api::Snapshot;
+use weir_api::{SessionCount, Snapshot};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError, Written};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
@@ -34,6 +35,7 @@ use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
+use weir_proto::{Hashes, Wants};
 
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
@@ -148,7 +150,23 @@ impl Session {
 
     /// Whether what is said in flows is read.
     fn reads(&self) -> bool {
-        self.wants_records() || self.options.unparsed.is_some()
+        self.wants_records() || self.options.unparsed.is_some() || self.options.files.is_some()
+    }
+
+    /// What is wanted of files.
+    fn wants(&self) -> Wants {
+        let carves = self.options.files.is_some();
+        // What is kept is named by it.
+        let unsaid = Hashes { sha256: carves, ..Hashes::default() };
+        Wants { hashes: self.options.hash.unwrap_or(unsaid), content: carves }
+    }
+
+    /// Begins to keep files, where that is asked for.
+    fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
+        let cli::Run { files, files_each, files_total, files_count, .. } = &self.options;
+        let Some(directory) = files else { return Ok(None) };
+        let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
+        Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
     }
 
     /// What is measured of flows.
@@ -219,6 +237,7 @@ impl Session {
             memory: self.request.memory / 8 * SESSION_EIGHTHS / count,
             measure: self.measuring(),
             unparsed: self.options.unparsed.is_some(),
+            wants: self.wants(),
             ..SessionConfig::default()
         };
         for worker in &mut workers {
@@ -272,11 +291,17 @@ struct Dumps {
 struct Finished {
     matching: Option<(Written, Option<WriteError>)>,
     unparsed: Option<(Written, Option<WriteError>)>,
+    /// Files that were there already, and what went wrong.
+    carved: Option<(u64, Option<io::Error>)>,
 }
 
 impl Dumps {
-    fn finish(self) -> Finished {
-        Finished { matching: self.matching.map(Dump::finish), unparsed: self.unparsed.map(Dump::finish) }
+    fn finish(self, carving: Option<Carving>) -> Finished {
+        Finished {
+            carved: carving.map(Carving::finish),
+            matching: self.matching.map(Dump::finish),
+            unparsed: self.unparsed.map(Dump::finish),
+        }
     }
 }
 
@@ -284,12 +309,13 @@ impl Finished {
     /// The exit code that follows from it; what went wrong was told when it did.
     fn exit(&self) -> Exit {
         let troubled =
-            [&self.matching, &self.unparsed].into_iter().flatten().any(|(_, trouble)| trouble.is_some());
+            [&self.matching, &self.unparsed].into_iter().flatten().any(|(_, trouble)| trouble.is_some())
+                || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
     /// What the summary says of it.
-    fn notes(&self, options: &cli::Run) -> Vec<String> {
+    fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
             (&self.unparsed, &options.unparsed, "packets of no known protocol"),
@@ -300,7 +326,20 @@ impl Finished {
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
             Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
         });
-        told.collect()
+        let carved = self.carved.as_ref().zip(options.files.as_ref()).map(|((again, _), directory)| {
+            let SessionCount { files_kept, files_cut, files_refused, .. } = total.sessions;
+            let parts =
+                [("the same again", *again), ("cut short", files_cut), ("beyond the limits", files_refused)];
+            let parts =
+                parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
+            format!(
+                "{} files kept in {}{}",
+                count(files_kept),
+                directory.display(),
+                parts.collect::<String>()
+            )
+        });
+        told.chain(carved).collect()
     }
 }
 

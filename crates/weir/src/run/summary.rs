@@ -101,7 +101,7 @@ fn facts(
         total: total.clone(),
         states: states(total),
         failures: failures.to_vec(),
-        notes: written.notes(&session.options),
+        notes: written.notes(&session.options, total),
         interrupted: session.interrupted.load(Ordering::Relaxed),
     }
 }

@@ -51,7 +51,7 @@ const CHANGED: &[(&str, &[&str])] = &[
     ("ftp.ftp-max-user-length", &["user", "password"]),
     ("ftp.ftp-max-arg-length", &["arg", "reply_msg"]),
     // They ask for checksums and extraction.
-    ("file-analysis.logging", &["analyzers", "md5", "sha1", "sha256", "extracted"]),
+    ("file-analysis.logging", &["analyzers", "md5", "sha1", "sha256", "extracted", "extracted_cutoff"]),
     ("file-analysis.big-bof-buffer", &["analyzers", "md5", "sha1", "sha256"]),
     ("file-analysis.bifs.register_mime_type", &["analyzers", "md5"]),
 ];

@@ -1,0 +1,339 @@
+//! Files that were seen in streams, onto the disk: `--files`.
+//!
+//! What is kept and under which name is decided by the worker that sees a file, at once and without the disk; a thread
+//! writes. No name, and no part of one, comes from the traffic: a file is called by its SHA-256, or by its name in records
+//! where there is none, and ends in a word for its type by content.
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use weir_api::SessionCount;
+use weir_proto::{Record, Value, file_id, file_name};
+
+/// What may be written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// Octets of a file; of a longer one the beginning is kept.
+    pub each: u64,
+    /// Files.
+    pub files: u64,
+    /// Octets of all files.
+    pub total: u64,
+}
+
+/// Pieces that wait to be written: at most some ten megabytes.
+const QUEUE: usize = 256;
+/// Files that are held open: another one is opened again when its turn comes.
+const OPEN: usize = 64;
+
+/// What the thread is told.
+enum Order {
+    /// The octets of a file at an offset.
+    Write { file: u64, offset: u64, octets: Vec<u8> },
+    /// The file is over; the name that it gets.
+    Close { file: u64, name: String },
+}
+
+/// What all workers have taken of the limits.
+#[derive(Debug, Default)]
+struct Taken {
+    files: AtomicU64,
+    octets: AtomicU64,
+}
+
+impl Taken {
+    /// Takes so many octets, or as many as there are.
+    fn octets(&self, wanted: u64, most: u64) -> u64 {
+        let mut given = 0;
+        let _ = self.octets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+            given = wanted.min(most.saturating_sub(taken));
+            Some(taken + given)
+        });
+        given
+    }
+
+    fn file(&self, most: u64) -> bool {
+        let more = |taken| (taken < most).then_some(taken + 1);
+        self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+}
+
+/// The thread that writes.
+pub struct Carving {
+    to: Sender<Order>,
+    taken: Arc<Taken>,
+    limits: Limits,
+    thread: JoinHandle<(u64, Option<io::Error>)>,
+}
+
+impl Carving {
+    /// Begins to write into a directory, which is made where it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn start(directory: &Path, limits: Limits) -> io::Result<Self> {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+        std::fs::create_dir_all(directory).map_err(named)?;
+        let (to, from) = crossbeam_channel::bounded(QUEUE);
+        let store = Store {
+            directory: directory.to_owned(),
+            open: BTreeMap::new(),
+            known: HashMap::new(),
+            failed: None,
+        };
+        let thread = std::thread::spawn(move || store.work(&from));
+        Ok(Self { to, taken: Arc::default(), limits, thread })
+    }
+
+    /// What a worker does it by; `waits`: for the disk, as a run over files can.
+    pub fn carver(&self, waits: bool) -> Carver {
+        Carver {
+            to: self.to.clone(),
+            taken: Arc::clone(&self.taken),
+            limits: self.limits,
+            waits,
+            files: HashMap::new(),
+            count: SessionCount::default(),
+        }
+    }
+
+    /// Waits for the rest to be written. How many files were there already under their names, and what went wrong first.
+    pub fn finish(self) -> (u64, Option<io::Error>) {
+        drop(self.to);
+        self.thread.join().unwrap_or((0, None))
+    }
+}
+
+/// Carves the files of one worker's flows.
+pub struct Carver {
+    to: Sender<Order>,
+    taken: Arc<Taken>,
+    limits: Limits,
+    waits: bool,
+    /// Files that are not over.
+    files: HashMap<u64, Kept>,
+    count: SessionCount,
+}
+
+/// What is kept of a file.
+#[derive(Default)]
+struct Kept {
+    /// Octets, without holes.
+    octets: u64,
+    /// Whether any of it could not be kept.
+    cut: bool,
+    /// There is no room for it at all.
+    refused: bool,
+}
+
+impl Clone for Carver {
+    /// Another one for another worker.
+    fn clone(&self) -> Self {
+        Self {
+            to: self.to.clone(),
+            taken: Arc::clone(&self.taken),
+            limits: self.limits,
+            waits: self.waits,
+            files: HashMap::new(),
+            count: SessionCount::default(),
+        }
+    }
+}
+
+impl Carver {
+    /// Takes octets of a file at an offset.
+    pub fn content(&mut self, file: u64, offset: u64, octets: &[u8]) {
+        let kept = self.files.entry(file).or_insert_with(|| {
+            self.count.files += 1;
+            Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
+        });
+        self.count.file_octets += octets.len() as u64;
+        // What follows what could not be kept is not kept either: a file is its beginning.
+        let room = match kept {
+            Kept { refused: true, .. } | Kept { cut: true, .. } => 0,
+            _ => self.limits.each.saturating_sub(offset).min(octets.len() as u64),
+        };
+        let room = if room > 0 { self.taken.octets(room, self.limits.total) } else { 0 };
+        let now = octets.get(..room as usize).unwrap_or_default();
+        kept.cut |= now.len() < octets.len();
+        let mut written = now.len() as u64;
+        if !now.is_empty() {
+            let order = Order::Write { file, offset, octets: now.to_vec() };
+            if self.waits {
+                let _ = self.to.send(order);
+            } else if let Err(TrySendError::Full(_)) = self.to.try_send(order) {
+                self.count.file_octets_shed += written;
+                kept.cut = true;
+                written = 0;
+            }
+        }
+        kept.octets += written;
+        self.count.file_octets_kept += written;
+        self.count.file_octets_cut += octets.len() as u64 - now.len() as u64;
+    }
+
+    /// A file is over: says in its record what was kept, and under which name.
+    pub fn close(&mut self, record: &mut Record<'_>) {
+        let Value::Text(name) = record.get("file") else { return };
+        let id = file_id(name);
+        let Some((id, kept)) = id.and_then(|id| Some((id, self.files.remove(&id)?))) else {
+            // There was nothing in it.
+            return record.set("stored", Value::Bool(false));
+        };
+        if kept.refused || kept.octets == 0 {
+            self.count.files_refused += 1;
+            record.set("stored", Value::Bool(false));
+            return;
+        }
+        self.count.files_kept += 1;
+        self.count.files_cut += u64::from(kept.cut);
+        let ending = match record.get("mime_type") {
+            Value::Text(kind) => ending(kind),
+            _ => "bin",
+        };
+        let base = match record.get("sha256") {
+            Value::Text(sum) if !kept.cut => String::from_utf8_lossy(sum).into_owned(),
+            _ => file_name(id),
+        };
+        let name = format!("{base}.{ending}");
+        record.set("extracted", Value::from(name.clone()));
+        record.set("extracted_cutoff", Value::Bool(kept.cut));
+        record.set("extracted_size", if kept.cut { Value::Uint(kept.octets) } else { Value::None });
+        // The last word is waited for: without it there is a file without its name.
+        let _ = self.to.send(Order::Close { file: id, name });
+    }
+
+    /// Counts since the last call.
+    pub fn take_count(&mut self) -> SessionCount {
+        std::mem::take(&mut self.count)
+    }
+}
+
+/// What the name of a file of that type ends in: a word of ours, whatever the traffic calls it.
+fn ending(kind: &[u8]) -> &'static str {
+    let known =
+        std::str::from_utf8(kind).ok().and_then(|kind| ENDINGS.iter().find(|(name, _)| *name == kind));
+    match known {
+        Some((_, ending)) => ending,
+        None if kind.starts_with(b"text/") => "txt",
+        None => "bin",
+    }
+}
+
+/// Types by content, by what their files are called.
+static ENDINGS: &[(&str, &str)] = &[
+    ("application/java-archive", "jar"),
+    ("application/javascript", "js"),
+    ("application/msword", "doc"),
+    ("application/pdf", "pdf"),
+    ("application/postscript", "ps"),
+    ("application/vnd.ms-cab-compressed", "cab"),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.tcpdump.pcap", "pcap"),
+    ("application/wasm", "wasm"),
+    ("application/x-7z-compressed", "7z"),
+    ("application/x-bzip2", "bz2"),
+    ("application/x-debian-package", "deb"),
+    ("application/x-dosexec", "exe"),
+    ("application/x-executable", "elf"),
+    ("application/x-gzip", "gz"),
+    ("application/x-pem", "pem"),
+    ("application/x-rar", "rar"),
+    ("application/x-rpm", "rpm"),
+    ("application/x-sharedlib", "so"),
+    ("application/x-shockwave-flash", "swf"),
+    ("application/x-tar", "tar"),
+    ("application/x-xz", "xz"),
+    ("application/xml", "xml"),
+    ("application/zip", "zip"),
+    ("audio/mpeg", "mp3"),
+    ("image/gif", "gif"),
+    ("image/jpeg", "jpg"),
+    ("image/png", "png"),
+    ("image/tiff", "tif"),
+    ("image/webp", "webp"),
+    ("image/x-icon", "ico"),
+    ("text/html", "html"),
+    ("text/json", "json"),
+    ("text/rtf", "rtf"),
+    ("video/mp4", "mp4"),
+    ("video/quicktime", "mov"),
+];
+
+/// The directory, as the thread sees it.
+struct Store {
+    directory: PathBuf,
+    /// Those held open.
+    open: BTreeMap<u64, File>,
+    /// Those that are not over, and whether one could not be written whole.
+    known: HashMap<u64, bool>,
+    failed: Option<io::Error>,
+}
+
+impl Store {
+    fn work(mut self, from: &Receiver<Order>) -> (u64, Option<io::Error>) {
+        let mut again = 0;
+        for order in from {
+            match order {
+                Order::Write { file, offset, octets } => {
+                    let known = self.known.insert(file, false);
+                    let done = match known {
+                        Some(true) => Err(None),
+                        known => self.write(file, known.is_none(), offset, &octets).map_err(Some),
+                    };
+                    if let Err(error) = done {
+                        self.known.insert(file, true);
+                        if let Some(error) = error {
+                            self.note(&self.temporary(file), &error);
+                        }
+                    }
+                }
+                Order::Close { file, name } => {
+                    self.open.remove(&file);
+                    self.known.remove(&file);
+                    let (from, to) = (self.temporary(file), self.directory.join(name));
+                    again += u64::from(to.exists());
+                    if let Err(error) = std::fs::rename(&from, &to) {
+                        self.note(&from, &error);
+                    }
+                }
+            }
+        }
+        (again, self.failed)
+    }
+
+    fn temporary(&self, file: u64) -> PathBuf {
+        self.directory.join(format!("{}.part", file_name(file)))
+    }
+
+    fn write(&mut self, file: u64, is_new: bool, offset: u64, octets: &[u8]) -> io::Result<()> {
+        if !self.open.contains_key(&file) {
+            // Which of them is wanted next nobody knows: all of them go.
+            if self.open.len() >= OPEN {
+                self.open.clear();
+            }
+            let path = self.temporary(file);
+            let opened = OpenOptions::new().write(true).create(true).truncate(is_new).open(path)?;
+            self.open.insert(file, opened);
+        }
+        let Some(to) = self.open.get_mut(&file) else { return Ok(()) };
+        to.seek(SeekFrom::Start(offset))?;
+        to.write_all(octets)
+    }
+
+    fn note(&mut self, path: &Path, error: &io::Error) {
+        if self.failed.is_none() {
+            let named = io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            eprintln!("weir: {named}");
+            self.failed = Some(named);
+        }
+    }
+}

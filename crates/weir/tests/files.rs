@@ -1,0 +1,267 @@
+//! Files seen in streams, carved: octet for octet what was sent, under names of ours, within limits that are counted.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use support::*;
+use weir_wire::build;
+
+/// Files of a directory by name; one that is not complete is an error.
+fn carved(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(directory).unwrap().flatten();
+    let files: BTreeMap<String, Vec<u8>> =
+        files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect();
+    assert!(files.keys().all(|name| !name.ends_with(".part")), "{:?}", files.keys());
+    files
+}
+
+fn sha256(octets: &[u8]) -> String {
+    Sha256::digest(octets).iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn sessions(ran: &Ran) -> Value {
+    ran.json().into_iter().find(|line| line["kind"] == "sessions").unwrap()
+}
+
+fn number(object: &Value, field: &str) -> u64 {
+    object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
+}
+
+/// The sums that hold: files = kept + refused, octets = kept + cut + shed.
+#[track_caller]
+fn adds_up(said: &Value) {
+    let sum = |of: &[&str]| of.iter().map(|field| number(said, field)).sum::<u64>();
+    assert_eq!(sum(&["files"]), sum(&["files_kept", "files_refused"]), "{said}");
+    let octets = sum(&["file_octets_kept", "file_octets_cut", "file_octets_shed"]);
+    assert_eq!(sum(&["file_octets"]), octets, "{said}");
+}
+
+/// HTTP responses, one connection each, with names that would lead elsewhere.
+fn responses(bodies: &[&[u8]]) -> Vec<u8> {
+    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let (syn, ack) = (build::flags::SYN, build::flags::ACK);
+    let mut packets = Vec::new();
+    for (body, n) in bodies.iter().zip(0_u64..) {
+        let port = 40_000 + n as u16;
+        let there = || build::ethernet().ipv4(client, server);
+        let back = || build::ethernet().ipv4(server, client);
+        let request = b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n";
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Disposition: attachment; filename=\"../../evil.sh\"\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut frames = vec![
+            there().tcp(port, 80, syn).seq(0).payload(&[]),
+            back().tcp(80, port, syn | ack).seq(0).ack(1).payload(&[]),
+            there().tcp(port, 80, ack).seq(1).ack(1).payload(request),
+        ];
+        let answer = [head.as_bytes(), body].concat();
+        for (part, at) in answer.chunks(1000).zip(0..) {
+            frames.push(back().tcp(80, port, ack).seq(1 + at * 1000).ack(44).payload(part));
+        }
+        packets.extend(
+            frames.into_iter().zip(0..).map(|(frame, at)| ((n + 1) * SECOND + at * 1_000_000, frame)),
+        );
+    }
+    pcap(1, &packets)
+}
+
+/// What the lab's servers offered is made anew by the program that made it, and found octet for octet.
+#[test]
+fn the_files_of_the_labs_servers_are_carved_octet_for_octet() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (files, logs) = (at("files"), at("logs"));
+    let ran =
+        weir([text(&sample()), "-j", "--files", text(&files), "-o", text(&logs), "--log", "zeek-json,eve"]);
+    let ran = ran.exits(0).quietly();
+    let said = sessions(&ran);
+    adds_up(&said);
+    let found = carved(&files);
+    // The manifest: the rows of the logs say where each file is.
+    let rows = objects(&fs::read_to_string(logs.join("files.json")).unwrap());
+    let named: Vec<&Value> = rows.iter().filter(|row| row["extracted"].is_string()).collect();
+    assert_eq!(named.len() as u64, number(&said, "files_kept"));
+    let names: BTreeSet<&str> = named.iter().map(|row| row["extracted"].as_str().unwrap()).collect();
+    assert!(
+        names.iter().eq(found.keys().collect::<Vec<_>>().iter()),
+        "each row has its file and each file its row"
+    );
+    for row in named {
+        let octets = &found[row["extracted"].as_str().unwrap()];
+        assert_eq!(row["extracted_cutoff"], false);
+        if row["sha256"].is_string() {
+            assert_eq!(row["sha256"], sha256(octets), "{row}");
+            assert_eq!(row["seen_bytes"], octets.len());
+        }
+    }
+    let events = objects(&fs::read_to_string(logs.join("eve.json")).unwrap());
+    let stored = events.iter().filter(|event| event["fileinfo"]["stored"] == true).count() as u64;
+    assert_eq!(stored, number(&said, "files_kept"));
+
+    let made = ["www", "ftp", "tftp", "home", "mail"].map(|name| format!("--{name}={}", at(name).display()));
+    let script = root().join("lab/content");
+    let run = Command::new("python3")
+        .arg(script)
+        .args(made)
+        .args(["--seed=1", "--scale=1", "--users=alice bob carol dave"])
+        .status();
+    if !run.is_ok_and(|status| status.success()) {
+        println!("skipped: no python3 to make the lab's files anew");
+        return;
+    }
+    let sums: BTreeSet<String> = found.values().map(|octets| sha256(octets)).collect();
+    let served = [
+        "www/index.html",
+        "www/style.css",
+        "www/logo.png",
+        "www/data.json",
+        "www/doc/1.txt",
+        "www/doc/7.txt",
+        "www/doc/8.txt",
+        "www/pkg/release.bin",
+        "www/pkg/patch.bin",
+        "ftp/README",
+        "ftp/survey.dat",
+        "ftp/notes.txt",
+        "tftp/boot.cfg",
+        "tftp/image.bin",
+        "home/alice/report.txt",
+        "home/alice/photo.raw",
+        "home/bob/photo.raw",
+    ];
+    let missing: Vec<&str> =
+        served.into_iter().filter(|name| !sums.contains(&sha256(&fs::read(at(name)).unwrap()))).collect();
+    println!("passed {} of {}, required {}", served.len() - missing.len(), served.len(), served.len());
+    assert!(missing.is_empty(), "{missing:?} of {:?}", found.keys());
+}
+
+/// Checksums that Suricata's tests expect, of files that are carved under them.
+#[test]
+fn the_checksums_of_suricatas_tests_are_those_of_the_files() {
+    let tests = root().join("../shared/data/suricata-verify/tests");
+    let Ok(entries) = fs::read_dir(&tests) else {
+        println!("skipped: {} is absent", tests.display());
+        return;
+    };
+    let (mut expected, mut passed, mut failed) = (0, 0, Vec::new());
+    for entry in entries.flatten() {
+        let wanted = fs::read_to_string(entry.path().join("test.yaml")).unwrap_or_default();
+        let sums: BTreeSet<&str> = wanted
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("fileinfo.sha256:"))
+            .map(|sum| sum.trim().trim_matches('"'))
+            .collect();
+        let capture = fs::read_dir(entry.path()).unwrap().flatten().map(|file| file.path()).find(|path| {
+            path.extension().is_some_and(|ending| ending == "pcap" || ending == "pcapng" || ending == "syn")
+        });
+        let Some(capture) = capture.filter(|_| !sums.is_empty()) else { continue };
+        let folder = tempfile::tempdir().unwrap();
+        weir([text(&capture), "-q", "--files", text(folder.path())]);
+        let found = carved(folder.path());
+        for sum in sums {
+            expected += 1;
+            let file = found.iter().find(|(name, _)| name.starts_with(sum));
+            match file {
+                Some((_, octets)) if sha256(octets) == sum => passed += 1,
+                _ => failed.push(format!("{} {sum}", entry.file_name().display())),
+            }
+        }
+    }
+    println!("passed {passed} of {expected}, required {REQUIRED}: {failed:#?}");
+    assert!(passed >= REQUIRED);
+}
+
+/// The others are of streams whose last segments a reset took with it: Suricata leaves out what was not acknowledged.
+const REQUIRED: usize = 4;
+
+#[test]
+fn limits_hold_and_what_they_cut_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let bodies: [Vec<u8>; 4] = [vec![b'a'; 5000], vec![b'b'; 3000], vec![b'c'; 7000], vec![b'a'; 5000]];
+    let bodies: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+    let capture = put(folder.path(), "x.pcap", &responses(&bodies));
+    let run = |name: &str, options: &[&str]| {
+        let directory = folder.path().join(name);
+        let arguments = [text(&capture), "-j", "--files", text(&directory)];
+        let ran = weir(arguments.iter().chain(options)).exits(0).quietly();
+        let said = sessions(&ran);
+        adds_up(&said);
+        let notes = ran.json()[0]["notes"].to_string();
+        (carved(&directory), said, notes)
+    };
+    let (files, said, notes) = run("all", &[]);
+    let names: Vec<String> = bodies.iter().take(3).map(|body| format!("{}.txt", sha256(body))).collect();
+    assert_eq!(files.keys().collect::<BTreeSet<_>>(), names.iter().collect::<BTreeSet<_>>());
+    assert_eq!((number(&said, "files"), number(&said, "files_kept"), number(&said, "files_cut")), (4, 4, 0));
+    assert_eq!(number(&said, "file_octets_kept"), 20_000);
+    assert!(notes.contains("4 files kept in") && notes.contains(", 1 the same again"), "{notes}");
+
+    // The beginning of each, under a name that does not say that it is all of it.
+    let (files, said, notes) = run("each", &["--files-each", "4K"]);
+    assert_eq!(files.values().map(Vec::len).collect::<BTreeSet<_>>(), BTreeSet::from([3000, 4096]));
+    assert_eq!((number(&said, "files_cut"), number(&said, "file_octets_cut")), (3, 904 + 2904 + 904));
+    assert_eq!(files.keys().filter(|name| name.starts_with('F')).count(), 3);
+    assert!(notes.contains(", 3 cut short"), "{notes}");
+
+    let (files, said, _) = run("total", &["--files-total", "6000"]);
+    assert_eq!(files.values().map(Vec::len).sum::<usize>(), 6000);
+    assert_eq!((number(&said, "files_kept"), number(&said, "files_refused")), (2, 2));
+    assert_eq!(number(&said, "file_octets_kept"), 6000);
+
+    let (files, said, notes) = run("count", &["--files-count", "1"]);
+    assert_eq!((files.len(), number(&said, "files_refused")), (1, 3));
+    assert!(notes.contains(", 3 beyond the limits"), "{notes}");
+
+    // Nothing went where names in the traffic point to.
+    assert!(!folder.path().join("evil.sh").exists() && !folder.path().join("etc").exists());
+}
+
+#[test]
+fn checksums_are_those_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &responses(&[b"hello, world: a body of text"]));
+    let row = |name: &str, options: &[&str]| {
+        let logs = folder.path().join(name);
+        let arguments = [text(&capture), "-q", "-o", text(&logs), "--log", "zeek-json"];
+        weir(arguments.iter().chain(options)).exits(0).quietly();
+        objects(&fs::read_to_string(logs.join("files.json")).unwrap()).remove(0)
+    };
+    let has = |row: &Value| ["md5", "sha1", "sha256"].map(|name| row[name].is_string());
+    let of = |names: &[&str]| serde_json::json!(names);
+    let plain = row("plain", &[]);
+    assert_eq!((has(&plain), &plain["analyzers"]), ([false; 3], &of(&[])));
+    let two = row("two", &["--hash", "md5,sha1"]);
+    assert_eq!((has(&two), &two["analyzers"]), ([true, true, false], &of(&["MD5", "SHA1"])));
+    let all = row("all", &["--hash", "md5,sha1,sha256"]);
+    assert_eq!((has(&all), &all["sha256"]), ([true; 3], &sha256(b"hello, world: a body of text").into()));
+    // Without a checksum a file is called as its row is.
+    let files = folder.path().join("files");
+    let none = row("none", &["--hash", "none", "--files", text(&files)]);
+    assert_eq!((has(&none), &none["analyzers"]), ([false; 3], &of(&["EXTRACT"])));
+    assert_eq!(none["extracted"], format!("{}.txt", none["fuid"].as_str().unwrap()));
+    assert_eq!(carved(&files).len(), 1);
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let sample = sample();
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "file", b"");
+    weir([text(&sample), "--files", text(&file)]).exits(4).says("file: ");
+    weir([text(&sample), "--files-each", "1M"]).exits(1).says("--files <DIR>");
+    weir([text(&sample), "--files", text(folder.path()), "--files-each", "x"])
+        .exits(1)
+        .says("as 64K, 512M or 2G");
+    weir([text(&sample), "--hash", "crc"]).exits(1).says("md5, sha1 and sha256 are wanted");
+    // Content cannot be anonymised.
+    let both = ["--files", text(folder.path()), "--anon", "nullip"];
+    weir([text(&sample)].iter().chain(&both)).exits(1).says("cannot be used with");
+}
