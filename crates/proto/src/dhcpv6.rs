@@ -1,10 +1,10 @@
 //! DHCP for IPv6 (RFC 8415): each message, taken out of the relays' envelopes.
 
+use crate::tls::hello::hex;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
 };
-use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_wire::stream::Chunk;
 use weir_wire::{Reader, Time};
@@ -191,7 +191,6 @@ impl<'a> Found<'a> {
     }
 
     fn record(self, kind: u8, id: u32, relays: u64, relay: Option<[IpAddr; 2]>, time: Time) -> Record<'a> {
-        let list = |values: Vec<Value<'a>>| if values.is_empty() { Value::None } else { Value::List(values) };
         let span = |seconds: u32| Value::Span(u64::from(seconds) * 1_000_000_000);
         let (link, peer) = relay.map_or((None, None), |[link, peer]| (Some(link), Some(peer)));
         let message = self.status.map(|(_, message)| message).filter(|message| !message.is_empty());
@@ -200,17 +199,17 @@ impl<'a> Found<'a> {
             id.into(),
             self.client.map(hex).into(),
             self.server.map(hex).into(),
-            list(self.addresses),
-            list(self.prefixes),
-            list(self.prefix_lengths),
+            Value::list(self.addresses),
+            Value::list(self.prefixes),
+            Value::list(self.prefix_lengths),
             self.lifetimes.map_or(Value::None, |(preferred, _)| span(preferred)),
             self.lifetimes.map_or(Value::None, |(_, valid)| span(valid)),
             self.status.map(|(status, _)| status).into(),
             message.into(),
             self.fqdn.into(),
-            list(self.dns_servers),
-            list(self.domains),
-            list(self.parameters),
+            Value::list(self.dns_servers),
+            Value::list(self.domains),
+            Value::list(self.parameters),
             self.vendor_class.into(),
             relays.into(),
             link.into(),
@@ -233,14 +232,6 @@ fn name(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
         labels.push(reader.take(len.into())?);
     }
     Some(labels.join(&b'.'))
-}
-
-fn hex(octets: &[u8]) -> String {
-    let mut text = String::with_capacity(octets.len() * 2);
-    for octet in octets {
-        let _ = write!(text, "{octet:02x}");
-    }
-    text
 }
 
 struct Dhcpv6;

@@ -6,6 +6,7 @@
 
 mod kind;
 
+use crate::tls::hello::hex;
 use crate::{Hashes, Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
 use md5::Digest;
 use std::collections::BTreeMap;
@@ -450,9 +451,9 @@ impl File {
         let is_whole = whole && self.missing == 0;
         let sums = self.sums.take();
         let Sums { md5, sha1, sha256 } = sums.map(|sums| *sums).unwrap_or_default();
-        let md5 = Value::from(md5.map(|sum| hexadecimal(&sum.finalize())));
-        let sha1 = Value::from(sha1.map(|sum| hexadecimal(&sum.finalize())));
-        let sha256 = Value::from(sha256.map(|sum| hexadecimal(&sum.finalize())));
+        let md5 = Value::from(md5.map(|sum| hex(&sum.finalize())));
+        let sha1 = Value::from(sha1.map(|sum| hex(&sum.finalize())));
+        let sha256 = Value::from(sha256.map(|sum| hex(&sum.finalize())));
         let Wants { hashes, content } = self.wants;
         let done =
             [("MD5", hashes.md5), ("SHA1", hashes.sha1), ("SHA256", hashes.sha256), ("EXTRACT", content)];
@@ -507,12 +508,6 @@ impl File {
             + of(&self.path)
             + of(&self.declared)
     }
-}
-
-fn hexadecimal(octets: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |n: u8| DIGITS.get(usize::from(n & 15)).map_or('0', |digit| char::from(*digit));
-    octets.iter().flat_map(|octet| [digit(octet >> 4), digit(*octet)]).collect()
 }
 
 #[cfg(test)]

@@ -492,7 +492,7 @@ impl Imap {
             command.folder.as_ref().or(self.folder.as_ref()).into(),
             answer.map(|(status, _)| status).into(),
             answer.map(|(_, text)| text).into(),
-            if command.lines.is_empty() { Value::None } else { command.lines.iter().collect() },
+            Value::list(&command.lines),
             command.messages.into(),
             command.octets.into(),
             answer.map_or(Value::None, |_| Value::Span(time.since(command.time))),

@@ -45,6 +45,21 @@ impl Lines {
         Some(result)
     }
 
+    /// The lines, to be put back: what is done with a line may change what else their owner has.
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(0))
+    }
+
+    /// Gives each line to `work` until it is the last one: the octets behind it.
+    pub fn until(&mut self, data: &mut &[u8], mut work: impl FnMut(Line<'_>) -> bool) -> Option<usize> {
+        while let Some(is_last) = self.next(data, &mut work) {
+            if is_last {
+                return Some(data.len());
+            }
+        }
+        None
+    }
+
     fn hold(&mut self, octets: &[u8]) {
         let room = self.most.saturating_sub(self.held.len());
         self.held.extend_from_slice(octets.get(..room).unwrap_or(octets));
@@ -108,7 +123,9 @@ impl Dotted {
     }
 }
 
-fn trimmed(line: &[u8]) -> &[u8] {
+/// A line without its end.
+pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 

@@ -144,12 +144,12 @@ impl Parser for Pop3 {
         let mut data = chunk.data;
         match chunk.direction {
             Direction::Forward => {
-                let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                let mut lines = self.client.take();
                 while lines.next(&mut data, |line| self.command(line, chunk.time, out)).is_some() {}
                 self.client = lines;
             }
             Direction::Reverse => {
-                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
+                let mut lines = self.server.take();
                 let mut encrypted = None;
                 while encrypted.is_none() {
                     self.message(&mut data, chunk.time, out);
@@ -365,17 +365,13 @@ fn tell(
     time: Time,
     out: &mut dyn Out,
 ) {
-    let list = |texts: &[Vec<u8>]| match texts {
-        [] => Value::None,
-        texts => texts.iter().cloned().collect(),
-    };
     let values = vec![
         (&command.name).into(),
-        list(&command.arguments),
+        Value::list(&command.arguments),
         status.map(|(_, success)| success).into(),
         status.map(|(status, _)| status).into(),
         status.map(|_| answer).into(),
-        list(lines),
+        Value::list(lines),
         octets.into(),
         status.map_or(Value::None, |_| Value::Span(time.since(command.time))),
     ];

@@ -532,7 +532,7 @@ impl Quic {
                 (16, Some(offer)) => offer.alpn.clone(),
                 _ => Vec::new(),
             };
-            let values = if texts.is_empty() { Value::None } else { texts.into_iter().collect() };
+            let values = Value::list(texts);
             vec![names::extension(*kind).into(), (*kind).into(), values]
         });
         let values = vec![

@@ -50,6 +50,24 @@ impl PartialEq for Table {
     }
 }
 
+impl<'a> Value<'a> {
+    /// A list; none where it is empty.
+    pub fn list<T: Into<Value<'a>>>(values: impl IntoIterator<Item = T>) -> Self {
+        match values.into_iter().map(Into::into).collect::<Vec<_>>() {
+            values if values.is_empty() => Self::None,
+            values => Self::List(values),
+        }
+    }
+
+    /// Rows; none where there are none.
+    pub fn rows(rows: impl IntoIterator<Item = Vec<Value<'a>>>) -> Self {
+        match rows.into_iter().collect::<Vec<_>>() {
+            rows if rows.is_empty() => Self::None,
+            rows => Self::Rows(rows),
+        }
+    }
+}
+
 impl Value<'_> {
     /// The same, on its own.
     pub fn into_owned(self) -> Value<'static> {

@@ -2,6 +2,7 @@
 //!
 //! Two tables: a message is what Suricata tells, all that was said in a flow what Zeek tells.
 
+use crate::tls::hello::hex;
 use crate::{
     Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport,
     Value, anomaly, field,
@@ -303,14 +304,14 @@ impl<'a> Message<'a> {
             kind.into(),
             oid.into(),
             address.into(),
-            if names.is_empty() { Value::None } else { Value::List(names) },
+            Value::list(names),
             self.community.into(),
             self.user.into(),
             self.request.into(),
             self.engine.filter(|engine| !engine.is_empty()).map(hex).into(),
             self.context.filter(|context| !context.is_empty()).into(),
             self.authenticated.into(),
-            if rows.is_empty() { Value::None } else { Value::Rows(rows) },
+            Value::rows(rows),
         ];
         Record { table: &MESSAGE, time, values }
     }
@@ -404,14 +405,6 @@ fn error(number: i64) -> String {
     ];
     let known = usize::try_from(number).ok().and_then(|number| ERRORS.get(number));
     known.map_or_else(|| format!("ErrorStatus({number})"), |known| (*known).to_owned())
-}
-
-fn hex(octets: &[u8]) -> String {
-    let mut text = String::with_capacity(octets.len() * 2);
-    for octet in octets {
-        let _ = write!(text, "{octet:02x}");
-    }
-    text
 }
 
 /// What was said in the flow so far.

@@ -8,6 +8,7 @@
 
 use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
+use crate::tls::hello::hex;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
@@ -213,10 +214,6 @@ impl Offer {
     fn hassh(&self, direction: Direction) -> String {
         hex(&Md5::digest(self.text(direction)))
     }
-}
-
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {

@@ -300,7 +300,7 @@ impl Telnet {
             user.into(),
             Some(prompt).filter(|prompt| !prompt.is_empty()).into(),
             line.into(),
-            if answers.is_empty() { Value::None } else { answers.into_iter().collect() },
+            Value::list(answers),
         ];
         out.record(Record { table: &TELNET, time, values });
     }

@@ -309,8 +309,7 @@ impl Parser for Tftp {
             Direction::Forward => (self.setup.initiator, self.setup.responder),
             Direction::Reverse => (self.setup.responder, self.setup.initiator),
         };
-        let options =
-            if request.options.is_empty() { Value::None } else { request.options.iter().copied().collect() };
+        let options = Value::list(request.options.iter().copied());
         let values = vec![
             if request.is_read { "read" } else { "write" }.into(),
             request.file.into(),

@@ -254,15 +254,6 @@ fn set(is: bool) -> Value<'static> {
     if is { Value::Bool(true) } else { Value::None }
 }
 
-/// Rows, or none where there are none.
-fn rows(rows: Vec<Vec<Value<'_>>>) -> Value<'_> {
-    if rows.is_empty() { Value::None } else { Value::Rows(rows) }
-}
-
-fn list(values: Vec<Value<'_>>) -> Value<'_> {
-    if values.is_empty() { Value::None } else { Value::List(values) }
-}
-
 impl<'a> Told<'a> {
     fn text(&self, name: Name) -> Value<'a> {
         self.message.text(name).into()
@@ -321,7 +312,7 @@ impl<'a> Told<'a> {
             }
             vec![self.text(question.name), Value::Text(cow(name)), set(question.name.is_cut)]
         };
-        rows(self.message.questions.iter().map(row).collect())
+        Value::rows(self.message.questions.iter().map(row))
     }
 
     fn details(&self, section: Section) -> Value<'a> {
@@ -334,7 +325,7 @@ impl<'a> Told<'a> {
                 all.push(self.detail(rr, text));
             }
         }
-        rows(all)
+        Value::rows(all)
     }
 
     fn detail(&self, rr: &Rr, text: Value<'a>) -> Vec<Value<'a>> {
@@ -395,7 +386,7 @@ impl<'a> Told<'a> {
             return Value::None;
         }
         let row = |(code, data): (u16, &[u8])| vec![code.into(), present::hex(data, "").into()];
-        rows(options(rr.octets(self.data)).map(row).collect())
+        Value::rows(options(rr.octets(self.data)).map(row))
     }
 
     /// Values of the answers by type.
@@ -403,20 +394,20 @@ impl<'a> Told<'a> {
         let answers = || self.section(Section::Answer);
         for kind in [kind::A, kind::AAAA] {
             let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::address);
-            values.push(list(of.map(Value::from).collect()));
+            values.push(Value::list(of.map(Value::from)));
         }
         for kind in [kind::CNAME, kind::MX, kind::NS, kind::PTR] {
             let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::target);
-            values.push(list(of.map(|name| self.text(name)).collect()));
+            values.push(Value::list(of.map(|name| self.text(name))));
         }
         let texts = answers().filter(|rr| rr.kind == kind::TXT).flat_map(|rr| strings(rr.octets(self.data)));
-        values.push(list(texts.map(Value::from).collect()));
+        values.push(Value::list(texts.map(Value::from)));
         let nulls = answers().filter(|rr| rr.kind == kind::NULL).map(|rr| rr.octets(self.data));
-        values.push(list(nulls.map(Value::from).collect()));
+        values.push(Value::list(nulls.map(Value::from)));
         let of = |kind: u16| answers().filter(move |rr| rr.kind == kind);
-        values.push(rows(of(kind::SOA).map(|rr| self.soa(rr).to_vec()).collect()));
-        values.push(rows(of(kind::SRV).map(|rr| self.srv(rr).to_vec()).collect()));
-        values.push(rows(of(kind::SSHFP).map(|rr| self.sshfp(rr).to_vec()).collect()));
+        values.push(Value::rows(of(kind::SOA).map(|rr| self.soa(rr).to_vec())));
+        values.push(Value::rows(of(kind::SRV).map(|rr| self.srv(rr).to_vec())));
+        values.push(Value::rows(of(kind::SSHFP).map(|rr| self.sshfp(rr).to_vec())));
     }
 
     fn multicast(&self, time: Time) -> Record<'a> {
@@ -430,12 +421,12 @@ impl<'a> Told<'a> {
             (0x20, "ad"),
             (0x10, "cd"),
         ];
-        let flags = flags.into_iter().filter(|(bit, _)| header.has(*bit)).map(|(_, name)| name.into());
-        let of = |section| rows(self.section(section).map(|rr| self.simple(rr)).collect());
+        let flags = flags.into_iter().filter(|(bit, _)| header.has(*bit)).map(|(_, name)| name);
+        let of = |section| Value::rows(self.section(section).map(|rr| self.simple(rr)));
         let values = vec![
             if header.is_response() { "response" } else { "request" }.into(),
             header.id.into(),
-            list(flags.collect()),
+            Value::list(flags),
             header.opcode().into(),
             header.rcode().into(),
             self.queries(true),
@@ -680,12 +671,12 @@ impl<'a> Row<'a> {
             has(Header::RD),
             self.recursive.into(),
             question.map_or(0, |header| header.flags >> 4 & 7).into(),
-            list(self.answers),
-            list(self.ttls),
+            Value::list(self.answers),
+            Value::list(self.ttls),
             self.rejected.into(),
             self.opcode.into(),
             Value::Text(cow(words::opcode(self.opcode, is_netbios))),
-            rows(self.records),
+            Value::rows(self.records),
         ];
         Record { table: &DNS, time, values }
     }

@@ -163,20 +163,13 @@ impl Parser for Ftp {
         let mut data = chunk.data;
         match chunk.direction {
             Direction::Forward => {
-                let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                let mut lines = self.client.take();
                 while lines.next(&mut data, |line| self.command(line, chunk.time, out)).is_some() {}
                 self.client = lines;
             }
             Direction::Reverse => {
-                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
-                let mut encrypted = None;
-                while encrypted.is_none() {
-                    match lines.next(&mut data, |line| self.reply(line, chunk.time, out)) {
-                        Some(true) => encrypted = Some(data.len()),
-                        Some(false) => {}
-                        None => break,
-                    }
-                }
+                let mut lines = self.server.take();
+                let encrypted = lines.until(&mut data, |line| self.reply(line, chunk.time, out));
                 self.server = lines;
                 if let Some(unread) = encrypted {
                     return Step::Become { protocol: None, unread };

@@ -165,12 +165,8 @@ impl Transaction {
             return None;
         }
         let list = |headers: &Headers, name: &'static [u8]| -> Value<'static> {
-            let words: Vec<Vec<u8>> = headers
-                .all(name)
-                .flat_map(|value| value.split(|octet| *octet == b','))
-                .map(|word| word.trim_ascii().to_vec())
-                .collect();
-            if words.is_empty() { Value::None } else { words.into_iter().collect() }
+            let words = headers.all(name).flat_map(|value| value.split(|octet| *octet == b','));
+            Value::list(words.map(|word| word.trim_ascii().to_vec()))
         };
         let (asked, answered) = (&self.request_headers, &self.response_headers);
         let values = vec![
@@ -232,13 +228,13 @@ impl Transaction {
             Value::List(Vec::new()),
             user.into(),
             password.flatten().into(),
-            list(proxied),
-            list(self.sent.names),
-            list(self.sent.filenames),
-            list(self.sent.kinds),
-            list(self.received.names),
-            list(self.received.filenames),
-            list(self.received.kinds),
+            Value::list(proxied),
+            Value::list(self.sent.names),
+            Value::list(self.sent.filenames),
+            Value::list(self.sent.kinds),
+            Value::list(self.received.names),
+            Value::list(self.received.filenames),
+            Value::list(self.received.kinds),
             asked.get(b"x-forwarded-for").into(),
             declared(answered).into(),
             declared(asked).into(),
@@ -251,7 +247,7 @@ impl Transaction {
             answered.get(b"server").into(),
             scheme.into(),
             asked.get(b"cookie").into(),
-            list(cookies),
+            Value::list(cookies),
             rows(asked),
             rows(answered),
             response.map_or(Value::None, |_| Value::Span(self.ended.since(self.time))),
@@ -260,14 +256,8 @@ impl Transaction {
     }
 }
 
-fn list<'a, T: Into<Value<'a>>>(values: Vec<T>) -> Value<'a> {
-    if values.is_empty() { Value::None } else { values.into_iter().collect() }
-}
-
 fn rows(headers: &Headers) -> Value<'_> {
-    let rows: Vec<Vec<Value<'_>>> =
-        headers.iter().map(|(name, value)| vec![name.into(), value.into()]).collect();
-    if rows.is_empty() { Value::None } else { Value::Rows(rows) }
+    Value::rows(headers.iter().map(|(name, value)| vec![name.into(), value.into()]))
 }
 
 /// The declared type without its parameters.

@@ -13,6 +13,7 @@ pub(crate) use head::{Head, address, hosts};
 pub use told::MAIL;
 pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
 
+use crate::line::trimmed;
 use decode::Decoder;
 use urls::Urls;
 
@@ -357,11 +358,6 @@ impl Mail {
             sink(Event::Data(octets));
         });
     }
-}
-
-fn trimmed(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]

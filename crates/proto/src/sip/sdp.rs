@@ -133,7 +133,6 @@ impl<'a> Description<'a> {
                 list(&medium.attributes),
             ]
         });
-        let rows = |rows: Vec<Vec<Value<'a>>>| if rows.is_empty() { Value::None } else { Value::Rows(rows) };
         [
             self.version.into(),
             self.origin.into(),
@@ -144,11 +143,11 @@ impl<'a> Description<'a> {
             self.phone.into(),
             self.connection.into(),
             list(&self.bandwidths),
-            rows(times.collect()),
+            Value::rows(times),
             self.zone.into(),
             self.key.into(),
             list(&self.attributes),
-            rows(media.collect()),
+            Value::rows(media),
         ]
     }
 

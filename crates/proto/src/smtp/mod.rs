@@ -184,7 +184,7 @@ impl Parser for Smtp {
                 while !data.is_empty() {
                     match self.place {
                         Place::Commands | Place::Auth => {
-                            let mut lines = std::mem::replace(&mut self.client, Lines::new(0));
+                            let mut lines = self.client.take();
                             lines.next(&mut data, |line| self.command(line, chunk.time, out));
                             self.client = lines;
                         }
@@ -210,15 +210,8 @@ impl Parser for Smtp {
             }
             Direction::Reverse => {
                 self.server_seen |= !data.is_empty();
-                let mut lines = std::mem::replace(&mut self.server, Lines::new(0));
-                let mut encrypted = None;
-                while encrypted.is_none() {
-                    match lines.next(&mut data, |line| self.reply(line, chunk.time, out)) {
-                        Some(true) => encrypted = Some(data.len()),
-                        Some(false) => {}
-                        None => break,
-                    }
-                }
+                let mut lines = self.server.take();
+                let encrypted = lines.until(&mut data, |line| self.reply(line, chunk.time, out));
                 self.server = lines;
                 if let Some(unread) = encrypted {
                     return Step::Become { protocol: None, unread };

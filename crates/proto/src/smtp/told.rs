@@ -180,12 +180,10 @@ impl Transaction {
         out: &mut dyn Out,
     ) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
-        let list =
-            |texts: Vec<Vec<u8>>| if texts.is_empty() { Value::None } else { texts.into_iter().collect() };
         let set = |mut texts: Vec<Vec<u8>>| {
             let mut seen = std::collections::HashSet::new();
             texts.retain(|text| seen.insert(text.clone()));
-            list(texts)
+            Value::list(texts)
         };
         let none = Mail::default();
         let has_mail = self.mail.is_some();
@@ -233,22 +231,22 @@ impl Transaction {
             owned(&hello.user),
             owned(&hello.mechanism),
             self.mail_from.into(),
-            list(self.rcpt_to),
+            Value::list(self.rcpt_to),
             status,
-            list(addresses("reply-to")),
-            list(addresses("bcc")),
+            Value::list(addresses("reply-to")),
+            Value::list(addresses("bcc")),
             get("x-mailer"),
             get("user-agent"),
             originating.into(),
-            list(head.all_joined("received")),
+            Value::list(head.all_joined("received")),
             get("references"),
             get("importance"),
             get("priority"),
             get("sensitivity"),
             get("organization"),
-            list(mail.attachments.clone()),
-            list(mail.urls().to_vec()),
-            list(mail.urls().iter().map(|url| mime::without_scheme(url).to_vec()).collect()),
+            Value::list(mail.attachments.clone()),
+            Value::list(mail.urls().to_vec()),
+            Value::list(mail.urls().iter().map(|url| mime::without_scheme(url).to_vec())),
             flag(mime::is_ipv4),
             flag(mime::is_ipv6),
             flag(mime::is_program),

@@ -369,10 +369,7 @@ impl Handshake {
         };
         let (server_leaf, client_leaf) = (leaf(server), leaf(client));
         let matches = host.and_then(|host| server.first().and_then(|leaf| leaf.is_for(host)));
-        let texts = |list: &[Vec<u8>]| match list {
-            [] => Value::None,
-            list => list.iter().cloned().collect(),
-        };
+        let texts = |list: &[Vec<u8>]| Value::list(list.iter().cloned());
         let plain = |values: &[u16]| -> Value<'static> {
             values.iter().copied().filter(|value| !names::is_grease(*value)).collect()
         };
@@ -477,10 +474,6 @@ fn tell_certificate(
     is_client: bool,
     out: &mut dyn Out,
 ) {
-    let texts = |list: &[Vec<u8>]| match list {
-        [] => Value::None,
-        list => list.iter().cloned().collect(),
-    };
     let values = vec![
         (&certificate.sha256).into(),
         content.version.into(),
@@ -495,13 +488,10 @@ fn tell_certificate(
         (content.key_length > 0).then_some(content.key_length).into(),
         content.exponent.clone().into(),
         content.curve.clone().into(),
-        texts(&content.dns),
-        texts(&content.uris),
-        texts(&content.mails),
-        match content.addresses.as_slice() {
-            [] => Value::None,
-            addresses => addresses.iter().copied().collect(),
-        },
+        Value::list(&content.dns),
+        Value::list(&content.uris),
+        Value::list(&content.mails),
+        Value::list(content.addresses.iter().copied()),
         content.is_ca.into(),
         content.path_length.into(),
         is_host.into(),

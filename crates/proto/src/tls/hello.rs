@@ -317,8 +317,8 @@ pub(crate) fn md5(text: &str) -> String {
 
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(octets: &[u8]) -> String {
-    octets.iter().fold(String::with_capacity(octets.len() * 2), |mut text, octet| {
-        let _ = write!(text, "{octet:02x}");
-        text
-    })
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble & 15), 16).unwrap_or('0');
+    let mut text = String::with_capacity(octets.len() * 2);
+    text.extend(octets.iter().flat_map(|octet| [digit(octet >> 4), digit(*octet)]));
+    text
 }
