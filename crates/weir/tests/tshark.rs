@@ -24,14 +24,14 @@ const NAMED: [&str; 2] = ["sip", "ssh"];
 
 /// What is compared, and how many of what tshark finds the program must find.
 const REQUIRED: &[(&str, usize)] = &[
-    ("dns query", 46),
+    ("dns query", 47),
     ("ftp command", 29),
     ("http host", 185),
     ("http method", 193),
     ("http uri", 190),
-    ("sip method", 0),
+    ("sip method", 9),
     ("smtp sender", 10),
-    ("ssh banner", 0),
+    ("ssh banner", 10),
     ("tls server name", 10),
 ];
 
