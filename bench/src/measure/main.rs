@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod addresses;
 mod bandwidth;
 mod clock;
 mod libpcap;
@@ -43,6 +44,12 @@ pub enum Packets {
 
 #[derive(Subcommand)]
 enum Part {
+    /// Addresses mapped cold, by each mode of anonymisation.
+    Addresses {
+        /// How many random IPv4 addresses.
+        #[arg(long, default_value_t = 1 << 20)]
+        count: usize,
+    },
     /// A filter set against libpcap's bpf_filter(), called for each expression and packet.
     Sets {
         /// How many expressions; may be repeated.
@@ -85,6 +92,7 @@ fn main() -> ExitCode {
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
         Part::Lists { items } => lists::measure(items, seed),
         Part::Bandwidth => bandwidth::measure(rounds),
+        Part::Addresses { count } => addresses::measure(rounds, seed, count),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

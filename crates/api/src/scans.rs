@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 /// What an initiator tried one after another. All of it is over TCP.
@@ -104,6 +105,31 @@ impl Scans {
         found
     }
 
+    /// Maps the addresses of all rows, and puts names, the same for the same, for the hosts that were tried. Rows that
+    /// become one are added.
+    pub fn map(&mut self, mut address: impl FnMut(IpAddr) -> IpAddr, mut name: impl FnMut(u128) -> u128) {
+        let mut by_sweep: BTreeMap<Sweep, Trials> = BTreeMap::new();
+        for mut row in std::mem::take(&mut self.rows) {
+            row.sweep = match row.sweep {
+                Sweep::Ports { source, target } => {
+                    Sweep::Ports { source: address(source), target: address(target) }
+                }
+                Sweep::Hosts { source, port } => {
+                    row.failed.rename(&mut name);
+                    row.answered.rename(&mut name);
+                    Sweep::Hosts { source: address(source), port }
+                }
+            };
+            match by_sweep.entry(row.sweep) {
+                Entry::Occupied(mut known) => known.get_mut().merge(&row),
+                Entry::Vacant(place) => {
+                    place.insert(row);
+                }
+            }
+        }
+        self.rows = by_sweep.into_values().collect();
+    }
+
     pub(crate) fn merge(&mut self, other: &Scans) {
         let mine = std::mem::take(&mut self.rows);
         let mut by_sweep: BTreeMap<Sweep, Trials> = mine.into_iter().map(|row| (row.sweep, row)).collect();
@@ -133,6 +159,8 @@ pub struct Distinct {
     values: Vec<IpOrPort>,
     /// Whether there were more.
     more: bool,
+    /// The estimate from before the values got other names, whose hashes say nothing of how many there were.
+    least: u64,
 }
 
 /// A port, or an address as an IPv6 number (IPv4 mapped).
@@ -162,7 +190,7 @@ impl Distinct {
         match self.values.last() {
             Some(last) if self.more => {
                 let share = (mix(*last) as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);
-                ((Self::EXACT - 1) as f64 / share) as u64
+                (((Self::EXACT - 1) as f64 / share) as u64).max(self.least)
             }
             _ => self.values.len() as u64,
         }
@@ -180,12 +208,22 @@ impl Distinct {
         self.is_exact().then_some(values)
     }
 
+    /// Puts another name for each value. Where not all are known, the estimate of a sum is from then on that of the
+    /// greatest part: at most too small.
+    fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
+        let least = if self.more { self.estimate() } else { 0 };
+        let mut renamed = Self { more: self.more, least, ..Self::default() };
+        self.values.iter().for_each(|value| renamed.add(name(*value)));
+        *self = renamed;
+    }
+
     fn kept(&self) -> usize {
         self.values.len()
     }
 
     fn merge(&mut self, other: &Distinct) {
         self.more |= other.more;
+        self.least = self.least.max(other.least);
         for value in &other.values {
             self.add(*value);
         }
@@ -225,6 +263,28 @@ mod tests {
             assert!(off.abs() < 0.2, "{many}: {}", distinct.estimate());
             assert_eq!((distinct.values(), distinct.values.len()), (None, Distinct::EXACT));
         }
+    }
+
+    #[test]
+    fn renamed_hosts_are_as_many_and_rows_that_become_one_are_added() {
+        let hosts = |source: u32, from: u32, to: u32| {
+            let mut row = Trials::new(Sweep::Hosts { source: ip(source), port: 22 });
+            (from..to).for_each(|n| row.failed.add(u128::from(n)));
+            row.unanswered = u64::from(to - from);
+            row
+        };
+        let mut scans = Scans::new(10, vec![hosts(1, 0, 100), hosts(2, 50, 120), hosts(3, 0, 5_000)]);
+        let before = scans.rows[2].failed.estimate();
+        scans.map(|address| if address == ip(3) { ip(9) } else { ip(8) }, |value| value << 64 | 1);
+        assert_eq!(scans.rows.len(), 2);
+        assert_eq!((scans.rows[0].failed.estimate(), scans.rows[0].unanswered), (120, 170));
+        assert_eq!(scans.rows[1].failed.estimate(), before);
+        assert!(scans.rows.iter().all(|row| row.failed.values.iter().all(|value| *value as u64 == 1)));
+        // The next interval's hosts are counted with them.
+        let mut next = Scans::new(10, vec![hosts(1, 90, 130)]);
+        next.map(|_| ip(8), |value| value << 64 | 1);
+        scans.merge(&next);
+        assert_eq!(scans.rows[0].failed.estimate(), 130);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod audit;
 
 use crate::cli;
+use crate::config::{self, LONGEST_SHIFT};
 use crate::exit::{Exit, complain};
 use crate::run::{inputs, report_read_errors};
 use std::io::Read;
@@ -12,25 +13,28 @@ use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
 use weir_wire::{Chunk, Time};
 
-/// The anonymiser that a run asks for.
-pub fn of_run(options: &cli::AnonRun) -> Result<Option<Anonymiser>, String> {
-    match options.mode {
-        Some(mode) => anonymiser(mode, &options.how).map(Some),
-        None if options.how.key_file.is_some() => {
-            Err("--key-file is of no use without --anon MODE".to_owned())
-        }
-        None => Ok(None),
+/// The anonymiser that a run asks for, by the command line or, where that says nothing, by a configuration.
+pub fn of_run(options: &cli::AnonRun, config: &config::Anon) -> Result<Option<Anonymiser>, String> {
+    match options.mode.map(mode).or(config.mode) {
+        Some(mode) => anonymiser(mode, &options.how, config).map(Some),
+        None => match options.how.given() {
+            Some(option) => Err(format!("{option} is of no use without --anon MODE")),
+            None => Ok(None),
+        },
     }
 }
 
-fn anonymiser(mode: cli::AnonMode, how: &cli::AnonHow) -> Result<Anonymiser, String> {
-    let mode = match mode {
+fn mode(mode: cli::AnonMode) -> Mode {
+    match mode {
         cli::AnonMode::Nullip => Mode::Nullip,
         cli::AnonMode::Table => Mode::Table,
         cli::AnonMode::Cryptopan => Mode::CryptoPan,
         cli::AnonMode::Ipcrypt => Mode::IpCrypt,
-    };
-    let key = match (&how.key_file, mode.is_keyed()) {
+    }
+}
+
+fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<Anonymiser, String> {
+    let key = match (how.key_file.as_ref().or(config.key_file.as_ref()), mode.is_keyed()) {
         (Some(path), true) => read_key(path)?,
         (None, true) => {
             return Err(format!(
@@ -41,21 +45,24 @@ fn anonymiser(mode: cli::AnonMode, how: &cli::AnonHow) -> Result<Anonymiser, Str
         (Some(_), false) => return Err(format!("{} takes no key: it is random for each run", mode.name())),
         (None, false) => random_key()?,
     };
-    if !how.shift.is_finite() || how.shift.abs() > 1e9 {
+    let shift = how.shift.or(config.shift).unwrap_or_default();
+    if !shift.is_finite() || shift.abs() > LONGEST_SHIFT {
         return Err("--shift: at most a thousand million seconds".to_owned());
     }
+    let payload = how.payload.map(|payload| match payload {
+        cli::AnonPayload::Cut => Payload::Cut,
+        cli::AnonPayload::Blank => Payload::Blank,
+        cli::AnonPayload::Keep => Payload::Keep,
+    });
     let mut policy = Policy {
         mode,
-        payload: match how.payload {
-            cli::AnonPayload::Cut => Payload::Cut,
-            cli::AnonPayload::Blank => Payload::Blank,
-            cli::AnonPayload::Keep => Payload::Keep,
-        },
-        shift: (how.shift * 1e9).round() as i64,
-        vendors: how.keep_vendors,
-        top_domains: !how.hide_top_domains,
+        payload: payload.or(config.payload).unwrap_or_default(),
+        shift: (shift * 1e9).round() as i64,
+        vendors: how.keep_vendors || config.keep_vendors,
+        top_domains: !how.hide_top_domains && !config.hide_top_domains,
         ..Policy::default()
     };
+    config.classes.iter().for_each(|(class, treatment)| policy.treat(class, *treatment));
     if let Some(text) = &how.anon_policy {
         policy.set(text).map_err(|error| format!("--anon-policy: {error}"))?;
     }
@@ -105,21 +112,29 @@ pub fn nameless(interfaces: &[InterfaceInfo]) -> Vec<InterfaceInfo> {
 
 /// Writes a capture in which nobody can be found.
 pub fn anon(options: &cli::Anon) -> Exit {
-    let mut anonymiser = match anonymiser(options.mode, &options.how) {
+    let mut anonymiser = match anonymiser(mode(options.mode), &options.how, &config::Anon::default()) {
         Ok(anonymiser) => anonymiser,
         Err(error) => return complain(Exit::Usage, format!("anon: {error}")),
     };
-    let mut originals = options.audit.then(Originals::default);
-    if options.audit && (options.output.as_os_str() == "-" || options.input.as_os_str() == "-") {
-        return complain(Exit::Usage, "anon: --audit reads both captures: neither can be `-`");
+    let mut originals = (options.audit || !options.audit_path.is_empty()).then(Originals::default);
+    let is_stream = |path: &Path| path.as_os_str() == "-";
+    let reads_again = !options.audit_path.is_empty() && is_stream(&options.input);
+    if reads_again || options.audit && options.output.as_deref().is_some_and(is_stream) {
+        return complain(
+            Exit::Usage,
+            "anon: --audit and --audit-path read captures a second time: none can be `-`",
+        );
     }
+    let Some(output) = &options.output else {
+        return audit::look_through(&options.input, &options.audit_path, &mut anonymiser, options.quiet);
+    };
     let mut files = match Files::open(&inputs([&options.input]), &ReadOptions::default()) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
-    let target = match options.output.to_str() {
+    let target = match output.to_str() {
         Some("-") => Target::Stdout,
-        _ => Target::Path(options.output.clone()),
+        _ => Target::Path(output.clone()),
     };
     let write = WriteOptions {
         application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -166,12 +181,16 @@ pub fn anon(options: &cli::Anon) -> Exit {
         exit = exit.or(complain(Exit::Output, error));
     }
     // Not among the packets.
-    if !options.quiet && options.output.as_os_str() != "-" {
+    if !options.quiet && output.as_os_str() != "-" {
         let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
-        println!("{} packets written to {}{lost}", count(written.packets), options.output.display());
+        println!("{} packets written to {}{lost}", count(written.packets), output.display());
     }
-    match originals {
-        Some(originals) => exit.or(audit::look(&originals, &mut anonymiser, &options.output, options.quiet)),
-        None => exit,
+    if let Some(originals) = originals.filter(|_| options.audit) {
+        exit = exit.or(audit::look(&originals, &mut anonymiser, output, options.quiet));
     }
+    if !options.audit_path.is_empty() {
+        exit =
+            exit.or(audit::look_through(&options.input, &options.audit_path, &mut anonymiser, options.quiet));
+    }
+    exit
 }

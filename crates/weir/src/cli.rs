@@ -304,19 +304,13 @@ pub struct AnonHow {
     #[arg(long, value_name = "FILE", help_heading = "Anonymisation")]
     pub key_file: Option<PathBuf>,
 
-    /// What becomes of payload in packets that are written.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = AnonPayload::Blank, help_heading = "Anonymisation")]
-    pub payload: AnonPayload,
+    /// What becomes of payload in packets that are written [default: blank].
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Anonymisation")]
+    pub payload: Option<AnonPayload>,
 
     /// Move all times by so many seconds.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 0.0,
-        allow_hyphen_values = true,
-        help_heading = "Anonymisation"
-    )]
-    pub shift: f64,
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, help_heading = "Anonymisation")]
+    pub shift: Option<f64>,
 
     /// What becomes of values, as `name=keep,content=drop`: of name, address, url, user, mail, secret, content and mark
     /// each keep, pseudonym, drop or blank. Secret and content are dropped when nothing is said, the others get
@@ -333,6 +327,21 @@ pub struct AnonHow {
     pub hide_top_domains: bool,
 }
 
+impl AnonHow {
+    /// The first option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            (self.key_file.is_some(), "--key-file"),
+            (self.payload.is_some(), "--payload"),
+            (self.shift.is_some(), "--shift"),
+            (self.anon_policy.is_some(), "--anon-policy"),
+            (self.keep_vendors, "--keep-vendors"),
+            (self.hide_top_domains, "--hide-top-domains"),
+        ];
+        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
 /// Write a capture in which nobody can be found.
 ///
 /// Addresses are mapped wherever they stand in headers, messages of DNS are rewritten, hardware addresses get pseudonyms,
@@ -345,8 +354,8 @@ pub struct Anon {
 
     /// Where it goes: pcapng, or classic pcap where the name ends in .pcap; .gz and .zst by name; `-` for standard
     /// output.
-    #[arg(value_name = "OUT")]
-    pub output: PathBuf,
+    #[arg(value_name = "OUT", required_unless_present = "audit_path")]
+    pub output: Option<PathBuf>,
 
     /// How addresses are mapped.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = AnonMode::Cryptopan, help_heading = "Anonymisation")]
@@ -358,6 +367,11 @@ pub struct Anon {
     /// Look for every address and name of the capture in what was written; exit with 4 where one is found.
     #[arg(long)]
     pub audit: bool,
+
+    /// Look for every address, name, user and mail address of the capture in these files and folders, such as logs of it,
+    /// gzip and zstd among them; may be repeated. Needs no OUT.
+    #[arg(long, value_name = "PATH")]
+    pub audit_path: Vec<PathBuf>,
 
     /// No report.
     #[arg(short, long)]
@@ -459,6 +473,9 @@ pub struct Streams {
     /// Print nothing but errors.
     #[arg(short, long)]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub anon: AnonRun,
 }
 
 /// Say how an expression is evaluated and what it costs.
@@ -519,6 +536,9 @@ pub struct Report {
     /// Write distributions.csv and fits.csv into a directory.
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub anon: AnonRun,
 }
 
 /// Play a model of traffic as a capture.

@@ -1,5 +1,7 @@
 //! `weir report`: one page about a capture, and the model of its traffic.
 
+use crate::anon::of_run;
+use crate::config;
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, subscriptions};
@@ -19,14 +21,28 @@ const TICK: u64 = 1_000_000_000;
 
 /// Reads captures and writes what they hold.
 pub fn report(options: &cli::Report) -> Exit {
+    let mut anonymiser = match of_run(&options.anon, &config::Anon::default()) {
+        Ok(anonymiser) => anonymiser,
+        Err(error) => return complain(Exit::Usage, format!("report: {error}")),
+    };
     let mut gather = Gather::default();
-    let (problems, exit) = match read(options, &mut gather) {
+    let (mut problems, exit) = match read(options, &mut gather) {
         Ok(read) => read,
         Err(exit) => return exit,
     };
     let model = gather.model();
     let names = options.files.iter().map(|path| path.display().to_string());
-    let title = names.collect::<Vec<_>>().join(", ");
+    let mut title = names.collect::<Vec<_>>().join(", ");
+    if let Some(anonymiser) = &mut anonymiser {
+        gather.anonymise(anonymiser);
+        // Names of files may tell whose packets they are.
+        title = "anonymised".to_owned();
+        let many = problems.len();
+        problems = (many > 0)
+            .then(|| format!("{many} of the inputs could not be read to their end"))
+            .into_iter()
+            .collect();
+    }
     let page = report::html(&mut gather, &model, &Heading { title, zone: Zone::utc(), problems });
     match write(options, &page, &model) {
         Ok(()) => exit,

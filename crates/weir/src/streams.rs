@@ -1,8 +1,9 @@
 //! `weir streams`: each direction of each TCP stream into a file of its own.
 
-use crate::cli;
+use crate::anon::of_run;
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
+use crate::{cli, config};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -15,6 +16,7 @@ use weir_engine::{
     Worker,
 };
 use weir_flow::stream::Overlap;
+use weir_output::anon::{Anonymiser, Lines};
 use weir_output::figures;
 use weir_wire::stream::Chunk as Piece;
 use weir_wire::{Batch, Chunk, Direction, Time};
@@ -30,6 +32,10 @@ const SEED: u64 = 0x7765_6972;
 
 /// Writes the streams of captures into a folder.
 pub fn streams(options: &cli::Streams) -> Exit {
+    let anonymiser = match of_run(&options.anon, &config::Anon::default()) {
+        Ok(anonymiser) => anonymiser,
+        Err(error) => return complain(Exit::Usage, format!("streams: {error}")),
+    };
     let overlap = match options.overlap.parse::<Overlap>() {
         Ok(overlap) => overlap,
         Err(error) => return complain(Exit::Usage, format!("--overlap: {error}")),
@@ -67,7 +73,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     };
     let mut worker = Worker::new(plan, &flows);
     worker.read(&sessions);
-    let mut folder = Folder::new(&options.output, options.both);
+    let mut folder = Folder::new(&options.output, options.both, anonymiser);
     let exit = read(files, &mut worker, &mut folder);
     let exit = exit.or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),
@@ -128,6 +134,8 @@ struct Written {
     length: u64,
     /// When it was used last, counted in chunks.
     used: u64,
+    /// What is known of the lines of each direction, where they are anonymised.
+    lines: [Lines; 2],
 }
 
 /// A folder of streams.
@@ -143,14 +151,16 @@ struct Folder<'o> {
     /// Files that were begun.
     begun: u64,
     chunks: u64,
+    /// What names and octets go through, where that was asked for.
+    anonymiser: Option<Anonymiser>,
     /// The first thing that went wrong.
     failure: Option<String>,
 }
 
 impl<'o> Folder<'o> {
-    fn new(path: &'o Path, both: bool) -> Self {
+    fn new(path: &'o Path, both: bool, anonymiser: Option<Anonymiser>) -> Self {
         let (files, names) = (HashMap::new(), HashMap::new());
-        Self { path, both, files, names, open: 0, begun: 0, chunks: 0, failure: None }
+        Self { path, both, files, names, open: 0, begun: 0, chunks: 0, anonymiser, failure: None }
     }
 
     fn write(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) -> io::Result<()> {
@@ -160,15 +170,28 @@ impl<'o> Folder<'o> {
         if self.open >= OPEN && self.files.get(&key).is_none_or(|written| written.file.is_none()) {
             self.close_oldest();
         }
-        let Self { files, names, path, open, begun, chunks, .. } = self;
+        let Self { files, names, path, open, begun, chunks, anonymiser, .. } = self;
         let written = files.entry(key).or_insert_with(|| {
-            let name = name(flow, is_reverse);
+            let name = match anonymiser {
+                Some(anonymiser) => {
+                    let mut image = *flow;
+                    anonymiser.identity(&mut image);
+                    name(&image, is_reverse)
+                }
+                None => name(flow, is_reverse),
+            };
             let before = names.entry(name.clone()).or_default();
             *before += 1;
             *begun += 1;
             // tcpflow's: the second connection between the same ends has c1 behind its name.
             let name = if *before > 1 { format!("{name}c{}", *before - 1) } else { name };
-            Written { path: path.join(name), file: None, length: 0, used: 0 }
+            Written {
+                path: path.join(name),
+                file: None,
+                length: 0,
+                used: 0,
+                lines: [Lines::unknown(), Lines::unknown()],
+            }
         });
         written.used = *chunks;
         let file = match &mut written.file {
@@ -183,7 +206,20 @@ impl<'o> Folder<'o> {
         };
         written.length += chunk.gap;
         file.seek(SeekFrom::Start(written.length))?;
-        file.write_all(chunk.data)?;
+        match anonymiser {
+            Some(anonymiser) => {
+                let direction = usize::from(chunk.direction == Direction::Reverse);
+                if let Some(lines) = written.lines.get_mut(direction) {
+                    if chunk.gap > 0 {
+                        *lines = Lines::unknown();
+                    }
+                    if let Some(said) = anonymiser.said(lines, chunk.data) {
+                        file.write_all(&said)?;
+                    }
+                }
+            }
+            None => file.write_all(chunk.data)?,
+        }
         written.length += chunk.data.len() as u64;
         if chunk.data.is_empty() {
             // A hole at the end is part of the file too.

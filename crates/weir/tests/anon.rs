@@ -153,6 +153,205 @@ fn a_key_makes_runs_alike_and_a_table_does_not() {
     assert_eq!(run(&["--mode", "nullip"]).len(), fs::metadata(&made).unwrap().len() as usize);
 }
 
+/// Text that names hosts and people, in two segments.
+fn told() -> Vec<u8> {
+    use weir_wire::build::{self, flags::*};
+    let tcp = |seq: u32, ack: u32, flags, data: &[u8]| {
+        build::ethernet()
+            .ipv4([10, 7, 7, 1], [10, 7, 7, 2])
+            .tcp(4000, 80, flags)
+            .seq(seq)
+            .ack(ack)
+            .payload(data)
+    };
+    let said: &[u8] =
+        b"GET /home/janedoe HTTP/1.1\r\nHost: www.smithfamily.org\r\nCookie: a=quuxgrault\r\n\r\n";
+    let back = |ack, flags| {
+        build::ethernet()
+            .ipv4([10, 7, 7, 2], [10, 7, 7, 1])
+            .tcp(80, 4000, flags)
+            .seq(900)
+            .ack(ack)
+            .payload(b"")
+    };
+    let packets = [
+        tcp(99, 0, SYN, b""),
+        back(100, SYN | ACK),
+        tcp(100, 901, ACK, &said[..14]),
+        tcp(114, 901, ACK, &said[14..]),
+        tcp(100 + said.len() as u32, 901, ACK | FIN, b""),
+    ];
+    let timed: Vec<(u64, Vec<u8>)> =
+        packets.into_iter().enumerate().map(|(n, p)| (n as u64 + 1, p)).collect();
+    pcap(1, &timed)
+}
+
+/// Everything in a folder: names of files, then octets.
+fn all(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
+}
+
+const NAMED: [&str; 7] =
+    ["10.7.7.1", "10.7.7.2", "010.007.007", "janedoe", "smithfamily", "quuxgrault", "secretname"];
+
+fn names_nobody(what: &str, octets: &[u8]) {
+    let text = String::from_utf8_lossy(octets);
+    let found: Vec<_> = NAMED.iter().filter(|name| text.contains(*name)).collect();
+    assert!(found.is_empty(), "{what}: {found:?}");
+}
+
+#[test]
+fn streams_and_reports_name_nobody_either() {
+    let (desk, key) = desk();
+    let capture = put(desk.path(), "secretname.pcap", &told());
+    let (capture, key) = (text(&capture), text(&key));
+    let keyed = ["--anon", "cryptopan", "--key-file", key];
+    let size = told().windows(5).filter(|window| window == b"GET /").count();
+    assert_eq!(size, 1);
+    for (payload, begins) in [("keep", &b"GET "[..]), ("blank", &[0; 4]), ("cut", b"")] {
+        let out = desk.path().join(payload);
+        let more = ["--payload", payload];
+        weir(["streams", capture, "-q", "-o", text(&out)].iter().chain(&keyed).chain(&more)).exits(0);
+        let files = all(&out);
+        assert_eq!(files.len(), 1);
+        for (name, octets) in files {
+            assert!(octets.starts_with(begins) && (octets.len() > 60) == (payload != "cut"), "{payload}");
+            names_nobody(&name, &octets);
+            names_nobody(&name, name.as_bytes());
+        }
+    }
+    let page = |options: &[&str]| {
+        let at = desk.path().join("report.html");
+        let model = desk.path().join("model.json");
+        let all = ["report", capture, "-o", text(&at), "--model", text(&model)];
+        weir(all.iter().chain(options)).exits(0);
+        (fs::read_to_string(at).unwrap(), fs::read_to_string(model).unwrap())
+    };
+    let (plain, model) = page(&[]);
+    assert!(plain.contains("10.7.7.1") && plain.contains("secretname"));
+    let (image, image_model) = page(&keyed);
+    names_nobody("report", image.as_bytes());
+    names_nobody("model", image_model.as_bytes());
+    assert_eq!(model, image_model, "distributions are the same");
+    let (image, _) = page(&["--anon", "nullip"]);
+    assert!(image.contains("0.0.0.0"));
+}
+
+#[test]
+fn an_audit_looks_through_folders_of_logs() {
+    let (desk, key) = desk();
+    let capture = put(desk.path(), "x.pcap", &told());
+    let (capture, key) = (text(&capture), text(&key));
+    let keyed = ["--key-file", key];
+    let logs = desk.path().join("logs");
+    let options = ["-q", "-o", text(&logs), "--log", "zeek,zeek-json,eve,csv,text", "--anon", "cryptopan"];
+    weir([capture].iter().chain(&options).chain(&keyed)).exits(0);
+    assert!(all(&logs).len() > 6);
+    let audit = |path: &Path| weir(["anon", capture, "--audit-path", text(path)].iter().chain(&keyed));
+    let clean = audit(&logs).exits(0);
+    assert!(
+        clean.text().contains("2 addresses and") && clean.text().contains(" files of "),
+        "{}",
+        clean.text()
+    );
+    // Each form in which one could be left, planted.
+    let gz = |octets: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, octets).unwrap();
+        packed.finish().unwrap()
+    };
+    let mut far = vec![b'.'; (4 << 20) - 3];
+    far.extend(b" 10.7.7.1 ");
+    far.extend([b'.'; 1000]);
+    let plants: [(&str, Vec<u8>, &str); 13] = [
+        ("a.log", b"1\t10.7.7.1\tx\n".to_vec(), "10.7.7.1 as text"),
+        ("a.log", b"#x\t10.7.7.2\n".to_vec(), "10.7.7.2 as text"),
+        ("a.log", b"PORT 10,7,7,1,4,5\n".to_vec(), "10.7.7.1 as text"),
+        ("a.log", b"1.7.7.10.in-addr.arpa\n".to_vec(), "10.7.7.1 as text"),
+        ("a.json", b"{\"h\":\"::ffff:10.7.7.2\"}\n".to_vec(), "10.7.7.2 as text"),
+        ("010.007.007.001.04000-x", b"".to_vec(), "the name of"),
+        ("a.json", b"{\"host\":\"WWW.smithfamily.org\"}\n".to_vec(), "www.smithfamily.org as text"),
+        ("a.bin", [&[0, 1, 2][..], &[10, 7, 7, 2], &[0]].concat(), "10.7.7.2 as octets"),
+        ("a.bin", b"\0\x03www\x0bsmithfamily\x03org\0".to_vec(), "www.smithfamily.org as octets"),
+        (
+            "a.bin",
+            "www.smithfamily.org".bytes().flat_map(|c| [c, 0]).collect(),
+            "www.smithfamily.org as octets",
+        ),
+        ("a.log.gz", gz(b"10.7.7.1\n"), "10.7.7.1 as text"),
+        ("a.log.zst", zstd::encode_all(&b"10.7.7.2\n"[..], 1).unwrap(), "10.7.7.2 as text"),
+        ("far.log", far, "octet 4194302: 10.7.7.1"),
+    ];
+    for (name, octets, told) in plants {
+        let planted = put(&logs, name, &octets);
+        let ran = audit(&logs).exits(4);
+        assert!(
+            ran.stderr.contains(told) && ran.stderr.contains("LEAKS in"),
+            "{name}: {told}: {}",
+            ran.stderr
+        );
+        assert!(ran.stderr.contains(", 1 LEAKS"), "once: {}", ran.stderr);
+        fs::remove_file(planted).unwrap();
+    }
+    audit(&logs).exits(0);
+    // A capture among them is looked through packet by packet.
+    fs::copy(capture, logs.join("x.pcapng")).unwrap();
+    assert!(audit(&logs).exits(4).stderr.contains("x.pcapng, octet"));
+    fs::remove_file(logs.join("x.pcapng")).unwrap();
+    // Logs that were not anonymised name everybody.
+    weir([capture, "-q", "-o", text(&desk.path().join("plain"))]).exits(0);
+    let found = audit(&desk.path().join("plain")).exits(4).stderr;
+    assert!(found.contains("10.7.7.1") && found.contains("smithfamily"), "{found}");
+    weir(["anon", capture, "--key-file", key]).exits(1).says("OUT");
+    weir(["anon", "-", "--audit-path", text(&logs)].iter().chain(&keyed)).exits(1).says("second time");
+    weir(["anon", capture, "--audit-path", "/nowhere/x"].iter().chain(&keyed)).exits(2).says("/nowhere/x");
+}
+
+#[test]
+fn a_configuration_anonymises_too() {
+    let (desk, key) = desk();
+    let capture = put(desk.path(), "secretname.pcap", &told());
+    let toml = |body: &str| put(desk.path(), "weir.toml", format!("[anon]\n{body}\n").as_bytes());
+    let run = |config: &Path, more: &[&str]| {
+        let out = desk.path().join("logs");
+        let _ = fs::remove_dir_all(&out);
+        let ran = weir(["-c", text(config), text(&capture), "-o", text(&out)].iter().chain(more)).exits(0);
+        let conn = columns(&out.join("conn.log"), &["id.orig_h", "ts"]);
+        let http = columns(&out.join("http.log"), &["host", "uri"]);
+        (conn[0].clone(), http[0].clone(), ran.text())
+    };
+    let config = toml(&format!("mode = \"cryptopan\"\nkey_file = {:?}", text(&key)));
+    let (conn, http, summary) = run(&config, &[]);
+    for octets in [&conn, &http, &summary] {
+        names_nobody("configured", octets.replace("secretname.pcap", "").as_bytes());
+    }
+    let plain = put(desk.path(), "plain.toml", b"");
+    let by_line = run(&plain, &["--anon", "cryptopan", "--key-file", text(&key)]);
+    assert_eq!((&conn, &http), (&by_line.0, &by_line.1), "the same by options");
+    // The command line wins.
+    assert!(run(&config, &["--anon", "ipcrypt"]).0 != conn);
+    let config = toml(
+        "mode = \"nullip\"\nshift = \"100\"\nclasses = { name = \"keep\", url = \"drop\" }\npayload = \"keep\"\nkeep_vendors = true",
+    );
+    let (conn, http, _) = run(&config, &[]);
+    assert!(conn.starts_with("0.0.0.0 10"), "{conn}");
+    assert_eq!(http, "www.smithfamily.org -");
+    // What is wrong is said, with what would be accepted.
+    for (body, words) in [
+        ("mode = \"hide\"", "cryptopan"),
+        ("mod = \"table\"", "\"mode\""),
+        ("shift = \"soon\"", "seconds"),
+        ("classes = { nam = \"keep\" }", "\"name\""),
+        ("classes = { name = \"hide\" }", "pseudonym"),
+        ("payload = \"some\"", "blank"),
+        ("key_file = \"\"", "empty path"),
+    ] {
+        let ran = weir(["config", "check", text(&toml(body))]).exits(1);
+        assert!(ran.stderr.contains(words) && ran.stderr.contains("weir.toml:2"), "{body}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_key_or_policy_is_said() {
     let (desk, key) = desk();
@@ -167,7 +366,25 @@ fn what_is_wrong_with_a_key_or_policy_is_said() {
     weir(["anon", sample, made, "--mode", "ipcrypt", "--key-file", text(&same)]).exits(1).says("differ");
     weir(["anon", sample, made, "--mode", "table", "--key-file", text(&key)]).exits(1).says("takes no key");
     weir(["anon", sample, "-", "--mode", "table", "--audit"]).exits(1).says("--audit");
-    weir([sample, "--key-file", text(&key)]).exits(1).says("--anon");
+    for option in [
+        &["--key-file", text(&key)][..],
+        &["--payload", "keep"],
+        &["--shift", "1"],
+        &["--anon-policy", "name=keep"],
+        &["--keep-vendors"],
+        &["--hide-top-domains"],
+    ] {
+        for (command, at) in
+            [(&[][..], "--anon"), (&["report"], "report"), (&["streams", "-o", made], "streams")]
+        {
+            let ran = weir(command.iter().chain(&[sample]).chain(option)).exits(1);
+            assert!(
+                ran.stderr.contains(option[0]) && ran.stderr.contains("--anon MODE"),
+                "{at}: {}",
+                ran.stderr
+            );
+        }
+    }
     weir([sample, "--anon", "table", "--anon-policy", "name=hide"]).exits(1).says("pseudonym");
     assert!(!Path::new(made).exists());
 }

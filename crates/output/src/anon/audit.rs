@@ -1,12 +1,12 @@
 //! What was in a capture, looked for in what was made of it.
 //!
-//! An address is looked for as octets and as text, a name and a user as text. What is not looked for: addresses and names
-//! that another original was mapped to, and those that say nothing of anybody (0.0.0.0, ::, loopback, broadcast, and
-//! names that the policy keeps).
+//! An address is looked for as octets and as text in each of its usual forms; a name, user or mail address as text, as the
+//! labels of a message of DNS and in UTF-16. What is not looked for: addresses and names that another original was mapped
+//! to, and those that say nothing of anybody (0.0.0.0, ::, loopback, broadcast, and names that the policy keeps).
 
-use super::{Anonymiser, dns};
+use super::{Anonymiser, Treatment, dns};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_proto::{Kind, Privacy, Record, Value};
 use weir_wire::{Network, Packet, addresses, decapsulate, decode};
@@ -15,7 +15,7 @@ use weir_wire::{Network, Packet, addresses, decapsulate, decode};
 #[derive(Debug, Default)]
 pub struct Originals {
     addresses: BTreeSet<IpAddr>,
-    names: BTreeSet<Vec<u8>>,
+    names: BTreeMap<Vec<u8>, Privacy>,
 }
 
 /// Shorter names are found everywhere by chance.
@@ -43,7 +43,7 @@ impl Originals {
                 }
             }
             if layers.ip_proto == 17 && layers.ports.iter().any(|port| matches!(port, 53 | 5353 | 5355)) {
-                dns::names(layers.payload_of(packet.data), |name| self.name(name));
+                dns::names(layers.payload_of(packet.data), |name| self.name(name, Privacy::Name));
             }
             match decapsulate(packet, &layers) {
                 Some(inner) => layers = inner,
@@ -71,7 +71,7 @@ impl Originals {
                 }
             }
             (Value::Text(text), _) if matches!(privacy, Privacy::Name | Privacy::User | Privacy::Mail) => {
-                self.name(text);
+                self.name(text, privacy);
             }
             _ => {}
         }
@@ -89,10 +89,15 @@ impl Originals {
         }
     }
 
-    fn name(&mut self, name: &[u8]) {
+    fn name(&mut self, name: &[u8], class: Privacy) {
         let name = name.trim_ascii().to_ascii_lowercase();
-        if name.len() >= SHORTEST && self.names.len() < MOST {
-            self.names.insert(name);
+        // An address in the place of a name is one.
+        if let Some(address) = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok()) {
+            return self.address(address);
+        }
+        let is_number = name.iter().all(u8::is_ascii_digit);
+        if name.len() >= SHORTEST && !is_number && self.names.len() < MOST {
+            self.names.entry(name).or_insert(class);
         }
     }
 
@@ -114,34 +119,104 @@ impl Originals {
         let images: BTreeSet<IpAddr> =
             self.addresses.iter().map(|address| anonymiser.addresses.ip(*address)).collect();
         let wanted: Vec<IpAddr> = self.addresses.difference(&images).copied().collect();
+        let kept = |class: &Privacy| anonymiser.policy.treatment(*class) == Treatment::Keep;
+        let names: Vec<(&Vec<u8>, Privacy)> =
+            self.names.iter().filter(|(_, class)| !kept(class)).map(|(name, class)| (name, *class)).collect();
         let names: Vec<(&Vec<u8>, Vec<u8>)> =
-            self.names.iter().map(|name| (name, anonymiser.text(Privacy::Name, name))).collect();
+            names.into_iter().map(|(name, class)| (name, anonymiser.text(class, name))).collect();
         let images: BTreeSet<&Vec<u8>> = names.iter().map(|(_, image)| image).collect();
-        let names = names.iter().filter(|(name, image)| *name != image && !images.contains(name));
-        let mut texts: Vec<Vec<u8>> = wanted.iter().map(|address| address.to_string().into_bytes()).collect();
-        texts.extend(names.map(|(name, _)| (*name).clone()));
-        let octets: Vec<Vec<u8>> = wanted
+        let names: Vec<&Vec<u8>> = names
             .iter()
-            .map(|address| match address {
-                IpAddr::V4(v4) => v4.octets().to_vec(),
-                IpAddr::V6(v6) => v6.octets().to_vec(),
-            })
+            .filter(|(name, image)| *name != image && !images.contains(name))
+            .map(|(name, _)| *name)
             .collect();
-        let build = |needles: &[Vec<u8>], fold| {
-            AhoCorasickBuilder::new()
-                .ascii_case_insensitive(fold)
-                .build(needles)
-                .map_err(|error| error.to_string())
-        };
-        let (in_text, in_octets) = (build(&texts, true)?, build(&octets, false)?);
-        Ok(Finder { wanted: wanted.into_iter().collect(), texts, in_text, in_octets })
+        let (mut texts, mut octets) = (Needles::default(), Needles::default());
+        for address in &wanted {
+            for form in forms(*address) {
+                texts.add(form.into_bytes(), &address.to_string(), true);
+            }
+            match address {
+                IpAddr::V4(v4) => octets.add(v4.octets().to_vec(), &address.to_string(), true),
+                IpAddr::V6(v6) => octets.add(v6.octets().to_vec(), &address.to_string(), true),
+            }
+        }
+        for name in names {
+            let shown = String::from_utf8_lossy(name).into_owned();
+            texts.add(name.clone(), &shown, false);
+            octets.add(name.iter().flat_map(|octet| [*octet, 0]).collect(), &shown, false);
+            let labels: Vec<&[u8]> = name.split(|octet| *octet == b'.').collect();
+            if labels.len() > 1 && labels.iter().all(|label| (1..64).contains(&label.len())) {
+                let with_length = |label: &&[u8]| [&[label.len() as u8], *label].concat();
+                octets.add(labels.iter().flat_map(with_length).collect(), &shown, false);
+            }
+        }
+        let (in_text, in_octets) = (texts.search()?, octets.search()?);
+        Ok(Finder { wanted: wanted.into_iter().collect(), texts, octets, in_text, in_octets })
+    }
+}
+
+/// The ways in which an address is written.
+fn forms(address: IpAddr) -> Vec<String> {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            let padded = format!("{a:03}.{b:03}.{c:03}.{d:03}");
+            let mut forms = vec![
+                v4.to_string(),
+                format!("{a},{b},{c},{d}"),
+                format!("{a}-{b}-{c}-{d}"),
+                format!("{d}.{c}.{b}.{a}.in-addr.arpa"),
+                format!("{a:02x}{b:02x}{c:02x}{d:02x}"),
+            ];
+            forms.extend((padded != v4.to_string()).then_some(padded));
+            forms
+        }
+        IpAddr::V6(v6) => {
+            let whole = v6.segments().map(|segment| format!("{segment:04x}"));
+            let nibbles: String = whole.concat();
+            let backwards: Vec<String> = nibbles.chars().rev().map(String::from).collect();
+            let mut forms = vec![v6.to_string(), format!("{}.ip6.arpa", backwards.join("."))];
+            let (parted, short) =
+                (whole.join(":"), v6.segments().map(|segment| format!("{segment:x}")).join(":"));
+            forms.extend([parted, short].into_iter().filter(|form| *form != v6.to_string()));
+            forms.push(nibbles);
+            forms
+        }
+    }
+}
+
+/// What is looked for, and what each is a form of.
+#[derive(Default)]
+struct Needles {
+    octets: Vec<Vec<u8>>,
+    of: Vec<(String, bool)>,
+}
+
+impl Needles {
+    fn add(&mut self, octets: Vec<u8>, what: &str, is_address: bool) {
+        self.octets.push(octets);
+        self.of.push((what.to_owned(), is_address));
+    }
+
+    fn search(&self) -> Result<AhoCorasick, String> {
+        AhoCorasickBuilder::new()
+            .ascii_case_insensitive(true)
+            .build(&self.octets)
+            .map_err(|error| error.to_string())
+    }
+
+    fn leak(&self, needle: usize, at: usize, is_text: bool) -> Option<(Leak, bool)> {
+        let (what, is_address) = self.of.get(needle)?;
+        let exact = *is_address && !is_text;
+        Some((Leak { at, what: what.clone(), is_text }, exact))
     }
 }
 
 /// Looks for originals.
 pub struct Finder {
     wanted: BTreeSet<IpAddr>,
-    texts: Vec<Vec<u8>>,
+    texts: Needles,
+    octets: Needles,
     in_text: AhoCorasick,
     in_octets: AhoCorasick,
 }
@@ -158,17 +233,46 @@ pub struct Leak {
 }
 
 impl Finder {
+    /// The longest form of what is looked for, in octets.
+    pub fn longest(&self) -> usize {
+        self.texts.octets.iter().chain(&self.octets.octets).map(Vec::len).max().unwrap_or(0)
+    }
+
     /// Looks through text.
     pub fn text(&self, text: &[u8]) -> Vec<Leak> {
         let is_word = |octet: Option<&u8>| octet.is_some_and(|octet| octet.is_ascii_alphanumeric());
         let found = self.in_text.occurrences(text);
         found
             .filter(|(_, from, to)| !is_word(text.get(from.wrapping_sub(1))) && !is_word(text.get(*to)))
-            .filter_map(|(needle, at, _)| {
-                let what = String::from_utf8_lossy(self.texts.get(needle)?).into_owned();
-                Some(Leak { at, what, is_text: true })
-            })
+            .filter_map(|(needle, at, _)| self.texts.leak(needle, at, true))
+            .map(|(leak, _)| leak)
             .collect()
+    }
+
+    /// Looks through a part of a log. A name that is the key of a value, or in a line of heads, is a word of the log's own;
+    /// `begins` tells that the part begins with the heads of a table. Where it is no text, octets are looked for too.
+    pub fn log(&self, log: &[u8], begins: bool) -> Vec<Leak> {
+        let mut leaks = Vec::new();
+        let first_line = log.iter().position(|octet| *octet == b'\n').unwrap_or(log.len());
+        let is_word = |octet: Option<&u8>| octet.is_some_and(|octet| octet.is_ascii_alphanumeric());
+        for (needle, from, to) in self.in_text.occurrences(log) {
+            if is_word(log.get(from.wrapping_sub(1))) || is_word(log.get(to)) {
+                continue;
+            }
+            let is_address = self.texts.of.get(needle).is_some_and(|(_, is_address)| *is_address);
+            let behind = log.get(to..).unwrap_or_default();
+            let before = log.get(..from).unwrap_or_default();
+            let line = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+            let is_head = log.get(line) == Some(&b'#') || begins && from < first_line;
+            let is_key = behind.starts_with(b"\":") && before.ends_with(b"\"") || behind.starts_with(b"=");
+            if is_address || !is_head && !is_key {
+                leaks.extend(self.texts.leak(needle, from, true).map(|(leak, _)| leak));
+            }
+        }
+        if log.contains(&0) {
+            self.octets(log, 0, log.len(), &mut leaks);
+        }
+        leaks
     }
 
     /// Looks through a packet: its addresses, and whatever is no field of a header that has numbers of another kind.
@@ -209,13 +313,12 @@ impl Finder {
 
     fn octets(&self, data: &[u8], from: usize, to: usize, leaks: &mut Vec<Leak>) {
         let Some(region) = data.get(from..to.min(data.len())) else { return };
-        for (_, start, end) in self.in_octets.occurrences(region) {
-            let octets = region.get(start..end).unwrap_or_default();
-            let address = match octets.first_chunk::<16>() {
-                Some(v6) => IpAddr::from(*v6),
-                None => octets.first_chunk::<4>().map_or(IpAddr::from([0; 4]), |v4| IpAddr::from(*v4)),
-            };
-            leaks.push(Leak { at: from + start, what: address.to_string(), is_text: false });
+        for (needle, start, end) in self.in_octets.occurrences(region) {
+            let Some((leak, exact)) = self.octets.leak(needle, from + start, false) else { continue };
+            // The search takes letters of both cases for one; octets of an address are none.
+            if !exact || region.get(start..end) == self.octets.octets.get(needle).map(Vec::as_slice) {
+                leaks.push(leak);
+            }
         }
     }
 }

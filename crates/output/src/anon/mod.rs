@@ -20,10 +20,12 @@ mod tests;
 pub use address::{Addresses, Key, Mode};
 pub use audit::{Finder, Leak, Originals};
 pub use name::Names;
+pub use said::Lines;
 
 use aes::Aes128;
 use aes::cipher::generic_array::GenericArray;
 use aes::cipher::{BlockEncrypt, KeyInit};
+use std::net::IpAddr;
 use weir_proto::Privacy;
 use weir_wire::Time;
 
@@ -37,6 +39,12 @@ pub enum Payload {
     Blank,
     /// It stays, but for what is known of it.
     Keep,
+}
+
+impl Payload {
+    /// Every kind with its name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("cut", Self::Cut), ("blank", Self::Blank), ("keep", Self::Keep)];
 }
 
 /// What becomes of a value.
@@ -94,6 +102,12 @@ impl Policy {
         at.and_then(|at| self.treatments.get(at)).copied().unwrap_or(Treatment::Keep)
     }
 
+    /// Sets what becomes of values of a class, by its name in [`CLASSES`].
+    pub fn treat(&mut self, class: &str, treatment: Treatment) {
+        let places = CLASSES.iter().zip(&mut self.treatments);
+        places.filter(|((name, _), _)| *name == class).for_each(|(_, place)| *place = treatment);
+    }
+
     /// Sets what a text such as `name=keep,url=drop` says.
     ///
     /// # Errors
@@ -144,6 +158,8 @@ pub struct Anonymiser {
     addresses: Addresses,
     names: Names,
     cipher: Aes128,
+    /// Lines of text that go over from one segment into the next, where payload is kept.
+    directions: said::Directions,
 }
 
 impl Anonymiser {
@@ -157,12 +173,30 @@ impl Anonymiser {
         let _ = second;
         let cipher = Aes128::new(&GenericArray::from(first));
         let names = Names::new(key, policy.top_domains);
-        Ok(Self { policy, addresses, names, cipher })
+        Ok(Self { policy, addresses, names, cipher, directions: said::Directions::default() })
     }
 
     /// The policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// An address, mapped.
+    pub fn address(&mut self, address: IpAddr) -> IpAddr {
+        self.addresses.ip(address)
+    }
+
+    /// Octets that one side of a stream says, which come in order, as they may be shown: `None` where nothing may be.
+    pub fn said(&mut self, lines: &mut Lines, said: &[u8]) -> Option<Vec<u8>> {
+        match self.policy.payload {
+            Payload::Cut => None,
+            Payload::Blank => Some(vec![0; said.len()]),
+            Payload::Keep => {
+                let mut said = said.to_vec();
+                lines.rewrite(self, &mut said, false);
+                Some(said)
+            }
+        }
     }
 
     /// A time, moved.

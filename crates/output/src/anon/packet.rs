@@ -4,7 +4,10 @@
 //! through: unless payload is kept, whatever lies behind the last header that is known is blanked, and so are trailers.
 
 use super::body::{self, Body};
-use super::{Anonymiser, Payload, dns, said};
+use super::said::Lines;
+use super::{Anonymiser, Payload, dns};
+use std::ops::Range;
+use weir_wire::build::flags::SYN;
 use weir_wire::{
     Checksum, Checksums, DecodeError, Fragment, Hints, Layer, Layers, LinkType, MAX_TUNNELS, Network, Packet,
     Tunnel, addresses, checksum, decapsulate, decode, final_destination, is_pseudo_header_sum, verify,
@@ -118,10 +121,37 @@ impl Anonymiser {
             blank(out, payload, end);
             return payload;
         }
-        if let Some(said) = out.get_mut(payload..end.min(out.len())).filter(|_| !broken) {
-            said::rewrite(self, said);
+        if !broken {
+            self.lines(before, out, layers, payload..end);
         }
         out.len()
+    }
+
+    /// Lines in payload that is kept.
+    fn lines(&mut self, before: &Packet<'_>, out: &mut [u8], layers: &Layers, payload: Range<usize>) {
+        let is_all = payload.end <= out.len();
+        let tcp = out.get(layers.transport as usize..).and_then(|tcp| tcp.first_chunk::<14>().copied());
+        let Some(said) = out.get_mut(payload.start..payload.end.min(out.len())) else { return };
+        let ends = addresses(before, layers).map(|(source, destination)| (source, destination, layers.ports));
+        match (layers.fragment, tcp, ends) {
+            (Fragment::Whole, Some(tcp), Some(ends)) if layers.ip_proto == 6 => {
+                let [_, _, _, _, s0, s1, s2, s3, .., flags] = tcp;
+                let mut seq = u32::from_be_bytes([s0, s1, s2, s3]);
+                if flags & SYN != 0 {
+                    seq = seq.wrapping_add(1);
+                    self.directions.begin(&ends, seq);
+                }
+                if !said.is_empty() {
+                    let mut lines = self.directions.at(&ends, seq);
+                    lines.rewrite(self, said, false);
+                    self.directions.note(&ends, seq.wrapping_add(said.len() as u32), lines);
+                }
+            }
+            (Fragment::Whole, ..) => Lines::default().rewrite(self, said, is_all),
+            (Fragment::Later, ..) => Lines::unknown().rewrite(self, said, false),
+            (Fragment::First, ..) if layers.ip_proto == 6 => Lines::unknown().rewrite(self, said, false),
+            (Fragment::First, ..) => Lines::default().rewrite(self, said, false),
+        }
     }
 
     /// Whether the payload is of a protocol that is rewritten as a whole.

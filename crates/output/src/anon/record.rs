@@ -1,10 +1,13 @@
 //! Rows of flows, records of protocols, and what is known of an interval.
 
 use super::{Anonymiser, Treatment};
+use aes::Aes128;
+use aes::cipher::BlockEncrypt;
+use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Key, Reading, Snapshot, Sweep, Top, TopRow};
+use weir_api::{Key, Reading, Snapshot, Top, TopRow};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value};
 use weir_wire::FlowKey;
@@ -259,22 +262,12 @@ impl Anonymiser {
                     series.first = series.first.saturating_add_signed(cells);
                 }
                 Reading::Scans(scans) => {
-                    for row in &mut scans.rows {
-                        row.sweep = match row.sweep {
-                            Sweep::Ports { source, target } => Sweep::Ports {
-                                source: self.addresses.ip(source),
-                                target: self.addresses.ip(target),
-                            },
-                            Sweep::Hosts { source, port } => {
-                                Sweep::Hosts { source: self.addresses.ip(source), port }
-                            }
-                        };
-                        if row.first <= row.last {
-                            row.first = row.first.saturating_add_signed(shift);
-                            row.last = row.last.saturating_add_signed(shift);
-                        }
+                    for row in scans.rows.iter_mut().filter(|row| row.first <= row.last) {
+                        row.first = row.first.saturating_add_signed(shift);
+                        row.last = row.last.saturating_add_signed(shift);
                     }
-                    scans.rows.sort_unstable_by_key(|row| row.sweep);
+                    let Self { addresses, cipher, .. } = self;
+                    scans.map(|address| addresses.ip(address), |host| encrypted(cipher, host));
                 }
                 _ => {}
             }
@@ -318,6 +311,13 @@ impl Anonymiser {
             Key::Port { .. } | Key::Protocol(_) | Key::Vlan(_) => key,
         }
     }
+}
+
+/// A name for a number, that tells nothing of it without the key.
+fn encrypted(cipher: &Aes128, number: u128) -> u128 {
+    let mut block = GenericArray::from(number.to_be_bytes());
+    cipher.encrypt_block(&mut block);
+    u128::from_be_bytes(block.into())
 }
 
 /// An address in text.

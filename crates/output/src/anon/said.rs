@@ -1,9 +1,12 @@
 //! Text that is kept: lines of HTTP, SIP, FTP and mail in which somebody is named get pseudonyms in their place.
 //!
-//! It looks at each packet alone, so a line that goes over from one segment into the next is only found where it begins.
-//! Lengths stay: a mapped address that has more digits than there is room for is replaced by zeros.
+//! Packets are rewritten one by one, and a line may lie over several. What is known of a line that goes on is kept for each
+//! direction of a stream ([`Lines`]); of such a line only the first word is let through, where it is one that is known, and
+//! what follows it is blanked unless it lies in one segment. A segment of which the one before is not known begins within
+//! a line. Lengths stay: a mapped address that has more digits than there is room for is replaced by zeros.
 
 use super::{Anonymiser, Privacy};
+use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 /// Header lines, and what they tell.
@@ -41,21 +44,199 @@ const COMMANDS: &[(&str, Privacy)] = &[
     ("user", Privacy::User),
 ];
 
-/// Rewrites a payload where it is text.
-pub(super) fn rewrite(anonymiser: &mut Anonymiser, payload: &mut [u8]) {
-    let is_text = |octet: &u8| octet.is_ascii_graphic() || matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
-    if payload.len() < 4 || !payload.iter().take(16).all(is_text) {
-        return;
+/// Words before the target of a request.
+const METHODS: &[&str] = &[
+    "ack",
+    "bye",
+    "cancel",
+    "connect",
+    "delete",
+    "get",
+    "head",
+    "info",
+    "invite",
+    "message",
+    "notify",
+    "options",
+    "patch",
+    "post",
+    "prack",
+    "propfind",
+    "publish",
+    "put",
+    "refer",
+    "register",
+    "subscribe",
+    "trace",
+    "update",
+];
+
+/// Where the octets that come next are in their line.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum At {
+    #[default]
+    Start,
+    /// Behind this, which may become a line that is known, and tells nothing yet.
+    Word(Vec<u8>),
+    /// In one that is blanked to its end.
+    Blanked,
+    /// Nobody knows: it is blanked where it looks like text.
+    Unknown,
+}
+
+/// What is known of the lines of one direction of a stream so far.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    at: At,
+    /// What a line that begins with a blank goes on with.
+    folded: Option<Privacy>,
+    /// A log-in has begun, whose answers are lines of one word.
+    answers: bool,
+}
+
+impl Lines {
+    /// What begins somewhere in a line.
+    pub fn unknown() -> Self {
+        Self { at: At::Unknown, ..Self::default() }
     }
-    for line in payload.split_inclusive_mut(|octet| *octet == b'\n') {
+
+    /// Rewrites what comes next. Where it `ends` there, the last line is whole without an end of its own.
+    pub(super) fn rewrite(&mut self, anonymiser: &mut Anonymiser, said: &mut [u8], ends: bool) {
+        for line in said.split_inclusive_mut(|octet| *octet == b'\n') {
+            let is_whole = ends || line.ends_with(b"\n");
+            let is_request_of =
+                |line: &[u8]| is_request(line) && (!is_whole || version(line.trim_ascii_end()) > 0);
+            match std::mem::take(&mut self.at) {
+                // Behind these words everything is replaced, whether the line begins there or not.
+                At::Unknown if is_whole && (known(line).is_some() || is_request_of(line)) => {
+                    self.whole(anonymiser, line);
+                }
+                At::Unknown if known(line).is_some() || is_request_of(line) => self.part(line, 0),
+                At::Start if is_whole => self.whole(anonymiser, line),
+                At::Start => self.part(line, 0),
+                At::Word(mut joined) => {
+                    let before = joined.len();
+                    joined.extend_from_slice(line);
+                    if is_whole {
+                        self.whole(anonymiser, &mut joined);
+                    } else {
+                        self.part(&mut joined, before);
+                    }
+                    line.copy_from_slice(joined.get(before..).unwrap_or_default());
+                }
+                at @ (At::Blanked | At::Unknown) => {
+                    if at == At::Blanked || is_text(line) {
+                        let end = line.trim_ascii_end().len();
+                        let end = end - version(line.get(..end).unwrap_or_default());
+                        line.get_mut(..end).unwrap_or_default().fill(b'x');
+                    }
+                    if !is_whole {
+                        self.at = at;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A line that is all there.
+    fn whole(&mut self, anonymiser: &mut Anonymiser, line: &mut [u8]) {
         let end = line.trim_ascii_end().len();
-        if let Some(line) = line.get_mut(..end) {
-            self::line(anonymiser, line);
+        let Some(line) = line.get_mut(..end) else { return };
+        if let (Some(b' ' | b'\t'), Some(class)) = (line.first(), self.folded) {
+            let blanks = line.len() - line.trim_ascii_start().len();
+            return fit(anonymiser, class, line.get_mut(blanks..).unwrap_or_default());
+        }
+        self.folded = None;
+        if self.answers && !line.is_empty() && !line.iter().any(|octet| matches!(octet, b' ' | b':')) {
+            return line.fill(b'x');
+        }
+        self.answers = false;
+        if let Some((at, class)) = known(line) {
+            self.folded = line.get(at - 1).filter(|mark| **mark == b':').map(|_| class);
+            self.answers = line.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"auth "));
+            let value = line.get_mut(at..).unwrap_or_default();
+            let blanks = value.len() - value.trim_ascii_start().len();
+            return fit(anonymiser, class, value.get_mut(blanks..).unwrap_or_default());
+        }
+        if !is_text(line) {
+            return;
+        }
+        // A request: method, target, version.
+        let version = version(line);
+        if version > 0 {
+            let end = line.len() - version;
+            if let Some(start) = line.iter().position(|octet| *octet == b' ').filter(|start| *start < end) {
+                let class = if line.ends_with(b"/2.0") { Privacy::Mail } else { Privacy::Url };
+                return fit(anonymiser, class, line.get_mut(start + 1..end).unwrap_or_default());
+            }
+        }
+        numbers(anonymiser, line, b'.');
+        numbers(anonymiser, line, b',');
+    }
+
+    /// The beginning of a line, of which the first octets were seen before and may not change.
+    fn part(&mut self, line: &mut [u8], seen: usize) {
+        if line.is_empty() {
+            return;
+        }
+        self.answers &= !line.iter().any(|octet| matches!(octet, b' ' | b':'));
+        let words = HEADERS.iter().chain(COMMANDS).map(|(word, _)| *word).chain(METHODS.iter().copied());
+        let begins = |word: &str| {
+            word.get(..line.len()).is_some_and(|word| word.as_bytes().eq_ignore_ascii_case(line))
+        };
+        if !self.answers && words.clone().any(begins) {
+            self.at = At::Word(line.to_vec());
+            return;
+        }
+        let space = line.iter().position(|octet| *octet == b' ');
+        let request = space.filter(|_| is_request(line)).map(|at| at + 1);
+        let found = known(line);
+        let value = found.map(|(at, _)| at).or(request);
+        if let Some(at) = value
+            && line.get(at..).is_some_and(|value| value.iter().all(u8::is_ascii_whitespace))
+        {
+            self.at = At::Word(line.to_vec());
+            return;
+        }
+        if value.is_none() && !self.answers && !is_text(line) {
+            self.at = At::Unknown;
+            return;
+        }
+        // What it goes on with is of the same kind, or of one that nobody knows.
+        if !matches!(line.first(), Some(b' ' | b'\t')) {
+            self.folded = Some(found.map_or(Privacy::Content, |(_, class)| class));
+        }
+        self.answers |= line.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"auth "));
+        // What is no line that is known is text or not from one segment to the next.
+        self.at = if value.is_some() || self.answers { At::Blanked } else { At::Unknown };
+        let end = line.len() - usize::from(line.ends_with(b"\r"));
+        let behind =
+            |at: usize| at + line.iter().skip(at).take_while(|octet| octet.is_ascii_whitespace()).count();
+        let from = value.map_or(0, behind).max(seen);
+        if let Some(place) = line.get_mut(from..end) {
+            place.fill(b'x');
         }
     }
 }
 
-fn line(anonymiser: &mut Anonymiser, line: &mut [u8]) {
+/// Octets of the version behind the target of a request, and the blank before it; 0 where it is none.
+fn version(line: &[u8]) -> usize {
+    let versions = [" HTTP/1.1", " HTTP/1.0", " SIP/2.0"];
+    versions.iter().find(|version| line.ends_with(version.as_bytes())).map_or(0, |version| version.len())
+}
+
+/// Whether it begins as a request does.
+fn is_request(line: &[u8]) -> bool {
+    let word = line.split(|octet| *octet == b' ').next().filter(|word| word.len() < line.len());
+    METHODS.iter().any(|method| word.is_some_and(|word| method.as_bytes().eq_ignore_ascii_case(word)))
+}
+
+fn is_text(line: &[u8]) -> bool {
+    line.iter().all(|octet| !octet.is_ascii_control() || matches!(octet, b'\t' | b'\r' | b'\n'))
+}
+
+/// Where the value of a header line or command begins that tells of somebody, and what.
+fn known(line: &[u8]) -> Option<(usize, Privacy)> {
     let found = |table: &[(&str, Privacy)], word: &[u8]| {
         let of =
             |(name, class): &(&str, Privacy)| name.as_bytes().eq_ignore_ascii_case(word).then_some(*class);
@@ -63,21 +244,49 @@ fn line(anonymiser: &mut Anonymiser, line: &mut [u8]) {
     };
     let place = |mark: u8| line.iter().position(|octet| *octet == mark);
     let header = place(b':').and_then(|at| Some((at + 1, found(HEADERS, line.get(..at)?)?)));
-    let command = place(b' ').and_then(|at| Some((at + 1, found(COMMANDS, line.get(..at)?)?)));
-    if let Some((at, class)) = header.or(command) {
-        let value = line.get_mut(at..).unwrap_or_default();
-        let blanks = value.len() - value.trim_ascii_start().len();
-        return fit(anonymiser, class, value.get_mut(blanks..).unwrap_or_default());
+    header.or_else(|| place(b' ').and_then(|at| Some((at + 1, found(COMMANDS, line.get(..at)?)?))))
+}
+
+/// Directions of streams that are known at one time. With more, all are forgotten: what goes on is unknown then.
+const DIRECTIONS: usize = 16_384;
+/// Segments of a direction that are known again when they come a second time.
+const SEGMENTS: usize = 16;
+
+/// A direction of a stream: addresses and ports, whose octets come first.
+pub(super) type Ends = ([u8; 16], [u8; 16], [u16; 2]);
+
+/// The directions of all streams, where each is by sequence number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directions(HashMap<Ends, VecDeque<(u32, Lines)>>);
+
+impl Directions {
+    /// What is known of the octets from a sequence number on.
+    pub(super) fn at(&self, ends: &Ends, seq: u32) -> Lines {
+        let places = self.0.get(ends).into_iter().flatten();
+        places
+            .into_iter()
+            .find(|(place, _)| *place == seq)
+            .map_or_else(Lines::unknown, |(_, lines)| lines.clone())
     }
-    // A request: method, target, version.
-    if line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0") {
-        let end = line.len() - " HTTP/1.1".len();
-        if let Some(start) = place(b' ').filter(|start| *start < end) {
-            return fit(anonymiser, Privacy::Url, line.get_mut(start + 1..end).unwrap_or_default());
+
+    /// Notes what is known of those behind a segment.
+    pub(super) fn note(&mut self, ends: &Ends, seq: u32, lines: Lines) {
+        if self.0.len() >= DIRECTIONS && !self.0.contains_key(ends) {
+            self.0.clear();
         }
+        let places = self.0.entry(*ends).or_default();
+        places.retain(|(place, _)| *place != seq);
+        if places.len() >= SEGMENTS {
+            places.pop_front();
+        }
+        places.push_back((seq, lines));
     }
-    numbers(anonymiser, line, b'.');
-    numbers(anonymiser, line, b',');
+
+    /// A stream begins there.
+    pub(super) fn begin(&mut self, ends: &Ends, seq: u32) {
+        self.0.remove(ends);
+        self.note(ends, seq, Lines::default());
+    }
 }
 
 /// Puts a pseudonym of the same length there.
@@ -132,13 +341,133 @@ mod tests {
     use super::*;
     use crate::anon::{Key, Payload, Policy};
 
-    fn said(text: &str) -> String {
+    fn anonymiser() -> Anonymiser {
         let policy = Policy { payload: Payload::Keep, ..Policy::default() };
-        let mut anonymiser = Anonymiser::new(policy, &Key(*b"0123456789abcdefghijklmnopqrstuv")).unwrap();
+        Anonymiser::new(policy, &Key(*b"0123456789abcdefghijklmnopqrstuv")).unwrap()
+    }
+
+    fn said(text: &str) -> String {
         let mut octets = text.as_bytes().to_vec();
-        rewrite(&mut anonymiser, &mut octets);
+        Lines::default().rewrite(&mut anonymiser(), &mut octets, true);
         assert_eq!(octets.len(), text.len());
         String::from_utf8(octets).unwrap()
+    }
+
+    /// What conversations tell, and in which of their words.
+    const TOLD: &[(&str, &[&str])] = &[
+        (
+            "GET /home/jane/cv.html?user=jane HTTP/1.1\r\nHost: www.smith.org\r\nAccept: */*\r\n\
+             Cookie: id=quux;\r\n\tmore=corge\r\nauthorization: Basic amFuZTpwdw==\r\n\r\n",
+            &["jane", "smith", "quux", "corge", "amFuZTpwdw"],
+        ),
+        (
+            "INVITE sip:jane@smith.org SIP/2.0\r\nFrom: \"Jane\" <sip:jane@smith.org>\r\nTo: <sip:bob@grault.org>\r\n\
+             Contact: <sip:jane@192.168.100.200>\r\n\r\no=- 1 1 IN IP4 192.168.100.200\r\n",
+            &["jane", "Jane", "smith", "bob", "grault", "192.168.100.200"],
+        ),
+        (
+            "USER jane\r\nPASS garply\r\nPORT 192,168,100,200,4,1\r\nRETR x\r\n",
+            &["jane", "garply", "192,168,100,200"],
+        ),
+        (
+            "EHLO waldo.smith.org\r\nAUTH LOGIN\r\namFuZQ==\r\nc2VjcmV0\r\nMAIL FROM:<jane@smith.org>\r\n\
+             RCPT TO:<bob@grault.org>\r\nDATA\r\nFrom: jane@smith.org\r\nSubject: the\r\n plugh\r\n\r\nhello\r\n.\r\n",
+            &["waldo", "smith", "amFuZQ", "c2VjcmV0", "jane", "bob", "grault", "plugh"],
+        ),
+    ];
+
+    /// Octets of a word that tells somebody which stand where they stood.
+    fn left(text: &str, image: &[u8], words: &[&str]) -> Option<String> {
+        words.iter().find_map(|word| {
+            text.match_indices(word).find_map(|(at, _)| {
+                let same = |n: &usize| image[at + n] == text.as_bytes()[at + n];
+                let runs = (0..word.len()).collect::<Vec<_>>();
+                // Letters are the same by chance, three in a row as good as never.
+                let mut runs = runs.windows(3.min(word.len()));
+                let found = runs.any(|run| run.iter().all(same));
+                found.then(|| format!("{word} at {at}: {}", String::from_utf8_lossy(image)))
+            })
+        })
+    }
+
+    #[test]
+    fn a_line_that_is_cut_at_any_octet_names_nobody() {
+        let (mut cuts, mut anonymiser) = (0, anonymiser());
+        for (text, words) in TOLD {
+            assert_eq!(left(text, said(text).as_bytes(), words), None);
+            for first in 0..=text.len() {
+                for second in [first, first + 1, first + 2, first + 7, text.len()] {
+                    let second = second.min(text.len());
+                    let mut octets = text.as_bytes().to_vec();
+                    let mut lines = Lines::default();
+                    for (from, to) in [(0, first), (first, second), (second, text.len())] {
+                        lines.rewrite(&mut anonymiser, &mut octets[from..to], false);
+                    }
+                    assert_eq!(left(text, &octets, words), None, "cut at {first} and {second}");
+                    // Ends of lines stay where they are.
+                    for (at, octet) in text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n') {
+                        assert_eq!(octets[at], octet);
+                    }
+                    cuts += 1;
+                }
+                // The part before was not seen.
+                let mut octets = text.as_bytes().to_vec();
+                Lines::unknown().rewrite(&mut anonymiser, &mut octets[first..], true);
+                let words: Vec<&str> =
+                    words.iter().copied().filter(|word| text[first..].contains(word)).collect();
+                let mut shown = vec![b'#'; first];
+                shown.extend_from_slice(&octets[first..]);
+                // Of a header that is folded, whose head was not seen, nobody knows the second line.
+                let words: Vec<&str> = words
+                    .into_iter()
+                    .filter(|w| !matches!(*w, "corge" | "plugh" | "amFuZQ" | "c2VjcmV0"))
+                    .collect();
+                assert_eq!(left(text, &shown, &words), None, "from {first}");
+            }
+        }
+        assert!(cuts > 2500, "{cuts}");
+    }
+
+    #[test]
+    fn what_lies_in_one_segment_is_what_it_is_uncut() {
+        let text = "GET /home/jane HTTP/1.1\r\nHost: www.smith.org\r\n\r\n";
+        let whole = said(text);
+        // Within the method, behind it, in the name of the header, behind it.
+        for cut in [1, 3, 4, 26, 30, 31] {
+            let mut octets = text.as_bytes().to_vec();
+            let (mut lines, mut anonymiser) = (Lines::default(), anonymiser());
+            lines.rewrite(&mut anonymiser, &mut octets[..cut], false);
+            lines.rewrite(&mut anonymiser, &mut octets[cut..], false);
+            assert_eq!(String::from_utf8(octets).unwrap(), whole, "{cut}");
+        }
+    }
+
+    #[test]
+    fn octets_that_are_no_text_stay() {
+        let octets: Vec<u8> =
+            (0..=255).cycle().skip(128).take(4000).filter(|octet| *octet != b'\n').collect();
+        for cut in [1, 77, 1000] {
+            let mut image = octets.clone();
+            let mut lines = Lines::default();
+            lines.rewrite(&mut anonymiser(), &mut image[..cut], false);
+            lines.rewrite(&mut anonymiser(), &mut image[cut..], false);
+            assert!(image[cut..] == octets[cut..], "{cut}");
+        }
+    }
+
+    #[test]
+    fn directions_are_known_by_number_and_not_without_end() {
+        let mut directions = Directions::default();
+        let ends = |n: u32| ([0; 16], [0; 16], [n as u16, (n >> 16) as u16]);
+        directions.begin(&ends(0), 7);
+        assert_eq!(directions.at(&ends(0), 7).at, At::Start);
+        assert_eq!(
+            (directions.at(&ends(0), 8).at, directions.at(&ends(1), 7).at),
+            (At::Unknown, At::Unknown)
+        );
+        (0..40_000).for_each(|n| directions.begin(&ends(n), 7));
+        (0..100).for_each(|seq| directions.note(&ends(39_999), seq, Lines::default()));
+        assert!(directions.0.len() <= DIRECTIONS && directions.0[&ends(39_999)].len() <= SEGMENTS);
     }
 
     #[test]

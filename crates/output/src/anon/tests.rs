@@ -347,3 +347,39 @@ proptest! {
         prop_assert_eq!(first.len(), data.len());
     }
 }
+
+#[test]
+fn lines_over_segments_name_nobody_and_come_twice_alike() {
+    use weir_wire::build::flags::{ACK, SYN};
+    let mut anonymiser = Anonymiser::new(
+        Policy { payload: Payload::Keep, ..Policy::default() },
+        &Key(*b"0123456789abcdefghijklmnopqrstuv"),
+    )
+    .unwrap();
+    let said = b"GET /home/jane HTTP/1.1\r\nHost: smith.org\r\n\r\n";
+    let host = |line: &[u8]| line.windows(6).position(|window| window == b"Host: ");
+    for cut in 1..said.len() {
+        let tcp = |seq: u32, flags, data: &[u8]| {
+            build::ethernet()
+                .ipv4([10, 0, 0, 1], [10, 0, 0, 2])
+                .tcp(4000 + cut as u16, 80, flags)
+                .seq(seq)
+                .payload(data)
+        };
+        let mut map = |frame: Vec<u8>| {
+            let mut out = Vec::new();
+            anonymiser.packet(&build::packet(&frame, LinkType::ETHERNET), &mut out).data[54..].to_vec()
+        };
+        map(tcp(99, SYN, b""));
+        let (first, second) =
+            (map(tcp(100, ACK, &said[..cut])), map(tcp(100 + cut as u32, ACK, &said[cut..])));
+        let whole = [first.clone(), second.clone()].concat();
+        let text = String::from_utf8(whole.clone()).unwrap();
+        assert!(!text.contains("jane") && !text.contains("smith"), "{cut}: {text}");
+        assert_eq!(host(&whole), host(said), "{cut}: {text}");
+        assert_eq!(map(tcp(100 + cut as u32, ACK, &said[cut..])), second, "it comes once more");
+        // One of which nobody saw what was before begins within a line.
+        let alone = String::from_utf8(map(tcp(7_000, ACK, &said[cut..]))).unwrap();
+        assert!(!alone.contains("jane") && !alone.contains("smith"), "{cut}: {alone}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What a report and a model are made of, gathered in one pass.
 
 use super::{Described, Group, Model, QUANTITIES, VERSION, Values};
+use crate::anon::Anonymiser;
 use crate::ports;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -189,6 +190,21 @@ impl Gather {
         let name = |group: &Group| (group.protocol.clone(), group.from.clone(), group.to.clone());
         groups.sort_by(|a, b| b.flows.cmp(&a.flows).then_with(|| name(a).cmp(&name(b))));
         Model { v: VERSION, groups }
+    }
+
+    /// Lets nobody be found in what a report shows. Groups of hosts stay what they are: they tell networks that are not
+    /// routed from others, and no host.
+    pub fn anonymise(&mut self, anonymiser: &mut Anonymiser) {
+        for (address, host) in std::mem::take(&mut self.hosts) {
+            let image = self.hosts.entry(anonymiser.address(address)).or_default();
+            image.flows += host.flows;
+            image.packets += host.packets;
+            image.sent += host.sent;
+            image.received += host.received;
+        }
+        self.streams.iter_mut().for_each(|stream| anonymiser.flow(&mut stream.record));
+        self.first = self.first.map(|first| anonymiser.time(first));
+        self.last = anonymiser.time(self.last);
     }
 
     fn keep(&mut self, flow: &FlowIdentity, quantity: Quantity, value: f64) {

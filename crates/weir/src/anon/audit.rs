@@ -1,11 +1,20 @@
 //! Looking for originals in what was written.
 
 use crate::exit::{Exit, complain};
-use std::path::Path;
+use crate::run::filter_options;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_capture::{Files, Input, ReadOptions};
-use weir_output::anon::{Anonymiser, Leak, Originals};
+use weir_engine::{
+    ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink, Worker,
+};
+use weir_output::anon::{Anonymiser, Finder, Leak, Originals};
 use weir_output::figures::count;
-use weir_wire::Chunk;
+use weir_proto::Record;
+use weir_wire::{Batch, Chunk, Time};
 
 /// Leaks that are told one by one.
 const TOLD: usize = 20;
@@ -38,6 +47,143 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
         }
     }
     conclude(originals, &format!("{} packets", count(packets)), leaks, quiet)
+}
+
+/// Notes what is said of somebody.
+struct Noted(Originals);
+
+impl Sink for Noted {
+    fn flow(&mut self, _: &FlowRecord) {}
+
+    fn kept(&mut self, packets: Batch<'_>) {
+        packets.packets().for_each(|packet| self.0.packet(&packet));
+    }
+
+    fn record(&mut self, _: &FlowIdentity, record: Record<'_>) {
+        self.0.record(&record);
+    }
+}
+
+/// All that a capture tells of somebody, in its packets and in what is said in them.
+fn originals(path: &Path) -> Result<Originals, String> {
+    let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
+    let plan = Plan::new("", Vec::new(), settings).map_err(|error| error.to_string())?;
+    let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
+    worker.read(&SessionConfig::default());
+    let mut noted = Noted(Originals::default());
+    let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())
+        .map_err(|error| error.to_string())?;
+    let (mut chunk, mut latest) = (Chunk::default(), Time(0));
+    loop {
+        match files.fill(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return Err(error.to_string()),
+        }
+        worker.batch(chunk.batch(), &mut noted);
+        let now = chunk.slots.iter().map(|slot| slot.time).max().unwrap_or(latest);
+        if now.since(latest) >= TICK {
+            latest = now;
+            worker.tick(now, &mut noted);
+        }
+    }
+    worker.finish(latest, &mut noted);
+    Ok(noted.0)
+}
+
+/// How often idle flows are ended, in nanoseconds of packet time.
+const TICK: u64 = 10_000_000_000;
+/// Octets of a file that are looked through at once.
+const PART: usize = 4 << 20;
+
+/// Looks for all that a capture tells in files and folders; exit code 4 where something is found.
+pub fn look_through(capture: &Path, paths: &[PathBuf], anonymiser: &mut Anonymiser, quiet: bool) -> Exit {
+    let originals = match originals(capture) {
+        Ok(originals) => originals,
+        Err(error) => return complain(Exit::Unreadable, format!("audit: {error}")),
+    };
+    let finder = match originals.finder(anonymiser) {
+        Ok(finder) => finder,
+        Err(error) => return complain(Exit::Output, format!("audit: {error}")),
+    };
+    let (mut files, mut octets, mut leaks) = (0_u64, 0_u64, 0_usize);
+    let mut found = |place: &str, leak: &Leak| {
+        leaks += 1;
+        if leaks <= TOLD {
+            tell(place, leak);
+        }
+    };
+    for path in paths {
+        let done = walk(path, &mut |file| {
+            files += 1;
+            let place = file.display().to_string();
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            finder.text(name.as_bytes()).iter().for_each(|leak| found(&format!("the name of {place}"), leak));
+            octets += through(&finder, file, &mut |leak| found(&place, leak))?;
+            Ok(())
+        });
+        if let Err(error) = done {
+            return complain(Exit::Unreadable, format!("audit: {}: {error}", path.display()));
+        }
+    }
+    let through = format!("{} files of {} octets", count(files), count(octets));
+    conclude(&originals, &through, leaks, quiet)
+}
+
+/// Every file at a path and below it, in order of names.
+fn walk(path: &Path, work: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    if !path.is_dir() {
+        return work(path);
+    }
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+    entries.sort();
+    entries.iter().filter(|entry| !entry.is_symlink()).try_for_each(|entry| walk(entry, work))
+}
+
+/// Looks through a file: a capture packet by packet, anything else as it is or unpacked. How long it is.
+fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Result<u64> {
+    let mut head = [0; 4];
+    let got = File::open(path)?.take(4).read(&mut head)?;
+    if let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) {
+        let (mut chunk, mut octets) = (Chunk::default(), 0);
+        while files.fill(&mut chunk).map_err(|error| io::Error::other(error.to_string()))? {
+            for packet in chunk.batch().packets() {
+                octets += packet.data.len() as u64;
+                finder.packet(&packet).iter().for_each(&mut *found);
+            }
+        }
+        return Ok(octets);
+    }
+    let file = File::open(path)?;
+    let mut source: Box<dyn Read> = match &head[..got] {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file)?),
+        _ => Box::new(file),
+    };
+    // Of CSV the first line has the names of columns.
+    let is_table = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".csv"));
+    // What may begin in one part and end in the next is looked for in the next, with one octet before it.
+    let lap = finder.longest() + 1;
+    let (mut part, mut before, mut fresh) = (Vec::new(), 0_u64, 0_usize);
+    loop {
+        let wanted = (PART + lap).saturating_sub(part.len()) as u64;
+        let is_last = (source.by_ref().take(wanted).read_to_end(&mut part)? as u64) < wanted;
+        let end = if is_last { part.len() } else { part.len() - lap };
+        for mut leak in finder.log(&part, is_table && before == 0) {
+            if (fresh..end).contains(&leak.at) {
+                leak.at += before as usize;
+                found(&leak);
+            }
+        }
+        if is_last {
+            return Ok(before + part.len() as u64);
+        }
+        let keep = end - 1;
+        part.drain(..keep);
+        before += keep as u64;
+        fresh = 1;
+    }
 }
 
 fn tell(place: &str, leak: &Leak) {

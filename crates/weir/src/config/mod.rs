@@ -3,6 +3,7 @@
 //! An unknown key or a wrong value is never passed over: [`load`] returns everything that is wrong, each with its
 //! line, or a configuration in which every expression compiles and every function can be built.
 
+mod anon;
 mod explain;
 mod expression;
 mod fault;
@@ -10,6 +11,7 @@ mod functions;
 mod ourmon;
 mod read;
 
+pub use anon::{Anon, LONGEST_SHIFT};
 pub use explain::explain;
 pub use fault::ConfigErrors;
 pub use ourmon::from_ourmon;
@@ -62,6 +64,8 @@ pub struct Config {
     pub expression: Setting<String>,
     /// Where logs go.
     pub output: Output,
+    /// What becomes of what could tell somebody.
+    pub anon: Anon,
     /// Ourmon's filter-sets, in the order of the file.
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
@@ -118,6 +122,7 @@ impl Default for Config {
             interfaces: Setting::default(),
             expression: Setting::default(),
             output: Output::default(),
+            anon: Anon::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
         }
@@ -147,7 +152,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 8] = [
+static KEYS: [Key<Config>; 9] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -211,6 +216,15 @@ static KEYS: [Key<Config>; 8] = [
         read: |r, node, config| {
             if let Some(table) = r.table(node) {
                 r.fill(table, &OUTPUT_KEYS, &mut config.output);
+            }
+        },
+    },
+    Key {
+        name: "anon",
+        takes: "a table, such as [anon]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &anon::KEYS, &mut config.anon);
             }
         },
     },

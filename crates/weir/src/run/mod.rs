@@ -95,7 +95,8 @@ impl Session {
         };
         let plan = compile(&options, &request, &request.expression, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
-        let anonymiser = crate::anon::of_run(&options.anon).map_err(|error| (Exit::Usage, error))?;
+        let anonymiser =
+            crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

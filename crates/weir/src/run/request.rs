@@ -22,6 +22,8 @@ pub struct Request {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// Where logs go, and which.
     pub logs: Option<(PathBuf, Vec<String>)>,
+    /// What the configuration says of anonymisation.
+    pub anon: config::Anon,
     /// The length of a report in nanoseconds.
     pub interval: u64,
     /// All memory that grows with traffic, in octets.
@@ -89,6 +91,7 @@ impl Request {
             expression,
             subscriptions: config.plan(),
             logs: logs(options, &config),
+            anon: config.anon,
             interval,
             memory,
             workers: worker_count(workers),

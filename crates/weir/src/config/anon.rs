@@ -1,0 +1,100 @@
+//! The table `[anon]`: what becomes of what could tell somebody.
+
+use super::read::{Key, in_order};
+use std::path::PathBuf;
+use weir_output::anon::{CLASSES, Mode, Payload, Treatment};
+
+/// What a file says of anonymisation. What it says nothing of is as on the command line without that option.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Anon {
+    /// How addresses are mapped; without it nothing is anonymised.
+    pub mode: Option<Mode>,
+    /// The file with the key.
+    pub key_file: Option<PathBuf>,
+    /// What becomes of payload.
+    pub payload: Option<Payload>,
+    /// Seconds that times are moved by.
+    pub shift: Option<f64>,
+    /// Whether the half of hardware addresses stays that tells the vendor.
+    pub keep_vendors: bool,
+    /// Whether top-level domains get pseudonyms too.
+    pub hide_top_domains: bool,
+    /// What becomes of values of a class, in the order of the file.
+    pub classes: Vec<(&'static str, Treatment)>,
+}
+
+// A time that is no number is refused when it is read.
+impl Eq for Anon {}
+
+/// The longest way that times are moved, in seconds: some thirty years.
+pub const LONGEST_SHIFT: f64 = 1e9;
+
+pub(super) static KEYS: [Key<Anon>; 7] = [
+    Key {
+        name: "mode",
+        takes: "\"nullip\", \"table\", \"cryptopan\" or \"ipcrypt\"",
+        read: |r, node, anon| {
+            let names = Mode::ALL.map(|(name, _)| name);
+            let word = r.word(node, &names);
+            anon.mode = word
+                .and_then(|word| Mode::ALL.into_iter().find(|(name, _)| *name == word))
+                .map(|(_, mode)| mode);
+        },
+    },
+    Key {
+        name: "key_file",
+        takes: "a file of 32 octets or 64 hexadecimal digits, such as \"/etc/weir/key\"",
+        read: |r, node, anon| match r.string(node) {
+            Some("") => r.refuse(node.span(), "an empty path"),
+            path => anon.key_file = path.map(PathBuf::from),
+        },
+    },
+    Key {
+        name: "payload",
+        takes: "\"cut\", \"blank\" or \"keep\"",
+        read: |r, node, anon| {
+            let names = Payload::ALL.map(|(name, _)| name);
+            let word = r.word(node, &names);
+            let found = word.and_then(|word| Payload::ALL.into_iter().find(|(name, _)| *name == word));
+            anon.payload = found.map(|(_, payload)| payload);
+        },
+    },
+    Key {
+        name: "shift",
+        takes: "seconds as text, such as \"-86400\" or \"0.5\"",
+        read: |r, node, anon| {
+            let Some(text) = r.string(node) else { return };
+            match text.parse::<f64>() {
+                Ok(seconds) if seconds.abs() <= LONGEST_SHIFT => anon.shift = Some(seconds),
+                _ => r.refuse(node.span(), format!("times cannot be moved by {text:?} seconds")),
+            }
+        },
+    },
+    Key {
+        name: "keep_vendors",
+        takes: "true or false",
+        read: |r, node, anon| anon.keep_vendors = r.boolean(node).unwrap_or_default(),
+    },
+    Key {
+        name: "hide_top_domains",
+        takes: "true or false",
+        read: |r, node, anon| anon.hide_top_domains = r.boolean(node).unwrap_or_default(),
+    },
+    Key {
+        name: "classes",
+        takes: "a table, such as { name = \"keep\", url = \"drop\" }",
+        read: |r, node, anon| {
+            let Some(table) = r.table(node) else { return };
+            let treatments = Treatment::ALL.map(|(name, _)| name);
+            for (name, value) in in_order(table) {
+                let Some((class, _)) = CLASSES.iter().find(|(class, _)| class == name.get_ref()) else {
+                    r.unknown_key(name, CLASSES.iter().map(|(class, _)| *class));
+                    continue;
+                };
+                let word = r.word(value, &treatments);
+                let found = word.and_then(|word| Treatment::ALL.into_iter().find(|(name, _)| *name == word));
+                anon.classes.extend(found.map(|(_, treatment)| (*class, treatment)));
+            }
+        },
+    },
+];
