@@ -1,6 +1,6 @@
 //! flows.csv and counts.csv: RFC 4180, with a header, safe to open in a spreadsheet.
 
-use crate::file::{Existing, LineFile};
+use crate::file::{Existing, Frame, LineFile};
 use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Ends, Times, Value};
 use crate::summary::key;
@@ -29,6 +29,8 @@ struct Csv {
     records: Csvs,
     flows: LineFile,
     counts: LineFile,
+    /// The end of the interval that is counted.
+    counted: u64,
 }
 
 impl Csv {
@@ -38,6 +40,7 @@ impl Csv {
             records: Csvs::new(context),
             flows: open(context, "flows.csv", &flows)?,
             counts: open(context, "counts.csv", &COUNTS)?,
+            counted: context.start,
         })
     }
 
@@ -49,7 +52,8 @@ impl Csv {
         flows: Option<u64>,
         error: Option<u64>,
     ) {
-        self.counts.line(|out| {
+        let time = self.counted;
+        self.counts.line(time, |out| {
             for text in context {
                 cell(out, text);
                 out.push(b',');
@@ -114,18 +118,18 @@ impl Csv {
 /// Opens a file and gives it its header, or checks the one that it has.
 fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<LineFile> {
     let header = header.join(",");
-    let mut file = LineFile::open(&context.directory, name, context.existing)?;
+    let line = format!("{header}\r\n");
+    let mut file = LineFile::framed(context, name, Frame::head(move |_| line.clone()))?;
     if file.is_empty() {
-        file.line(|out| {
-            out.extend_from_slice(header.as_bytes());
-            out.push(b'\r');
-        });
+        file.begin(0);
     } else if context.existing == Existing::Continue
         && file.first_line()?.trim_ascii_end() != header.as_bytes()
     {
         let path = context.directory.join(name);
         let text = format!("{}: it has other columns than are written now; move it away", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    } else {
+        file.go_on();
     }
     Ok(file)
 }
@@ -133,6 +137,7 @@ fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<Line
 impl Output for Csv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let Interval { start, end } = snapshot.interval;
+        self.counted = end;
         for answer in &snapshot.answers {
             let context = [
                 zone::rfc3339(start),
@@ -149,7 +154,7 @@ impl Output for Csv {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
-        self.flows.line(|out| {
+        self.flows.line(flow.last.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
                 if at > 0 {
                     out.push(b',');
@@ -170,7 +175,16 @@ impl Output for Csv {
         self.flows.flush().and(self.counts.flush()).and(self.records.flush())
     }
 
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        let flows = self.flows.roll(now);
+        let counts = self.counts.roll(now);
+        flows.and(counts).and(self.records.roll(now))
+    }
+
     fn finish(&mut self) -> io::Result<()> {
+        // A file without rows has its header.
+        let now = self.counted;
+        [&mut self.flows, &mut self.counts].into_iter().for_each(|file| file.begin(now));
         let flows = self.flows.finish();
         let counts = self.counts.finish();
         let records = self.records.finish();

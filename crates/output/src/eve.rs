@@ -3,7 +3,7 @@
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). What only a parser or a rule
 //! can know (app_proto, alerted flows) is left out or false.
 
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use crate::row::Ends;
 use crate::zone::Zone;
 use crate::{Existing, Output, OutputSpec, ports, records};
@@ -21,7 +21,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     flows: true,
     records: true,
     open: |context| {
-        let file = LineFile::open(&context.directory, "eve.json", context.existing)?;
+        let file = LineFile::framed(context, "eve.json", Frame::default())?;
         let zone = context.zone.clone();
         // Suricata keeps what has closed until its time is up, and over a file ends it with the file.
         let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
@@ -291,8 +291,8 @@ fn tcp(flow: &FlowRecord) -> Option<Tcp> {
 }
 
 impl Eve {
-    fn event(&mut self, event: &impl Serialize) {
-        self.file.line(|out| {
+    fn event(&mut self, time: u64, event: &impl Serialize) {
+        self.file.line(time, |out| {
             // Memory does not fail, and none of the events has a key that is not text.
             let _ = serde_json::to_writer(out, event);
         });
@@ -328,25 +328,29 @@ impl Output for Eve {
                 },
             },
         };
-        self.event(&event);
+        self.event(end, &event);
         self.file.flush()
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let event = FlowEvent::of(flow, &self.zone, self.closed);
-        self.event(&event);
+        self.event(flow.last.0, &event);
         Ok(())
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         if let Some(event) = records::eve::event(flow, record, &self.zone) {
-            self.event(&event);
+            self.event(record.time.0, &event);
         }
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.file.roll(now)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -1,9 +1,14 @@
 //! Files of whole lines: whatever happens (a full disk, a killed process), what is on the disk ends with a
 //! whole line, and every line that could not be written is counted.
 
+use crate::OutputContext;
+use crate::zone::Zone;
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 /// Octets that are gathered before they are written.
 const BLOCK: usize = 64 << 10;
@@ -21,12 +26,50 @@ pub enum Existing {
     Continue,
 }
 
+/// How files follow each other, beside [`crate::Output::roll`].
+#[derive(Clone, Debug, Default)]
+pub struct Rolling {
+    /// A new file begins with the first line after so many octets.
+    pub bytes: Option<u64>,
+    /// What is finished is compressed with zstd.
+    pub zstd: bool,
+}
+
+/// Whole lines, at a time in nanoseconds since the epoch.
+type Lines = Box<dyn Fn(u64) -> String + Send>;
+
+/// What each file of a format begins and ends with; both are told the time of the line next to them.
+#[derive(Default)]
+pub struct Frame {
+    /// Lines at the beginning.
+    pub head: Option<Lines>,
+    /// Lines at the end.
+    pub foot: Option<Lines>,
+}
+
+impl Frame {
+    /// These lines before all others.
+    pub fn head(head: impl Fn(u64) -> String + Send + 'static) -> Self {
+        Self { head: Some(Box::new(head)), foot: None }
+    }
+
+    /// And these behind them.
+    pub fn foot(self, foot: impl Fn(u64) -> String + Send + 'static) -> Self {
+        Self { foot: Some(Box::new(foot)), ..self }
+    }
+}
+
+/// Most files of one name that are compressed at once: then the next one waits.
+const COMPRESSING: usize = 2;
+
 /// What lines are written to.
 trait Store: Send {
     /// As [`Write::write`].
     fn put(&mut self, octets: &[u8]) -> io::Result<usize>;
     /// Cuts to a length; what is put next comes right after it.
     fn cut(&mut self, length: u64) -> io::Result<()>;
+    /// Whether it is what has that name.
+    fn is_at(&self, path: &Path) -> bool;
 }
 
 /// Opened for appending.
@@ -38,6 +81,11 @@ impl Store for File {
     fn cut(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)
     }
+
+    fn is_at(&self, path: &Path) -> bool {
+        let (Ok(mine), Ok(theirs)) = (self.metadata(), std::fs::metadata(path)) else { return false };
+        (mine.dev(), mine.ino()) == (theirs.dev(), theirs.ino())
+    }
 }
 
 /// A file to which lines are added.
@@ -46,7 +94,23 @@ pub struct LineFile {
     path: PathBuf,
     /// The name that it has until then, where that is another.
     temporary: Option<PathBuf>,
-    store: Box<dyn Store>,
+    /// `None` where a new file could not be opened, until it can.
+    store: Option<Box<dyn Store>>,
+    existing: Existing,
+    rolling: Rolling,
+    zone: Zone,
+    frame: Frame,
+    /// The head is written.
+    begun: bool,
+    /// There are lines behind it.
+    has_lines: bool,
+    /// The greatest time of a line.
+    latest: u64,
+    /// The last stamp that a finished file got, and how often.
+    stamp: (String, u32),
+    /// The time of it.
+    stamped: u64,
+    compressing: VecDeque<JoinHandle<io::Result<()>>>,
     /// Octets in the file, all of them of whole lines.
     length: u64,
     /// Part of a line may stand behind them, which could not be cut off yet.
@@ -78,14 +142,148 @@ impl LineFile {
             Existing::Continue => (None, open_repaired(&path)),
         };
         let (file, length) = opened.map_err(|error| at(&path, &error))?;
-        Ok(Self { temporary, length, ..Self::over(path, Box::new(file)) })
+        let has_lines = length > 0;
+        Ok(Self { temporary, length, existing, has_lines, ..Self::over(path, Box::new(file)) })
+    }
+
+    /// Opens the file `name` of a run's logs; `frame` is what each file of that name begins and ends with.
+    ///
+    /// # Errors
+    /// As [`LineFile::open`].
+    pub fn framed(context: &OutputContext, name: &str, frame: Frame) -> io::Result<Self> {
+        let file = Self::open(&context.directory, name, context.existing)?;
+        let (rolling, zone) = (context.rolling.clone(), context.zone.clone());
+        Ok(Self { rolling, zone, frame, latest: context.start, ..file })
+    }
+
+    /// The file goes on with one that has its head.
+    pub fn go_on(&mut self) {
+        self.begun = true;
+    }
+
+    /// Writes the head, where it is not written.
+    pub fn begin(&mut self, time: u64) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.latest = if self.has_lines { self.latest.max(time) } else { time };
+            if let Some(head) = &self.frame.head {
+                self.waiting.extend_from_slice(head(time).as_bytes());
+            }
+        }
+    }
+
+    /// What the file tells of reaches up to a time.
+    pub fn reach(&mut self, time: u64) {
+        self.latest = self.latest.max(time);
+    }
+
+    /// Ends the file, so that it is as complete as one at the end of a run, gives it a name with the time, and begins
+    /// another. Where somebody has given it another name already, as logrotate(8) does, that is its name. One without
+    /// any lines goes on.
+    ///
+    /// # Errors
+    /// When it cannot be written, renamed or begun anew; then it goes on, or lines wait.
+    pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        let current = self.temporary.clone().unwrap_or_else(|| self.path.clone());
+        let is_there = self.store.as_ref().is_some_and(|store| store.is_at(&current));
+        if self.store.is_none() || is_there && !self.has_lines {
+            return Ok(());
+        }
+        self.write_out();
+        if self.failure.is_some() {
+            return self.flush();
+        }
+        self.end_lines();
+        self.write_out();
+        if self.failure.is_some() {
+            // What comes next has a head of its own, in the same file.
+            return self.flush();
+        }
+        if is_there {
+            let finished = self.finished_name(now.max(self.latest));
+            std::fs::rename(&current, &finished).map_err(|error| at(&finished, &error))?;
+            self.compress(finished)?;
+        }
+        self.store = None;
+        self.has_lines = false;
+        self.open_again().map_err(|error| at(&self.path, &error))
+    }
+
+    /// The foot, where there is a head.
+    fn end_lines(&mut self) {
+        if std::mem::take(&mut self.begun)
+            && let Some(foot) = &self.frame.foot
+        {
+            self.waiting.extend_from_slice(foot(self.latest).as_bytes());
+        }
+    }
+
+    fn open_again(&mut self) -> io::Result<()> {
+        let (file, length) = match &self.temporary {
+            Some(temporary) => {
+                let file = open_for_appending(temporary)?;
+                file.set_len(0)?;
+                (file, 0)
+            }
+            None => open_repaired(&self.path)?,
+        };
+        (self.length, self.torn) = (length, false);
+        self.store = Some(Box::new(file));
+        Ok(())
+    }
+
+    /// `conn.2026-11-22-04-00-00.log`, with a number where that is taken: a run over files takes what an earlier one
+    /// left.
+    fn finished_name(&mut self, time: u64) -> PathBuf {
+        // Rows come in order of intervals, not of times: a stamp that went back would take the name of a file of this
+        // run.
+        self.stamped = self.stamped.max(time);
+        let stamp = self.zone.dashed(self.stamped);
+        let ending = self.path.extension().map(|ending| format!(".{}", ending.display())).unwrap_or_default();
+        let stem = self.path.with_extension("").display().to_string();
+        let is_again = self.stamp.0 == stamp;
+        let mut number = if is_again { self.stamp.1 + 1 } else { 0 };
+        loop {
+            let numbered = if number == 0 { String::new() } else { format!("-{number}") };
+            let name = PathBuf::from(format!("{stem}.{stamp}{numbered}{ending}"));
+            let packed = packed_name(&name);
+            if self.existing == Existing::Replace || !name.exists() && !packed.exists() {
+                self.stamp = (stamp, number);
+                return name;
+            }
+            number += 1;
+        }
+    }
+
+    /// Compresses a finished file, where that is wanted, while the next one is written.
+    fn compress(&mut self, finished: PathBuf) -> io::Result<()> {
+        if !self.rolling.zstd {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        if self.compressing.len() >= COMPRESSING
+            && let Some(oldest) = self.compressing.pop_front()
+        {
+            result = oldest.join().unwrap_or(Ok(()));
+        }
+        self.compressing.push_back(std::thread::spawn(move || pack(&finished)));
+        result
     }
 
     fn over(path: PathBuf, store: Box<dyn Store>) -> Self {
         Self {
             path,
             temporary: None,
-            store,
+            store: Some(store),
+            existing: Existing::Continue,
+            rolling: Rolling::default(),
+            zone: Zone::default(),
+            frame: Frame::default(),
+            begun: false,
+            has_lines: false,
+            latest: 0,
+            stamp: (String::new(), 0),
+            stamped: 0,
+            compressing: VecDeque::new(),
             length: 0,
             torn: false,
             waiting: Vec::with_capacity(BLOCK * 2),
@@ -108,10 +306,17 @@ impl LineFile {
         Ok(start.split(|&octet| octet == b'\n').next().unwrap_or_default().to_vec())
     }
 
-    /// Adds a line, which `write` puts at the end of what it is given, without the line break. A full disk is
+    /// Adds a line that tells of a time, in nanoseconds since the epoch, and which `write` puts at the end of what it is given, without the line break. A full disk is
     /// told by [`Self::flush`]: lines wait for space while there is room for them, then they are lost and
     /// counted.
-    pub fn line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn line(&mut self, time: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        let so_far = self.length + self.waiting.len() as u64;
+        if self.rolling.bytes.is_some_and(|most| self.has_lines && so_far >= most) {
+            // What goes wrong shows when it is written.
+            if let Err(error) = self.roll(self.latest) {
+                self.failure = Some(error);
+            }
+        }
         if self.waiting.len() >= BLOCK && self.failure.is_none() {
             self.write_out();
         }
@@ -119,6 +324,9 @@ impl LineFile {
             self.lost += 1;
             return;
         }
+        self.begin(time);
+        self.reach(time);
+        self.has_lines = true;
         write(&mut self.waiting);
         self.waiting.push(b'\n');
     }
@@ -144,11 +352,16 @@ impl LineFile {
     /// # Errors
     /// When lines were lost, now or before, with their number; or when the file cannot be renamed.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.end_lines();
         self.write_out();
         self.lost += self.waiting.iter().filter(|&&octet| octet == b'\n').count() as u64;
         self.waiting.clear();
         if let Some(temporary) = self.temporary.take() {
             std::fs::rename(&temporary, &self.path).map_err(|error| at(&self.path, &error))?;
+            self.compress(self.path.clone())?;
+        }
+        for packed in self.compressing.drain(..) {
+            packed.join().unwrap_or(Ok(()))?;
         }
         match std::mem::take(&mut self.lost) {
             0 => Ok(()),
@@ -173,13 +386,17 @@ impl LineFile {
     }
 
     fn try_write_out(&mut self) -> io::Result<()> {
+        if self.store.is_none() {
+            self.open_again()?;
+        }
+        let Some(store) = &mut self.store else { return Ok(()) };
         if self.torn {
-            self.store.cut(self.length)?;
+            store.cut(self.length)?;
             self.torn = false;
         }
         let mut done = 0;
         while let Some(rest) = self.waiting.get(done..).filter(|rest| !rest.is_empty()) {
-            let outcome = match self.store.put(rest) {
+            let outcome = match store.put(rest) {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
                 outcome => outcome,
             };
@@ -202,7 +419,8 @@ impl LineFile {
         let written = self.waiting.get(..done).unwrap_or_default();
         let whole = written.iter().rposition(|&octet| octet == b'\n').map_or(0, |at| at + 1);
         self.length += whole as u64;
-        self.torn = whole < done && self.store.cut(self.length).is_err();
+        let store = self.store.as_mut().filter(|_| whole < done);
+        self.torn = store.is_some_and(|store| store.cut(self.length).is_err());
         self.waiting.drain(..whole);
     }
 }
@@ -255,6 +473,31 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     })
 }
 
+/// The name of a file when it is compressed.
+fn packed_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".zst");
+    PathBuf::from(name)
+}
+
+/// Compresses a file with zstd; the compressed one takes its place when it is complete.
+fn pack(path: &Path) -> io::Result<()> {
+    let packed = packed_name(path);
+    let mut temporary = packed.as_os_str().to_owned();
+    temporary.push(".part");
+    let outcome = File::open(path)
+        .and_then(|from| {
+            zstd::stream::copy_encode(from, File::create(&temporary)?, zstd::DEFAULT_COMPRESSION_LEVEL)
+        })
+        .and_then(|()| std::fs::rename(&temporary, &packed))
+        .and_then(|()| std::fs::remove_file(path));
+    outcome.map_err(|error| {
+        // What was written of it only takes space that is needed; what it is made from stays.
+        let _ = std::fs::remove_file(&temporary);
+        at(&packed, &error)
+    })
+}
+
 fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -297,11 +540,15 @@ mod tests {
             self.0.lock().unwrap().0.truncate(length as usize);
             Ok(())
         }
+
+        fn is_at(&self, _: &Path) -> bool {
+            true
+        }
     }
 
     fn numbered(file: &mut LineFile, from: usize, to: usize) {
         for n in from..to {
-            file.line(|line| line.extend_from_slice(format!("line {n}").as_bytes()));
+            file.line(n as u64, |line| line.extend_from_slice(format!("line {n}").as_bytes()));
         }
     }
 
@@ -382,6 +629,119 @@ mod tests {
         file.finish().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected(3));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    fn framed(directory: &Path, existing: Existing, rolling: Rolling) -> LineFile {
+        let context =
+            OutputContext { directory: directory.to_owned(), existing, rolling, ..OutputContext::default() };
+        let frame = Frame::head(|time| format!("begin {time}\n")).foot(|time| format!("end {time}\n"));
+        LineFile::framed(&context, "x.log", frame).unwrap()
+    }
+
+    #[test]
+    fn rows_that_go_back_in_time_take_no_name_of_the_same_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let rolling = Rolling { bytes: Some(1), zstd: false };
+        let mut file = framed(directory.path(), Existing::Replace, rolling);
+        let times = [5, 7, 5, 7, 6, 5, 9].map(|second| second * 1_000_000_000);
+        for time in times {
+            file.line(time, |line| line.extend_from_slice(b"row"));
+        }
+        file.finish().unwrap();
+        let files = content(directory.path());
+        assert_eq!(files.len(), times.len(), "{files:?}");
+        assert!(files.iter().all(|(_, text)| text.matches("row\n").count() == 1));
+    }
+
+    fn content(directory: &Path) -> Vec<(String, String)> {
+        let files = std::fs::read_dir(directory).unwrap().flatten();
+        let mut files: Vec<_> = files
+            .map(|file| {
+                (file.file_name().into_string().unwrap(), std::fs::read_to_string(file.path()).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn who_renamed_a_file_keeps_it_and_a_new_one_has_the_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("x.log"), directory.path().join("x.log.1"));
+        let mut file = framed(directory.path(), Existing::Continue, Rolling::default());
+        numbered(&mut file, 0, 2);
+        file.flush().unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        // What comes before the signal is in the file that was renamed.
+        numbered(&mut file, 2, 3);
+        file.roll(0).unwrap();
+        numbered(&mut file, 3, 4);
+        // Nobody has renamed it: it gets a name of ours, and another one in the same second.
+        file.roll(0).unwrap();
+        file.roll(0).unwrap();
+        numbered(&mut file, 4, 5);
+        file.roll(0).unwrap();
+        numbered(&mut file, 5, 6);
+        file.finish().unwrap();
+        let expected = [
+            ("x.1970-01-01-00-00-00-1.log", "begin 4\nline 4\nend 4\n"),
+            ("x.1970-01-01-00-00-00.log", "begin 3\nline 3\nend 3\n"),
+            ("x.log", "begin 5\nline 5\nend 5\n"),
+            ("x.log.1", "begin 0\nline 0\nline 1\nline 2\nend 2\n"),
+        ];
+        assert_eq!(
+            content(directory.path()),
+            expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
+        );
+        // The next run takes no name that is taken.
+        let mut file = framed(directory.path(), Existing::Continue, Rolling::default());
+        numbered(&mut file, 6, 7);
+        file.roll(0).unwrap();
+        file.finish().unwrap();
+        assert!(directory.path().join("x.1970-01-01-00-00-00-2.log").exists());
+    }
+
+    #[test]
+    fn what_is_finished_is_compressed_and_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let rolling = Rolling { bytes: Some(100), zstd: true };
+        let mut file = framed(directory.path(), Existing::Replace, rolling);
+        numbered(&mut file, 0, 100);
+        file.finish().unwrap();
+        let mut lines = 0;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory.path()).unwrap().flatten() {
+            names.push(entry.file_name().into_string().unwrap());
+            let text = zstd::decode_all(File::open(entry.path()).unwrap()).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(text.starts_with("begin ") && text.lines().last().unwrap().starts_with("end "), "{text}");
+            assert!(text.len() < 130, "{text}");
+            lines += text.lines().filter(|line| line.starts_with("line ")).count();
+        }
+        assert_eq!(lines, 100);
+        assert!(
+            names.iter().all(|name| name.ends_with(".log.zst")) && names.contains(&"x.log.zst".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_directory_that_has_gone_costs_no_line_until_it_is_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("logs");
+        std::fs::create_dir(&directory).unwrap();
+        let mut file = framed(&directory, Existing::Continue, Rolling::default());
+        numbered(&mut file, 0, 2);
+        file.flush().unwrap();
+        std::fs::rename(&directory, folder.path().join("away")).unwrap();
+        assert!(file.roll(0).is_err());
+        numbered(&mut file, 2, 4);
+        std::fs::create_dir(&directory).unwrap();
+        file.finish().unwrap();
+        assert_eq!(
+            content(&folder.path().join("away")),
+            [("x.log".into(), "begin 0\nline 0\nline 1\nend 1\n".into())]
+        );
+        assert_eq!(content(&directory), [("x.log".into(), "begin 2\nline 2\nline 3\nend 3\n".into())]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod tunnels;
 mod zeek;
 pub mod zone;
 
-pub use file::Existing;
+pub use file::{Existing, Rolling};
 
 use std::io;
 use std::path::PathBuf;
@@ -71,6 +71,16 @@ pub trait Output: Send {
     /// As [`Output::interval`].
     fn flush(&mut self) -> io::Result<()>;
 
+    /// Ends the files that have lines, gives them names with the time of their last line or `now`, in nanoseconds since
+    /// the epoch, whichever is later, and begins others. A file that somebody has renamed keeps that name.
+    ///
+    /// # Errors
+    /// As [`Output::interval`].
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        let _ = now;
+        Ok(())
+    }
+
     /// Ends the files: footers, names.
     ///
     /// # Errors
@@ -101,6 +111,8 @@ pub struct OutputContext {
     pub directory: PathBuf,
     /// What becomes of files that are there already.
     pub existing: Existing,
+    /// How they follow each other.
+    pub rolling: Rolling,
     /// For times that are written for people.
     pub zone: Zone,
     /// The command that began the run.

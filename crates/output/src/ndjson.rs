@@ -1,7 +1,7 @@
 //! weir.ndjson: one JSON object a line, one line a fact. `v` is the version of these forms, `kind` says which it
 //! is. Times are RFC 3339 in UTC.
 
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Ends, Times, write_members};
 use crate::summary::{Facts, key, scan};
 use crate::{Output, OutputContext, OutputSpec, zone};
@@ -406,9 +406,10 @@ struct Ndjson {
 
 impl Ndjson {
     fn open(context: &OutputContext) -> io::Result<Self> {
-        let mut file = LineFile::open(&context.directory, "weir.ndjson", context.existing)?;
-        let run = Run { command: &context.command };
-        file.line(|out| out.extend_from_slice(&line("run", None, &run)));
+        let head = line("run", None, &Run { command: &context.command });
+        let head = String::from_utf8_lossy(&head).into_owned() + "\n";
+        let mut file = LineFile::framed(context, "weir.ndjson", Frame::head(move |_| head.clone()))?;
+        file.begin(0);
         Ok(Self { file })
     }
 }
@@ -416,7 +417,7 @@ impl Ndjson {
 impl Output for Ndjson {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let file = &mut self.file;
-        let mut put = |line: Vec<u8>| file.line(|out| out.extend_from_slice(&line));
+        let mut put = |line: Vec<u8>| file.line(snapshot.interval.end, |out| out.extend_from_slice(&line));
         put(line("interval", Some(snapshot.interval), &Nothing {}));
         snapshot_lines(snapshot, &[], put);
         self.file.flush()
@@ -425,7 +426,7 @@ impl Output for Ndjson {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let ends = Ends::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
-        self.file.line(|out| {
+        self.file.line(flow.last.0, |out| {
             // Writing into memory does not fail.
             let _ = write!(out, "{{\"v\":{VERSION},\"kind\":\"flow\"");
             write_members(out, members, Times::Rfc3339, false);
@@ -436,6 +437,10 @@ impl Output for Ndjson {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.file.roll(now)
     }
 
     fn finish(&mut self) -> io::Result<()> {

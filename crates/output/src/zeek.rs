@@ -3,11 +3,11 @@
 //! Columns, types and the form of values are those of Zeek 8 (scripts/base/protocols/conn, the ASCII writer),
 //! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
 
-use crate::file::LineFile;
-use crate::records::zeek::{JsonLogs, Logs, write_text};
+use crate::file::{Frame, LineFile};
+use crate::records::zeek::{JsonLogs, Logs, closed, write_text};
 use crate::row::{Ends, Times, Value, uid, write_members};
 use crate::tunnels;
-use crate::zone::{self, Zone};
+use crate::zone;
 use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     flows: true,
     records: true,
     open: |context| {
-        let file = LineFile::open(&context.directory, "conn.json", context.existing)?;
+        let file = LineFile::framed(context, "conn.json", Frame::default())?;
         Ok(Box::new(Json { records: JsonLogs::new(context), file }))
     },
 };
@@ -181,36 +181,19 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 /// conn.log.
 struct Tsv {
     records: Logs,
+    /// Its header tells the time of the first flow, or of the first interval; readers of Zeek's logs take one wherever it
+    /// stands, so that who goes on with a file writes one too.
     file: LineFile,
-    /// For the times of opening and closing.
-    zone: Zone,
-    /// Of the newest packet that is told of; until then, of the run's beginning.
-    latest: u64,
-    /// The header has been written: with the first flow, whose time it tells.
-    opened: bool,
+    /// When the run began.
+    start: u64,
 }
 
 impl Tsv {
     fn open(context: &OutputContext) -> io::Result<Self> {
-        let file = LineFile::open(&context.directory, "conn.log", context.existing)?;
-        Ok(Self {
-            records: Logs::new(context),
-            file,
-            zone: context.zone.clone(),
-            latest: context.start,
-            opened: false,
-        })
-    }
-
-    /// Readers of Zeek's logs take a header wherever it stands: one that goes on with a file writes one too.
-    fn begin(&mut self, time: u64) {
-        if !self.opened {
-            self.opened = true;
-            self.latest = time;
-            for line in header(&self.zone.dashed(time)) {
-                self.file.line(|out| out.extend_from_slice(line.as_bytes()));
-            }
-        }
+        let zone = context.zone.clone();
+        let head = Frame::head(move |time| header(&zone.dashed(time)).map(|line| line + "\n").concat());
+        let file = LineFile::framed(context, "conn.log", closed(&context.zone, head))?;
+        Ok(Self { records: Logs::new(context), file, start: context.start })
     }
 }
 
@@ -230,17 +213,15 @@ fn header(opened: &str) -> [String; 8] {
 
 impl Output for Tsv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        self.begin(snapshot.interval.start);
-        self.latest = self.latest.max(snapshot.interval.end);
+        self.file.begin(snapshot.interval.start);
+        self.file.reach(snapshot.interval.end);
         self.file.flush().and(self.records.flush())
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        self.begin(flow.first.0);
-        self.latest = self.latest.max(flow.last.0);
         tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
-        self.file.line(|out| {
+        self.file.line(flow.first.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
                 if at > 0 {
                     out.push(b'\t');
@@ -248,6 +229,7 @@ impl Output for Tsv {
                 write_tsv(out, &(column.value)(flow, &ends));
             }
         });
+        self.file.reach(flow.last.0);
         Ok(())
     }
 
@@ -261,10 +243,12 @@ impl Output for Tsv {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.begin(self.latest);
-        let closed = self.zone.dashed(self.latest);
-        self.file.line(|out| out.extend_from_slice(format!("#close\t{closed}").as_bytes()));
+        self.file.begin(self.start);
         self.file.finish().and(self.records.finish())
+    }
+
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.file.roll(now).and(self.records.roll(now))
     }
 }
 
@@ -304,7 +288,7 @@ impl Output for Json {
         tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
-        self.file.line(|out| {
+        self.file.line(flow.last.0, |out| {
             out.push(b'{');
             write_members(out, members, Times::Epoch, true);
             out.push(b'}');
@@ -319,6 +303,10 @@ impl Output for Json {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush().and(self.records.flush())
+    }
+
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.file.roll(now).and(self.records.roll(now))
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -178,6 +178,19 @@ pub struct Run {
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
     pub log: Vec<String>,
 
+    /// Begin new files of the logs every so often, as 30s, 10m, 1h or 1d: those that are finished get the time into their
+    /// names. Where the interval ends; files by packet time, links by the clock. SIGHUP does the same at once.
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub log_rotate: Option<u64>,
+
+    /// Begin a new file of a log after so many octets, as 100M.
+    #[arg(long, value_name = "SIZE", value_parser = octets)]
+    pub log_rotate_size: Option<u64>,
+
+    /// Compress finished files of the logs with zstd.
+    #[arg(long)]
+    pub log_zstd: bool,
+
     /// Measure each flow, for the logs csv and text: round trips, jitter, loss, hops, windows, throughput, as a
     /// record `stream`.
     #[arg(long, requires = "output")]
@@ -601,6 +614,22 @@ fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Nanoseconds of `30s`, `5m`, `1h` or `1d`; a bare number is seconds.
+pub fn period(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "a time is wanted, as 30s, 10m, 1h or 1d";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| WANTED)?;
+    let unit = match text.get(digits.len()..) {
+        Some("" | "s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        Some("d") => 86_400,
+        _ => return Err(WANTED.to_owned()),
+    };
+    let nanoseconds = number.checked_mul(unit * 1_000_000_000);
+    nanoseconds.filter(|time| *time > 0).ok_or_else(|| WANTED.to_owned())
+}
+
 /// Checksums by their names.
 fn hashes(text: &str) -> Result<Hashes, String> {
     let mut hashes = Hashes::default();
@@ -658,6 +687,8 @@ mod tests {
         assert_eq!((octets("100"), octets("64K")), (Ok(100), Ok(64 << 10)));
         assert!(octets("0").is_err() && octets("1X").is_err() && octets("99999999T").is_err());
         assert!(size("1M").is_err() && size("12Q").is_err() && size("").is_err());
+        assert_eq!((period("10m"), period("1d")), (Ok(600_000_000_000), Ok(86_400_000_000_000)));
+        assert!(period("0").is_err() && period("1y").is_err() && period("m").is_err());
         assert_eq!(interval("30s"), Ok(30_000_000_000));
         assert_eq!(interval("5m"), Ok(300_000_000_000));
         assert!(interval("0").is_err() && interval("2h").is_err() && interval("s").is_err());

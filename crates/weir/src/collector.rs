@@ -7,6 +7,8 @@ use crate::carve::Carver;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir_api::{Interval, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
@@ -254,6 +256,11 @@ pub struct Collector {
     silent: bool,
     /// What nothing passes by on its way out.
     anonymiser: Option<Anonymiser>,
+    /// Nanoseconds after which logs are rolled, and the number of the period that is written.
+    rotate: Option<u64>,
+    period: Option<u64>,
+    /// Set when they are to be rolled at once.
+    hangup: Arc<AtomicBool>,
 }
 
 /// An interval that not every worker has ended.
@@ -281,12 +288,43 @@ impl Collector {
             failures: Vec::new(),
             silent: false,
             anonymiser: None,
+            rotate: None,
+            period: None,
+            hangup: Arc::default(),
         }
     }
 
     /// From now on all that is written, and all that is handed on, goes through it.
     pub fn anonymise(&mut self, anonymiser: Option<Anonymiser>) {
         self.anonymiser = anonymiser;
+    }
+
+    /// From now on logs are rolled every so many nanoseconds, where an interval ends, and when `hangup` is set.
+    pub fn roll_every(&mut self, rotate: Option<u64>, hangup: Arc<AtomicBool>) {
+        (self.rotate, self.hangup) = (rotate, hangup);
+    }
+
+    /// Rolls the logs if that was asked for. What waits for its interval to end is written into the new files.
+    pub fn attend(&mut self) {
+        if self.hangup.swap(false, Ordering::Relaxed) {
+            self.roll(0);
+        }
+    }
+
+    fn roll(&mut self, now: u64) {
+        for at in 0..self.outputs.len() {
+            self.attempt(at, |output| output.roll(now));
+        }
+    }
+
+    /// Rolls the logs where a period has ended with the interval.
+    fn roll_by_time(&mut self, interval: Interval) {
+        let Some(rotate) = self.rotate.filter(|_| interval.start != interval.end) else { return };
+        let (first, next) = (interval.start / rotate, interval.end / rotate);
+        if *self.period.get_or_insert(first) < next {
+            self.period = Some(next);
+            self.roll(next * rotate);
+        }
     }
 
     /// From now on failures are only kept.
@@ -301,6 +339,7 @@ impl Collector {
 
     /// Takes a message; the merged snapshot of an interval when it is complete with it.
     pub fn take(&mut self, message: Message) -> Option<Snapshot> {
+        self.attend();
         match message {
             Message::Rows(interval, rows) => {
                 self.waiting += size_of_val(rows.as_slice());
@@ -419,6 +458,7 @@ impl Collector {
         if start != end && end % self.report_length == 0 {
             self.emit_report();
         }
+        self.roll_by_time(pending.merged.interval);
         Some(pending.merged)
     }
 

@@ -3,7 +3,7 @@
 use super::{Files, lossless};
 use crate::OutputContext;
 use crate::csv::cell;
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use crate::row::{Times, uid};
 use crate::zone;
 use std::io;
@@ -27,17 +27,13 @@ impl Csvs {
     /// Adds a record to the file of its table.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
-        let begin = |file: &mut LineFile| {
-            if file.is_empty() {
-                file.line(|out| {
-                    out.extend_from_slice(header(table).as_bytes());
-                    out.push(b'\r');
-                });
-            }
-        };
-        let Some(file) = self.files.get(&format!("{}.csv", table.name), begin) else { return };
+        let frame = || Frame::head(|_| format!("{}\r\n", header(table)));
+        let Some(file) = self.files.get(&format!("{}.csv", table.name), frame) else { return };
+        if !file.is_empty() {
+            file.go_on();
+        }
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-        file.line(|out| {
+        file.line(record.time.0, |out| {
             let ends = [
                 zone::rfc3339(record.time.0),
                 uid(flow.id()),
@@ -61,6 +57,11 @@ impl Csvs {
     /// Writes what is held back.
     pub fn flush(&mut self) -> io::Result<()> {
         self.files.flush()
+    }
+
+    /// As [`LineFile::roll`].
+    pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.files.roll(now)
     }
 
     /// Ends the files.

@@ -10,7 +10,7 @@ pub mod text;
 pub mod zeek;
 
 use crate::OutputContext;
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -29,16 +29,15 @@ impl Files {
         Self { context: context.clone(), files: BTreeMap::new(), failed: BTreeMap::new() }
     }
 
-    /// The file of that name. `begin` is given one that was opened now. `None` where it cannot be opened, which
+    /// The file of that name; `frame` is what each of that name begins and ends with. `None` where it cannot be opened, which
     /// [`Files::flush`] tells.
-    pub fn get(&mut self, name: &str, begin: impl FnOnce(&mut LineFile)) -> Option<&mut LineFile> {
+    pub fn get(&mut self, name: &str, frame: impl FnOnce() -> Frame) -> Option<&mut LineFile> {
         if !self.files.contains_key(name) {
             if self.failed.contains_key(name) {
                 return None;
             }
-            match LineFile::open(&self.context.directory, name, self.context.existing) {
-                Ok(mut file) => {
-                    begin(&mut file);
+            match LineFile::framed(&self.context, name, frame()) {
+                Ok(file) => {
                     self.files.insert(name.to_owned(), file);
                 }
                 Err(error) => {
@@ -58,6 +57,14 @@ impl Files {
             result = result.and(done);
         }
         result
+    }
+
+    /// As [`LineFile::roll`].
+    ///
+    /// # Errors
+    /// As [`LineFile::roll`].
+    pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.each(|file| file.roll(now))
     }
 
     /// Writes what is held back.

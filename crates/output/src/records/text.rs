@@ -2,7 +2,7 @@
 
 use super::csv::text;
 use super::{Files, zeek};
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use crate::row::uid;
 use crate::tunnels;
 use crate::{Output, OutputSpec, ports, zone};
@@ -43,6 +43,10 @@ impl Output for Texts {
         self.files.flush()
     }
 
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.files.roll(now)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.files.each(LineFile::finish)
     }
@@ -50,9 +54,9 @@ impl Output for Texts {
 
 /// Writes a record into the file of its table.
 fn write(files: &mut Files, flow: &FlowIdentity, record: &Record<'_>) {
-    let Some(file) = files.get(&format!("{}.txt", record.table.name), |_| {}) else { return };
+    let Some(file) = files.get(&format!("{}.txt", record.table.name), Frame::default) else { return };
     let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-    file.line(|out| {
+    file.line(record.time.0, |out| {
         // Writing into memory does not fail.
         let _ = write!(
             out,

@@ -3,7 +3,7 @@
 use super::json::Style;
 use super::{Files, lossless};
 use crate::OutputContext;
-use crate::file::LineFile;
+use crate::file::{Frame, LineFile};
 use crate::row::{Times, uid};
 use crate::zone::{self, Zone};
 use serde_json::{Map, Value as Json};
@@ -28,13 +28,12 @@ const COMMUNITY: (&str, &str) = ("community_id", "string");
 pub struct Logs {
     files: Files,
     zone: Zone,
-    latest: u64,
 }
 
 impl Logs {
     /// Logs in the folder of a run.
     pub fn new(context: &OutputContext) -> Self {
-        Self { files: Files::new(context), zone: context.zone.clone(), latest: context.start }
+        Self { files: Files::new(context), zone: context.zone.clone() }
     }
 
     /// Adds a record to the log that has such rows, if there is one.
@@ -43,11 +42,18 @@ impl Logs {
         if table.zeek.is_empty() {
             return;
         }
-        self.latest = self.latest.max(record.time.0);
-        let opened = self.zone.dashed(record.time.0);
-        let begin = |file: &mut LineFile| header(table, &opened).iter().for_each(|line| text(file, line));
-        let Some(file) = self.files.get(&format!("{}.log", table.zeek), begin) else { return };
-        file.line(|out| {
+        let zone = &self.zone;
+        let frame = || {
+            closed(
+                zone,
+                Frame::head({
+                    let zone = zone.clone();
+                    move |time| header(table, &zone.dashed(time)).map(|line| line + "\n").concat()
+                }),
+            )
+        };
+        let Some(file) = self.files.get(&format!("{}.log", table.zeek), frame) else { return };
+        file.line(record.time.0, |out| {
             let ((source, source_port), (destination, destination_port)) =
                 (flow.initiator(), flow.responder());
             let time = zone::epoch_micros(record.time.0);
@@ -72,16 +78,19 @@ impl Logs {
 
     /// Ends the logs.
     pub fn finish(&mut self) -> io::Result<()> {
-        let closed = format!("#close\t{}", self.zone.dashed(self.latest));
-        self.files.each(|file| {
-            text(file, &closed);
-            file.finish()
-        })
+        self.files.each(LineFile::finish)
+    }
+
+    /// As [`LineFile::roll`].
+    pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.files.roll(now)
     }
 }
 
-fn text(file: &mut LineFile, line: &str) {
-    file.line(|out| out.extend_from_slice(line.as_bytes()));
+/// A frame with the line that Zeek's logs end with.
+pub(crate) fn closed(zone: &Zone, frame: Frame) -> Frame {
+    let zone = zone.clone();
+    frame.foot(move |time| format!("#close\t{}\n", zone.dashed(time)))
 }
 
 /// The fields of a record that Zeek's log has, with their values.
@@ -217,7 +226,7 @@ impl JsonLogs {
         if table.zeek.is_empty() {
             return;
         }
-        let Some(file) = self.files.get(&format!("{}.json", table.zeek), |_| {}) else { return };
+        let Some(file) = self.files.get(&format!("{}.json", table.zeek), Frame::default) else { return };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         let mut object = Map::new();
         object.insert("ts".into(), ZEEK.value(&Value::Time(record.time), &Kind::Time));
@@ -231,12 +240,17 @@ impl JsonLogs {
             object.insert(field.zeek.into(), ZEEK.value(value, &field.kind));
         }
         object.insert(COMMUNITY.0.into(), flow.community_id(0).to_string().into());
-        write_object(file, &object);
+        write_object(file, record.time.0, &object);
     }
 
     /// Writes what is held back.
     pub fn flush(&mut self) -> io::Result<()> {
         self.files.flush()
+    }
+
+    /// As [`LineFile::roll`].
+    pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.files.roll(now)
     }
 
     /// Ends the logs.
@@ -246,8 +260,8 @@ impl JsonLogs {
 }
 
 /// Adds a line that is an object.
-pub(crate) fn write_object(file: &mut LineFile, object: &Map<String, Json>) {
-    file.line(|out| {
+pub(crate) fn write_object(file: &mut LineFile, time: u64, object: &Map<String, Json>) {
+    file.line(time, |out| {
         // Writing into memory does not fail.
         let _ = serde_json::to_writer(out, object);
     });

@@ -19,6 +19,9 @@ pub fn explain(path: &Path) -> Outcome {
 fn explained(path: &str, config: &Config) -> String {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let folder = config.output.dir.value.as_ref();
+    let after = |limit: Option<u64>, unit: &str, scale: u64| {
+        limit.map_or("never".to_owned(), |limit| format!("after {}{unit}", limit / scale))
+    };
     let settings = [
         ("interval", interval(config.interval.value.as_secs()), config.interval.line),
         ("memory", memory(config.memory.value), config.memory.line),
@@ -35,12 +38,19 @@ fn explained(path: &str, config: &Config) -> String {
             config.output.dir.line,
         ),
         ("output.log", list(&config.output.log.value), config.output.log.line),
+        ("output.rotate", after(config.output.rotate.value, "s", 1_000_000_000), config.output.rotate.line),
+        (
+            "output.rotate_size",
+            after(config.output.rotate_size.value, " octets", 1),
+            config.output.rotate_size.line,
+        ),
+        ("output.zstd", config.output.zstd.value.to_string(), config.output.zstd.line),
     ];
     let mut out = String::new();
     let wide = settings.iter().map(|(_, value, _)| value.chars().count().min(40)).max().unwrap_or(0);
     for (key, value, line) in settings {
         let origin = line.map_or("default".to_owned(), |line| format!("{path}:{line}"));
-        let _ = writeln!(out, "{key:<11} {:<wide$}  {origin}", printable(&value));
+        let _ = writeln!(out, "{key:<18} {:<wide$}  {origin}", printable(&value));
     }
     let plan = config.plan();
     let charts = counted(config.charts.len(), "chart");

@@ -79,6 +79,12 @@ pub struct Output {
     pub dir: Setting<Option<PathBuf>>,
     /// The kinds, by their names in [`OUTPUTS`].
     pub log: Setting<Vec<String>>,
+    /// Nanoseconds after which new files begin.
+    pub rotate: Setting<Option<u64>>,
+    /// Octets after which a new file begins.
+    pub rotate_size: Setting<Option<u64>>,
+    /// Whether finished files are compressed.
+    pub zstd: Setting<bool>,
 }
 
 /// A chart of named lines, each an expression: Ourmon's filter-set.
@@ -106,7 +112,13 @@ pub struct Line {
 impl Default for Output {
     fn default() -> Self {
         let log = DEFAULT_LOGS.iter().map(|kind| (*kind).to_owned()).collect();
-        Self { dir: Setting::default(), log: Setting::default_of(log) }
+        Self {
+            log: Setting::default_of(log),
+            dir: Setting::default(),
+            rotate: Setting::default(),
+            rotate_size: Setting::default(),
+            zstd: Setting::default(),
+        }
     }
 }
 
@@ -232,7 +244,7 @@ static KEYS: [Key<Config>; 9] = [
     Key { name: "subscription", takes: "tables, each headed by [[subscription]]", read: read_subscriptions },
 ];
 
-static OUTPUT_KEYS: [Key<Output>; 2] = [
+static OUTPUT_KEYS: [Key<Output>; 5] = [
     Key {
         name: "dir",
         takes: "a folder, such as \"/var/log/weir\"",
@@ -262,6 +274,40 @@ static OUTPUT_KEYS: [Key<Output>; 2] = [
                 {
                     output.log.value.push(kind.to_owned());
                 }
+            }
+        },
+    },
+    Key {
+        name: "rotate",
+        takes: "a duration, such as \"10m\", \"1h\" or \"1d\"",
+        read: |r, node, output| {
+            let line = Some(r.line(node.span().start));
+            match r.string(node).map(crate::cli::period) {
+                Some(Ok(value)) => output.rotate = Setting { value: Some(value), line },
+                Some(Err(message)) => r.refuse(node.span(), message),
+                None => {}
+            }
+        },
+    },
+    Key {
+        name: "rotate_size",
+        takes: "an amount, such as \"100M\"",
+        read: |r, node, output| {
+            let line = Some(r.line(node.span().start));
+            match r.string(node).map(crate::cli::octets) {
+                Some(Ok(value)) => output.rotate_size = Setting { value: Some(value), line },
+                Some(Err(message)) => r.refuse(node.span(), message),
+                None => {}
+            }
+        },
+    },
+    Key {
+        name: "zstd",
+        takes: "true to compress files that are finished, or false",
+        read: |r, node, output| {
+            let line = Some(r.line(node.span().start));
+            if let Some(value) = r.boolean(node) {
+                output.zstd = Setting { value, line };
             }
         },
     },

@@ -170,7 +170,10 @@ fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines)
     while !collector.is_done() {
         let message = match from.recv_timeout(WAIT) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                collector.attend();
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         };
         if let Message::Link(event) = &message {

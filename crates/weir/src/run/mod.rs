@@ -22,7 +22,7 @@ use crate::interfaces;
 use crate::names::SystemNames;
 use crate::online::LiveClock;
 use request::Request;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -85,10 +85,17 @@ struct Session {
     stop: Arc<AtomicBool>,
     /// Set by a signal alone.
     interrupted: Arc<AtomicBool>,
+    /// Set by SIGHUP, where there are logs: they are to be rolled.
+    hangup: Arc<AtomicBool>,
 }
 
 impl Session {
     fn new(options: cli::Run, request: Request) -> Result<Session, (Exit, String)> {
+        let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
+        if rolls && request.logs.is_none() {
+            let text = "--log-rotate, --log-rotate-size and --log-zstd are for logs: say where with -o DIR";
+            return Err((Exit::Usage, text.to_owned()));
+        }
         let zone = match &options.tz {
             Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
             None => Zone::utc(),
@@ -110,7 +117,13 @@ impl Session {
                 return Err((Exit::Usage, format!("cannot handle signals: {error}")));
             }
         }
-        Ok(Session { options, request, plan: Arc::new(plan), zone, anonymiser, stop, interrupted })
+        let hangup = Arc::new(AtomicBool::new(false));
+        // Without logs the signal means what it means to others: the terminal has gone.
+        if request.logs.is_some() {
+            signal_hook::flag::register(SIGHUP, Arc::clone(&hangup))
+                .map_err(|error| (Exit::Usage, format!("cannot handle signals: {error}")))?;
+        }
+        Ok(Session { options, request, plan: Arc::new(plan), zone, anonymiser, stop, interrupted, hangup })
     }
 
     /// Opens the logs.
@@ -134,6 +147,7 @@ impl Session {
             start: LiveClock::start().now().0,
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
+            rolling: self.request.rolling.clone(),
         };
         let opened = specs.iter().map(|spec| (spec.open)(&context));
         opened.collect::<io::Result<_>>().map_err(|error| (Exit::Output, error.to_string()))
@@ -254,6 +268,7 @@ impl Session {
         let memory = self.request.memory / 8 * ROW_EIGHTHS;
         let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
         collector.anonymise(self.anonymiser.clone());
+        collector.roll_every(self.request.rotate, Arc::clone(&self.hangup));
         collector
     }
 

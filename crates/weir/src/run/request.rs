@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use weir_api::SubscriptionSpec;
 use weir_capture::Input;
 use weir_engine::ChecksumMode;
+use weir_output::Rolling;
 
 /// A run, as it was asked for: the command line wins over the configuration.
 pub struct Request {
@@ -22,6 +23,10 @@ pub struct Request {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// Where logs go, and which.
     pub logs: Option<(PathBuf, Vec<String>)>,
+    /// Nanoseconds after which new files of the logs begin.
+    pub rotate: Option<u64>,
+    /// How else they follow each other.
+    pub rolling: Rolling,
     /// What the configuration says of anonymisation.
     pub anon: config::Anon,
     /// The length of a report in nanoseconds.
@@ -91,6 +96,11 @@ impl Request {
             expression,
             subscriptions: config.plan(),
             logs: logs(options, &config),
+            rotate: options.log_rotate.or(config.output.rotate.value),
+            rolling: Rolling {
+                bytes: options.log_rotate_size.or(config.output.rotate_size.value),
+                zstd: options.log_zstd || config.output.zstd.value,
+            },
             anon: config.anon,
             interval,
             memory,

@@ -95,6 +95,7 @@ impl<'s> FullScreen<'s> {
     /// Takes the messages that are there; whether there is something new to be seen.
     fn take(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> bool {
         let mut changed = false;
+        collector.attend();
         for message in from.try_iter() {
             if let Message::Link(event) = &message {
                 self.notice = Some(notice(event, &self.session.zone));
