@@ -212,6 +212,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         if READS {
             let Found { services, is_unknown } = std::mem::take(&mut self.found);
             if let Some(sessions) = &mut self.sessions {
+                sessions.carrier(record, self.sink);
                 sessions.count_unparsed(record, is_unknown);
             }
             self.sink.flow(&FlowRecord { services, ..*record });

@@ -16,7 +16,7 @@ mod meter;
 mod plan;
 mod sessions;
 mod streams;
-pub mod tunnels;
+mod tunnels;
 mod unparsed;
 mod worker;
 

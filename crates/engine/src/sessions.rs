@@ -233,11 +233,22 @@ impl Sessions {
     /// Takes a tunnel right over IP that was found or is over.
     pub fn tunnel(&mut self, tunnel: &IpTunnel, sink: &mut dyn Sink) {
         if self.config.records
-            && let Some(kind) = tunnels::name(tunnel.tunnel)
+            && let Some(record) = tunnels::over_ip(tunnel)
         {
-            let action = if tunnel.is_over { tunnels::EXPIRE } else { tunnels::DISCOVER };
             self.stats.records += 1;
-            sink.record(&tunnel.identity, tunnels::record(tunnel.time, kind, action));
+            sink.record(&tunnel.identity, record);
+        }
+    }
+
+    /// Takes a flow that has ended, or was cut: it may be a tunnel over UDP.
+    pub fn carrier(&mut self, flow: &FlowRecord, sink: &mut dyn Sink) {
+        if self.config.records
+            && let Some((identity, records)) = tunnels::over_udp(flow)
+        {
+            for record in records {
+                self.stats.records += 1;
+                sink.record(&identity, record);
+            }
         }
     }
 

@@ -1,10 +1,15 @@
 //! The table of tunnels: what is told of one, in Zeek's words.
+//!
+//! A flow that is a tunnel over UDP knows which it is, and is told of when it has ended. What carries a tunnel right over
+//! IP is no flow, so that such a tunnel is told of when it is found.
 
+use crate::{EndReason, FlowIdentity, FlowRecord};
+use weir_flow::IpTunnel;
 use weir_proto::{Kind, Record, Table, field};
 use weir_wire::{Time, Tunnel};
 
 /// Tunnels that were found, and that are over.
-pub static TUNNEL: Table = Table {
+static TUNNEL: Table = Table {
     name: "tunnel",
     help: "A tunnel was found, or has ended.",
     zeek: "tunnel",
@@ -16,15 +21,14 @@ pub static TUNNEL: Table = Table {
     ],
 };
 
-/// It was found.
-pub const DISCOVER: &str = "Tunnel::DISCOVER";
+const DISCOVER: &str = "Tunnel::DISCOVER";
 /// The flow that carries it has ended.
-pub const CLOSE: &str = "Tunnel::CLOSE";
+const CLOSE: &str = "Tunnel::CLOSE";
 /// No packet came for long.
-pub const EXPIRE: &str = "Tunnel::EXPIRE";
+const EXPIRE: &str = "Tunnel::EXPIRE";
 
 /// Zeek's name of a tunnel; `None` where it knows none.
-pub fn name(tunnel: Tunnel) -> Option<&'static str> {
+fn name(tunnel: Tunnel) -> Option<&'static str> {
     match tunnel {
         Tunnel::Vxlan => Some("Tunnel::VXLAN"),
         Tunnel::Geneve => Some("Tunnel::GENEVE"),
@@ -37,7 +41,70 @@ pub fn name(tunnel: Tunnel) -> Option<&'static str> {
     }
 }
 
-/// A row of the table.
-pub fn record(time: Time, kind: &'static str, action: &'static str) -> Record<'static> {
+fn record(time: Time, kind: &'static str, action: &'static str) -> Record<'static> {
     Record { table: &TUNNEL, time, values: vec![kind.into(), action.into()] }
+}
+
+/// The row of a tunnel right over IP.
+pub(crate) fn over_ip(tunnel: &IpTunnel) -> Option<Record<'static>> {
+    let action = if tunnel.is_over { EXPIRE } else { DISCOVER };
+    Some(record(tunnel.time, name(tunnel.tunnel)?, action))
+}
+
+/// The rows of a flow that is a tunnel over UDP; `None` where it is none, or goes on.
+#[inline]
+pub(crate) fn over_udp(flow: &FlowRecord) -> Option<(FlowIdentity, [Record<'static>; 2])> {
+    if flow.carries == Tunnel::None || flow.end == EndReason::Active {
+        return None;
+    }
+    let kind = name(flow.carries)?;
+    let identity = FlowIdentity {
+        key: flow.key,
+        initiator_is_lower: flow.initiator_is_lower,
+        first: flow.first,
+        vlan: flow.vlan,
+        // Of a flow that was cut, the name is made of the time of its very first packet.
+        alias: flow.id,
+    };
+    Some((identity, [record(flow.first, kind, DISCOVER), record(flow.last, kind, CLOSE)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_flow::{FlowConfig, FlowSink, FlowTable, Tally};
+    use weir_wire::build::{self, packet};
+    use weir_wire::{LinkType, decode};
+
+    #[derive(Default)]
+    struct Ended(Vec<FlowRecord>);
+
+    impl FlowSink for Ended {
+        fn end(&mut self, record: &FlowRecord) {
+            self.0.push(*record);
+        }
+
+        fn tally(&mut self, _: &Tally<'_>) {}
+    }
+
+    #[test]
+    fn a_flow_that_is_a_tunnel_is_told_when_it_is_over() {
+        let inner = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"query");
+        let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
+        let outer =
+            build::ethernet().ipv4([172, 16, 0, 1], [172, 16, 0, 2]).udp(50_000, 4789).payload(&vxlan);
+        let mut table = FlowTable::new(&FlowConfig::default());
+        let mut ended = Ended::default();
+        let packet = packet(&outer, LinkType::ETHERNET);
+        table.packet(&packet, &decode(&packet), &mut ended);
+        table.drain(&mut ended);
+        let told: Vec<_> = ended.0.iter().filter_map(over_udp).collect();
+        let [(identity, rows)] = told.as_slice() else { panic!("{told:?}") };
+        let carrier = ended.0.iter().find(|flow| flow.carrier).unwrap();
+        assert_eq!(identity.id(), carrier.id);
+        let actions: Vec<_> = rows.iter().map(|row| row.get("action").clone()).collect();
+        assert_eq!(actions, [DISCOVER.into(), CLOSE.into()]);
+        assert_eq!(over_udp(&FlowRecord { end: EndReason::Active, ..*carrier }), None);
+        assert_eq!(over_udp(&FlowRecord { carries: Tunnel::L2tp, ..*carrier }), None);
+    }
 }

@@ -4,7 +4,6 @@ use crate::file::{Existing, Frame, LineFile};
 use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Ends, Times, Value};
 use crate::summary::key;
-use crate::tunnels;
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io::{self, Write};
 use weir_api::{Count, Interval, Reading, Snapshot};
@@ -152,7 +151,6 @@ impl Output for Csv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         self.flows.line(flow.last.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {

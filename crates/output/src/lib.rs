@@ -25,7 +25,6 @@ mod row;
 #[cfg(test)]
 mod sample;
 pub mod summary;
-mod tunnels;
 mod zeek;
 pub mod zone;
 

@@ -6,7 +6,6 @@
 use crate::file::{Frame, LineFile};
 use crate::records::zeek::{JsonLogs, Logs, closed, write_text};
 use crate::row::{Ends, Times, Value, uid, write_members};
-use crate::tunnels;
 use crate::zone;
 use crate::{Output, OutputContext, OutputSpec};
 use std::io::{self, Write};
@@ -219,7 +218,6 @@ impl Output for Tsv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         self.file.line(flow.first.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
@@ -285,7 +283,6 @@ impl Output for Json {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        tunnels::of(flow, |identity, record| self.records.record(identity, record));
         let ends = Ends::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(flow.last.0, |out| {

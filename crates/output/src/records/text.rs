@@ -4,7 +4,6 @@ use super::csv::text;
 use super::{Files, zeek};
 use crate::file::{Frame, LineFile};
 use crate::row::uid;
-use crate::tunnels;
 use crate::{Output, OutputSpec, ports, zone};
 use std::io::{self, Write};
 use weir_api::Snapshot;
@@ -15,7 +14,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     name: "text",
     help: "What was said, for people: a text file for each protocol, its records in layers.",
     files: &[],
-    flows: true,
+    flows: false,
     records: true,
     open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
 };
@@ -29,13 +28,29 @@ impl Output for Texts {
         self.files.flush()
     }
 
-    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        tunnels::of(flow, |identity, record| write(&mut self.files, identity, record));
+    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
         Ok(())
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        write(&mut self.files, flow, record);
+        let Some(file) = self.files.get(&format!("{}.txt", record.table.name), Frame::default) else {
+            return Ok(());
+        };
+        let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+        file.line(record.time.0, |out| {
+            // Writing into memory does not fail.
+            let _ = write!(
+                out,
+                "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
+                zone::rfc3339(record.time.0),
+                ports::protocol(flow.key.proto),
+                uid(flow.id()),
+                record.table.name
+            );
+            for (field, value) in record.table.fields.iter().zip(&record.values) {
+                write_field(out, field, value, 0);
+            }
+        });
         Ok(())
     }
 
@@ -50,26 +65,6 @@ impl Output for Texts {
     fn finish(&mut self) -> io::Result<()> {
         self.files.each(LineFile::finish)
     }
-}
-
-/// Writes a record into the file of its table.
-fn write(files: &mut Files, flow: &FlowIdentity, record: &Record<'_>) {
-    let Some(file) = files.get(&format!("{}.txt", record.table.name), Frame::default) else { return };
-    let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-    file.line(record.time.0, |out| {
-        // Writing into memory does not fail.
-        let _ = write!(
-            out,
-            "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
-            zone::rfc3339(record.time.0),
-            ports::protocol(flow.key.proto),
-            uid(flow.id()),
-            record.table.name
-        );
-        for (field, value) in record.table.fields.iter().zip(&record.values) {
-            write_field(out, field, value, 0);
-        }
-    });
 }
 
 /// Writes `name=value`; the rows of a field on lines of their own, further in.
