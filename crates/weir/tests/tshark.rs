@@ -16,11 +16,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Of the captures that are no larger than this, in the order of their paths, each so many-th is taken, and those whose
-/// paths name a protocol that is in none of them.
+/// Of the captures that are no larger than this, in the order of their paths, each so many-th of these projects is taken,
+/// and of all of those whose file's or test's name has that of a protocol that few others speak.
 const LARGEST: u64 = 512 << 10;
+const SAMPLED: [&str; 3] = ["wireshark", "zeek", "suricata-verify"];
 const EVERY: usize = 4;
-const NAMED: [&str; 2] = ["sip", "ssh"];
+const OTHERS: [&str; 2] = ["nDPI", "tcpdump"];
+const NAMED: [&str; 4] = ["dtls", "sip", "ssh", "tftp"];
 
 /// What is compared, and how many of what tshark finds the program must find.
 const REQUIRED: &[(&str, usize)] = &[
@@ -32,11 +34,12 @@ const REQUIRED: &[(&str, usize)] = &[
     ("sip method", 9),
     ("smtp sender", 10),
     ("ssh banner", 10),
+    ("tftp file", 1),
     ("tls server name", 10),
 ];
 
 /// Fields that tshark is asked for, in this order.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "frame.protocols",
     "dns.flags.response",
     "dns.qry.name",
@@ -48,6 +51,9 @@ const FIELDS: [&str; 12] = [
     "smtp.req.command",
     "smtp.req.parameter",
     "ssh.protocol",
+    "tftp.opcode",
+    "tftp.source_file",
+    "tftp.destination_file",
     "tls.handshake.extensions_server_name",
 ];
 
@@ -78,14 +84,19 @@ fn captures(data: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    let mut found = Vec::new();
-    for project in ["wireshark", "zeek", "suricata-verify"] {
-        walk(&data.join(project), &mut found);
-    }
-    found.sort();
-    let is_named = |path: &Path| NAMED.iter().any(|name| path.to_string_lossy().contains(name));
-    let sample = found.into_iter().enumerate().filter(|(at, path)| at % EVERY == 0 || is_named(path));
-    sample.map(|(_, path)| path).collect()
+    let of = |projects: &[&str]| {
+        let mut found = Vec::new();
+        projects.iter().for_each(|project| walk(&data.join(project), &mut found));
+        found.sort();
+        found
+    };
+    let is_named = |path: &Path| {
+        let path = path.strip_prefix(data).unwrap_or(path).to_string_lossy();
+        NAMED.iter().any(|name| path.contains(name))
+    };
+    let sample = of(&SAMPLED).into_iter().enumerate().filter(|(at, path)| at % EVERY == 0 || is_named(path));
+    let others = of(&OTHERS).into_iter().filter(|path| is_named(path));
+    sample.map(|(_, path)| path).chain(others).collect()
 }
 
 /// What tshark finds; `None` where it cannot read the capture whole.
@@ -100,8 +111,23 @@ fn theirs(capture: &Path) -> Option<Found> {
     let mut found = Found::new();
     for line in String::from_utf8_lossy(&ran.stdout).lines() {
         let values: Vec<Vec<&str>> = line.split('\t').map(|field| field.split(UNIT).collect()).collect();
-        let [protocols, response, query, ftp, host, method, uri, sip, smtp, parameter, ssh, name] =
-            values.as_slice()
+        let [
+            protocols,
+            response,
+            query,
+            ftp,
+            host,
+            method,
+            uri,
+            sip,
+            smtp,
+            parameter,
+            ssh,
+            tftp,
+            read,
+            written,
+            name,
+        ] = values.as_slice()
         else {
             continue;
         };
@@ -125,6 +151,12 @@ fn theirs(capture: &Path) -> Option<Found> {
             }
         }
         each("ssh banner", ssh);
+        // 1 and 2 are requests; what follows them names the file again.
+        match tftp.as_slice() {
+            ["1"] => each("tftp file", read),
+            ["2"] => each("tftp file", written),
+            _ => {}
+        }
         each("tls server name", name);
     }
     Some(found)
@@ -173,6 +205,7 @@ fn ours(capture: &Path) -> Found {
             "http" => each("http uri", &row["http"]["url"]),
             "ftp" => each("ftp command", &row["ftp"]["command"]),
             "smtp" => each("smtp sender", &row["smtp"]["mail_from"]),
+            "tftp" => each("tftp file", &row["tftp"]["file"]),
             _ => {}
         }
     }
