@@ -63,6 +63,10 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
         ..Policy::default()
     };
     config.classes.iter().for_each(|(class, treatment)| policy.treat(class, *treatment));
+    for text in &how.anon_field {
+        policy.fields.push(text.parse().map_err(|error| format!("--anon-field: {error}"))?);
+    }
+    policy.fields.extend(config.fields.iter().cloned());
     if let Some(text) = &how.anon_policy {
         policy.set(text).map_err(|error| format!("--anon-policy: {error}"))?;
     }

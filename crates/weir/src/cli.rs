@@ -331,6 +331,11 @@ pub struct AnonHow {
     #[arg(long, value_name = "CLASS=WHAT,...", help_heading = "Anonymisation")]
     pub anon_policy: Option<String>,
 
+    /// What becomes of a single field, as MAPI's ANONYMIZE says it: PROTOCOL,FIELD,FUNCTION and what the function is given,
+    /// such as IP,TTL,ZERO or HTTP,HOST,HASHED,SHA_2,STRIP_REST; may be repeated.
+    #[arg(long, value_name = "RULE", help_heading = "Anonymisation")]
+    pub anon_field: Vec<String>,
+
     /// Keep the half of hardware addresses that tells the vendor.
     #[arg(long, help_heading = "Anonymisation")]
     pub keep_vendors: bool,
@@ -348,6 +353,7 @@ impl AnonHow {
             (self.payload.is_some(), "--payload"),
             (self.shift.is_some(), "--shift"),
             (self.anon_policy.is_some(), "--anon-policy"),
+            (!self.anon_field.is_empty(), "--anon-field"),
             (self.keep_vendors, "--keep-vendors"),
             (self.hide_top_domains, "--hide-top-domains"),
         ];

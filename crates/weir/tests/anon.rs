@@ -337,6 +337,9 @@ fn a_configuration_anonymises_too() {
     let (conn, http, _) = run(&config, &[]);
     assert!(conn.starts_with("0.0.0.0 10"), "{conn}");
     assert_eq!(http, "www.smithfamily.org -");
+    let config = toml("mode = \"nullip\"\nfields = [\"HTTP,HOST,UNCHANGED\", \"HTTP,URI,REPLACE,/gone\"]");
+    assert_eq!(run(&config, &[]).1, "www.smithfamily.org /gone");
+    assert_eq!(run(&config, &["--anon-field", "HTTP,HOST,STRIP,3"]).1, "www /gone", "the command line wins");
     // What is wrong is said, with what would be accepted.
     for (body, words) in [
         ("mode = \"hide\"", "cryptopan"),
@@ -346,6 +349,7 @@ fn a_configuration_anonymises_too() {
         ("classes = { name = \"hide\" }", "pseudonym"),
         ("payload = \"some\"", "blank"),
         ("key_file = \"\"", "empty path"),
+        ("fields = [\"IP,TTL,NULL\"]", "MAP_DISTRIBUTION"),
     ] {
         let ran = weir(["config", "check", text(&toml(body))]).exits(1);
         assert!(ran.stderr.contains(words) && ran.stderr.contains("weir.toml:2"), "{body}: {}", ran.stderr);
@@ -371,6 +375,7 @@ fn what_is_wrong_with_a_key_or_policy_is_said() {
         &["--payload", "keep"],
         &["--shift", "1"],
         &["--anon-policy", "name=keep"],
+        &["--anon-field", "IP,TTL,ZERO"],
         &["--keep-vendors"],
         &["--hide-top-domains"],
     ] {

@@ -10,6 +10,7 @@ mod address;
 mod audit;
 mod body;
 mod dns;
+mod field;
 mod name;
 mod packet;
 mod record;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use address::{Addresses, Key, Mode};
 pub use audit::{Finder, Leak, Originals};
+pub use field::{FUNCTIONS, FieldRule};
 pub use name::Names;
 pub use said::Lines;
 
@@ -93,6 +95,9 @@ pub struct Policy {
     pub top_domains: bool,
     /// What becomes of values, in the order of [`CLASSES`].
     pub treatments: [Treatment; CLASSES.len()],
+    /// What becomes of single fields, over all else that is said of them; of two rules for one the first counts in
+    /// records, and in packets the last.
+    pub fields: Vec<FieldRule>,
 }
 
 impl Policy {
@@ -147,6 +152,7 @@ impl Default for Policy {
                 Privacy::Content | Privacy::Secret => Treatment::Drop,
                 _ => Treatment::Pseudonym,
             }),
+            fields: Vec::new(),
         }
     }
 }
@@ -160,6 +166,8 @@ pub struct Anonymiser {
     cipher: Aes128,
     /// Lines of text that go over from one segment into the next, where payload is kept.
     directions: said::Directions,
+    /// How often something random was wanted.
+    drawn: u64,
 }
 
 impl Anonymiser {
@@ -173,7 +181,7 @@ impl Anonymiser {
         let _ = second;
         let cipher = Aes128::new(&GenericArray::from(first));
         let names = Names::new(key, policy.top_domains);
-        Ok(Self { policy, addresses, names, cipher, directions: said::Directions::default() })
+        Ok(Self { policy, addresses, names, cipher, directions: said::Directions::default(), drawn: 0 })
     }
 
     /// The policy.

@@ -105,6 +105,17 @@ impl Names {
         Self { mac: keyed(&joined), top_domains }
     }
 
+    /// A keyed hash of octets.
+    pub(super) fn hash(&self, context: &[u8], octets: &[u8]) -> [u8; 32] {
+        digest(self.mac.clone(), &[b"hash", context, octets])
+    }
+
+    /// So many octets that follow from others.
+    pub(super) fn stream(&self, seed: &[u8], count: usize) -> Vec<u8> {
+        let blocks = (0..count.div_ceil(32) as u64).flat_map(|block| self.hash(seed, &block.to_be_bytes()));
+        blocks.take(count).collect()
+    }
+
     /// A word for a word, of the same length. `context` is what it stands in: the same word in another is another one.
     /// The case of letters makes no difference.
     pub fn word(&self, context: &[u8], text: &[u8]) -> Vec<u8> {

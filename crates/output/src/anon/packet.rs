@@ -18,10 +18,11 @@ impl Anonymiser {
     pub fn packet<'o>(&mut self, packet: &Packet<'_>, out: &'o mut Vec<u8>) -> Packet<'o> {
         out.clear();
         out.extend_from_slice(packet.data);
-        let keep = self.rewrite(packet, out);
+        let (keep, kept) = self.rewrite(packet, out);
         if self.policy.payload == Payload::Cut {
             out.truncate(keep);
         }
+        out.truncate(kept);
         let time = self.time(packet.time);
         Packet {
             time,
@@ -33,8 +34,8 @@ impl Anonymiser {
         }
     }
 
-    /// Rewrites a packet in its place. Octets up to the payload.
-    fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> usize {
+    /// Rewrites a packet in its place. Octets up to the payload, and those that rules for fields let stay.
+    fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> (usize, usize) {
         let mut levels = Vec::with_capacity(2);
         levels.push(decode(before));
         while levels.len() <= MAX_TUNNELS
@@ -43,7 +44,7 @@ impl Anonymiser {
             levels.push(inner);
         }
         self.link(out, before.link);
-        let mut keep = out.len();
+        let (mut keep, mut kept) = (out.len(), out.len());
         for (at, layers) in levels.iter().enumerate() {
             let inner = levels.get(at + 1);
             if let Some(inner) = inner {
@@ -51,10 +52,18 @@ impl Anonymiser {
             }
             keep = self.level(before, out, layers, inner);
         }
+        if !self.policy.fields.is_empty() {
+            for layers in &levels {
+                kept = kept.min(self.fields(before.data, out, layers, false));
+            }
+        }
         for layers in levels.iter().rev() {
             mend(before, layers, out);
+            if !self.policy.fields.is_empty() {
+                self.fields(before.data, out, layers, true);
+            }
         }
-        keep.min(out.len())
+        (keep.min(out.len()), kept)
     }
 
     /// One level. Octets up to its payload; where it carries another level, that one says.

@@ -58,7 +58,9 @@ impl Anonymiser {
     pub fn record(&mut self, record: &mut Record<'_>) {
         record.time = self.time(record.time);
         for (field, value) in record.table.fields.iter().zip(&mut record.values) {
-            self.value(value, field.privacy, &field.kind);
+            if self.policy.fields.is_empty() || !self.field(record.table.name, field.name, value) {
+                self.value(value, field.privacy, &field.kind);
+            }
         }
     }
 

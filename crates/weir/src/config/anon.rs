@@ -2,7 +2,7 @@
 
 use super::read::{Key, in_order};
 use std::path::PathBuf;
-use weir_output::anon::{CLASSES, Mode, Payload, Treatment};
+use weir_output::anon::{CLASSES, FieldRule, Mode, Payload, Treatment};
 
 /// What a file says of anonymisation. What it says nothing of is as on the command line without that option.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Anon {
     pub hide_top_domains: bool,
     /// What becomes of values of a class, in the order of the file.
     pub classes: Vec<(&'static str, Treatment)>,
+    /// What becomes of single fields.
+    pub fields: Vec<FieldRule>,
 }
 
 // A time that is no number is refused when it is read.
@@ -29,7 +31,7 @@ impl Eq for Anon {}
 /// The longest way that times are moved, in seconds: some thirty years.
 pub const LONGEST_SHIFT: f64 = 1e9;
 
-pub(super) static KEYS: [Key<Anon>; 7] = [
+pub(super) static KEYS: [Key<Anon>; 8] = [
     Key {
         name: "mode",
         takes: "\"nullip\", \"table\", \"cryptopan\" or \"ipcrypt\"",
@@ -94,6 +96,19 @@ pub(super) static KEYS: [Key<Anon>; 7] = [
                 let word = r.word(value, &treatments);
                 let found = word.and_then(|word| Treatment::ALL.into_iter().find(|(name, _)| *name == word));
                 anon.classes.extend(found.map(|(_, treatment)| (*class, treatment)));
+            }
+        },
+    },
+    Key {
+        name: "fields",
+        takes: "a list of \"PROTOCOL,FIELD,FUNCTION\", such as [\"IP,TTL,ZERO\", \"HTTP,HOST,HASHED,SHA_2,STRIP_REST\"]",
+        read: |r, node, anon| {
+            for element in r.array(node) {
+                let Some(text) = r.string(element) else { continue };
+                match text.parse::<FieldRule>() {
+                    Ok(rule) => anon.fields.push(rule),
+                    Err(error) => r.refuse(element.span(), error),
+                }
             }
         },
     },

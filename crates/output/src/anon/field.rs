@@ -1,0 +1,518 @@
+//! What becomes of single fields, where a policy says more than classes do: the functions of MAPI's ANONYMIZE over fields of
+//! IP, TCP, UDP and ICMP in packets, and over the fields of every table of records.
+//!
+//! A rule is written as there: protocol, field, function, and what the function is given, with commas between. Everything
+//! is by the key: the same value of the same field becomes the same, but for RANDOM.
+
+use super::Anonymiser;
+use std::borrow::Cow;
+use std::str::FromStr;
+use weir_proto::{PROTOCOLS, Table, Value};
+use weir_wire::{Fragment, Layers, Network};
+
+/// What a rule is about, and what becomes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldRule {
+    place: Place,
+    function: Function,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// Octets of a header: which, from where, how many; or what lies behind it.
+    Packet(&'static PacketField),
+    /// A field of a table of records, by both names.
+    Record(&'static str, &'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Function {
+    Unchanged,
+    Map,
+    Uniform(u64, u64),
+    Gaussian(f64, f64),
+    Strip(usize),
+    Random,
+    FilenameRandom,
+    /// Whether octets that the hash does not fill are zeros; else the field ends there.
+    Hashed(bool),
+    Pattern(Vec<u8>),
+    Number(u64),
+    Zero,
+    Replace(Vec<u8>),
+    PrefixPreserving,
+    ChecksumAdjust,
+}
+
+/// Every function, with what it is given.
+pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST, MAP_DISTRIBUTION,GAUSSIAN,MEAN,DEVIATION, \
+                             STRIP,OCTETS, RANDOM, FILENAME_RANDOM, HASHED,SHA_2,PAD_WITH_ZERO or STRIP_REST, \
+                             PATTERN_FILL,STR,TEXT, PATTERN_FILL,INTEGER,NUMBER, ZERO, REPLACE,TEXT, PREFIX_PRESERVING, \
+                             CHECKSUM_ADJUST";
+
+/// A field of packets.
+#[derive(Debug, Eq, PartialEq)]
+struct PacketField {
+    protocol: &'static str,
+    name: &'static str,
+    /// Where it is from the header's beginning, and its octets; 0 of them for all behind the header.
+    at: usize,
+    octets: usize,
+}
+
+const fn packet(protocol: &'static str, name: &'static str, at: usize, octets: usize) -> PacketField {
+    PacketField { protocol, name, at, octets }
+}
+
+static PACKET_FIELDS: [PacketField; 31] = [
+    packet("IP", "TOS", 1, 1),
+    packet("IP", "LENGTH", 2, 2),
+    packet("IP", "ID", 4, 2),
+    packet("IP", "FRAGMENT_OFFSET", 6, 2),
+    packet("IP", "TTL", 8, 1),
+    packet("IP", "PROTOCOL", 9, 1),
+    packet("IP", CHECKSUM, 10, 2),
+    packet("IP", "SRC_IP", 12, 4),
+    packet("IP", "DST_IP", 16, 4),
+    packet("IP", "PAYLOAD", 0, 0),
+    packet("TCP", "SRC_PORT", 0, 2),
+    packet("TCP", "DST_PORT", 2, 2),
+    packet("TCP", "SEQUENCE_NUMBER", 4, 4),
+    packet("TCP", "ACK_NUMBER", 8, 4),
+    packet("TCP", "FLAGS", 13, 1),
+    packet("TCP", "WINDOW", 14, 2),
+    packet("TCP", CHECKSUM, 16, 2),
+    packet("TCP", "URGENT_POINTER", 18, 2),
+    packet("TCP", "PAYLOAD", 0, 0),
+    packet("UDP", "SRC_PORT", 0, 2),
+    packet("UDP", "DST_PORT", 2, 2),
+    packet("UDP", "LENGTH", 4, 2),
+    packet("UDP", CHECKSUM, 6, 2),
+    packet("UDP", "PAYLOAD", 0, 0),
+    packet("ICMP", "TYPE", 0, 1),
+    packet("ICMP", "CODE", 1, 1),
+    packet("ICMP", CHECKSUM, 2, 2),
+    packet("ICMP", "ID", 4, 2),
+    packet("ICMP", "SEQUENCE_NUMBER", 6, 2),
+    packet("ICMP", "REST", 4, 4),
+    packet("ICMP", "PAYLOAD", 0, 0),
+];
+
+const CHECKSUM: &str = "CHECKSUM";
+
+fn tables() -> impl Iterator<Item = &'static Table> {
+    PROTOCOLS.iter().flat_map(|protocol| protocol.tables.iter().copied())
+}
+
+impl FromStr for FieldRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        let [protocol, field, function, given @ ..] = &parts[..] else {
+            return Err(format!("{text:?}: PROTOCOL,FIELD,FUNCTION is wanted, such as IP,TTL,ZERO"));
+        };
+        let place = place(protocol, field)?;
+        let function = self::function(function, given)?;
+        let is_address =
+            matches!(place, Place::Packet(field) if field.octets == 4 && field.name.ends_with("_IP"));
+        let is_checksum = matches!(place, Place::Packet(field) if field.name == CHECKSUM);
+        match function {
+            Function::PrefixPreserving if matches!(place, Place::Packet(_)) && !is_address => {
+                Err(format!("{text:?}: PREFIX_PRESERVING is of addresses: SRC_IP and DST_IP"))
+            }
+            Function::ChecksumAdjust if !is_checksum => {
+                Err(format!("{text:?}: CHECKSUM_ADJUST is of the field {CHECKSUM}"))
+            }
+            function => Ok(Self { place, function }),
+        }
+    }
+}
+
+fn place(protocol: &str, field: &str) -> Result<Place, String> {
+    let same = |name: &&str| name.eq_ignore_ascii_case(field);
+    let of = || PACKET_FIELDS.iter().filter(|known| known.protocol.eq_ignore_ascii_case(protocol));
+    if let Some(known) = of().find(|known| same(&known.name)) {
+        return Ok(Place::Packet(known));
+    }
+    let table = tables().find(|table| table.name.eq_ignore_ascii_case(protocol));
+    if let Some(table) = table {
+        let found = table.fields.iter().find(|known| same(&known.name));
+        let names = || table.fields.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+        return found
+            .map(|known| Place::Record(table.name, known.name))
+            .ok_or_else(|| format!("{protocol} has no field {field:?}; it has {}", names()));
+    }
+    let names: Vec<&str> = of().map(|known| known.name).collect();
+    if names.is_empty() {
+        let tables: Vec<&str> = tables().map(|table| table.name).collect();
+        return Err(format!("no protocol {protocol:?}; there are IP, TCP, UDP, ICMP, {}", tables.join(", ")));
+    }
+    Err(format!("{protocol} has no field {field:?}; it has {}", names.join(", ")))
+}
+
+fn function(name: &str, given: &[&str]) -> Result<Function, String> {
+    let upper: Vec<String> = given.iter().map(|word| word.to_ascii_uppercase()).collect();
+    let words: Vec<&str> = upper.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no whole number"));
+    let real = |text: &str| {
+        text.parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(|| format!("{text:?} is no number"))
+    };
+    Ok(match (name.to_ascii_uppercase().as_str(), &words[..]) {
+        ("UNCHANGED", []) => Function::Unchanged,
+        ("MAP", []) => Function::Map,
+        ("MAP_DISTRIBUTION", ["UNIFORM", least, most]) => match (number(least)?, number(most)?) {
+            (least, most) if least <= most => Function::Uniform(least, most),
+            (least, most) => return Err(format!("UNIFORM: {least} is more than {most}")),
+        },
+        ("MAP_DISTRIBUTION", ["GAUSSIAN", mean, deviation]) => {
+            Function::Gaussian(real(mean)?, real(deviation)?)
+        }
+        ("STRIP", [octets]) => Function::Strip(number(octets)? as usize),
+        ("RANDOM", []) => Function::Random,
+        ("FILENAME_RANDOM", []) => Function::FilenameRandom,
+        ("HASHED", ["SHA_2", "PAD_WITH_ZERO"]) => Function::Hashed(true),
+        ("HASHED", ["SHA_2", "STRIP_REST"]) => Function::Hashed(false),
+        ("PATTERN_FILL", ["INTEGER", value]) => Function::Number(number(value)?),
+        ("PATTERN_FILL", ["STR", ..]) => match given.get(1).filter(|text| !text.is_empty()) {
+            Some(text) => Function::Pattern(text.as_bytes().to_vec()),
+            None => return Err("PATTERN_FILL,STR: a text is wanted".to_owned()),
+        },
+        ("ZERO", []) => Function::Zero,
+        ("REPLACE", [_]) => Function::Replace(given.concat().into_bytes()),
+        ("PREFIX_PRESERVING", []) => Function::PrefixPreserving,
+        ("CHECKSUM_ADJUST", []) => Function::ChecksumAdjust,
+        _ => {
+            return Err(format!(
+                "no function {:?}; there are {FUNCTIONS}",
+                [&[name], given].concat().join(",")
+            ));
+        }
+    })
+}
+
+impl Anonymiser {
+    /// Fields of one level of a packet: those that checksums cover, or the checksums themselves. Octets that stay of the
+    /// packet.
+    pub(super) fn fields(
+        &mut self,
+        before: &[u8],
+        out: &mut [u8],
+        layers: &Layers,
+        checksums: bool,
+    ) -> usize {
+        let rules = std::mem::take(&mut self.policy.fields);
+        let mut keep = out.len();
+        for rule in &rules {
+            let Place::Packet(field) = rule.place else { continue };
+            if (field.name == CHECKSUM) != checksums {
+                continue;
+            }
+            let Some((from, to)) = field.range(layers, out.len()) else { continue };
+            let (Some(old), Some(place)) = (before.get(from..to), out.get_mut(from..to)) else { continue };
+            if rule.function == Function::ChecksumAdjust {
+                continue;
+            }
+            if let (Function::PrefixPreserving, Some(address)) = (&rule.function, old.first_chunk::<4>()) {
+                place.copy_from_slice(&self.addresses.v4(*address));
+                continue;
+            }
+            if let (Function::Strip(octets), 0) = (&rule.function, field.octets) {
+                keep = keep.min(from + octets);
+            }
+            let image = self.apply(&rule.function, field.name.as_bytes(), old, field.octets > 0);
+            place.fill(0);
+            for (to, from) in place.iter_mut().zip(image) {
+                *to = from;
+            }
+        }
+        self.policy.fields = rules;
+        keep
+    }
+
+    /// What a rule makes of a value of a record; whether there is one for it.
+    pub(super) fn field(&mut self, table: &str, name: &str, value: &mut Value<'_>) -> bool {
+        let found = self
+            .policy
+            .fields
+            .iter()
+            .find(|rule| rule.place == Place::Record(table_of(table), name_of(table, name)));
+        let Some(function) = found.map(|rule| rule.function.clone()) else { return false };
+        match value {
+            _ if function == Function::Unchanged => {}
+            Value::Text(text) => *text = Cow::Owned(self.apply(&function, name.as_bytes(), text, false)),
+            Value::Address(address) => *address = self.addresses.ip(*address),
+            Value::Uint(number) => {
+                let image = self.apply(&function, name.as_bytes(), &number.to_be_bytes(), true);
+                *number = image.iter().take(8).fold(0, |number, octet| number << 8 | u64::from(*octet));
+            }
+            Value::List(values) => {
+                for value in values {
+                    self.field(table, name, value);
+                }
+            }
+            // What is neither has no form that a function could give it.
+            value => *value = Value::None,
+        }
+        true
+    }
+
+    /// Octets for octets; of a number as many.
+    fn apply(&mut self, function: &Function, context: &[u8], old: &[u8], is_number: bool) -> Vec<u8> {
+        let number = |value: u64| {
+            let octets = value.to_be_bytes();
+            let size = old.len().min(8);
+            [vec![0; old.len() - size], octets.get(8 - size..).unwrap_or_default().to_vec()].concat()
+        };
+        let written = |value: u64| if is_number { number(value) } else { value.to_string().into_bytes() };
+        match function {
+            Function::Unchanged | Function::ChecksumAdjust => old.to_vec(),
+            Function::Map if is_number => self.turned(context, old),
+            Function::Map => self.names.word(context, old),
+            Function::Uniform(least, most) => {
+                let hash = u64::from_be_bytes(first(&self.names.hash(context, old)));
+                written(least + hash.checked_rem((most - least).wrapping_add(1)).unwrap_or(hash))
+            }
+            Function::Gaussian(mean, deviation) => {
+                let hash = self.names.hash(context, old);
+                // Box and Muller, of two numbers between 0 and 1.
+                let [one, two] = [0, 8].map(|at| {
+                    let octets = hash.get(at..).unwrap_or_default();
+                    (u64::from_be_bytes(first(octets)) >> 11) as f64 / (1_u64 << 53) as f64
+                });
+                let normal = libm::sqrt(-2.0 * libm::log(1.0 - one)) * libm::cos(std::f64::consts::TAU * two);
+                let most = if is_number && old.len() < 8 { (1_u64 << (8 * old.len())) - 1 } else { u64::MAX };
+                written(((mean + deviation * normal).round().max(0.0) as u64).min(most))
+            }
+            Function::Strip(octets) => old.get(..*octets).unwrap_or(old).to_vec(),
+            Function::Random => {
+                self.drawn += 1;
+                let drawn = self.drawn.to_be_bytes();
+                if is_number { self.names.stream(&drawn, old.len()) } else { self.names.word(&drawn, old) }
+            }
+            Function::FilenameRandom => {
+                let point = old.iter().rposition(|octet| *octet == b'.').unwrap_or(old.len());
+                let from = old.iter().rposition(|octet| *octet == b'/').map_or(0, |at| at + 1);
+                let (name, ending) = old.split_at(point.max(from));
+                self.drawn += 1;
+                let drawn = self.drawn.to_be_bytes();
+                let (folder, name) = name.split_at(from.min(name.len()));
+                [folder.to_vec(), self.names.word(&drawn, name), ending.to_vec()].concat()
+            }
+            Function::Hashed(pads) => {
+                let hash = self.names.hash(context, old);
+                let text = if is_number {
+                    hash.to_vec()
+                } else {
+                    hash.iter().flat_map(|o| format!("{o:02x}").into_bytes()).collect()
+                };
+                let mut text: Vec<u8> =
+                    text.into_iter().take(if is_number { old.len() } else { 64 }).collect();
+                if *pads && text.len() < old.len() {
+                    text.resize(old.len(), if is_number { 0 } else { b'0' });
+                }
+                text
+            }
+            Function::Pattern(pattern) => pattern.iter().copied().cycle().take(old.len()).collect(),
+            Function::Number(value) => written(*value),
+            Function::Zero if is_number => vec![0; old.len()],
+            Function::Zero => vec![b'0'; old.len()],
+            Function::Replace(text) => text.clone(),
+            Function::PrefixPreserving => {
+                let address = std::str::from_utf8(old).ok().and_then(|text| text.parse().ok());
+                let image = address.map(|address| self.addresses.ip(address).to_string().into_bytes());
+                image.unwrap_or_else(|| self.names.word(context, old))
+            }
+        }
+    }
+
+    /// One number of a size for each other: a network of Feistel over its two halves in bits.
+    fn turned(&self, context: &[u8], old: &[u8]) -> Vec<u8> {
+        const ROUNDS: u8 = 8;
+        let bits = (old.len().min(8) * 8) as u32;
+        let number = old.iter().take(8).fold(0_u64, |number, octet| number << 8 | u64::from(*octet));
+        let mask = (1_u64 << (bits / 2)) - 1;
+        let (mut left, mut right) = (number >> (bits / 2), number & mask);
+        for round in 0..ROUNDS {
+            let hash = self.names.hash(&[context, &[round, old.len() as u8]].concat(), &right.to_be_bytes());
+            (left, right) = (right, left ^ u64::from_be_bytes(first(&hash)) & mask);
+        }
+        let image = (left << (bits / 2) | right).to_be_bytes();
+        image.get(8 - old.len().min(8)..).unwrap_or_default().to_vec()
+    }
+}
+
+fn first(octets: &[u8]) -> [u8; 8] {
+    octets.first_chunk().copied().unwrap_or_default()
+}
+
+/// The name as the registry has it.
+fn table_of(name: &str) -> &'static str {
+    tables().find(|table| table.name == name).map_or("", |table| table.name)
+}
+
+fn name_of(table: &str, name: &str) -> &'static str {
+    let table = tables().find(|known| known.name == table);
+    table
+        .and_then(|table| table.fields.iter().find(|field| field.name == name))
+        .map_or("", |field| field.name)
+}
+
+impl PacketField {
+    /// Where it is in a packet of that many octets.
+    fn range(&self, layers: &Layers, octets: usize) -> Option<(usize, usize)> {
+        let (network, transport) = (layers.network as usize, layers.transport as usize);
+        let end = (network + layers.network_len as usize).min(octets);
+        let has_transport = transport != 0 && layers.fragment != Fragment::Later;
+        let header = match (self.protocol, layers.ip_proto) {
+            ("IP", _) if layers.network_kind == Network::Ipv4 => network,
+            ("TCP", 6) | ("UDP", 17) | ("ICMP", 1) if has_transport => transport,
+            _ => return None,
+        };
+        if self.octets > 0 {
+            return Some((header + self.at, header + self.at + self.octets)).filter(|(_, to)| *to <= end);
+        }
+        let from = match self.protocol {
+            "IP" => transport,
+            "ICMP" => transport + 8,
+            _ => layers.payload as usize,
+        };
+        (from != 0 && from < end).then_some((from, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anon::{Key, Mode, Policy};
+    use std::collections::BTreeSet;
+    use weir_wire::{LinkType, Packet, build, decode, verify};
+
+    fn anonymiser(rules: &[&str]) -> Anonymiser {
+        let fields = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        let policy = Policy { mode: Mode::CryptoPan, fields, ..Policy::default() };
+        Anonymiser::new(policy, &Key(*b"0123456789abcdefghijklmnopqrstuv")).unwrap()
+    }
+
+    fn frame() -> Vec<u8> {
+        build::ip()
+            .ipv4([10, 1, 2, 3], [10, 1, 2, 4])
+            .ttl(57)
+            .tcp(4000, 80, 0x18)
+            .seq(77)
+            .window(500)
+            .payload(b"secret words")
+    }
+
+    /// What becomes of the frame, whose checksums are right unless a rule is about them.
+    fn image(rules: &[&str]) -> Vec<u8> {
+        let (frame, mut out) = (frame(), Vec::new());
+        let packet = anonymiser(rules).packet(&build::packet(&frame, LinkType::RAW), &mut out).data.to_vec();
+        if packet.len() == frame.len() && !rules.iter().any(|rule| rule.contains("CHECKSUM")) {
+            let after = Packet { data: &packet, ..build::packet(&frame, LinkType::RAW) };
+            assert!(!format!("{:?}", verify(&after, &decode(&after))).contains("Bad"), "{rules:?}");
+        }
+        packet
+    }
+
+    fn text(rule: &str, value: &str) -> String {
+        let mut value = Value::Text(Cow::Borrowed(value.as_bytes()));
+        let (table, name) = match rule.split(',').collect::<Vec<_>>()[..] {
+            [table, name, ..] => (table.to_ascii_lowercase(), name.to_ascii_lowercase()),
+            _ => panic!("{rule}"),
+        };
+        assert!(anonymiser(&[rule]).field(&table, &name, &mut value), "{rule}");
+        match value {
+            Value::Text(text) => String::from_utf8(text.into_owned()).unwrap(),
+            value => panic!("{value:?}"),
+        }
+    }
+
+    #[test]
+    fn fields_of_packets_become_what_their_functions_say() {
+        assert_eq!(image(&["IP,TTL,ZERO"])[8], 0);
+        assert_eq!(image(&["IP,TTL,PATTERN_FILL,INTEGER,64"])[8], 64);
+        assert_eq!(image(&["ip,src_ip,unchanged"])[12..16], [10, 1, 2, 3]);
+        assert_eq!(image(&["IP,SRC_IP,PREFIX_PRESERVING"])[12..20], image(&[])[12..20]);
+        assert_eq!(image(&["IP,DST_IP,REPLACE,abcd"])[16..20], *b"abcd");
+        assert_eq!(image(&["TCP,PAYLOAD,UNCHANGED"])[40..], *b"secret words");
+        assert_eq!(image(&["TCP,PAYLOAD,PATTERN_FILL,STR,no"])[40..], *b"nononononono");
+        assert_eq!(image(&["TCP,PAYLOAD,STRIP,6"])[40..], *b"secret");
+        assert_eq!(image(&["TCP,PAYLOAD,STRIP,0"]).len(), 40);
+        let hashed = image(&["TCP,PAYLOAD,HASHED,SHA_2,PAD_WITH_ZERO"]);
+        assert!(hashed.len() == 52 && hashed[40..].iter().all(u8::is_ascii_hexdigit));
+        let ports = image(&["TCP,SRC_PORT,MAP_DISTRIBUTION,UNIFORM,9000,9003"]);
+        assert!((9000..=9003).contains(&u16::from_be_bytes([ports[20], ports[21]])));
+        let window = image(&["TCP,WINDOW,MAP_DISTRIBUTION,GAUSSIAN,1000,0"]);
+        assert_eq!(window[34..36], 1000_u16.to_be_bytes());
+        let mapped = image(&["TCP,SEQUENCE_NUMBER,MAP"]);
+        assert!(mapped[24..28] != 77_u32.to_be_bytes() && mapped == image(&["TCP,SEQUENCE_NUMBER,MAP"]));
+        // Checksums: mended, as they were, or what is said.
+        let plain = frame();
+        assert_eq!(image(&["TCP,CHECKSUM,UNCHANGED"])[36..38], plain[36..38]);
+        assert_eq!(image(&["TCP,CHECKSUM,ZERO", "IP,CHECKSUM,CHECKSUM_ADJUST"])[36..38], [0, 0]);
+        assert_eq!(image(&["TCP,CHECKSUM,CHECKSUM_ADJUST"]), image(&[]));
+        // What is of another protocol stays.
+        assert_eq!(image(&["UDP,SRC_PORT,ZERO", "ICMP,TYPE,ZERO"]), image(&[]));
+    }
+
+    #[test]
+    fn random_is_another_each_time_and_map_one_for_one() {
+        let mut anonymiser = anonymiser(&["IP,ID,RANDOM", "IP,TTL,MAP"]);
+        let (mut ids, mut hops) = (BTreeSet::new(), BTreeSet::new());
+        for ttl in 0..=255 {
+            let frame = build::ip().ipv4([10, 1, 2, 3], [10, 1, 2, 4]).ttl(ttl).udp(1, 2).payload(b"x");
+            let mut out = Vec::new();
+            let image = anonymiser.packet(&build::packet(&frame, LinkType::RAW), &mut out).data.to_vec();
+            ids.insert([image[4], image[5]]);
+            hops.insert(image[8]);
+        }
+        assert!(ids.len() > 240, "{}", ids.len());
+        assert_eq!(hops.len(), 256);
+    }
+
+    #[test]
+    fn fields_of_records_become_what_their_functions_say() {
+        assert_eq!(text("HTTP,HOST,UNCHANGED", "www.smith.org"), "www.smith.org");
+        assert_eq!(text("HTTP,URI,STRIP,5", "/home/jane"), "/home");
+        assert_eq!(text("HTTP,URI,REPLACE,/", "/home/jane"), "/");
+        assert_eq!(text("HTTP,URI,ZERO", "/jane"), "00000");
+        assert_eq!(text("HTTP,METHOD,PATTERN_FILL,STR,ab", "POST"), "abab");
+        assert_eq!(text("HTTP,METHOD,PATTERN_FILL,INTEGER,7", "POST"), "7");
+        assert_eq!(text("HTTP,HOST,HASHED,SHA_2,STRIP_REST", "www.smith.org").len(), 64);
+        let file = text("FTP_COMMAND,ARGUMENT,FILENAME_RANDOM", "pub/jane.tar");
+        assert!(file.starts_with("pub/") && file.ends_with(".tar") && !file.contains("jane"), "{file}");
+        assert_ne!(text("HTTP,HOST,RANDOM", "smith"), "smith");
+        assert_eq!(text("HTTP,HOST,MAP", "smith"), text("HTTP,HOST,MAP", "smith"));
+        assert_ne!(text("HTTP,HOST,PREFIX_PRESERVING", "10.1.2.3"), "10.1.2.3");
+        assert!(
+            text("HTTP,HOST,MAP_DISTRIBUTION,UNIFORM,3,5", "smith")
+                .parse::<u64>()
+                .is_ok_and(|n| (3..=5).contains(&n))
+        );
+        let mut number = Value::Uint(200);
+        assert!(anonymiser(&["HTTP,STATUS_CODE,ZERO"]).field("http", "status_code", &mut number));
+        assert_eq!(number, Value::Uint(0));
+        assert!(!anonymiser(&["HTTP,HOST,ZERO"]).field("http", "uri", &mut Value::None));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_rule_is_said() {
+        for (rule, says) in [
+            ("IP,TTL", "FUNCTION"),
+            ("IPX,TTL,ZERO", "IP, TCP, UDP, ICMP"),
+            ("IP,TLL,ZERO", "TTL"),
+            ("HTTP,HOSTS,ZERO", "host"),
+            ("IP,TTL,NULL", "MAP_DISTRIBUTION"),
+            ("IP,TTL,STRIP,x", "whole number"),
+            ("IP,TTL,MAP_DISTRIBUTION,UNIFORM,5,3", "more than"),
+            ("IP,TTL,PREFIX_PRESERVING", "SRC_IP"),
+            ("IP,TTL,CHECKSUM_ADJUST", "CHECKSUM"),
+            ("TCP,PAYLOAD,PATTERN_FILL,STR,", "a text"),
+            ("TCP,PAYLOAD,HASHED,MD5,STRIP_REST", "SHA_2"),
+        ] {
+            let error = rule.parse::<FieldRule>().unwrap_err();
+            assert!(error.contains(says), "{rule}: {error}");
+        }
+    }
+}
