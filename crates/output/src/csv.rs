@@ -151,7 +151,11 @@ impl Output for Csv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Ends::of(flow);
+        self.named_flow(flow, None)
+    }
+
+    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        let ends = Ends::named(flow, name);
         self.flows.line(flow.last.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
                 if at > 0 {

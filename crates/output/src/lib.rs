@@ -55,6 +55,15 @@ pub trait Output: Send {
     /// None of the outputs here gives one.
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()>;
 
+    /// The same with the name by which the initiator had asked for the responder, where that is known.
+    ///
+    /// # Errors
+    /// As [`Output::flow`].
+    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        let _ = name;
+        self.flow(flow)
+    }
+
     /// Something that a protocol did; records come in the order of rows too.
     ///
     /// # Errors

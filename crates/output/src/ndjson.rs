@@ -424,7 +424,11 @@ impl Output for Ndjson {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Ends::of(flow);
+        self.named_flow(flow, None)
+    }
+
+    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        let ends = Ends::named(flow, name);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(flow.last.0, |out| {
             // Writing into memory does not fail.

@@ -17,13 +17,21 @@ pub struct Ends {
     pub destination: IpAddr,
     /// Its port; of ICMP the type of the answer, or the code where there is none.
     pub destination_port: u16,
+    /// The name by which the initiator had asked for the responder's address.
+    pub destination_name: Option<String>,
 }
 
 impl Ends {
     /// Those of a flow.
     pub fn of(flow: &FlowRecord) -> Self {
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-        Self { source: ip(source), source_port, destination: ip(destination), destination_port }
+        let (source, destination) = (ip(source), ip(destination));
+        Self { source, source_port, destination, destination_port, destination_name: None }
+    }
+
+    /// The same with a name.
+    pub fn named(flow: &FlowRecord, name: Option<&str>) -> Self {
+        Self { destination_name: name.map(str::to_owned), ..Self::of(flow) }
     }
 }
 
@@ -212,6 +220,7 @@ pub static COLUMNS: &[Column] = columns![
     "history" => |f, _| if f.history.is_empty() { Value::Unset } else { Value::Text(f.history.to_string()) },
     "reason" => |f, _| Value::Word(f.end.name()),
     "interface" => |f, _| Value::Count(f.interface.into()),
+    "destination_name" => |_, e| e.destination_name.clone().map_or(Value::Unset, Value::Text),
 ];
 
 fn is_icmp(flow: &FlowRecord) -> bool {

@@ -15,6 +15,8 @@ pub use render::{MAX_LINES, MIN_WIDTH, render};
 
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use weir_api::{Count, Key, KeyKind, Reading, Series, Snapshot, Top, Trials};
 
 /// What the summary tells.
@@ -28,6 +30,8 @@ pub struct Facts {
     pub total: Snapshot,
     /// Ended flows by state, most first; empty where nobody counted them.
     pub states: Vec<(String, u64)>,
+    /// Names of responders, by their address and that of who asked for it.
+    pub names: BTreeMap<(IpAddr, IpAddr), String>,
     /// What else the user should know.
     pub notes: Vec<String>,
     /// What could not be written, in words.

@@ -4,6 +4,7 @@
 //! do; a link cannot, so what a full queue does not take is shed there and counted.
 
 use crate::carve::Carver;
+use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::io;
@@ -254,6 +255,9 @@ pub struct Collector {
     failures: Vec<String>,
     /// Failures are kept for the screen, and not said on standard error, which is the same terminal.
     silent: bool,
+    /// Names that clients asked for, and those of them that are in rows.
+    resolved: Resolved,
+    shown: Shown,
     /// What nothing passes by on its way out.
     anonymiser: Option<Anonymiser>,
     /// Nanoseconds after which logs are rolled, and the number of the period that is written.
@@ -287,6 +291,9 @@ impl Collector {
             total: Snapshot::default(),
             failures: Vec::new(),
             silent: false,
+            // A part of what is for rows.
+            resolved: Resolved::new(memory / 8),
+            shown: Shown::default(),
             anonymiser: None,
             rotate: None,
             period: None,
@@ -384,8 +391,9 @@ impl Collector {
         }
     }
 
-    /// Reports the last, unfinished interval and closes the outputs. The total, and what failed in words.
-    pub fn finish(mut self) -> (Snapshot, Vec<String>) {
+    /// Reports the last, unfinished interval and closes the outputs. The total, what failed in words, and the names of
+    /// responders.
+    pub fn finish(mut self) -> (Snapshot, Vec<String>, Shown) {
         for interval in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(interval);
         }
@@ -395,7 +403,7 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
-        (self.total, self.failures)
+        (self.total, self.failures, self.shown)
     }
 
     /// Lets the outputs write what they hold back.
@@ -418,27 +426,39 @@ impl Collector {
     }
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, mut rows: Vec<FlowRecord>, mut records: Vec<Said>) {
+    fn write(&mut self, rows: Vec<FlowRecord>, mut records: Vec<Said>) {
         let memory = size_of_val(rows.as_slice()) + records.iter().map(Said::memory).sum::<usize>();
         self.waiting -= memory;
+        // What one flow said at one time stays in the order in which it was said.
+        records.sort_by_key(|said| (said.record.time, said.flow.key));
+        records.iter().for_each(|said| self.resolved.record(&said.flow, &said.record));
+        let mut rows: Vec<(FlowRecord, Option<Arc<str>>)> =
+            rows.into_iter().map(|row| (row, self.resolved.name(&row))).collect();
         if let Some(anonymiser) = &mut self.anonymiser {
-            rows.iter_mut().for_each(|row| anonymiser.flow(row));
+            for (row, name) in &mut rows {
+                anonymiser.flow(row);
+                *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
+            }
             for said in &mut records {
                 anonymiser.identity(&mut said.flow);
                 anonymiser.record(&mut said.record);
             }
+            records.sort_by_key(|said| (said.record.time, said.flow.key));
         }
-        rows.sort_by_key(|row| (row.first, row.key));
-        // What one flow said at one time stays in the order in which it was said.
-        records.sort_by_key(|said| (said.record.time, said.flow.key));
+        rows.sort_by_key(|(row, _)| (row.first, row.key));
+        for (row, name) in &rows {
+            if let Some(name) = name {
+                self.shown.row(row, name);
+            }
+        }
         for at in 0..self.outputs.len() {
             for said in &records {
                 if !self.attempt(at, |output| output.record(&said.flow, &said.record)) {
                     break;
                 }
             }
-            for row in &rows {
-                if !self.attempt(at, |output| output.flow(row)) {
+            for (row, name) in &rows {
+                if !self.attempt(at, |output| output.named_flow(row, name.as_deref())) {
                     break;
                 }
             }

@@ -94,7 +94,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
         collector.run(&from);
         pass.join()
     });
-    let (total, _) = collector.finish();
+    let (total, ..) = collector.finish();
     match outcome {
         Ok(outcome) => (total, report_read_errors(&outcome.errors)),
         Err(_) => (total, complain(Exit::Partial, "a worker failed: the counts are partial")),

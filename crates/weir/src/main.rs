@@ -23,6 +23,7 @@ mod online;
 mod orders;
 mod printer;
 mod report;
+mod resolved;
 mod run;
 mod streams;
 mod subscriptions;

@@ -110,6 +110,16 @@ impl Anonymiser {
         }
     }
 
+    /// The name of a host beside a record, as the policy has names.
+    pub fn name(&mut self, name: &str) -> Option<String> {
+        let mut value = Value::from(name.to_owned());
+        self.value(&mut value, Privacy::Name, &Kind::Text);
+        match value {
+            Value::Text(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+            _ => None,
+        }
+    }
+
     /// A pseudonym for a text of a class.
     pub fn text(&mut self, privacy: Privacy, text: &[u8]) -> Vec<u8> {
         if text.is_empty() {

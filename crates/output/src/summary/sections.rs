@@ -308,12 +308,24 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) ->
         if widths[3] > 0 {
             text.push_str(&format!("  {}", left(error, widths[3])));
         }
-        if columns >= 4 {
+        // A name says more than a bar.
+        if let Some(name) = name_of(facts, &row.key).filter(|_| columns >= 4) {
+            text.push_str(&format!(
+                "  {}",
+                ending(&printable(name), left_over.saturating_sub(server + client + 2))
+            ));
+        } else if columns >= 4 {
             text.push_str(&format!("  {}", bar(row.count.in_unit(top.unit), greatest, columns)));
         }
         section.say(text.trim_end().to_owned(), Tone::Plain);
     }
     section
+}
+
+/// The name by which a talker's client asked for its server.
+fn name_of<'f>(facts: &'f Facts, key: &Key) -> Option<&'f str> {
+    let Key::Talker { server, client, .. } = *key else { return None };
+    facts.names.get(&(server, client)).map(String::as_str)
 }
 
 /// Who scanned.

@@ -71,7 +71,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         pass.join()
     });
     progress.finish();
-    let (mut total, failures) = collector.finish();
+    let (mut total, failures, names) = collector.finish();
     let written = dumps.finish(carving);
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
@@ -80,7 +80,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     total.ledger.capture.offered = total.ledger.caught;
 
     let mut exit = report_read_errors(&outcome.errors).or(written.exit());
-    let text = summary::of_files(session, &outcome, &total, &written, &failures);
+    let text = summary::of_files(session, &outcome, &total, &written, &failures, names);
     exit = exit.or(print(session, &text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

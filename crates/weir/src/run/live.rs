@@ -79,10 +79,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
             Err(_) => exit = exit.or(complain(Exit::Partial, "a worker failed: the results are partial")),
         }
     }
-    let (total, failures) = collector.finish();
+    let (total, failures, names) = collector.finish();
     let written = dumps.finish(carving);
     exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
-    let text = summary::of_links(session, &total, &written, &failures);
+    let text = summary::of_links(session, &total, &written, &failures, names);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

@@ -104,6 +104,11 @@ impl Session {
             .map_err(|error| (Exit::Usage, error.to_string()))?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
+        // The configuration may ask for it too, which the command line does not see.
+        if anonymiser.is_some() && options.files.is_some() {
+            let text = "--files writes content as it is, which cannot be anonymised: take one of them";
+            return Err((Exit::Usage, text.to_owned()));
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

@@ -2,6 +2,7 @@
 
 use super::{Finished, Session, receipts, verbose};
 use crate::offline::Outcome;
+use crate::resolved::Shown;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
@@ -15,6 +16,7 @@ pub fn of_files(
     total: &Snapshot,
     written: &Finished,
     failures: &[String],
+    names: Shown,
 ) -> String {
     let files = &outcome.files;
     let mut inputs: Vec<InputFacts> = files.describe().map(input).collect();
@@ -22,7 +24,7 @@ pub fn of_files(
         alone.bytes = total.ledger.bytes;
         alone.in_order = (alone.packets > 0).then_some(outcome.in_order);
     }
-    let mut text = text(session, facts(session, inputs, total, written, failures));
+    let mut text = text(session, facts(session, inputs, total, written, failures, names));
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
@@ -40,7 +42,13 @@ fn is_verbose(session: &Session) -> bool {
 }
 
 /// The summary of a live run.
-pub fn of_links(session: &Session, total: &Snapshot, written: &Finished, failures: &[String]) -> String {
+pub fn of_links(
+    session: &Session,
+    total: &Snapshot,
+    written: &Finished,
+    failures: &[String],
+    names: Shown,
+) -> String {
     let alone = session.request.interfaces.len() == 1;
     let inputs = session.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
@@ -50,7 +58,7 @@ pub fn of_links(session: &Session, total: &Snapshot, written: &Finished, failure
         live: true,
         ..InputFacts::default()
     });
-    let mut text = text(session, facts(session, inputs.collect(), total, written, failures));
+    let mut text = text(session, facts(session, inputs.collect(), total, written, failures, names));
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
@@ -93,6 +101,7 @@ fn facts(
     total: &Snapshot,
     written: &Finished,
     failures: &[String],
+    names: Shown,
 ) -> Facts {
     let expression = &session.request.expression;
     Facts {
@@ -102,6 +111,7 @@ fn facts(
         states: states(total),
         failures: failures.to_vec(),
         notes: written.notes(&session.options, total),
+        names: names.0,
         interrupted: session.interrupted.load(Ordering::Relaxed),
     }
 }

@@ -1,0 +1,119 @@
+//! Names that clients asked for before they called: what a flow's address was called by who used it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::{Record, Value};
+
+/// Nanoseconds for which a name counts at least, whatever the answer says: programs keep what they have just asked
+/// for, and an answer that may not be kept at all is used all the same.
+const LEAST: u64 = 60_000_000_000;
+/// Most names that are kept for an address and a client: the latest ones.
+const NAMES: usize = 4;
+/// Octets that an answer takes at most, its name among them (RFC 1035 2.3.4), by which memory is shared out.
+const ANSWER: usize = 512;
+/// Most pairs of hosts whose names are kept for the summary.
+const SUMMARY: usize = 16_384;
+
+/// Answers of DNS, by who asked and for which address.
+pub struct Resolved {
+    known: HashMap<(IpAddr, IpAddr), Vec<Answer>>,
+    /// In the order in which they came.
+    order: VecDeque<(IpAddr, IpAddr)>,
+    most: usize,
+}
+
+struct Answer {
+    name: Arc<str>,
+    from: u64,
+    until: u64,
+}
+
+impl Resolved {
+    /// With so many octets at most.
+    pub fn new(memory: usize) -> Self {
+        Self { known: HashMap::new(), order: VecDeque::new(), most: (memory / ANSWER).max(64) }
+    }
+
+    /// Takes a record: what of it is an answer with addresses is kept.
+    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        let (Value::Text(query), Value::Rows(rows)) = (record.get("query"), record.get("records")) else {
+            return;
+        };
+        let Ok(name) = std::str::from_utf8(query) else { return };
+        if name.is_empty() || name.len() > 255 {
+            return;
+        }
+        let asked_for = if let Value::Span(time) = record.get("rtt") { *time } else { 0 };
+        let from = record.time.0.saturating_add(asked_for);
+        let (client, _) = flow.initiator();
+        let mut shared: Option<Arc<str>> = None;
+        for row in rows {
+            let address = row.iter().find_map(|value| match value {
+                Value::Address(address) => Some(*address),
+                _ => None,
+            });
+            let Some(address) = address else { continue };
+            let keep = row.iter().find_map(|value| match value {
+                Value::Span(time) => Some(*time),
+                _ => None,
+            });
+            let until = from.saturating_add(keep.unwrap_or(0).max(LEAST));
+            let name = Arc::clone(shared.get_or_insert_with(|| Arc::from(name)));
+            self.add((client, address), Answer { name, from, until });
+        }
+    }
+
+    fn add(&mut self, key: (IpAddr, IpAddr), answer: Answer) {
+        while self.order.len() >= self.most {
+            if let Some(oldest) = self.order.pop_front() {
+                // Each place in the order is one answer, the oldest of its pair.
+                let is_empty = self.known.get_mut(&oldest).is_some_and(|answers| {
+                    if !answers.is_empty() {
+                        answers.remove(0);
+                    }
+                    answers.is_empty()
+                });
+                if is_empty {
+                    self.known.remove(&oldest);
+                }
+            }
+        }
+        let answers = self.known.entry(key).or_default();
+        if answers.len() >= NAMES {
+            // Its place in the order goes on as that of the one that comes.
+            answers.remove(0);
+        } else {
+            self.order.push_back(key);
+        }
+        answers.push(answer);
+    }
+
+    /// The name by which the initiator of a flow knew its responder when the flow began: that of the last answer before,
+    /// as long as it counts.
+    pub fn name(&self, flow: &FlowRecord) -> Option<Arc<str>> {
+        if self.known.is_empty() {
+            return None;
+        }
+        let address = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical();
+        let answers = self.known.get(&(address(flow.initiator()), address(flow.responder())))?;
+        let fits = |answer: &&Answer| answer.from <= flow.first.0 && flow.first.0 <= answer.until;
+        answers.iter().filter(fits).max_by_key(|answer| answer.from).map(|answer| Arc::clone(&answer.name))
+    }
+}
+
+/// Names of responders by pairs of hosts, as they are shown: responder, then initiator.
+#[derive(Default)]
+pub struct Shown(pub BTreeMap<(IpAddr, IpAddr), String>);
+
+impl Shown {
+    /// Keeps the name of a row that is written, as long as there is room.
+    pub fn row(&mut self, flow: &FlowRecord, name: &str) {
+        let address = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical();
+        let key = (address(flow.responder()), address(flow.initiator()));
+        if self.0.len() < SUMMARY || self.0.contains_key(&key) {
+            self.0.entry(key).or_insert_with(|| name.to_owned());
+        }
+    }
+}
