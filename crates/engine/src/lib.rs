@@ -30,6 +30,6 @@ pub use streams::Measuring;
 pub use unparsed::UNPARSED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Told};
 pub use weir_flow::{
-    ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
+    CommunityId, ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
 };
 pub use worker::{Sink, Worker};

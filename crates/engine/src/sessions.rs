@@ -10,7 +10,7 @@ use weir_api::{Answer, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{IpTunnel, Seen};
-use weir_proto::{Expected, Out, PROTOCOLS, Record, Session, Setup, Wants};
+use weir_proto::{Expected, Out, PROTOCOLS, Record, Session, Setup, Table, Wants};
 use weir_wire::stream::Chunk;
 use weir_wire::{Chunk as PacketBuffer, Layers, Packet, Time};
 
@@ -19,6 +19,8 @@ use weir_wire::{Chunk as PacketBuffer, Layers, Packet, Time};
 pub struct SessionConfig {
     /// Whether records of protocols are wanted.
     pub records: bool,
+    /// Of which tables; `None` for all.
+    pub tables: Option<Vec<&'static Table>>,
     /// Whether the octets of streams are wanted as they are.
     pub chunks: bool,
     /// What is wanted of files.
@@ -40,6 +42,7 @@ impl Default for SessionConfig {
     fn default() -> Self {
         Self {
             records: true,
+            tables: None,
             chunks: false,
             wants: Wants::default(),
             memory: 256 << 20,
@@ -317,7 +320,7 @@ impl Sessions {
             identity: &entry.identity,
             expected: &mut self.expected,
             stats: &mut self.stats,
-            is_told: self.config.records,
+            config: &self.config,
             sink,
         };
         entry.session.end(time, &mut teller);
@@ -406,9 +409,13 @@ impl Reader<'_> {
             }
         };
         let Entry { identity, session, held } = &mut **entry;
-        let is_told = self.config.records;
-        let mut teller =
-            Teller { identity, expected: self.expected, stats: self.stats, is_told, sink: self.sink };
+        let mut teller = Teller {
+            identity,
+            expected: self.expected,
+            stats: self.stats,
+            config: self.config,
+            sink: self.sink,
+        };
         session.chunk(chunk, &mut teller);
         let now = session.memory() + size_of::<Entry>();
         *self.held = *self.held + now - std::mem::replace(held, now);
@@ -420,14 +427,15 @@ struct Teller<'w> {
     identity: &'w FlowIdentity,
     expected: &'w mut Expectations,
     stats: &'w mut SessionStats,
-    is_told: bool,
+    config: &'w SessionConfig,
     sink: &'w mut dyn Sink,
 }
 
 impl Out for Teller<'_> {
     fn record(&mut self, record: Record<'_>) {
-        self.stats.records += 1;
-        if self.is_told {
+        let SessionConfig { records, tables, .. } = self.config;
+        if *records && tables.as_ref().is_none_or(|tables| tables.contains(&record.table)) {
+            self.stats.records += 1;
             self.sink.record(self.identity, record);
         }
     }

@@ -43,24 +43,25 @@ fn v4(address: &[u8; 16]) -> Option<&[u8; 4]> {
     (*prefix == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]).then_some(rest.first_chunk()?)
 }
 
-impl fmt::Display for CommunityId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("1:")?;
-        base64(&self.digest, f)
+impl CommunityId {
+    /// The form in which it is written: `1:` and the digest in base64 (RFC 4648 4, with padding).
+    pub fn text(&self) -> [u8; 30] {
+        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = *b"1:                           =";
+        for (octets, letters) in self.digest.chunks(3).zip(text[2..].chunks_mut(4)) {
+            let bits = (0..3).fold(0, |bits, at| bits << 8 | octets.get(at).map_or(0, |&o| usize::from(o)));
+            for (at, letter) in letters.iter_mut().enumerate().take(octets.len() + 1) {
+                *letter = ALPHABET[bits >> (18 - 6 * at) & 63];
+            }
+        }
+        text
     }
 }
 
-/// RFC 4648 4, with padding.
-fn base64(octets: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for group in octets.chunks(3) {
-        let bits = (0..3).fold(0_usize, |bits, at| bits << 8 | group.get(at).map_or(0, |&o| usize::from(o)));
-        for at in 0..4 {
-            let letter = ALPHABET.get(bits >> (18 - 6 * at) & 63).copied().unwrap_or(b'=');
-            fmt::Write::write_char(f, if at > group.len() { '=' } else { char::from(letter) })?;
-        }
+impl fmt::Display for CommunityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.text()).unwrap_or_default())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -68,17 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_pads() {
-        struct Shown(&'static [u8]);
-        impl fmt::Display for Shown {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                base64(self.0, f)
-            }
-        }
-        let cases: [(&[u8], &str); 4] =
-            [(b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foobar", "Zm9vYmFy")];
-        for (octets, text) in cases {
-            assert_eq!(Shown(octets).to_string(), text);
-        }
+    fn a_digest_is_padded_to_whole_groups() {
+        let digest = std::array::from_fn(|at| b"any carnal pleasure."[at]);
+        assert_eq!(CommunityId { digest }.to_string(), "1:YW55IGNhcm5hbCBwbGVhc3VyZS4=");
+        assert_eq!(CommunityId { digest: [0xff; 20] }.to_string(), "1://////////////////////////8=");
     }
 }

@@ -4,12 +4,14 @@
 //! can know (app_proto, alerted flows) is left out or false.
 
 use crate::file::{Frame, LineFile};
+use crate::json::{Object, push_list};
+use crate::records::eve::Events;
 use crate::row::Ends;
+use crate::write::{push_hex, push_number};
 use crate::zone::Zone;
-use crate::{Existing, Output, OutputSpec, ports, records};
+use crate::{Existing, Output, OutputSpec, ports};
 use serde::Serialize;
 use std::io;
-use std::net::IpAddr;
 use weir_api::{FlowCount, Interval, Ledger, Snapshot};
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord};
 use weir_proto::Record;
@@ -19,14 +21,14 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     help: "Events as Suricata's eve.json: flow, stats, and http, dns, tls and so on where records are read.",
     files: &["eve.json"],
     flows: true,
-    records: true,
+    has: |table| !table.eve.is_empty(),
     open: |context| {
         let file = LineFile::framed(context, "eve.json", Frame::default())?;
         let zone = context.zone.clone();
         // Suricata keeps what has closed until its time is up, and over a file ends it with the file.
         let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
         let (ledger, flows) = (Ledger::default(), FlowCount::default());
-        Ok(Box::new(Eve { file, zone, closed, began: None, ledger, flows }))
+        Ok(Box::new(Eve { file, zone, closed, events: Events::new(), began: None, ledger, flows }))
     },
 };
 
@@ -35,100 +37,12 @@ struct Eve {
     zone: Zone,
     /// Why flows end that have closed.
     closed: &'static str,
+    events: Events,
     /// The beginning of the first interval.
     began: Option<u64>,
     /// Since the beginning: Suricata's counters are totals.
     ledger: Ledger,
     flows: FlowCount,
-}
-
-#[derive(Serialize)]
-struct FlowEvent {
-    timestamp: String,
-    flow_id: u64,
-    event_type: &'static str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    vlan: Vec<u16>,
-    src_ip: IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    src_port: Option<u16>,
-    dest_ip: IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dest_port: Option<u16>,
-    ip_v: u8,
-    proto: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    app_proto: Option<&'static str>,
-    #[serde(flatten)]
-    icmp: Option<Icmp>,
-    flow: Flow,
-    community_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tcp: Option<Tcp>,
-}
-
-#[derive(Serialize)]
-struct Icmp {
-    icmp_type: u16,
-    icmp_code: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_icmp_type: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_icmp_code: Option<u16>,
-}
-
-#[derive(Serialize)]
-struct Flow {
-    pkts_toserver: u64,
-    pkts_toclient: u64,
-    bytes_toserver: u64,
-    bytes_toclient: u64,
-    start: String,
-    end: String,
-    age: u64,
-    state: &'static str,
-    reason: &'static str,
-    alerted: bool,
-}
-
-#[derive(Serialize)]
-struct Tcp {
-    tcp_flags: String,
-    tcp_flags_ts: String,
-    tcp_flags_tc: String,
-    #[serde(flatten)]
-    flags: Flags,
-    state: &'static str,
-    #[serde(skip_serializing_if = "is_false")]
-    ts_gap: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    tc_gap: bool,
-}
-
-/// Only those that were set are there.
-#[derive(Serialize)]
-struct Flags {
-    #[serde(skip_serializing_if = "is_false")]
-    syn: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    fin: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    rst: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    psh: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    ack: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    urg: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    ecn: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    cwr: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 #[derive(Serialize)]
@@ -167,67 +81,90 @@ struct FlowStats {
     emerg_mode_entered: u64,
 }
 
-impl FlowEvent {
-    fn of(flow: &FlowRecord, zone: &Zone, closed: &'static str) -> Self {
-        let ends = Ends::of(flow);
-        let with_ports = ports::has_ports(flow.key.proto);
-        let answered = flow.reverse.packets > 0;
-        Self {
-            timestamp: zone.eve(flow.last.0),
-            // 51 bits, as Suricata's, so that JavaScript reads it.
-            flow_id: flow.id & ((1 << 51) - 1),
-            event_type: "flow",
-            vlan: flow.vlan.into_iter().filter(|id| *id != 0).collect(),
-            src_ip: ends.source,
-            src_port: with_ports.then_some(ends.source_port),
-            dest_ip: ends.destination,
-            dest_port: with_ports.then_some(ends.destination_port),
-            ip_v: if ends.source.is_ipv4() { 4 } else { 6 },
-            proto: proto(flow.key.proto),
-            app_proto: crate::row::services(flow).next(),
-            icmp: icmp(flow, &ends, answered),
-            flow: Flow {
-                pkts_toserver: flow.forward.packets,
-                pkts_toclient: flow.reverse.packets,
-                bytes_toserver: flow.forward.frame_bytes,
-                bytes_toclient: flow.reverse.frame_bytes,
-                start: zone.eve(flow.first.0),
-                end: zone.eve(flow.last.0),
-                age: flow.last.secs().saturating_sub(flow.first.secs()),
-                state: state(flow, answered),
-                reason: reason(flow.end, closed),
-                alerted: false,
-            },
-            community_id: flow.community_id(0).to_string(),
-            tcp: tcp(flow),
-        }
+/// Writes the members with which every event of a flow begins.
+pub(crate) fn push_common(
+    event: &mut Object<'_>,
+    zone: &Zone,
+    time: u64,
+    flow: u64,
+    kind: &str,
+    vlan: [u16; 2],
+) {
+    event.ours("timestamp", |out| zone.push_eve(out, time));
+    // 51 bits, as Suricata's, so that JavaScript reads it.
+    event.number("flow_id", flow & ((1 << 51) - 1));
+    event.word("event_type", kind);
+    let tags = vlan.into_iter().filter(|id| *id != 0);
+    if tags.clone().next().is_some() {
+        push_list(event.member("vlan"), tags, |out, tag| push_number(out, tag.into()));
     }
 }
 
 /// Suricata's names of IP protocols; numbers in three digits for the rest.
-fn proto(number: u8) -> String {
+pub(crate) fn push_proto(out: &mut Vec<u8>, number: u8) {
     match number {
-        58 => "IPv6-ICMP".to_owned(),
-        41 => "IPv6".to_owned(),
-        4 => "IPIP".to_owned(),
-        number => {
-            ports::known_protocol(number).map_or_else(|| format!("{number:03}"), str::to_ascii_uppercase)
-        }
+        6 => out.extend_from_slice(b"TCP"),
+        17 => out.extend_from_slice(b"UDP"),
+        58 => out.extend_from_slice(b"IPv6-ICMP"),
+        41 => out.extend_from_slice(b"IPv6"),
+        4 => out.extend_from_slice(b"IPIP"),
+        number => match ports::known_protocol(number) {
+            Some(name) => out.extend(name.bytes().map(|octet| octet.to_ascii_uppercase())),
+            None => out.extend_from_slice(format!("{number:03}").as_bytes()),
+        },
     }
 }
 
+/// Writes the event of a flow that has ended.
+fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static str) {
+    let ends = Ends::of(flow);
+    let with_ports = ports::has_ports(flow.key.proto);
+    let answered = flow.reverse.packets > 0;
+    Object::write(out, |event| {
+        push_common(event, zone, flow.last.0, flow.id, "flow", flow.vlan);
+        event.address("src_ip", ends.source);
+        if with_ports {
+            event.number("src_port", ends.source_port);
+        }
+        event.address("dest_ip", ends.destination);
+        if with_ports {
+            event.number("dest_port", ends.destination_port);
+        }
+        event.number("ip_v", if ends.source.is_ipv4() { 4_u8 } else { 6 });
+        event.ours("proto", |out| push_proto(out, flow.key.proto));
+        if let Some(protocol) = crate::row::services(flow).next() {
+            event.word("app_proto", protocol);
+        }
+        push_icmp(event, flow, &ends, answered);
+        event.object("flow", |counts| {
+            counts.number("pkts_toserver", flow.forward.packets);
+            counts.number("pkts_toclient", flow.reverse.packets);
+            counts.number("bytes_toserver", flow.forward.frame_bytes);
+            counts.number("bytes_toclient", flow.reverse.frame_bytes);
+            counts.ours("start", |out| zone.push_eve(out, flow.first.0));
+            counts.ours("end", |out| zone.push_eve(out, flow.last.0));
+            counts.number("age", flow.last.secs().saturating_sub(flow.first.secs()));
+            counts.word("state", state(flow, answered));
+            counts.word("reason", reason(flow.end, closed));
+            counts.flag("alerted", false);
+        });
+        event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
+        push_tcp(event, flow);
+    });
+}
+
 /// Requests and their answers have code 0: what has another is a flow of one direction.
-fn icmp(flow: &FlowRecord, ends: &Ends, answered: bool) -> Option<Icmp> {
+fn push_icmp(event: &mut Object<'_>, flow: &FlowRecord, ends: &Ends, answered: bool) {
     if !matches!(flow.key.proto, 1 | 58) {
-        return None;
+        return;
     }
     let one_way = flow.key.is_one_way();
-    Some(Icmp {
-        icmp_type: ends.source_port,
-        icmp_code: if one_way { ends.destination_port } else { 0 },
-        response_icmp_type: (answered && !one_way).then_some(ends.destination_port),
-        response_icmp_code: (answered && !one_way).then_some(0),
-    })
+    event.number("icmp_type", ends.source_port);
+    event.number("icmp_code", if one_way { ends.destination_port } else { 0 });
+    if answered && !one_way {
+        event.number("response_icmp_type", ends.destination_port);
+        event.number("response_icmp_code", 0_u8);
+    }
 }
 
 fn state(flow: &FlowRecord, answered: bool) -> &'static str {
@@ -258,36 +195,38 @@ fn reason(end: EndReason, closed: &'static str) -> &'static str {
     }
 }
 
-fn tcp(flow: &FlowRecord) -> Option<Tcp> {
-    let summary = flow.tcp?;
+/// Of flags, only those that were set are there.
+fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
+    let Some(summary) = flow.tcp else { return };
     let (to_server, to_client) = (flow.forward.tcp_flags, flow.reverse.tcp_flags);
     let all = to_server | to_client;
-    Some(Tcp {
-        tcp_flags: format!("{all:02x}"),
-        tcp_flags_ts: format!("{to_server:02x}"),
-        tcp_flags_tc: format!("{to_client:02x}"),
-        flags: Flags {
-            fin: all & 0x01 != 0,
-            syn: all & 0x02 != 0,
-            rst: all & 0x04 != 0,
-            psh: all & 0x08 != 0,
-            ack: all & 0x10 != 0,
-            urg: all & 0x20 != 0,
-            ecn: all & 0x40 != 0,
-            cwr: all & 0x80 != 0,
-        },
-        state: match flow.state {
-            ConnState::S0 | ConnState::SH => "syn_sent",
-            ConnState::ShR => "syn_recv",
-            ConnState::S1 => "established",
-            ConnState::S2 => "close_wait",
-            ConnState::S3 => "fin_wait1",
-            ConnState::Oth => "none",
-            _ => "closed",
-        },
-        ts_gap: summary.missed_bytes[0] > 0,
-        tc_gap: summary.missed_bytes[1] > 0,
-    })
+    let state = match flow.state {
+        ConnState::S0 | ConnState::SH => "syn_sent",
+        ConnState::ShR => "syn_recv",
+        ConnState::S1 => "established",
+        ConnState::S2 => "close_wait",
+        ConnState::S3 => "fin_wait1",
+        ConnState::Oth => "none",
+        _ => "closed",
+    };
+    event.object("tcp", |tcp| {
+        tcp.ours("tcp_flags", |out| push_hex(out, all));
+        tcp.ours("tcp_flags_ts", |out| push_hex(out, to_server));
+        tcp.ours("tcp_flags_tc", |out| push_hex(out, to_client));
+        for (bit, name) in
+            [(1, "syn"), (0, "fin"), (2, "rst"), (3, "psh"), (4, "ack"), (5, "urg"), (6, "ecn"), (7, "cwr")]
+        {
+            if all >> bit & 1 == 1 {
+                tcp.flag(name, true);
+            }
+        }
+        tcp.word("state", state);
+        for (missed, name) in summary.missed_bytes.into_iter().zip(["ts_gap", "tc_gap"]) {
+            if missed > 0 {
+                tcp.flag(name, true);
+            }
+        }
+    });
 }
 
 impl Eve {
@@ -333,14 +272,15 @@ impl Output for Eve {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let event = FlowEvent::of(flow, &self.zone, self.closed);
-        self.event(flow.last.0, &event);
+        let Self { file, zone, closed, .. } = self;
+        file.line(flow.last.0, |out| push_flow(out, flow, zone, closed));
         Ok(())
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        if let Some(event) = records::eve::event(flow, record, &self.zone) {
-            self.event(record.time.0, &event);
+        let Self { file, zone, events, .. } = self;
+        if Events::has(record) {
+            file.line(record.time.0, |out| events.write(out, flow, record, zone));
         }
         Ok(())
     }
@@ -365,7 +305,9 @@ mod tests {
     use serde_json::{Value, json};
 
     fn event(flow: &FlowRecord) -> Value {
-        serde_json::to_value(FlowEvent::of(flow, &Zone::utc(), "timeout")).unwrap()
+        let mut out = Vec::new();
+        push_flow(&mut out, flow, &Zone::utc(), "timeout");
+        serde_json::from_slice(&out).unwrap()
     }
 
     #[test]

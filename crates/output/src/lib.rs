@@ -15,6 +15,8 @@ mod csv;
 mod eve;
 pub mod figures;
 mod file;
+mod json;
+mod log;
 pub mod model;
 mod mon;
 mod ndjson;
@@ -25,16 +27,18 @@ mod row;
 #[cfg(test)]
 mod sample;
 pub mod summary;
+mod write;
 mod zeek;
 pub mod zone;
 
 pub use file::{Existing, Rolling};
+pub use log::Log;
 
 use std::io;
 use std::path::PathBuf;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::Record;
+use weir_proto::{Record, Table};
 use zone::Zone;
 
 /// Writes what a run finds.
@@ -106,8 +110,9 @@ pub struct OutputSpec {
     pub files: &'static [&'static str],
     /// Whether it writes flow rows: when none does, none need be made.
     pub flows: bool,
-    /// Whether it writes records of protocols: when none does, streams need not be read.
-    pub records: bool,
+    /// Whether it has a place for the records of a table: what no output has one for need not be made, and where
+    /// there is none for any, streams need not be read.
+    pub has: fn(&Table) -> bool,
     /// Opens them.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
 }
@@ -153,33 +158,6 @@ impl OutputSpec {
             format!("no log {name:?}; there are {}", names.join(", "))
         })
     }
-
-    /// The outputs of those names, each once.
-    ///
-    /// # Errors
-    /// When there is none of a name, or when two would write the same file.
-    pub fn find_all<'n>(
-        names: impl IntoIterator<Item = &'n str>,
-    ) -> Result<Vec<&'static OutputSpec>, String> {
-        let mut found: Vec<&OutputSpec> = Vec::new();
-        for name in names {
-            let spec = Self::find(name)?;
-            if found.iter().any(|other| other.name == spec.name) {
-                continue;
-            }
-            let both = found
-                .iter()
-                .find_map(|other| Some((other, other.files.iter().find(|file| spec.files.contains(file))?)));
-            if let Some((other, file)) = both {
-                return Err(format!(
-                    "logs {} and {} both write {file}: take one of them",
-                    other.name, spec.name
-                ));
-            }
-            found.push(spec);
-        }
-        Ok(found)
-    }
 }
 
 #[cfg(test)]
@@ -217,11 +195,13 @@ mod tests {
 
     #[test]
     fn two_outputs_never_share_a_file() {
-        let names = |specs: Vec<&OutputSpec>| specs.iter().map(|spec| spec.name).collect::<Vec<_>>();
-        assert_eq!(OutputSpec::find_all(["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
-        let error = OutputSpec::find_all(["mon", "csv", "mon-paper"]).err().unwrap();
+        let names = |logs: Vec<Log>| logs.iter().map(|log| log.spec().name).collect::<Vec<_>>();
+        assert_eq!(Log::find_all(["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
+        let error = Log::find_all(["mon", "csv", "mon-paper"]).err().unwrap();
         assert_eq!(error, "logs mon and mon-paper both write mon.lite: take one of them");
-        assert!(OutputSpec::find_all(["x"]).is_err());
+        let error = Log::find_all(["eve:http", "eve:dns"]).err().unwrap();
+        assert_eq!(error, "logs eve:http and eve:dns both write eve.json: take one of them");
+        assert!(Log::find_all(["x"]).is_err());
     }
 
     #[test]
@@ -245,7 +225,7 @@ mod tests {
                 "text" => &["anomaly.txt"],
                 _ => &[],
             };
-            assert!(of_records.is_empty() || spec.records, "{}", spec.name);
+            assert!(of_records.is_empty() || weir_proto::tables().any(spec.has), "{}", spec.name);
             let expected = spec.files.iter().chain(of_records);
             assert_eq!(found, expected.map(|name| (*name).to_owned()).collect(), "{}", spec.name);
         }

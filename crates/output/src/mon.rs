@@ -37,7 +37,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
     help: "Ourmon's mon.lite, as its probe 2.5 writes it.",
     files: &[FILE],
     flows: false,
-    records: false,
+    has: |_| false,
     open: |context| Ok(Mon::boxed(context, Dialect::Probe)),
 };
 
@@ -46,7 +46,7 @@ pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     help: "The same as in the paper of 2006.",
     files: &[FILE],
     flows: false,
-    records: false,
+    has: |_| false,
     open: |context| Ok(Mon::boxed(context, Dialect::Paper)),
 };
 

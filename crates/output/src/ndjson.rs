@@ -18,7 +18,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     help: "Everything as JSON, one fact a line.",
     files: &["weir.ndjson"],
     flows: true,
-    records: false,
+    has: |_| false,
     open: |context| Ok(Box::new(Ndjson::open(context)?)),
 };
 

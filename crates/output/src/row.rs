@@ -1,9 +1,11 @@
 //! What every format of flow rows needs from a flow.
 
+use crate::json::push_text;
+use crate::write::{push_address, push_hex, push_number, push_uid};
+use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
 use crate::{ports, zone};
-use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_engine::{FlowRecord, Side};
+use weir_engine::{CommunityId, FlowRecord, Side};
 use weir_proto::PROTOCOLS;
 use weir_wire::{Direction, Tunnel};
 
@@ -42,16 +44,9 @@ pub fn ip(address: [u8; 16]) -> IpAddr {
 
 /// Zeek's form of a flow's id: `C` and base 62, with as many digits for each.
 pub fn uid(id: u64) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut text = [b'0'; 12];
-    let mut rest = id;
-    // 62^11 is more than 2^64.
-    for place in text.iter_mut().skip(1).rev() {
-        *place = DIGITS.get((rest % 62) as usize).copied().unwrap_or(b'0');
-        rest /= 62;
-    }
-    text[0] = b'C';
-    text.iter().copied().map(char::from).collect()
+    let mut text = Vec::with_capacity(12);
+    push_uid(&mut text, id);
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// What carried a flow, in a word; `None` when nothing did.
@@ -92,12 +87,49 @@ pub enum Value {
     Bool(bool),
     /// An address.
     Address(IpAddr),
+    /// A flow's name, see [`push_uid`].
+    Uid(u64),
+    /// A Community ID.
+    Community(CommunityId),
+    /// The address of a network card.
+    Mac([u8; 6]),
+    /// TCP's flags.
+    Flags(u8),
     /// A word of ours: nothing in it needs escaping.
     Word(&'static str),
     /// Text.
     Text(String),
-    /// A set with one member.
-    Only(String),
+    /// A set with one flow's name.
+    Only(u64),
+}
+
+impl Value {
+    /// Writes what has the same form in every format, where it has; else `false`, and nothing is written. Nothing in
+    /// it needs escaping, and nothing but numbers goes without the quotes of JSON.
+    pub fn push(&self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Value::Count(count) => push_number(out, *count),
+            Value::Address(address) => push_address(out, *address),
+            Value::Uid(id) => push_uid(out, *id),
+            Value::Community(id) => out.extend_from_slice(&id.text()),
+            Value::Mac(mac) => {
+                for (at, octet) in mac.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b':');
+                    }
+                    push_hex(out, *octet);
+                }
+            }
+            // The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
+            Value::Flags(flags) => {
+                let letters = b"CEUAPRSF".iter().enumerate();
+                out.extend(letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { *letter } else { b'.' }));
+            }
+            Value::Word(word) => out.extend_from_slice(word.as_bytes()),
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// How a format writes times.
@@ -135,25 +167,36 @@ pub fn write_members<'a>(
             out.push(b'"');
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            // Writing into memory does not fail.
-            let _ = write_json(out, &value, times);
+            write_json(out, &value, times);
         }
     }
 }
 
-fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) -> std::io::Result<()> {
+fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) {
     match (value, times) {
-        (Value::Unset, _) => out.write_all(b"null"),
-        (Value::Time(time), Times::Epoch) => out.write_all(times.text(*time).as_bytes()),
-        (Value::Time(time), Times::Rfc3339) => write!(out, "\"{}\"", times.text(*time)),
-        (Value::Interval(time), Times::Epoch) => out.write_all(zone::epoch_micros(*time).as_bytes()),
-        (Value::Interval(time), Times::Rfc3339) => out.write_all(zone::seconds(*time).as_bytes()),
-        (Value::Count(count), _) => write!(out, "{count}"),
-        (Value::Bool(yes), _) => write!(out, "{yes}"),
-        (Value::Address(address), _) => write!(out, "\"{address}\""),
-        (Value::Word(word), _) => write!(out, "\"{word}\""),
-        (Value::Text(text), _) => Ok(serde_json::to_writer(out, text)?),
-        (Value::Only(text), _) => Ok(serde_json::to_writer(out, &[text])?),
+        (Value::Unset, _) => out.extend_from_slice(b"null"),
+        (Value::Time(time), Times::Epoch) | (Value::Interval(time), Times::Epoch) => {
+            push_epoch_micros(out, *time);
+        }
+        (Value::Interval(time), Times::Rfc3339) => push_seconds(out, *time),
+        (Value::Count(count), _) => push_number(out, *count),
+        (Value::Bool(yes), _) => out.extend_from_slice(if *yes { b"true" } else { b"false" }),
+        (Value::Text(text), _) => push_text(out, text.as_bytes()),
+        (Value::Only(id), _) => {
+            out.extend_from_slice(b"[\"");
+            push_uid(out, *id);
+            out.extend_from_slice(b"\"]");
+        }
+        (value, _) => {
+            out.push(b'"');
+            match value {
+                Value::Time(time) => push_rfc3339(out, *time),
+                value => {
+                    value.push(out);
+                }
+            }
+            out.push(b'"');
+        }
     }
 }
 
@@ -176,9 +219,12 @@ pub static COLUMNS: &[Column] = columns![
     "start" => |f, _| Value::Time(f.first.0),
     "end" => |f, _| Value::Time(f.last.0),
     "duration" => |f, _| Value::Interval(f.duration()),
-    "uid" => |f, _| Value::Text(uid(f.id)),
-    "community_id" => |f, _| Value::Text(f.community_id(0).to_string()),
-    "protocol" => |f, _| Value::Text(ports::protocol(f.key.proto)),
+    "uid" => |f, _| Value::Uid(f.id),
+    "community_id" => |f, _| Value::Community(f.community_id(0)),
+    "protocol" => |f, _| match ports::known_protocol(f.key.proto) {
+        Some(name) => Value::Word(name),
+        None => Value::Text(f.key.proto.to_string()),
+    },
     "ip_proto" => |f, _| Value::Count(f.key.proto.into()),
     "services" => |f, _| match services(f).collect::<Vec<_>>().as_slice() {
         [] => Value::Unset,
@@ -193,7 +239,7 @@ pub static COLUMNS: &[Column] = columns![
     "vlan" => |f, _| nonzero(f.vlan[0].into()),
     "inner_vlan" => |f, _| nonzero(f.vlan[1].into()),
     "tunnel" => |f, _| tunnel(f.tunnel).map_or(Value::Unset, Value::Word),
-    "parent" => |f, _| if f.parent == 0 { Value::Unset } else { Value::Text(uid(f.parent)) },
+    "parent" => |f, _| if f.parent == 0 { Value::Unset } else { Value::Uid(f.parent) },
     "packets" => |f, _| Value::Count(f.forward.packets),
     "reverse_packets" => |f, _| Value::Count(f.reverse.packets),
     "frame_bytes" => |f, _| Value::Count(f.forward.frame_bytes),
@@ -239,21 +285,12 @@ fn ttl(side: &Side) -> Value {
     if side.packets == 0 { Value::Unset } else { Value::Count(side.ttl.into()) }
 }
 
-/// The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
 fn tcp_flags(flow: &FlowRecord, direction: Direction) -> Value {
-    if flow.tcp.is_none() {
-        return Value::Unset;
-    }
-    let flags = flow.side(direction).tcp_flags;
-    let letters = "CEUAPRSF".chars().enumerate();
-    Value::Text(letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { letter } else { '.' }).collect())
+    flow.tcp.map_or(Value::Unset, |_| Value::Flags(flow.side(direction).tcp_flags))
 }
 
 fn mac(side: &Side) -> Value {
-    if side.mac == [0; 6] {
-        return Value::Unset;
-    }
-    Value::Text(side.mac.map(|octet| format!("{octet:02x}")).join(":"))
+    if side.mac == [0; 6] { Value::Unset } else { Value::Mac(side.mac) }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 
 use crate::file::{Frame, LineFile};
 use crate::records::zeek::{JsonLogs, Logs, closed, write_text};
-use crate::row::{Ends, Times, Value, uid, write_members};
-use crate::zone;
+use crate::row::{Ends, Times, Value, write_members};
+use crate::write::push_uid;
+use crate::zone::push_epoch_micros;
 use crate::{Output, OutputContext, OutputSpec};
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
@@ -20,7 +21,7 @@ pub(crate) static ZEEK: OutputSpec = OutputSpec {
     help: "Zeek's logs: conn.log, tunnel.log, and http.log, dns.log, ssl.log and so on where records are read.",
     files: &["conn.log"],
     flows: true,
-    records: true,
+    has: |table| !table.zeek.is_empty(),
     open: |context| Ok(Box::new(Tsv::open(context)?)),
 };
 
@@ -29,7 +30,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     help: "The same as JSON, one object a line.",
     files: &["conn.json"],
     flows: true,
-    records: true,
+    has: |table| !table.zeek.is_empty(),
     open: |context| {
         let file = LineFile::framed(context, "conn.json", Frame::default())?;
         Ok(Box::new(Json { records: JsonLogs::new(context), file }))
@@ -50,7 +51,7 @@ fn stream_bytes(flow: &FlowRecord, direction: Direction) -> Value {
 
 static COLUMNS: &[Column] = &[
     Column { name: "ts", kind: "time", value: |f, _| Value::Time(f.first.0) },
-    Column { name: "uid", kind: "string", value: |f, _| Value::Text(uid(f.id)) },
+    Column { name: "uid", kind: "string", value: |f, _| Value::Uid(f.id) },
     Column { name: "id.orig_h", kind: "addr", value: |_, e| Value::Address(e.source) },
     Column { name: "id.orig_p", kind: "port", value: |_, e| Value::Count(e.source_port.into()) },
     Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.destination) },
@@ -92,7 +93,7 @@ static COLUMNS: &[Column] = &[
         kind: "set[string]",
         value: |f, _| match f.parent {
             0 => Value::Unset,
-            id => Value::Only(uid(id)),
+            id => Value::Only(id),
         },
     },
     Column { name: "ip_proto", kind: "count", value: |f, _| Value::Count(f.key.proto.into()) },
@@ -100,7 +101,7 @@ static COLUMNS: &[Column] = &[
     Column { name: "vlan", kind: "int", value: |f, _| vlan(f.vlan[0]) },
     Column { name: "inner_vlan", kind: "int", value: |f, _| vlan(f.vlan[1]) },
     // That of policy/protocols/conn/community-id-logging.
-    Column { name: "community_id", kind: "string", value: |f, _| Value::Text(f.community_id(0).to_string()) },
+    Column { name: "community_id", kind: "string", value: |f, _| Value::Community(f.community_id(0)) },
 ];
 
 /// The protocols that were found, joined by commas; those of one name once.
@@ -251,24 +252,16 @@ impl Output for Tsv {
 }
 
 fn write_tsv(out: &mut Vec<u8>, value: &Value) {
-    // Writing into memory does not fail.
-    let _ = match value {
-        Value::Unset => out.write_all(b"-"),
-        Value::Time(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
-        Value::Interval(time) => out.write_all(zone::epoch_micros(*time).as_bytes()),
-        Value::Count(count) => write!(out, "{count}"),
-        Value::Bool(yes) => out.write_all(if *yes { b"T" } else { b"F" }),
-        Value::Address(address) => write!(out, "{address}"),
-        Value::Word(word) => out.write_all(word.as_bytes()),
-        Value::Text(text) => {
-            write_text(out, text.as_bytes(), false);
-            Ok(())
+    match value {
+        Value::Unset => out.push(b'-'),
+        Value::Time(time) | Value::Interval(time) => push_epoch_micros(out, *time),
+        Value::Bool(yes) => out.push(if *yes { b'T' } else { b'F' }),
+        Value::Text(text) => write_text(out, text.as_bytes(), false),
+        Value::Only(id) => push_uid(out, *id),
+        value => {
+            value.push(out);
         }
-        Value::Only(text) => {
-            write_text(out, text.as_bytes(), true);
-            Ok(())
-        }
-    };
+    }
 }
 
 /// conn.json.
@@ -314,6 +307,7 @@ impl Output for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::uid;
     use crate::sample;
 
     #[test]

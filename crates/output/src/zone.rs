@@ -1,5 +1,6 @@
 //! Times as people and files read them. Inside of Weir a time is nanoseconds since the epoch, UTC.
 
+use crate::write::push_number;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -50,23 +51,20 @@ impl Zone {
 
     /// `2026-11-21`.
     pub fn date(&self, nanoseconds: u64) -> String {
-        let mut out = String::with_capacity(32);
-        push_date(&mut out, &self.civil(nanoseconds), '-');
-        out
+        text(|out| push_date(out, &self.civil(nanoseconds), b'-'))
     }
 
     /// `01:46:08`.
     pub fn clock(&self, nanoseconds: u64) -> String {
-        let mut out = String::new();
-        push_clock(&mut out, &self.civil(nanoseconds), ':');
-        out
+        text(|out| push_clock(out, &self.civil(nanoseconds), b':'))
     }
 
     /// `01:46:08.985`.
     pub fn clock_millis(&self, nanoseconds: u64) -> String {
-        let mut out = self.clock(nanoseconds);
-        push_fraction(&mut out, nanoseconds, 3);
-        out
+        text(|out| {
+            push_clock(out, &self.civil(nanoseconds), b':');
+            push_fraction(out, nanoseconds, 3);
+        })
     }
 
     /// What is printed beside a time: `UTC`, or abbreviation and offset as `CET +01:00`.
@@ -86,21 +84,30 @@ impl Zone {
 
     /// As Suricata writes it: `2026-11-21T01:46:08.985123+0000`.
     pub fn eve(&self, nanoseconds: u64) -> String {
-        let mut out = String::with_capacity(32);
-        push_date_time(&mut out, &self.civil(nanoseconds));
-        push_fraction(&mut out, nanoseconds, 6);
-        out.push_str(&offset(self.zone.to_offset(timestamp(nanoseconds)), ""));
-        out
+        text(|out| self.push_eve(out, nanoseconds))
+    }
+
+    /// Writes the same behind what is there.
+    pub fn push_eve(&self, out: &mut Vec<u8>, nanoseconds: u64) {
+        let time = timestamp(nanoseconds);
+        let shift = self.zone.to_offset(time);
+        push_date_time(out, &shift.to_datetime(time));
+        push_fraction(out, nanoseconds, 6);
+        if shift == Offset::UTC {
+            out.extend_from_slice(b"+0000");
+        } else {
+            out.extend_from_slice(offset(shift, "").as_bytes());
+        }
     }
 
     /// As Zeek writes the time of a log's opening: `2026-11-21-01-46-08`.
     pub fn dashed(&self, nanoseconds: u64) -> String {
         let civil = self.civil(nanoseconds);
-        let mut out = String::with_capacity(20);
-        push_date(&mut out, &civil, '-');
-        out.push('-');
-        push_clock(&mut out, &civil, '-');
-        out
+        text(|out| {
+            push_date(out, &civil, b'-');
+            out.push(b'-');
+            push_clock(out, &civil, b'-');
+        })
     }
 
     fn civil(&self, nanoseconds: u64) -> DateTime {
@@ -110,27 +117,46 @@ impl Zone {
 
 /// RFC 3339 in UTC with nanoseconds: `2026-11-21T01:46:08.985123456Z`.
 pub fn rfc3339(nanoseconds: u64) -> String {
-    let mut out = String::with_capacity(32);
-    push_date_time(&mut out, &Offset::UTC.to_datetime(timestamp(nanoseconds)));
-    push_fraction(&mut out, nanoseconds, 9);
-    out.push('Z');
-    out
+    text(|out| push_rfc3339(out, nanoseconds))
+}
+
+/// Writes the same behind what is there.
+pub fn push_rfc3339(out: &mut Vec<u8>, nanoseconds: u64) {
+    push_date_time(out, &Offset::UTC.to_datetime(timestamp(nanoseconds)));
+    push_fraction(out, nanoseconds, 9);
+    out.push(b'Z');
 }
 
 /// Seconds and six decimals: `1795225568.985123`.
 pub fn epoch_micros(nanoseconds: u64) -> String {
-    decimal(nanoseconds, 6)
+    text(|out| push_epoch_micros(out, nanoseconds))
+}
+
+/// Writes the same behind what is there.
+pub fn push_epoch_micros(out: &mut Vec<u8>, nanoseconds: u64) {
+    push_decimal(out, nanoseconds, 6);
 }
 
 /// Nanoseconds as seconds and nine decimals: `0.211484000`.
 pub fn seconds(nanoseconds: u64) -> String {
-    decimal(nanoseconds, 9)
+    text(|out| push_seconds(out, nanoseconds))
 }
 
-fn decimal(nanoseconds: u64, decimals: usize) -> String {
-    let mut out = (nanoseconds / 1_000_000_000).to_string();
-    push_fraction(&mut out, nanoseconds, decimals);
-    out
+/// Writes the same behind what is there.
+pub fn push_seconds(out: &mut Vec<u8>, nanoseconds: u64) {
+    push_decimal(out, nanoseconds, 9);
+}
+
+fn push_decimal(out: &mut Vec<u8>, nanoseconds: u64, decimals: usize) {
+    push_number(out, nanoseconds / 1_000_000_000);
+    push_fraction(out, nanoseconds, decimals);
+}
+
+/// What is written, which is ASCII, as text.
+fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::with_capacity(40);
+    write(&mut out);
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// 2^64 ns are the year 2554: every time there is can be written.
@@ -138,13 +164,13 @@ fn timestamp(nanoseconds: u64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or_default()
 }
 
-fn push_date_time(out: &mut String, civil: &DateTime) {
-    push_date(out, civil, '-');
-    out.push('T');
-    push_clock(out, civil, ':');
+fn push_date_time(out: &mut Vec<u8>, civil: &DateTime) {
+    push_date(out, civil, b'-');
+    out.push(b'T');
+    push_clock(out, civil, b':');
 }
 
-fn push_date(out: &mut String, civil: &DateTime, between: char) {
+fn push_date(out: &mut Vec<u8>, civil: &DateTime, between: u8) {
     push_digits(out, civil.year().unsigned_abs().into(), 4);
     out.push(between);
     push_digits(out, civil.month().unsigned_abs().into(), 2);
@@ -152,7 +178,7 @@ fn push_date(out: &mut String, civil: &DateTime, between: char) {
     push_digits(out, civil.day().unsigned_abs().into(), 2);
 }
 
-fn push_clock(out: &mut String, civil: &DateTime, between: char) {
+fn push_clock(out: &mut Vec<u8>, civil: &DateTime, between: u8) {
     push_digits(out, civil.hour().unsigned_abs().into(), 2);
     out.push(between);
     push_digits(out, civil.minute().unsigned_abs().into(), 2);
@@ -161,22 +187,22 @@ fn push_clock(out: &mut String, civil: &DateTime, between: char) {
 }
 
 /// A point and the first decimals of the second.
-fn push_fraction(out: &mut String, nanoseconds: u64, decimals: usize) {
-    out.push('.');
+fn push_fraction(out: &mut Vec<u8>, nanoseconds: u64, decimals: usize) {
+    out.push(b'.');
     let fraction = (nanoseconds % 1_000_000_000) as u32;
     push_digits(out, fraction / 10u32.pow(9 - decimals as u32), decimals);
 }
 
 /// The last `digits` digits of a number, zeros before it. Rows have several times each: this is much faster than
 /// formatting by a pattern.
-fn push_digits(out: &mut String, number: u32, digits: usize) {
+fn push_digits(out: &mut Vec<u8>, number: u32, digits: usize) {
     let mut text = [b'0'; 9];
     let mut rest = number;
     for place in text.iter_mut().rev() {
         *place = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    out.extend(text.iter().skip(9 - digits).map(|&digit| char::from(digit)));
+    out.extend_from_slice(text.get(9 - digits..).unwrap_or_default());
 }
 
 /// `+01:00`, with this between hours and minutes.

@@ -44,6 +44,8 @@ pub enum Value<'a> {
     Rows(Vec<Vec<Value<'a>>>),
 }
 
+impl Eq for Table {}
+
 impl PartialEq for Table {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

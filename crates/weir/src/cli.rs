@@ -174,7 +174,8 @@ pub struct Run {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper, text.
+    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper, text. Behind a colon, which
+    /// of a log's rows, as eve:flow+http+dns; without any but flow, what is said in flows is not read.
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
     pub log: Vec<String>,
 

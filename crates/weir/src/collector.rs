@@ -15,11 +15,13 @@ use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
 use weir_output::anon::Anonymiser;
-use weir_proto::{FILES, Record};
+use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, Chunk};
 
 /// Rows that travel together.
 const ROWS: usize = 256;
+/// Octets of records that travel together, besides the last of them.
+const MOST_PACKED: usize = 256 << 10;
 /// Messages that a queue holds: with rows in all of them a few megabytes.
 const QUEUE: usize = 64;
 
@@ -28,7 +30,7 @@ pub enum Message {
     /// Flows that have ended in the given interval, counted from 0.
     Rows(u64, Vec<FlowRecord>),
     /// What was said in flows in the given interval.
-    Records(u64, Vec<Said>),
+    Records(u64, Records),
     /// The interval is over for this worker.
     Snapshot(u64, Box<Snapshot>),
     /// Something happened to an interface.
@@ -37,17 +39,44 @@ pub enum Message {
     Done,
 }
 
-/// A record, and the flow in which it was said.
-#[derive(Debug)]
-pub struct Said {
-    flow: FlowIdentity,
-    record: Record<'static>,
+/// Records of one batch, in one piece of memory.
+#[derive(Debug, Default)]
+pub struct Records {
+    said: Vec<Said>,
+    packed: Packed,
 }
 
-impl Said {
-    /// Octets of memory that it takes, roughly.
+/// A record, and the flow in which it was said.
+#[derive(Debug)]
+struct Said {
+    flow: FlowIdentity,
+    place: Place,
+    /// Which of the batches of its interval it is in.
+    batch: u32,
+}
+
+impl Records {
+    /// Octets of memory that they take.
     fn memory(&self) -> usize {
-        size_of::<FlowIdentity>() + self.record.memory()
+        size_of_val(self.said.as_slice()) + self.packed.memory()
+    }
+}
+
+/// What was said in an interval, and is not written yet.
+#[derive(Default)]
+struct Waiting {
+    said: Vec<Said>,
+    batches: Vec<Packed>,
+    memory: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, mut records: Records) {
+        self.memory += records.memory();
+        let batch = self.batches.len() as u32;
+        records.said.iter_mut().for_each(|said| said.batch = batch);
+        self.said.append(&mut records.said);
+        self.batches.push(records.packed);
     }
 }
 
@@ -87,7 +116,7 @@ pub struct Courier {
     load: Load,
     interval: u64,
     rows: Vec<FlowRecord>,
-    records: Vec<Said>,
+    records: Records,
     /// Rows, records among them, and packets that had no room since the last snapshot.
     rows_shed: u64,
     packets_shed: u64,
@@ -105,7 +134,7 @@ impl Courier {
             load,
             interval: 0,
             rows: Vec::new(),
-            records: Vec::new(),
+            records: Records::default(),
             rows_shed: 0,
             packets_shed: 0,
             unparsed_shed: 0,
@@ -147,16 +176,16 @@ impl Courier {
     }
 
     fn send_records(&mut self) {
-        if self.records.is_empty() {
+        if self.records.said.is_empty() {
             return;
         }
-        let records = std::mem::replace(&mut self.records, Vec::with_capacity(ROWS));
+        let records = std::mem::take(&mut self.records);
         let message = Message::Records(self.interval, records);
         match self.when_full {
             WhenFull::Wait => self.send(message),
             WhenFull::Shed => {
                 if let Err(TrySendError::Full(Message::Records(_, records))) = self.to.try_send(message) {
-                    self.rows_shed += records.len() as u64;
+                    self.rows_shed += records.said.len() as u64;
                 }
             }
         }
@@ -200,8 +229,9 @@ impl Sink for Courier {
             carver.close(&mut record);
         }
         if self.load.records {
-            self.records.push(Said { flow: *flow, record: record.into_owned() });
-            if self.records.len() == ROWS {
+            let Records { said, packed } = &mut self.records;
+            said.push(Said { flow: *flow, place: packed.push(&record), batch: 0 });
+            if said.len() == ROWS || packed.memory() > MOST_PACKED {
                 self.send_records();
             }
         }
@@ -271,7 +301,7 @@ pub struct Collector {
 #[derive(Default)]
 struct Pending {
     rows: Vec<FlowRecord>,
-    records: Vec<Said>,
+    records: Waiting,
     snapshots: usize,
     merged: Snapshot,
 }
@@ -355,8 +385,8 @@ impl Collector {
                 None
             }
             Message::Records(interval, records) => {
-                self.waiting += records.iter().map(Said::memory).sum::<usize>();
-                self.pending.entry(interval).or_default().records.extend(records);
+                self.waiting += records.memory();
+                self.pending.entry(interval).or_default().records.add(records);
                 self.relieve();
                 None
             }
@@ -418,7 +448,7 @@ impl Collector {
         if self.waiting <= self.most_waiting {
             return;
         }
-        let has_rows = |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.is_empty());
+        let has_rows = |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.said.is_empty());
         if let Some(pending) = self.pending.values_mut().find(has_rows) {
             let (rows, records) = (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.records));
             self.write(rows, records);
@@ -426,12 +456,17 @@ impl Collector {
     }
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, rows: Vec<FlowRecord>, mut records: Vec<Said>) {
-        let memory = size_of_val(rows.as_slice()) + records.iter().map(Said::memory).sum::<usize>();
-        self.waiting -= memory;
+    fn write(&mut self, rows: Vec<FlowRecord>, records: Waiting) {
+        let Waiting { mut said, batches, memory } = records;
+        self.waiting -= size_of_val(rows.as_slice()) + memory;
+        let record = |said: &Said| batches.get(said.batch as usize).map(|batch| batch.get(&said.place));
         // What one flow said at one time stays in the order in which it was said.
-        records.sort_by_key(|said| (said.record.time, said.flow.key));
-        records.iter().for_each(|said| self.resolved.record(&said.flow, &said.record));
+        said.sort_by_key(|said| (said.place.time, said.flow.key));
+        for said in said.iter().filter(|said| Resolved::reads(said.place.table)) {
+            if let Some(record) = record(said) {
+                self.resolved.record(&said.flow, &record);
+            }
+        }
         let mut rows: Vec<(FlowRecord, Option<Arc<str>>)> =
             rows.into_iter().map(|row| (row, self.resolved.name(&row))).collect();
         if let Some(anonymiser) = &mut self.anonymiser {
@@ -439,11 +474,8 @@ impl Collector {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
-            for said in &mut records {
-                anonymiser.identity(&mut said.flow);
-                anonymiser.record(&mut said.record);
-            }
-            records.sort_by_key(|said| (said.record.time, said.flow.key));
+            said.iter_mut().for_each(|said| anonymiser.identity(&mut said.flow));
+            said.sort_by_key(|said| (said.place.time, said.flow.key));
         }
         rows.sort_by_key(|(row, _)| (row.first, row.key));
         for (row, name) in &rows {
@@ -451,16 +483,18 @@ impl Collector {
                 self.shown.row(row, name);
             }
         }
-        for at in 0..self.outputs.len() {
-            for said in &records {
-                if !self.attempt(at, |output| output.record(&said.flow, &said.record)) {
-                    break;
-                }
+        for said in &said {
+            let Some(mut record) = record(said) else { continue };
+            if let Some(anonymiser) = &mut self.anonymiser {
+                anonymiser.record(&mut record);
             }
-            for (row, name) in &rows {
-                if !self.attempt(at, |output| output.named_flow(row, name.as_deref())) {
-                    break;
-                }
+            for at in 0..self.outputs.len() {
+                self.attempt(at, |output| output.record(&said.flow, &record));
+            }
+        }
+        for (row, name) in &rows {
+            for at in 0..self.outputs.len() {
+                self.attempt(at, |output| output.named_flow(row, name.as_deref()));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Record, Value};
+use weir_proto::{DNS, Record, Table, Value};
 
 /// Nanoseconds for which a name counts at least, whatever the answer says: programs keep what they have just asked
 /// for, and an answer that may not be kept at all is used all the same.
@@ -34,6 +34,11 @@ impl Resolved {
     /// With so many octets at most.
     pub fn new(memory: usize) -> Self {
         Self { known: HashMap::new(), order: VecDeque::new(), most: (memory / ANSWER).max(64) }
+    }
+
+    /// Whether records of that table can have answers.
+    pub fn reads(table: &Table) -> bool {
+        *table == DNS
     }
 
     /// Takes a record: what of it is an answer with addresses is kept.

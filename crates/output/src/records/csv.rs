@@ -4,8 +4,9 @@ use super::{Files, lossless};
 use crate::OutputContext;
 use crate::csv::cell;
 use crate::file::{Frame, LineFile};
-use crate::row::{Times, uid};
-use crate::zone;
+use crate::row::Times;
+use crate::write::{push_address, push_number, push_uid};
+use crate::zone::{self, push_rfc3339, push_seconds};
 use std::io;
 use weir_engine::FlowIdentity;
 use weir_proto::{Kind, Record, Table, Value};
@@ -34,20 +35,21 @@ impl Csvs {
         }
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         file.line(record.time.0, |out| {
-            let ends = [
-                zone::rfc3339(record.time.0),
-                uid(flow.id()),
-                flow.community_id(0).to_string(),
-                source.to_string(),
-                source_port.to_string(),
-                destination.to_string(),
-                destination_port.to_string(),
-            ];
-            out.extend_from_slice(ends.join(",").as_bytes());
+            push_rfc3339(out, record.time.0);
+            out.push(b',');
+            push_uid(out, flow.id());
+            out.push(b',');
+            out.extend_from_slice(&flow.community_id(0).text());
+            for (address, port) in [(source, source_port), (destination, destination_port)] {
+                out.push(b',');
+                push_address(out, address);
+                out.push(b',');
+                push_number(out, port.into());
+            }
             for (field, value) in table.fields.iter().zip(&record.values) {
                 if !matches!(field.kind, Kind::Rows(_)) {
                     out.push(b',');
-                    cell(out, &text(value));
+                    push_cell(out, value);
                 }
             }
             out.push(b'\r');
@@ -74,6 +76,19 @@ fn header(table: &Table) -> String {
     let own = table.fields.iter().filter(|field| !matches!(field.kind, Kind::Rows(_)));
     let names: Vec<&str> = FLOW.iter().copied().chain(own.map(|field| field.name)).collect();
     names.join(",")
+}
+
+/// Writes a value as a cell; what cannot have anything in it that must be escaped goes the short way.
+fn push_cell(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::None | Value::Rows(_) => {}
+        Value::Uint(number) => push_number(out, *number),
+        Value::Time(time) => push_rfc3339(out, time.0),
+        Value::Span(span) => push_seconds(out, *span),
+        Value::Address(address) => push_address(out, *address),
+        Value::Text(text) => cell(out, &lossless(text)),
+        value => cell(out, &text(value)),
+    }
 }
 
 /// A value for people: nothing where there is none, lists with blanks between.

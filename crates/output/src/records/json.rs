@@ -1,82 +1,168 @@
-//! Values as JSON.
+//! Values of records as JSON.
 
-use super::lossless;
+use crate::json::{Object, push_list, push_text};
 use crate::row::Times;
-use crate::zone;
-use serde_json::{Map, Number, Value as Json};
-use weir_proto::{Field, Kind, Value};
+use crate::write::{push_address, push_number};
+use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
+use std::io::Write;
+use weir_proto::{Field, Kind, Table, Value};
 
 /// How a format writes the values of a record as JSON.
 #[derive(Clone, Copy)]
 pub struct Style {
     /// Points and lengths of time.
     pub times: Times,
-    /// What a field is called; the empty text leaves it out.
+    /// What a field is called, keys of objects in objects joined by points; the empty text leaves it out.
     pub name: fn(&Field) -> &'static str,
 }
 
-impl Style {
-    /// A value; null where there is none.
-    pub fn value(self, value: &Value<'_>, kind: &Kind) -> Json {
-        match value {
-            Value::None => Json::Null,
-            Value::Bool(yes) => Json::Bool(*yes),
-            Value::Uint(number) => Json::from(*number),
-            Value::Int(number) => Json::from(*number),
-            Value::Real(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
-            Value::Time(time) => match self.times {
-                Times::Epoch => number(&zone::epoch_micros(time.0)),
-                Times::Rfc3339 => Json::from(zone::rfc3339(time.0)),
-            },
-            Value::Span(span) => match self.times {
-                Times::Epoch => number(&zone::epoch_micros(*span)),
-                Times::Rfc3339 => number(&zone::seconds(*span)),
-            },
-            Value::Text(text) => Json::from(lossless(text)),
-            Value::Address(address) => Json::from(address.to_string()),
-            Value::List(values) => {
-                let kind = match kind {
-                    Kind::List(kind) | Kind::Set(kind) => kind,
-                    other => other,
+/// Where the fields of a table are in an object: made once for each table, since names with points put values into
+/// objects in objects, wherever in the table they stand.
+pub struct Shape {
+    members: Vec<Member>,
+}
+
+struct Member {
+    key: &'static str,
+    what: What,
+}
+
+enum What {
+    /// A field. Where many have the same name, the last one that has a value is it.
+    Fields(Vec<usize>, Kind, Option<Shape>),
+    Object(Shape),
+}
+
+impl Shape {
+    /// That of a table's fields, or of the fields of rows in it.
+    pub fn of(fields: &[Field], style: Style) -> Self {
+        let mut shape = Self { members: Vec::new() };
+        for (at, field) in fields.iter().enumerate() {
+            let name = (style.name)(field);
+            if !name.is_empty() {
+                shape.put(name, at, field, style);
+            }
+        }
+        shape
+    }
+
+    fn put(&mut self, path: &'static str, at: usize, field: &Field, style: Style) {
+        let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+        let known = self.members.iter_mut().find(|member| member.key == key);
+        match (rest, known.map(|member| &mut member.what)) {
+            (Some(rest), Some(What::Object(inner))) => inner.put(rest, at, field, style),
+            (Some(rest), None) => {
+                let mut inner = Self { members: Vec::new() };
+                inner.put(rest, at, field, style);
+                self.members.push(Member { key, what: What::Object(inner) });
+            }
+            (None, Some(What::Fields(fields, ..))) => fields.push(at),
+            (None, None) => {
+                let rows = match field.kind {
+                    Kind::Rows(fields) => Some(Self::of(fields, style)),
+                    _ => None,
                 };
-                values.iter().map(|value| self.value(value, kind)).collect()
+                self.members.push(Member { key, what: What::Fields(vec![at], field.kind, rows) });
             }
-            Value::Rows(rows) => {
-                let fields: &[Field] = if let Kind::Rows(fields) = kind { fields } else { &[] };
-                rows.iter().map(|row| Json::Object(self.object(fields, row))).collect()
+            // What is a value cannot be an object.
+            (Some(_), Some(What::Fields(..))) | (None, Some(What::Object(_))) => {}
+        }
+    }
+
+    /// Writes the members that have values.
+    pub fn write(&self, object: &mut Object<'_>, values: &[Value<'_>], times: Times) {
+        for member in &self.members {
+            match &member.what {
+                What::Object(shape) => {
+                    if shape.has_any(values) {
+                        object.object(member.key, |inner| shape.write(inner, values, times));
+                    }
+                }
+                What::Fields(fields, kind, rows) => {
+                    let mut values = fields.iter().rev().filter_map(|at| values.get(*at));
+                    if let Some(value) = values.find(|value| !value.is_none()) {
+                        push_value(object.member(member.key), value, kind, rows.as_ref(), times);
+                    }
+                }
             }
         }
     }
 
-    /// The members of a row; keys with points are objects in objects.
-    pub fn object(self, fields: &[Field], values: &[Value<'_>]) -> Map<String, Json> {
-        let mut object = Map::new();
-        for (field, value) in fields.iter().zip(values) {
-            let name = (self.name)(field);
-            if !name.is_empty() && !value.is_none() {
-                put(&mut object, name, self.value(value, &field.kind));
+    fn has_any(&self, values: &[Value<'_>]) -> bool {
+        self.members.iter().any(|member| match &member.what {
+            What::Object(shape) => shape.has_any(values),
+            What::Fields(fields, ..) => {
+                fields.iter().any(|at| values.get(*at).is_some_and(|value| !value.is_none()))
             }
-        }
-        object
+        })
     }
 }
 
-/// Puts a value at a place whose keys are joined by points.
-fn put(object: &mut Map<String, Json>, path: &str, value: Json) {
-    match path.split_once('.') {
-        None => {
-            object.insert(path.to_owned(), value);
-        }
-        Some((key, rest)) => {
-            let inner = object.entry(key).or_insert_with(|| Json::Object(Map::new()));
-            if let Json::Object(inner) = inner {
-                put(inner, rest, value);
-            }
+/// The shapes of tables, each made when it is first asked for.
+pub struct Shapes {
+    style: Style,
+    known: Vec<(&'static Table, Shape)>,
+}
+
+impl Shapes {
+    /// None yet.
+    pub fn new(style: Style) -> Self {
+        Self { style, known: Vec::new() }
+    }
+
+    /// Writes the members of a record of that table.
+    pub fn write(&mut self, object: &mut Object<'_>, table: &'static Table, values: &[Value<'_>]) {
+        let at = self.known.iter().position(|(known, _)| *known == table).unwrap_or_else(|| {
+            self.known.push((table, Shape::of(table.fields, self.style)));
+            self.known.len() - 1
+        });
+        if let Some((_, shape)) = self.known.get(at) {
+            shape.write(object, values, self.style.times);
         }
     }
 }
 
-/// A number with as many decimals as are written.
-fn number(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or(Json::Null)
+/// A value; null where there is none. `rows` is the shape of rows, where it has some.
+pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Option<&Shape>, times: Times) {
+    match value {
+        Value::None => out.extend_from_slice(b"null"),
+        Value::Bool(yes) => out.extend_from_slice(if *yes { b"true" } else { b"false" }),
+        Value::Uint(number) => push_number(out, *number),
+        // Writing into memory does not fail.
+        Value::Int(number) => write!(out, "{number}").unwrap_or_default(),
+        // What is no number is null.
+        Value::Real(number) => serde_json::to_writer(out, number).unwrap_or_default(),
+        Value::Time(time) => match times {
+            Times::Epoch => push_epoch_micros(out, time.0),
+            Times::Rfc3339 => {
+                out.push(b'"');
+                push_rfc3339(out, time.0);
+                out.push(b'"');
+            }
+        },
+        Value::Span(span) => match times {
+            Times::Epoch => push_epoch_micros(out, *span),
+            Times::Rfc3339 => push_seconds(out, *span),
+        },
+        Value::Text(text) => push_text(out, text),
+        Value::Address(address) => {
+            out.push(b'"');
+            push_address(out, *address);
+            out.push(b'"');
+        }
+        Value::List(values) => {
+            let kind = match kind {
+                Kind::List(kind) | Kind::Set(kind) => kind,
+                other => other,
+            };
+            push_list(out, values, |out, value| push_value(out, value, kind, rows, times));
+        }
+        Value::Rows(all) => push_list(out, all, |out, row| {
+            Object::write(out, |object| {
+                if let Some(shape) = rows {
+                    shape.write(object, row, times);
+                }
+            });
+        }),
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     help: "What was said, for people: a text file for each protocol, its records in layers.",
     files: &[],
     flows: false,
-    records: true,
+    has: |_| true,
     open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
 };
 

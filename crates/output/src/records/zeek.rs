@@ -1,12 +1,13 @@
 //! Records as Zeek's logs: `http.log`, `dns.log` and all others of which a table says so.
 
-use super::json::Style;
+use super::json::push_value;
 use super::{Files, lossless};
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
-use crate::row::{Times, uid};
-use crate::zone::{self, Zone};
-use serde_json::{Map, Value as Json};
+use crate::json::Object;
+use crate::row::Times;
+use crate::write::{push_address, push_number, push_uid};
+use crate::zone::{self, Zone, push_epoch_micros};
 use std::io::{self, Write};
 use weir_engine::FlowIdentity;
 use weir_proto::{Field, Kind, Record, Table, Value};
@@ -56,18 +57,21 @@ impl Logs {
         file.line(record.time.0, |out| {
             let ((source, source_port), (destination, destination_port)) =
                 (flow.initiator(), flow.responder());
-            let time = zone::epoch_micros(record.time.0);
-            // Writing into memory does not fail.
-            let _ = write!(
-                out,
-                "{time}\t{}\t{source}\t{source_port}\t{destination}\t{destination_port}",
-                uid(flow.id())
-            );
+            push_epoch_micros(out, record.time.0);
+            out.push(b'\t');
+            push_uid(out, flow.id());
+            for (address, port) in [(source, source_port), (destination, destination_port)] {
+                out.push(b'\t');
+                push_address(out, address);
+                out.push(b'\t');
+                push_number(out, port.into());
+            }
             for (_, value) in columns(record) {
                 out.push(b'\t');
                 write_value(out, value, false);
             }
-            let _ = write!(out, "\t{}", flow.community_id(0));
+            out.push(b'\t');
+            out.extend_from_slice(&flow.community_id(0).text());
         });
     }
 
@@ -144,7 +148,10 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
     let _ = match value {
         Value::None | Value::Rows(_) => out.write_all(b"-"),
         Value::Bool(yes) => out.write_all(if *yes { b"T" } else { b"F" }),
-        Value::Uint(number) => write!(out, "{number}"),
+        Value::Uint(number) => {
+            push_number(out, *number);
+            Ok(())
+        }
         Value::Int(number) => write!(out, "{number}"),
         Value::Real(number) => write!(out, "{number}"),
         Value::Time(time) => write_time(out, time.0),
@@ -153,7 +160,10 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
             write_text(out, text, in_set);
             Ok(())
         }
-        Value::Address(address) => write!(out, "{address}"),
+        Value::Address(address) => {
+            push_address(out, *address);
+            Ok(())
+        }
         Value::List(values) if values.is_empty() => out.write_all(b"(empty)"),
         Value::List(values) => {
             for (at, value) in values.iter().enumerate() {
@@ -182,6 +192,11 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
         return;
     }
     let is_ambiguous = text == b"-" || text == b"(empty)";
+    let is_plain = |octet: &u8| matches!(octet, b' '..=b'~') && *octet != b'\\' && !(in_set && *octet == b',');
+    if !is_ambiguous && text.iter().all(is_plain) {
+        out.extend_from_slice(text);
+        return;
+    }
     let escape = |out: &mut Vec<u8>, octets: &[u8]| {
         for octet in octets {
             out.extend_from_slice(format!("\\x{octet:02x}").as_bytes());
@@ -212,8 +227,6 @@ pub struct JsonLogs {
     files: Files,
 }
 
-const ZEEK: Style = Style { times: Times::Epoch, name: |field| field.zeek };
-
 impl JsonLogs {
     /// Logs in the folder of a run.
     pub fn new(context: &OutputContext) -> Self {
@@ -228,19 +241,21 @@ impl JsonLogs {
         }
         let Some(file) = self.files.get(&format!("{}.json", table.zeek), Frame::default) else { return };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
-        let mut object = Map::new();
-        object.insert("ts".into(), ZEEK.value(&Value::Time(record.time), &Kind::Time));
-        object.insert("uid".into(), uid(flow.id()).into());
-        object.insert("id.orig_h".into(), source.to_string().into());
-        object.insert("id.orig_p".into(), source_port.into());
-        object.insert("id.resp_h".into(), destination.to_string().into());
-        object.insert("id.resp_p".into(), destination_port.into());
-        // Names of columns have points that make no objects.
-        for (field, value) in columns(record).filter(|(_, value)| !value.is_none()) {
-            object.insert(field.zeek.into(), ZEEK.value(value, &field.kind));
-        }
-        object.insert(COMMUNITY.0.into(), flow.community_id(0).to_string().into());
-        write_object(file, record.time.0, &object);
+        file.line(record.time.0, |out| {
+            Object::write(out, |object| {
+                push_epoch_micros(object.member("ts"), record.time.0);
+                object.ours("uid", |out| push_uid(out, flow.id()));
+                object.address("id.orig_h", source);
+                object.number("id.orig_p", source_port);
+                object.address("id.resp_h", destination);
+                object.number("id.resp_p", destination_port);
+                // Names of columns have points that make no objects.
+                for (field, value) in columns(record).filter(|(_, value)| !value.is_none()) {
+                    push_value(object.member(field.zeek), value, &field.kind, None, Times::Epoch);
+                }
+                object.ours(COMMUNITY.0, |out| out.extend_from_slice(&flow.community_id(0).text()));
+            });
+        });
     }
 
     /// Writes what is held back.
@@ -259,14 +274,6 @@ impl JsonLogs {
     }
 }
 
-/// Adds a line that is an object.
-pub(crate) fn write_object(file: &mut LineFile, time: u64, object: &Map<String, Json>) {
-    file.line(time, |out| {
-        // Writing into memory does not fail.
-        let _ = serde_json::to_writer(out, object);
-    });
-}
-
 /// Text in a log that is for people and machines: see [`lossless`].
 pub(crate) fn plain(octets: &[u8]) -> String {
     lossless(octets).into_owned()
@@ -275,7 +282,9 @@ pub(crate) fn plain(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::uid;
     use crate::sample;
+    use serde_json::Value as Json;
 
     fn escaped(text: &str, in_set: bool) -> String {
         let mut out = Vec::new();

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, SubscriptionSpec, Unit};
-use weir_output::OUTPUTS;
+use weir_output::{Log, OUTPUTS};
 
 /// The time between reports when nothing is said.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -259,20 +259,26 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
     },
     Key {
         name: "log",
-        takes: "a list of logs, such as [\"zeek\", \"eve\"]",
+        takes: "a list of logs, such as [\"zeek\", \"eve:flow+http+dns\"]",
         read: |r, node, output| {
             output.log = Setting { value: Vec::new(), line: Some(r.line(node.span().start)) };
-            let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
             let mut seen = Unique::new("log");
             let elements = r.array(node);
             if elements.is_empty() && node.get_ref().is_array() {
                 r.refuse(node.span(), "without a log nothing is written: leave out dir");
             }
             for element in elements {
-                if let Some(kind) = r.word(element, &kinds)
-                    && seen.is_new(r, kind, element.span())
-                {
-                    output.log.value.push(kind.to_owned());
+                let Some(kind) = r.string(element) else { continue };
+                // Which output it is; then, which of its rows.
+                let (name, rows) = kind.split_once(':').unwrap_or((kind, ""));
+                let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
+                if r.one_of(name, element.span(), &kinds).is_none() {
+                    continue;
+                }
+                match Log::find(kind) {
+                    Err(error) => r.refuse(element.span(), format!("{rows:?}: {error}")),
+                    Ok(_) if seen.is_new(r, kind, element.span()) => output.log.value.push(kind.to_owned()),
+                    Ok(_) => {}
                 }
             }
         },

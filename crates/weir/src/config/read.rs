@@ -122,11 +122,16 @@ impl<'t> Reader<'t> {
     /// One of a list of words.
     pub fn word(&mut self, node: &Node<'_>, words: &[&'static str]) -> Option<&'static str> {
         let found = self.string(node)?;
+        self.one_of(found, node.span(), words)
+    }
+
+    /// One of a few words, at a place in the text.
+    pub fn one_of(&mut self, found: &str, at: Range<usize>, words: &[&'static str]) -> Option<&'static str> {
         let word = words.iter().find(|word| **word == found).copied();
         if word.is_none() {
             let meant = nearest(found, words.iter().copied()).map(|word| format!("{word:?}"));
             let message = format!("{} cannot be {found:?}", self.key);
-            self.faults.push(Fault::new(node.span(), message).accepts(quoted(words)).meant(meant));
+            self.faults.push(Fault::new(at, message).accepts(quoted(words)).meant(meant));
         }
         word
     }

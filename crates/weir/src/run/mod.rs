@@ -34,8 +34,8 @@ use weir_filter::Options;
 use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
-use weir_output::{Existing, Output, OutputContext, OutputSpec};
-use weir_proto::{Hashes, Wants};
+use weir_output::{Existing, Log, Output, OutputContext};
+use weir_proto::{Hashes, Table, Wants};
 
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
@@ -135,7 +135,7 @@ impl Session {
     fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
         let Some((directory, kinds)) = &self.request.logs else { return Ok(Vec::new()) };
         let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
-        let specs = OutputSpec::find_all(kinds.iter().map(String::as_str))
+        let logs = Log::find_all(kinds.iter().map(String::as_str))
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         if directory.exists() && !directory.is_dir() {
             return Err((Exit::Output, format!("{}: logs need a directory", directory.display())));
@@ -154,18 +154,27 @@ impl Session {
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
         };
-        let opened = specs.iter().map(|spec| (spec.open)(&context));
+        let opened = logs.iter().map(|log| log.open(&context));
         opened.collect::<io::Result<_>>().map_err(|error| (Exit::Output, error.to_string()))
     }
 
     /// Whether any of the logs has a row for each flow.
     fn wants_rows(&self) -> bool {
-        self.logs().any(|spec| spec.flows)
+        self.logs().any(|log| log.flows())
     }
 
     /// Whether any of the logs has what was said in flows.
     fn wants_records(&self) -> bool {
-        self.logs().any(|spec| spec.records)
+        self.logs().any(|log| !log.tables().is_empty())
+    }
+
+    /// The tables whose records any of the logs has.
+    fn wanted_tables(&self) -> Vec<&'static Table> {
+        let mut tables: Vec<&'static Table> = Vec::new();
+        for log in self.logs() {
+            tables.extend(log.tables());
+        }
+        tables
     }
 
     /// Whether what is said in flows is read.
@@ -195,9 +204,9 @@ impl Session {
         (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
     }
 
-    fn logs(&self) -> impl Iterator<Item = &'static OutputSpec> {
+    fn logs(&self) -> impl Iterator<Item = Log> {
         let kinds = self.request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        kinds.iter().filter_map(|kind| OutputSpec::find(kind).ok())
+        kinds.iter().filter_map(|kind| Log::find(kind).ok())
     }
 
     /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
@@ -258,6 +267,7 @@ impl Session {
             measure: self.measuring(),
             unparsed: self.options.unparsed.is_some(),
             wants: self.wants(),
+            tables: Some(self.wanted_tables()),
             ..SessionConfig::default()
         };
         for worker in &mut workers {

@@ -1,0 +1,152 @@
+//! Which rows of which output are asked for: `eve` for all that it has, `eve:flow+http+dns` for these.
+
+use crate::{Output, OutputContext, OutputSpec};
+use std::io;
+use weir_api::Snapshot;
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::{Record, Table, tables};
+
+/// The name of a flow's rows.
+const FLOW: &str = "flow";
+
+/// An output that is asked for, and which of its rows.
+#[derive(Clone)]
+pub struct Log {
+    spec: &'static OutputSpec,
+    /// As it was asked for.
+    text: String,
+    /// Whether flows have rows.
+    flows: bool,
+    /// The tables whose records have rows.
+    tables: Vec<&'static Table>,
+}
+
+impl Log {
+    /// What a text asks for: the name of an output, and behind a colon, joined by plus signs, `flow` and names of
+    /// tables, as Weir, Zeek or Suricata call them.
+    ///
+    /// # Errors
+    /// When there is no such output, or it has no such rows; the text says what there is.
+    pub fn find(text: &str) -> Result<Self, String> {
+        let (name, rows) = text.split_once(':').map_or((text, None), |(name, rows)| (name, Some(rows)));
+        let spec = OutputSpec::find(name)?;
+        let all: Vec<&'static Table> = tables().filter(|table| (spec.has)(table)).collect();
+        let mut log = Self { spec, text: text.to_owned(), flows: spec.flows, tables: all };
+        let Some(rows) = rows else { return Ok(log) };
+        let all = std::mem::take(&mut log.tables);
+        log.flows = false;
+        for row in rows.split('+') {
+            let before = log.tables.len();
+            log.tables.extend(all.iter().filter(|table| [table.name, table.zeek, table.eve].contains(&row)));
+            if row == FLOW && spec.flows {
+                log.flows = true;
+            } else if row.is_empty() || log.tables.len() == before {
+                let mut names: Vec<&str> = all.iter().map(|table| table.name).collect();
+                names.extend(spec.flows.then_some(FLOW));
+                names.sort_unstable();
+                names.dedup();
+                return Err(format!("log {name} has no rows {row:?}; there are {}", names.join(", ")));
+            }
+        }
+        Ok(log)
+    }
+
+    /// What those texts ask for, each once.
+    ///
+    /// # Errors
+    /// When [`Log::find`] knows one not, or when two would write the same file.
+    pub fn find_all<'n>(texts: impl IntoIterator<Item = &'n str>) -> Result<Vec<Self>, String> {
+        let mut found: Vec<Self> = Vec::new();
+        for text in texts {
+            let log = Self::find(text)?;
+            if found.iter().any(|other| other.text == log.text) {
+                continue;
+            }
+            let both = found
+                .iter()
+                .find_map(|other| Some((other, log.spec.files.iter().find(|f| other.spec.files.contains(f))?)));
+            if let Some((other, file)) = both {
+                return Err(format!("logs {} and {text} both write {file}: take one of them", other.text));
+            }
+            found.push(log);
+        }
+        Ok(found)
+    }
+
+    /// The output.
+    pub fn spec(&self) -> &'static OutputSpec {
+        self.spec
+    }
+
+    /// Whether it has a row for each flow: when no log has, none need be made.
+    pub fn flows(&self) -> bool {
+        self.flows
+    }
+
+    /// The tables whose records it has.
+    pub fn tables(&self) -> &[&'static Table] {
+        &self.tables
+    }
+
+    /// Opens its files.
+    ///
+    /// # Errors
+    /// When one cannot be opened.
+    pub fn open(&self, context: &OutputContext) -> io::Result<Box<dyn Output>> {
+        let output = (self.spec.open)(context)?;
+        Ok(Box::new(Chosen { output, flows: self.flows, tables: self.tables.clone() }))
+    }
+}
+
+/// An output of which only some rows are wanted.
+struct Chosen {
+    output: Box<dyn Output>,
+    flows: bool,
+    tables: Vec<&'static Table>,
+}
+
+impl Output for Chosen {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.output.interval(snapshot)
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        if self.flows { self.output.flow(flow) } else { Ok(()) }
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        if self.tables.contains(&record.table) { self.output.record(flow, record) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.output.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_names_of_all_who_know_them() {
+        let log = Log::find("eve:flow+tls+dns").unwrap();
+        assert!(log.flows());
+        assert!(log.tables().iter().all(|table| ["tls", "dns"].contains(&table.eve)));
+        assert!(log.tables().len() >= 2);
+        let log = Log::find("zeek:ssl").unwrap();
+        assert!(!log.flows() && log.tables().iter().all(|table| table.zeek == "ssl"));
+    }
+
+    #[test]
+    fn what_a_log_does_not_have_is_answered_with_what_it_has() {
+        for (text, right) in [("eve:htp", "http"), ("zeek:", "conn"), ("mon:flow", "")] {
+            let error = Log::find(text).err().unwrap();
+            assert!(error.contains(right) && error.contains("there are"), "{error}");
+        }
+        assert!(Log::find("csv").unwrap().tables().len() > Log::find("eve").unwrap().tables().len());
+    }
+}

@@ -1,0 +1,71 @@
+//! Values as octets behind what is there: a row has dozens of them, and a text of its own for each would cost more
+//! than the rest of the row.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+/// A number in decimal digits.
+pub fn push_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// An address as people write it.
+pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            for (at, octet) in v4.octets().into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b'.');
+                }
+                push_number(out, octet.into());
+            }
+        }
+        // Writing into memory does not fail.
+        IpAddr::V6(v6) => write!(out, "{v6}").unwrap_or_default(),
+    }
+}
+
+/// Two hexadecimal digits.
+pub fn push_hex(out: &mut Vec<u8>, octet: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for digit in [octet >> 4, octet & 15] {
+        out.extend(DIGITS.get(usize::from(digit)));
+    }
+}
+
+/// Zeek's form of a flow's id: `C` and base 62, with as many digits for each.
+pub fn push_uid(out: &mut Vec<u8>, id: u64) {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut text = [b'0'; 12];
+    let mut rest = id;
+    // 62^11 is more than 2^64.
+    for place in text.iter_mut().skip(1).rev() {
+        *place = DIGITS.get((rest % 62) as usize).copied().unwrap_or(b'0');
+        rest /= 62;
+    }
+    text[0] = b'C';
+    out.extend_from_slice(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_what_the_standard_library_says() {
+        for text in ["0.0.0.0", "255.255.255.255", "10.0.0.5", "::", "2001:db8::1", "::ffff:1.2.3.4"] {
+            let mut out = Vec::new();
+            push_address(&mut out, text.parse().unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn every_octet_has_two_digits() {
+        for octet in 0..=u8::MAX {
+            let mut out = Vec::new();
+            push_hex(&mut out, octet);
+            assert_eq!(out, format!("{octet:02x}").into_bytes());
+        }
+    }
+}

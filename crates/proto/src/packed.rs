@@ -1,0 +1,223 @@
+//! Records on their way from one thread to another: as octets, one behind the other in one piece of memory, and only
+//! the values that there are.
+//!
+//! Of the fields of a table most have no value in any one record, and each text would be an allocation that another
+//! thread gives back. A form in memory, of this build of the program: it is never written anywhere.
+
+use crate::{Record, Table, Value};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_wire::Time;
+
+/// Records of one batch.
+#[derive(Debug, Default)]
+pub struct Packed {
+    octets: Vec<u8>,
+}
+
+/// A record in a batch: what it is a row of, when it was, and where in the batch its values are.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// See [`Record::table`].
+    pub table: &'static Table,
+    /// See [`Record::time`].
+    pub time: Time,
+    from: u32,
+}
+
+/// What a value is, in an octet before it.
+mod tag {
+    pub const NONE: u8 = 0;
+    pub const NO: u8 = 1;
+    pub const YES: u8 = 2;
+    pub const UINT: u8 = 3;
+    pub const INT: u8 = 4;
+    pub const REAL: u8 = 5;
+    pub const TIME: u8 = 6;
+    pub const SPAN: u8 = 7;
+    pub const TEXT: u8 = 8;
+    pub const V4: u8 = 9;
+    pub const V6: u8 = 10;
+    pub const LIST: u8 = 11;
+    pub const ROWS: u8 = 12;
+}
+
+impl Packed {
+    /// Adds a record.
+    pub fn push(&mut self, record: &Record<'_>) -> Place {
+        let place = Place { table: record.table, time: record.time, from: self.octets.len() as u32 };
+        let present = record.values.iter().filter(|value| !value.is_none()).count();
+        self.length(record.values.len());
+        self.length(present);
+        for (at, value) in record.values.iter().enumerate().filter(|(_, value)| !value.is_none()) {
+            self.length(at);
+            self.value(value);
+        }
+        place
+    }
+
+    /// The record at a place that [`Packed::push`] gave.
+    pub fn get(&self, place: &Place) -> Record<'_> {
+        let mut rest = Rest(self.octets.get(place.from as usize..).unwrap_or_default());
+        let values = rest.values().unwrap_or_default();
+        Record { table: place.table, time: place.time, values }
+    }
+
+    /// Octets of memory that it takes.
+    pub fn memory(&self) -> usize {
+        self.octets.capacity()
+    }
+
+    fn length(&mut self, length: usize) {
+        self.octets.extend_from_slice(&(length as u32).to_ne_bytes());
+    }
+
+    fn number(&mut self, tag: u8, number: u64) {
+        let mut octets = [tag; 9];
+        octets[1..].copy_from_slice(&number.to_ne_bytes());
+        self.octets.extend_from_slice(&octets);
+    }
+
+    fn value(&mut self, value: &Value<'_>) {
+        match value {
+            Value::None => self.octets.push(tag::NONE),
+            Value::Bool(yes) => self.octets.push(if *yes { tag::YES } else { tag::NO }),
+            Value::Uint(number) => self.number(tag::UINT, *number),
+            Value::Int(number) => self.number(tag::INT, *number as u64),
+            Value::Real(number) => self.number(tag::REAL, number.to_bits()),
+            Value::Time(time) => self.number(tag::TIME, time.0),
+            Value::Span(span) => self.number(tag::SPAN, *span),
+            Value::Text(text) => {
+                self.octets.push(tag::TEXT);
+                self.length(text.len());
+                self.octets.extend_from_slice(text);
+            }
+            Value::Address(IpAddr::V4(address)) => {
+                self.octets.push(tag::V4);
+                self.octets.extend_from_slice(&address.octets());
+            }
+            Value::Address(IpAddr::V6(address)) => {
+                self.octets.push(tag::V6);
+                self.octets.extend_from_slice(&address.octets());
+            }
+            Value::List(values) => {
+                self.octets.push(tag::LIST);
+                self.list(values);
+            }
+            Value::Rows(rows) => {
+                self.octets.push(tag::ROWS);
+                self.length(rows.len());
+                rows.iter().for_each(|row| self.list(row));
+            }
+        }
+    }
+
+    fn list(&mut self, values: &[Value<'_>]) {
+        self.length(values.len());
+        values.iter().for_each(|value| self.value(value));
+    }
+}
+
+/// Octets that were not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, octets: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(octets)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        Some(u32::from_ne_bytes(self.array()?) as usize)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.array()?))
+    }
+
+    fn values(&mut self) -> Option<Vec<Value<'a>>> {
+        let all = self.length()?;
+        let mut values = vec![Value::None; all];
+        for _ in 0..self.length()? {
+            let at = self.length()?;
+            *values.get_mut(at)? = self.value()?;
+        }
+        Some(values)
+    }
+
+    fn list(&mut self) -> Option<Vec<Value<'a>>> {
+        (0..self.length()?).map(|_| self.value()).collect()
+    }
+
+    fn value(&mut self) -> Option<Value<'a>> {
+        let [tag] = self.array()?;
+        Some(match tag {
+            tag::NONE => Value::None,
+            tag::NO => Value::Bool(false),
+            tag::YES => Value::Bool(true),
+            tag::UINT => Value::Uint(self.number()?),
+            tag::INT => Value::Int(self.number()? as i64),
+            tag::REAL => Value::Real(f64::from_bits(self.number()?)),
+            tag::TIME => Value::Time(Time(self.number()?)),
+            tag::SPAN => Value::Span(self.number()?),
+            tag::TEXT => {
+                let length = self.length()?;
+                Value::Text(Cow::Borrowed(self.take(length)?))
+            }
+            tag::V4 => Value::Address(Ipv4Addr::from(self.array::<4>()?).into()),
+            tag::V6 => Value::Address(Ipv6Addr::from(self.array::<16>()?).into()),
+            tag::LIST => Value::List(self.list()?),
+            tag::ROWS => Value::Rows((0..self.length()?).map(|_| self.list()).collect::<Option<_>>()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_comes_out_as_it_went_in() {
+        let text = |text: &'static str| Value::from(text);
+        let values = vec![
+            Value::None,
+            Value::Bool(true),
+            Value::Bool(false),
+            Value::Uint(u64::MAX),
+            Value::Int(i64::MIN),
+            Value::Real(-0.5),
+            Value::Time(Time(7)),
+            Value::Span(8),
+            text(""),
+            text("a\0b"),
+            Value::Address("192.0.2.1".parse().unwrap()),
+            Value::Address("2001:db8::1".parse().unwrap()),
+            Value::List(vec![]),
+            Value::List(vec![text("x"), Value::None, Value::List(vec![Value::Uint(1)])]),
+            Value::Rows(vec![vec![], vec![Value::None, text("y")]]),
+            Value::None,
+        ];
+        let record = Record { table: &crate::ANOMALY, time: Time(42), values };
+        let none = Record { table: &crate::FILES, time: Time(43), values: Vec::new() };
+        let mut packed = Packed::default();
+        let places = [packed.push(&record), packed.push(&none), packed.push(&record)];
+        assert_eq!(packed.get(&places[0]), record);
+        assert_eq!(packed.get(&places[1]), none);
+        assert_eq!(packed.get(&places[2]), record);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_no_value() {
+        let record = Record { table: &crate::ANOMALY, time: Time(1), values: vec![Value::from("text")] };
+        let mut packed = Packed::default();
+        let place = packed.push(&record);
+        packed.octets.pop();
+        assert_eq!(packed.get(&place).values, vec![]);
+    }
+}
