@@ -62,9 +62,9 @@ impl Log {
             if found.iter().any(|other| other.text == log.text) {
                 continue;
             }
-            let both = found
-                .iter()
-                .find_map(|other| Some((other, log.spec.files.iter().find(|f| other.spec.files.contains(f))?)));
+            let both = found.iter().find_map(|other| {
+                Some((other, log.spec.files.iter().find(|f| other.spec.files.contains(f))?))
+            });
             if let Some((other, file)) = both {
                 return Err(format!("logs {} and {text} both write {file}: take one of them", other.text));
             }

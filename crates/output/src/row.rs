@@ -123,7 +123,9 @@ impl Value {
             // The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
             Value::Flags(flags) => {
                 let letters = b"CEUAPRSF".iter().enumerate();
-                out.extend(letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { *letter } else { b'.' }));
+                out.extend(
+                    letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { *letter } else { b'.' }),
+                );
             }
             Value::Word(word) => out.extend_from_slice(word.as_bytes()),
             _ => return false,

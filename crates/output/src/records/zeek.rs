@@ -7,7 +7,7 @@ use crate::file::{Frame, LineFile};
 use crate::json::Object;
 use crate::row::Times;
 use crate::write::{push_address, push_number, push_uid};
-use crate::zone::{self, Zone, push_epoch_micros};
+use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
 use weir_engine::FlowIdentity;
 use weir_proto::{Field, Kind, Record, Table, Value};
@@ -192,7 +192,8 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
         return;
     }
     let is_ambiguous = text == b"-" || text == b"(empty)";
-    let is_plain = |octet: &u8| matches!(octet, b' '..=b'~') && *octet != b'\\' && !(in_set && *octet == b',');
+    let is_plain =
+        |octet: &u8| matches!(octet, b' '..=b'~') && *octet != b'\\' && !(in_set && *octet == b',');
     if !is_ambiguous && text.iter().all(is_plain) {
         out.extend_from_slice(text);
         return;
