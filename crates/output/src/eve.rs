@@ -28,7 +28,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
         // Suricata keeps what has closed until its time is up, and over a file ends it with the file.
         let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
         let (ledger, flows) = (Ledger::default(), FlowCount::default());
-        Ok(Box::new(Eve { file, zone, closed, events: Events::new(), began: None, ledger, flows }))
+        Ok(Box::new(Eve { file, zone, closed, events: Events::default(), began: None, ledger, flows }))
     },
 };
 

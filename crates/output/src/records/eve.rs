@@ -15,12 +15,13 @@ pub struct Events {
     shapes: Shapes,
 }
 
-impl Events {
-    /// None yet.
-    pub fn new() -> Self {
+impl Default for Events {
+    fn default() -> Self {
         Self { shapes: Shapes::new(EVE) }
     }
+}
 
+impl Events {
     /// Whether Suricata has events of this kind.
     pub fn has(record: &Record<'_>) -> bool {
         !record.table.eve.is_empty()
