@@ -114,12 +114,20 @@ impl Output for Chosen {
         if self.flows { self.output.flow(flow) } else { Ok(()) }
     }
 
+    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        if self.flows { self.output.named_flow(flow, name) } else { Ok(()) }
+    }
+
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         if self.tables.contains(&record.table) { self.output.record(flow, record) } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
+    }
+
+    fn roll(&mut self, now: u64) -> io::Result<()> {
+        self.output.roll(now)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -52,6 +52,7 @@ mod websocket;
 mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly};
+pub use dns::DNS;
 pub use file::{FILES, file_id, file_name};
 pub use mime::MAIL;
 pub use packed::{Packed, Place};

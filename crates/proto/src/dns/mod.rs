@@ -14,7 +14,7 @@ use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 use wire::{HEADER, Header, Message, UPDATE, Walk};
 
-pub(crate) use tell::DNS;
+pub use tell::DNS;
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "dns",

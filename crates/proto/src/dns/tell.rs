@@ -7,7 +7,7 @@ use crate::{Field, Kind, Privacy, Record, Table, Value, field};
 use weir_wire::{Reader, Time};
 
 /// A question with its answer. Over multicast a message is a row, since there nobody answers one question alone.
-pub(crate) static DNS: Table = Table {
+pub static DNS: Table = Table {
     name: "dns",
     help: "A question with its answer, or either where the other was not seen.",
     zeek: "dns",
