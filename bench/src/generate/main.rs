@@ -13,6 +13,7 @@ mod flood;
 mod mix;
 mod pcap;
 mod profile;
+mod streams;
 mod zipf;
 
 use std::error::Error;
@@ -91,12 +92,29 @@ enum Traffic {
         /// How many times the profile's sessions per second.
         #[arg(long, default_value_t = 1.0)]
         multiplier: f64,
+        /// The share of TCP segments that overtake the one before them.
+        #[arg(long, default_value_t = 0.0)]
+        reordered: f64,
         /// What the times of sessions follow from.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The profile; its templates are found relative to its folder.
         #[arg(long, default_value = "../shared/data/trex/sfr_profile.yaml")]
         profile: PathBuf,
+    },
+    /// TCP streams that are all open at once, each with a request whose body comes in pieces, in turn.
+    Streams {
+        /// The capture to write.
+        out: PathBuf,
+        /// How many streams.
+        #[arg(long, default_value_t = 1_000_000)]
+        streams: u32,
+        /// How many packets, handshakes among them.
+        #[arg(long, default_value_t = 6_000_000)]
+        packets: u64,
+        /// Packets per second of capture time: all streams stay open until the end.
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+        rate: u64,
     },
     /// Every Ethernet capture of some folders, laid over each other many times.
     Captures {
@@ -142,8 +160,11 @@ fn main() -> ExitCode {
             }
             return ExitCode::SUCCESS;
         }
-        Traffic::Mix { out, seconds, multiplier, seed, profile } => {
-            mix::write(&out, &mix::Mix { seconds, multiplier, seed, profile })
+        Traffic::Mix { out, seconds, multiplier, reordered, seed, profile } => {
+            mix::write(&out, &mix::Mix { seconds, multiplier, reordered, seed, profile })
+        }
+        Traffic::Streams { out, streams, packets, rate } => {
+            streams::write(&out, &streams::Open { streams, packets, rate })
         }
         Traffic::Captures { out, seconds, copies, seed, folders } => {
             captures::write(&out, &captures::Captures { folders, seconds, copies, seed })

@@ -19,6 +19,8 @@ use weir_bench::random::Random;
 pub struct Mix {
     pub seconds: f64,
     pub multiplier: f64,
+    /// The share of TCP segments that overtake the one before them, of the same sender.
+    pub reordered: f64,
     pub seed: u64,
     pub profile: PathBuf,
 }
@@ -62,6 +64,8 @@ pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
         at(&mut events, gap(template), Next::Session(template));
     }
     let mut frame = Vec::new();
+    // Which sessions there are does not depend on what is out of order in them.
+    let mut dice = Random(!mix.seed);
     while let Some(Reverse((now, _, next))) = events.pop() {
         match next {
             Next::Session(template) => {
@@ -72,7 +76,21 @@ pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
             Next::Packet(index) => {
                 let session = &mut sessions[index];
                 let template = &templates[session.template];
-                template[session.sent].address(session, &mut frame);
+                let overtakes = |at: usize| {
+                    template[at].is_tcp
+                        && template
+                            .get(at + 1)
+                            .is_some_and(|next| next.from_client == template[at].from_client)
+                };
+                let shown = if std::mem::take(&mut session.overtaken) {
+                    session.sent - 1
+                } else if mix.reordered > 0.0 && overtakes(session.sent) && dice.chance(mix.reordered) {
+                    session.overtaken = true;
+                    session.sent + 1
+                } else {
+                    session.sent
+                };
+                template[shown].address(session, &mut frame);
                 out.write(now, &frame)?;
                 session.sent += 1;
                 if let Some(following) = template.get(session.sent) {
@@ -90,6 +108,8 @@ struct Session {
     template: usize,
     /// Packets written.
     sent: usize,
+    /// The packet before the last one is still to come.
+    overtaken: bool,
     /// Microseconds.
     start: u64,
     client: [u8; 4],
@@ -107,6 +127,7 @@ impl Session {
         Self {
             template,
             sent: 0,
+            overtaken: false,
             start,
             client: client.to_be_bytes(),
             server: server.to_be_bytes(),
@@ -121,6 +142,7 @@ struct Frame {
     /// Microseconds after the template's first packet.
     after: u64,
     from_client: bool,
+    is_tcp: bool,
     /// Where the network header is.
     network: usize,
     /// Where the client's port is, and how manieth of the template's client ports it is.
@@ -192,6 +214,7 @@ fn load(path: &Path) -> Result<Vec<Frame>> {
             frames.push(Frame {
                 after: seen.time.since(*start) / 1000,
                 from_client,
+                is_tcp: layers.ip_proto == 6,
                 network,
                 client_port,
                 checksum: place.filter(|at| octets[*at..at + 2] != [0, 0]),
@@ -221,7 +244,8 @@ mod tests {
             return;
         }
         let path = std::env::temp_dir().join(format!("weir-mix-{}.pcap", std::process::id()));
-        let facts = write(&path, &Mix { seconds: 0.2, multiplier: 1.0, seed: 3, profile }).unwrap();
+        let facts =
+            write(&path, &Mix { seconds: 0.2, multiplier: 1.0, reordered: 0.01, seed: 3, profile }).unwrap();
         let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
         let (mut chunk, mut packets, mut flows, mut last) = (Chunk::default(), 0, BTreeSet::new(), 0);
         while files.fill(&mut chunk).unwrap() {

@@ -5,21 +5,8 @@
 
 use crate::{EndReason, FlowIdentity, FlowRecord};
 use weir_flow::IpTunnel;
-use weir_proto::{Kind, Record, Table, field};
+use weir_proto::{Record, TUNNEL};
 use weir_wire::{Time, Tunnel};
-
-/// Tunnels that were found, and that are over.
-static TUNNEL: Table = Table {
-    name: "tunnel",
-    help: "A tunnel was found, or has ended.",
-    zeek: "tunnel",
-    eve: "",
-    fields: &[
-        field("type", Kind::Word, "Which kind of tunnel.").zeek("tunnel_type"),
-        field("action", Kind::Word, "Whether it was found, has ended, or had no packet for an hour.")
-            .zeek("action"),
-    ],
-};
 
 const DISCOVER: &str = "Tunnel::DISCOVER";
 /// The flow that carries it has ended.

@@ -48,6 +48,7 @@ mod syslog;
 mod telnet;
 mod tftp;
 mod tls;
+mod tunnel;
 mod websocket;
 mod xmpp;
 
@@ -61,6 +62,7 @@ pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, f
 pub use record::{Record, Value};
 pub use session::Session;
 pub use stream::{STREAM, STREAM_SAMPLE};
+pub use tunnel::TUNNEL;
 
 /// Every protocol, in the order in which they are asked.
 pub static PROTOCOLS: &[&Protocol] = &[
@@ -104,6 +106,7 @@ pub static SHARED_TABLES: &[&Table] = &[
     &FILES,
     &STREAM,
     &STREAM_SAMPLE,
+    &TUNNEL,
     &dns::DNS,
     &mime::MAIL,
 ];

@@ -99,7 +99,7 @@ fn an_unknown_key_is_shown_with_what_was_meant() {
         errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
         ["weir.toml:2:3: unknown key \"intervall\"\n   \
             2 |   intervall = \"30s\"\n     |   ^^^^^^^^^ did you mean \"interval\"?\n     \
-            = accepted: interval, memory, workers, interfaces, expression, output, chart, subscription"]
+            = accepted: interval, memory, workers, interfaces, expression, output, anon, chart, subscription"]
     );
 }
 
@@ -337,9 +337,9 @@ fn explain_shows_values_with_their_origin() {
     let shown = explain(&path).stdout.replace(&path.display().to_string(), "F");
     println!("{shown}");
     for line in [
-        "interval    5m                 F:1",
-        "workers     one for each core  default",
-        "output.log  zeek, mon          F:9",
+        "interval           5m                 F:1",
+        "workers            one for each core  default",
+        "output.log         zeek, mon          F:9",
         "5 subscriptions, 1 chart",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");

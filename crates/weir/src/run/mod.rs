@@ -35,7 +35,7 @@ use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
-use weir_proto::{Hashes, Table, Wants};
+use weir_proto::{FILES, Hashes, Table, Wants};
 
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
@@ -254,6 +254,9 @@ impl Session {
 
     fn workers(&self, count: usize) -> Vec<Worker> {
         let is_read = self.reads();
+        let mut tables = self.wanted_tables();
+        // Who keeps files is told of them by their records.
+        tables.extend(self.options.files.is_some().then_some(&FILES));
         let flow_eighths = if is_read { FLOW_EIGHTHS - SESSION_EIGHTHS } else { FLOW_EIGHTHS };
         let flows = FlowConfig {
             memory: self.request.memory / 8 * flow_eighths / count,
@@ -267,7 +270,7 @@ impl Session {
             measure: self.measuring(),
             unparsed: self.options.unparsed.is_some(),
             wants: self.wants(),
-            tables: Some(self.wanted_tables()),
+            tables: Some(tables),
             ..SessionConfig::default()
         };
         for worker in &mut workers {
