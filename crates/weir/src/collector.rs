@@ -456,7 +456,7 @@ impl Collector {
     }
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, rows: Vec<FlowRecord>, records: Waiting) {
+    fn write(&mut self, mut rows: Vec<FlowRecord>, records: Waiting) {
         let Waiting { mut said, batches, memory } = records;
         self.waiting -= size_of_val(rows.as_slice()) + memory;
         let record = |said: &Said| batches.get(said.batch as usize).map(|batch| batch.get(&said.place));
@@ -467,18 +467,19 @@ impl Collector {
                 self.resolved.record(&said.flow, &record);
             }
         }
-        let mut rows: Vec<(FlowRecord, Option<Arc<str>>)> =
-            rows.into_iter().map(|row| (row, self.resolved.name(&row))).collect();
+        let mut names: Vec<Option<Arc<str>>> = rows.iter().map(|row| self.resolved.name(row)).collect();
         if let Some(anonymiser) = &mut self.anonymiser {
-            for (row, name) in &mut rows {
+            for (row, name) in rows.iter_mut().zip(&mut names) {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
             said.iter_mut().for_each(|said| anonymiser.identity(&mut said.flow));
             said.sort_by_key(|said| (said.place.time, said.flow.key));
         }
-        rows.sort_by_key(|(row, _)| (row.first, row.key));
-        for (row, name) in &rows {
+        let mut named: Vec<(&FlowRecord, Option<&str>)> =
+            rows.iter().zip(names.iter().map(Option::as_deref)).collect();
+        named.sort_by_key(|(row, _)| (row.first, row.key));
+        for (row, name) in &named {
             if let Some(name) = name {
                 self.shown.row(row, name);
             }
@@ -492,9 +493,9 @@ impl Collector {
                 self.attempt(at, |output| output.record(&said.flow, &record));
             }
         }
-        for (row, name) in &rows {
+        for (row, name) in named {
             for at in 0..self.outputs.len() {
-                self.attempt(at, |output| output.named_flow(row, name.as_deref()));
+                self.attempt(at, |output| output.named_flow(row, name));
             }
         }
     }

@@ -20,6 +20,23 @@ pub struct Originals {
 
 /// Shorter names are found everywhere by chance.
 const SHORTEST: usize = 4;
+
+/// What stands where a user's name may stand and is none: mechanisms of SASL (IANA's registry), as arguments of `AUTH`
+/// and `AUTHENTICATE`, and who does not say a name. Each is a word of logs and headers besides.
+const NOBODYS: &[&str] = &[
+    "anonymous",
+    "cram-md5",
+    "digest-md5",
+    "external",
+    "gssapi",
+    "login",
+    "ntlm",
+    "oauthbearer",
+    "plain",
+    "scram-sha-1",
+    "scram-sha-256",
+    "xoauth2",
+];
 /// Names that are looked for at most: of a flood of random ones any part shows a leak.
 const MOST: usize = 200_000;
 
@@ -96,7 +113,8 @@ impl Originals {
             return self.address(address);
         }
         let is_number = name.iter().all(u8::is_ascii_digit);
-        if name.len() >= SHORTEST && !is_number && self.names.len() < MOST {
+        let is_nobodys = NOBODYS.iter().any(|word| word.as_bytes() == name);
+        if name.len() >= SHORTEST && !is_number && !is_nobodys && self.names.len() < MOST {
             self.names.entry(name).or_insert(class);
         }
     }
