@@ -153,6 +153,11 @@ impl Files {
         Self { flow: setup.flow, made: 0, wants: setup.wants }
     }
 
+    /// See [`Wants::passes_mails`].
+    pub fn passes_mails(&self) -> bool {
+        self.wants.passes_mails
+    }
+
     /// A new file, of which the first octets are about to come.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
@@ -454,7 +459,7 @@ impl File {
         let md5 = Value::from(md5.map(|sum| hex(&sum.finalize())));
         let sha1 = Value::from(sha1.map(|sum| hex(&sum.finalize())));
         let sha256 = Value::from(sha256.map(|sum| hex(&sum.finalize())));
-        let Wants { hashes, content } = self.wants;
+        let Wants { hashes, content, .. } = self.wants;
         let done =
             [("MD5", hashes.md5), ("SHA1", hashes.sha1), ("SHA256", hashes.sha256), ("EXTRACT", content)];
         let analyzers: Value<'_> = done.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
@@ -518,7 +523,7 @@ mod tests {
 
     fn files() -> Files {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-        let wants = Wants { hashes: Hashes::ALL, content: true };
+        let wants = Wants { hashes: Hashes::ALL, content: true, passes_mails: false };
         Files::new(&Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants })
     }
 

@@ -96,7 +96,7 @@ impl Talk {
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
             responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), self.ports[1]),
             ip_proto: self.ip_proto,
-            wants: Wants { hashes: crate::Hashes::ALL, content: true },
+            wants: Wants { hashes: crate::Hashes::ALL, content: true, passes_mails: false },
         };
         let (mut session, mut told, mut gaps) = (Session::new(setup), Told::default(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);

@@ -60,6 +60,8 @@ pub struct Wants {
     pub hashes: Hashes,
     /// The content of files, by [`Out::content`].
     pub content: bool,
+    /// Nothing of what is in mails, neither their headers nor their parts: they are passed over.
+    pub passes_mails: bool,
 }
 
 /// Checksums of files, each of which costs time for every octet.

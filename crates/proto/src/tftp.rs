@@ -407,7 +407,7 @@ mod tests {
             initiator: ([198, 51, 100, 2].into(), 4000),
             responder: expected.responder,
             ip_proto: UDP,
-            wants: crate::Wants { hashes: crate::Hashes::ALL, content: true },
+            wants: crate::Wants { hashes: crate::Hashes::ALL, content: true, passes_mails: false },
         };
         let (mut session, mut out) = (Session::expected(setup, expected), Told::default());
         for data in sent {

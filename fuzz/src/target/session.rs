@@ -120,6 +120,7 @@ fn run(input: &[u8]) -> u64 {
         wants: Wants {
             hashes: if transport & 2 != 0 { weir_proto::Hashes::ALL } else { weir_proto::Hashes::default() },
             content: true,
+            passes_mails: false,
         },
     };
     let blocks = blocks(input);

@@ -89,6 +89,9 @@ impl Message {
         out: &mut dyn Out,
         work: impl FnOnce(&mut Mail, &mut dyn FnMut(Event<'_>)),
     ) {
+        if files.passes_mails() {
+            return;
+        }
         let Self { mail, carrier, part, file, done, names } = self;
         work(mail, &mut |event| match event {
             Event::Begin(begun) => *part = Some(begun.clone()),

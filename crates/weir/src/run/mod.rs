@@ -37,6 +37,9 @@ use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_proto::{FILES, Hashes, Table, Wants};
 
+/// Tables whose rows need what is in mails.
+const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
+
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
     if options.list_interfaces {
@@ -187,7 +190,9 @@ impl Session {
         let carves = self.options.files.is_some();
         // What is kept is named by it.
         let unsaid = Hashes { sha256: carves, ..Hashes::default() };
-        Wants { hashes: self.options.hash.unwrap_or(unsaid), content: carves }
+        let tells_of_mails = |table: &&Table| MAILS.contains(&table.name);
+        let passes_mails = !carves && !self.wanted_tables().iter().any(tells_of_mails);
+        Wants { hashes: self.options.hash.unwrap_or(unsaid), content: carves, passes_mails }
     }
 
     /// Begins to keep files, where that is asked for.
