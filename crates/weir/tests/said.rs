@@ -195,3 +195,25 @@ fn a_name_that_cannot_be_is_told() {
     weir([text(&sample), "-w", "x.pcap", "--unparsed", "x.pcap"]).exits(1).says("-w writes it already");
     weir([text(&sample), "--unparsed", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
 }
+
+/// The same rows as without a choice, and no others; a wrong name is answered with those that there are.
+#[test]
+fn a_log_has_the_rows_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = |log: &str| {
+        let out = folder.path().join(log.replace(':', "-"));
+        let capture = support::sample();
+        weir([text(&capture), "-q", "-o", text(&out), "--log", log]).exits(0);
+        support::objects(&fs::read_to_string(out.join("eve.json")).unwrap())
+    };
+    let kind = |event: &Value| event["event_type"].as_str().unwrap().to_owned();
+    let all = events("eve");
+    let chosen = events("eve:dns+http");
+    let wanted: Vec<&Value> =
+        all.iter().filter(|event| ["dns", "http", "stats"].contains(&kind(event).as_str())).collect();
+    assert!(wanted.len() > 20 && wanted.len() < all.len());
+    assert_eq!(chosen.iter().collect::<Vec<_>>(), wanted);
+    assert!(events("eve:flow").iter().all(|event| ["flow", "stats"].contains(&kind(event).as_str())));
+    let ran = weir([text(&support::sample()), "-o", text(folder.path()), "--log", "eve:htp"]);
+    ran.exits(1).says("no rows \"htp\"").says("http");
+}
