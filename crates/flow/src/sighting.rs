@@ -76,7 +76,8 @@ impl Looker {
     /// [`Looker::facts`] say all of it.
     #[inline]
     pub fn is_plain(&self, layers: &Layers) -> bool {
-        layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole && !self.checksums
+        (layers.common || layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole)
+            && !self.checksums
     }
 
     /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
@@ -141,14 +142,25 @@ impl Looker {
     }
 
     /// Which flow it is; `None` for what is not IP.
-    #[inline(always)]
     pub fn whose(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<Whose> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
             key.vlan = vlan[0];
         }
+        Some(self.of_key(key, is_lower))
+    }
+
+    /// The same for a packet that is [`Layers::common`] and so has no tag.
+    #[inline(always)]
+    pub fn whose_common(&self, packet: &Packet<'_>, layers: &Layers) -> Option<Whose> {
+        let (key, is_lower) = FlowKey::of_common(packet, layers)?;
+        Some(self.of_key(key, is_lower))
+    }
+
+    #[inline(always)]
+    fn of_key(&self, key: FlowKey, is_lower: bool) -> Whose {
         let hash = self.hash.of(&key);
-        Some(Whose { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) })
+        Whose { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) }
     }
 
     /// What it says of the flow, as far as one level tells.

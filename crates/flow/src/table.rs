@@ -270,15 +270,32 @@ impl FlowTable {
         is_regular: impl FnOnce(&Packet<'_>, &Layers) -> bool,
         sink: &mut S,
     ) {
-        if !self.look.is_plain(layers) {
-            self.look_closely(at as u8, packet, layers, sink);
-        } else if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
-            self.stats.packets += 1;
-            let is_regular = is_regular(packet, layers);
-            let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
-            let at = at as u8;
-            self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
+        let at = at as u8;
+        if layers.common
+            && !self.look.checksums
+            && let Some(whose) = self.look.whose_common(packet, layers)
+        {
+            self.probe(at, whose, layers, true);
+        } else if !self.look.is_plain(layers) {
+            self.look_closely(at, packet, layers, sink);
+        } else {
+            self.look_at_plain(at, packet, layers, is_regular(packet, layers));
         }
+    }
+
+    #[inline(never)]
+    fn look_at_plain(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, is_regular: bool) {
+        if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
+            self.probe(at, whose, layers, is_regular);
+        }
+    }
+
+    /// Notes whose packet `at` is, a plain one.
+    #[inline(always)]
+    fn probe(&mut self, at: u8, whose: Whose, layers: &Layers, is_regular: bool) {
+        self.stats.packets += 1;
+        let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
+        self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
     }
 
     /// The same for fragments and for packets that carry others.

@@ -32,7 +32,9 @@ pub const MAX_TUNNELS: usize = 8;
 #[inline]
 pub fn decode(packet: &Packet<'_>) -> Layers {
     let mut layers = Layers::default();
-    find(packet, &mut layers);
+    if !common(packet, &mut layers) {
+        find(packet, &mut layers);
+    }
     layers
 }
 
@@ -42,28 +44,27 @@ pub fn decode_batch(batch: Batch<'_>, layers: &mut Vec<Layers>) {
     layers.resize(batch.len(), Layers::default());
     for (slot, layers) in batch.slots.iter().zip(layers) {
         let packet = batch.packet(slot);
-        if !plain(&packet, layers) {
+        if !common(&packet, layers) {
             *layers = Layers::default();
             find(&packet, layers);
         }
     }
 }
 
-/// The layers of what most packets are: TCP or UDP right in IPv4 without options or fragments, right in Ethernet, its
-/// headers captured and as long as they say, and no tunnel. `false`: it is another one, and nothing was written.
+/// The layers of what most packets are, see [`Layers::common`]. `false`: it is another one, and nothing was written.
 #[inline(always)]
-fn plain(packet: &Packet<'_>, layers: &mut Layers) -> bool {
+fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
     const NETWORK: u32 = 14;
     const TRANSPORT: u32 = 34;
     let Some(head) = packet.data.first_chunk::<54>() else { return false };
     let two = |high, low| u16::from_be_bytes([high, low]);
     let total = u32::from(two(head[16], head[17]));
     let (src, dst, protocol) = (two(head[34], head[35]), two(head[36], head[37]), head[23]);
-    let is_plain = packet.link == LinkType::ETHERNET
+    let is_common = packet.link == LinkType::ETHERNET
         && [head[12], head[13], head[14]] == [0x08, 0x00, 0x45]
         && two(head[20], head[21]) & 0x3fff == 0
         && (packet.wire_len as usize).max(packet.data.len()) >= (NETWORK + total) as usize;
-    if !is_plain {
+    if !is_common {
         return false;
     }
     let (header, payload, flags) = match protocol {
@@ -95,6 +96,7 @@ fn plain(packet: &Packet<'_>, layers: &mut Layers) -> bool {
         ip_proto: protocol,
         ttl: head[22],
         tcp_flags: flags,
+        common: true,
         ..Layers::default()
     };
     true
@@ -164,14 +166,14 @@ mod tests {
     use crate::Chunk;
     use crate::build::{self, flags, packet};
 
-    /// Every octet of the headers of plain packets takes every value, and every length is tried: what is found in a
-    /// batch is what is found alone.
+    /// Every octet of the headers of common packets takes every value, and every length is tried: what is found in a
+    /// batch is what is found alone, and what is found of any packet.
     #[test]
     fn a_batch_is_its_packets() {
         let ip = || build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
         let tcp = ip().tcp(4000, 80, flags::ACK).payload(&[7; 30]);
         let udp = ip().udp(4000, 53).payload(&[7; 30]);
-        let mut plain_ones = 0;
+        let mut common_ones = 0;
         let mut check = |data: &[u8], wire_len: usize, link: LinkType| {
             let packet = Packet { wire_len: wire_len as u32, ..packet(data, link) };
             let mut chunk = Chunk::default();
@@ -179,7 +181,12 @@ mod tests {
             let mut layers = vec![Layers { ttl: 9, ..Layers::default() }; 3];
             decode_batch(chunk.batch(), &mut layers);
             assert_eq!(layers, [decode(&packet)], "{data:02x?} {wire_len}");
-            plain_ones += usize::from(plain(&packet, &mut Layers::default()));
+            let mut found = Layers::default();
+            find(&packet, &mut found);
+            let common = layers[0].common;
+            common_ones += usize::from(common);
+            assert!(!common || found.may_be_plain_ip(link) && found.may_have_transport());
+            assert_eq!(layers, [Layers { common, ..found }], "{data:02x?} {wire_len}");
         };
         for frame in [&tcp, &udp] {
             for len in 0..=frame.len() {
@@ -198,6 +205,6 @@ mod tests {
                 }
             }
         }
-        assert!(plain_ones > 30_000, "{plain_ones}");
+        assert!(common_ones > 30_000, "{common_ones}");
     }
 }

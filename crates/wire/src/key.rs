@@ -45,8 +45,21 @@ impl FlowKey {
     #[inline]
     fn of_v4(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         let header = packet.data.get(layers.network as usize + 12..)?.first_chunk::<8>()?;
-        let (src, dst) = header.split_first_chunk::<4>()?;
-        let (src, dst) = (u32::from_be_bytes(*src), u32::from_be_bytes(*dst.first_chunk()?));
+        Some(Self::between_v4(header, layers))
+    }
+
+    /// The same of a packet that is [`Layers::common`]. `None` for what is too short to be one.
+    #[inline(always)]
+    pub fn of_common(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
+        let addresses = packet.data.first_chunk::<34>()?.last_chunk::<8>()?;
+        Some(Self::between_v4(addresses, layers))
+    }
+
+    /// `addresses`: the source's and the destination's.
+    #[inline(always)]
+    fn between_v4(addresses: &[u8; 8], layers: &Layers) -> (Self, bool) {
+        let ends = u64::from_be_bytes(*addresses);
+        let (src, dst) = ((ends >> 32) as u32, ends as u32);
         let [from, to] = layers.ports.map(u32::from);
         let end = |address, port| u64::from(address) << 16 | u64::from(port);
         let lower_first = end(src, from) <= end(dst, to);
@@ -55,10 +68,9 @@ impl FlowKey {
         let address = |v4: u32| (0xffff_0000_0000 | u128::from(v4)).to_be_bytes();
         let addr = [address(low), address(high)];
         let port = [ports as u16, (ports >> 16) as u16];
-        Some((Self { addr, port, vlan: 0, proto: layers.ip_proto }, lower_first))
+        (Self { addr, port, vlan: 0, proto: layers.ip_proto }, lower_first)
     }
 
-    #[inline]
     fn of_any(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         let (src, mut dst) = addresses(packet, layers)?;
         if layers.source_routed {
@@ -93,6 +105,10 @@ impl FlowKey {
 /// IPv4 ones, whose key is that of an IPv4 packet.
 #[inline]
 pub fn says_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
+    layers.common || may_say_its_key(packet, layers)
+}
+
+fn may_say_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
     layers.is_plain_ip(packet.link)
         && (layers.network_kind != Network::Ipv6 || !is_mapped_both_ways(packet, layers))
 }

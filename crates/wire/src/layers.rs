@@ -52,6 +52,10 @@ pub struct Layers {
     /// Whether an IPv6 routing header names hops that are yet to come, so that the destination address is not
     /// the final one.
     pub source_routed: bool,
+    /// Whether it is what most packets are: TCP or UDP right in IPv4 without options or fragments, right in Ethernet,
+    /// its headers captured and as long as they say, and no tunnel. Then `network` is 14 and `transport` 34, and
+    /// [`Layers::is_plain_ip`] and [`Layers::has_transport`] hold.
+    pub common: bool,
     /// Which tunnel `payload` is, where it is one that carries something decodable. Never set on a fragment.
     pub tunnel: Tunnel,
     /// The first thing wrong with this level; layers before it are good.
@@ -60,7 +64,12 @@ pub struct Layers {
 
 impl Layers {
     /// Whether the transport header was there to be read: `ports`, and for TCP the flags, mean something.
+    #[inline]
     pub fn has_transport(&self) -> bool {
+        self.common || self.may_have_transport()
+    }
+
+    pub(crate) fn may_have_transport(&self) -> bool {
         self.transport != 0
             && self.fragment != Fragment::Later
             && !matches!(
@@ -79,6 +88,10 @@ impl Layers {
     /// follows fixed offsets looks for it; but for the version of IP, see [`crate::says_its_key`].
     #[inline]
     pub fn is_plain_ip(&self, link: LinkType) -> bool {
+        self.common || self.may_be_plain_ip(link)
+    }
+
+    pub(crate) fn may_be_plain_ip(&self, link: LinkType) -> bool {
         let header = match (link, self.network_kind) {
             (LinkType::ETHERNET, _) => 14,
             // A filter takes the word of a link type that names the version.

@@ -9,6 +9,7 @@ use super::lower::{Atom, Base, Comparison};
 use super::simd::{BATCH, Column, Level, Mask};
 use crate::ast::Expr;
 use crate::filter::Filter;
+use crate::names::ip_protocol;
 use foldhash::{HashMap, HashMapExt};
 use std::sync::Arc;
 use weir_wire::{Layers, Packet};
@@ -243,6 +244,18 @@ impl Atoms {
     fn is_not_of(&self, field: usize, class: u16) -> Option<()> {
         let own = self.fields_of_class.get(usize::from(class))?;
         (!own.contains(&(field as u32))).then_some(())
+    }
+
+    /// TCP flags of which one is set where an atom holds; `None` where it can hold without any.
+    pub fn flags(&self, atom: usize) -> Option<u8> {
+        const FLAGS: u32 = 13;
+        let Some(Bound::Field { field, mask, range: (least, _), kinds, .. }) = self.bound.get(atom) else {
+            return None;
+        };
+        let field = self.fields.get(*field)?;
+        let tcp = Kinds::with_ports(&[ip_protocol::TCP as u8]).intersection(&Kinds::ip());
+        let is_flags = (field.base, field.offset, field.size) == (Base::Transport, FLAGS, 1);
+        (is_flags && *kinds == kinds.intersection(&tcp) && *least > 0).then_some(*mask as u8)
     }
 
     /// What holds of one packet, as far as it can be read.

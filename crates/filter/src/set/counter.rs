@@ -193,29 +193,38 @@ impl Counter {
     /// bit of the first word first. For those only what a flow's key does not decide is counted here.
     pub fn packets_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
-        let is_by_flow = |at: usize| by_flow.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-        let mut at = 0;
-        while at < batch.len() {
-            if !is_by_flow(at) {
-                if let Some(packet) = batch.get(at) {
+        let flags = self.set.flags_beside_flows();
+        for (word, layers) in layers.chunks(64).enumerate() {
+            let present = u64::MAX >> (64 - layers.len());
+            let by_flow = by_flow.get(word).copied().unwrap_or(0);
+            let asked = match flags {
+                _ if nothing_else => 0,
+                Some(flags) => by_flow & with_flags(layers, flags),
+                None => by_flow & present,
+            };
+            let slots = batch.slots.get(word * 64..).unwrap_or_default();
+            let part = Batch { slots: slots.get(..layers.len()).unwrap_or(slots), ..batch };
+            each(&[!by_flow & present], |at| {
+                if let Some(packet) = part.get(at) {
                     self.packet(&packet, layers.get(at), true);
                 }
+            });
+            runs(asked, |run| self.run_beside_flows(part, layers, run));
+        }
+    }
+
+    /// Counts a run of packets that are also counted by flow.
+    fn run_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], run: std::ops::Range<usize>) {
+        let mut at = run.start;
+        while at < run.end {
+            let rest = batch.slots.get(at..run.end).unwrap_or_default();
+            at += self.push_plain(Batch { slots: rest, ..batch });
+            if self.packets.is_full() {
+                self.decide_packets();
+            } else if let Some(packet) = batch.get(at).filter(|_| at < run.end) {
+                self.packet(&packet, layers.get(at), false);
                 at += 1;
-                continue;
             }
-            // Most packets are of flows, and come one after the other.
-            let end = (at..batch.len()).find(|at| !is_by_flow(*at)).unwrap_or(batch.len());
-            while at < end && !nothing_else {
-                let run = batch.slots.get(at..end).unwrap_or_default();
-                at += self.push_plain(Batch { slots: run, ..batch });
-                if self.packets.is_full() {
-                    self.decide_packets();
-                } else if let Some(packet) = batch.get(at).filter(|_| at < end) {
-                    self.packet(&packet, layers.get(at), false);
-                    at += 1;
-                }
-            }
-            at = end;
         }
     }
 
@@ -405,6 +414,25 @@ impl Counter {
             Way::Index | Way::Programs => by_index(set, flows, counts, scratch),
         }
         flows.clear();
+    }
+}
+
+/// A bit for each packet that has one of these TCP flags. At most 64 packets.
+fn with_flags(layers: &[Layers], flags: u8) -> u64 {
+    let bits = layers.iter().enumerate().map(|(at, layers)| u64::from(layers.tcp_flags & flags != 0) << at);
+    bits.fold(0, |all, bit| all | bit)
+}
+
+/// Calls with the runs of bits that are set, lowest first.
+fn runs(mut bits: u64, mut see: impl FnMut(std::ops::Range<usize>)) {
+    let mut at = 0;
+    while bits != 0 {
+        let start = at + bits.trailing_zeros();
+        bits >>= start - at;
+        let len = bits.trailing_ones();
+        see(start as usize..(start + len) as usize);
+        bits = bits.checked_shr(len).unwrap_or(0);
+        at = start + len;
     }
 }
 

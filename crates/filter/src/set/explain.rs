@@ -256,22 +256,25 @@ fn port_text(end: End, set: &Ranges<u16>) -> String {
 }
 
 fn atom_text(atom: &Atom, holds: bool, expression: &str) -> String {
-    let sign = |comparison: &Sign| match (comparison, holds) {
+    let sign = |comparison: &Sign, value: u32| match (comparison, holds) {
         (Sign::Equal, true) => "=",
         (Sign::Equal, false) => "!=",
+        (Sign::Greater, true) if value == 0 => "!=",
+        (Sign::Greater, false) if value == 0 => "=",
         (Sign::Greater, true) => ">",
         (Sign::Greater, false) => "<=",
         (Sign::AtLeast, true) => ">=",
         (Sign::AtLeast, false) => "<",
     };
     match atom {
-        Atom::Length { comparison, value } => format!("len {} {value}", sign(comparison)),
+        Atom::Length { comparison, value } => format!("len {} {value}", sign(comparison, *value)),
         Atom::Field { kinds, base, offset, size, mask, comparison, value } => {
             let (name, offset) = header(kinds, *base, *offset);
             let size = if *size == 1 { String::new() } else { format!(":{size}") };
             let mask = if *mask == u32::MAX { String::new() } else { format!(" & {mask:#x}") };
+            let sign = sign(comparison, *value);
             let value = if *value > 9 { format!("{value:#x}") } else { value.to_string() };
-            format!("{name}[{offset}{size}]{mask} {} {value}", sign(comparison))
+            format!("{name}[{offset}{size}]{mask} {sign} {value}")
         }
         Atom::Program(test) => {
             let text = expression.get(test.span.clone()).unwrap_or_default();
@@ -410,7 +413,7 @@ mod tests {
     #[test]
     fn octets_of_each_packet_decide() {
         for (expression, changing) in [
-            ("tcp port 80 and tcp[13] & 2 != 0", &["tcp[13] & 0x2 = 0"][..]),
+            ("tcp port 80 and tcp[13] & 2 != 0", &["tcp[13] & 0x2 != 0"][..]),
             ("less 100", &["len > 100"]),
             ("icmp[0] = 8 and greater 1000", &["icmp[0] = 8", "len >= 1000"]),
             ("ip[8] < 5", &["ip[8] >= 5"]),
@@ -476,7 +479,10 @@ mod tests {
         ]);
         let others: Vec<(&str, usize)> =
             found.comparisons.iter().map(|c| (c.text.as_str(), c.others)).collect();
-        assert_eq!(others, [("IPv4 tcp (not later fragments)", 2), ("port 80", 2), ("tcp[13] & 0x2 = 0", 2)]);
+        assert_eq!(
+            others,
+            [("IPv4 tcp (not later fragments)", 2), ("port 80", 2), ("tcp[13] & 0x2 != 0", 1)]
+        );
     }
 
     /// `check` says what a compilation says.

@@ -10,6 +10,7 @@
 //! That is exact for an expression that is one term with one address range. Others are looked up by one of their
 //! ranges and then compared with the rest.
 
+use super::columns::each;
 use super::kind::{Classes, Kinds};
 use super::lower::Term;
 use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};
@@ -547,6 +548,17 @@ impl Index {
     /// The atoms of which one must hold for anything here to match; `None` where nothing has to.
     pub fn needed(&self) -> Option<&AtomBits> {
         self.needed.as_ref()
+    }
+
+    /// TCP flags of which a packet must have one to match anything here, where `flags` says for each atom which it asks
+    /// for; `None` where something matches without.
+    pub fn needed_flags(&self, flags: impl Fn(usize) -> Option<u8>) -> Option<u8> {
+        self.groups.iter().try_fold(0, |all, group| {
+            let (yes, _) = self.atoms.get(group.atoms as usize)?;
+            let mut any = None;
+            each(yes, |atom| any = any.or_else(|| flags(atom)));
+            Some(all | any?)
+        })
     }
 
     /// Whether a packet with these atoms can match anything here.

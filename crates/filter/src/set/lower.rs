@@ -688,8 +688,9 @@ impl Lowering {
                 self.zero(Zero::Field { base: *base, offset: *offset, size: *size, mask: *mask })?;
             }
         }
+        let (atom, holds) = positive(atom, !relation.reversed);
         let at = self.atom(atom);
-        Ok(vec![Term { atoms: vec![(at, !relation.reversed)], ..Term::of(of) }])
+        Ok(vec![Term { atoms: vec![(at, holds)], ..Term::of(of) }])
     }
 }
 
@@ -708,9 +709,46 @@ fn why_not(primitive: &Primitive) -> &'static str {
     }
 }
 
+/// The same with "above 0" in the place of "not 0": a packet of which no atom that is asked for holds matches nothing,
+/// and of how many that is so decides what a set of `tcp[tcpflags] & tcp-syn != 0` costs.
+fn positive(atom: Atom, holds: bool) -> (Atom, bool) {
+    match atom {
+        Atom::Field { comparison: Comparison::Equal, value: 0, kinds, base, offset, size, mask }
+            if !holds =>
+        {
+            let comparison = Comparison::Greater;
+            (Atom::Field { comparison, value: 0, kinds, base, offset, size, mask }, true)
+        }
+        atom => (atom, holds),
+    }
+}
+
+/// What an operand comes to that no packet changes; `None` for others, and for what only the machine may divide or shift.
+fn constant(operand: &Arithmetic) -> Option<u32> {
+    match operand {
+        Arithmetic::Number(value) => Some(*value),
+        Arithmetic::Negative(value) => Some(constant(value)?.wrapping_neg()),
+        Arithmetic::Chain(first, rest, _) => {
+            rest.iter().try_fold(constant(first)?, |left, (operator, right)| {
+                let right = constant(right)?;
+                match *operator {
+                    op::ADD => Some(left.wrapping_add(right)),
+                    op::SUB => Some(left.wrapping_sub(right)),
+                    op::MUL => Some(left.wrapping_mul(right)),
+                    op::OR => Some(left | right),
+                    op::AND => Some(left & right),
+                    op::XOR => Some(left ^ right),
+                    _ => None,
+                }
+            })
+        }
+        Arithmetic::Len | Arithmetic::Load(..) => None,
+    }
+}
+
 /// A comparison of one field, or of the length, with a constant.
 fn field(relation: &Relation) -> Option<Atom> {
-    let Arithmetic::Number(value) = relation.right else { return None };
+    let value = constant(&relation.right)?;
     let comparison = match relation.jump {
         op::JEQ => Comparison::Equal,
         op::JGT => Comparison::Greater,
@@ -720,13 +758,13 @@ fn field(relation: &Relation) -> Option<Atom> {
     let (load, mask) = match &relation.left {
         Arithmetic::Len => return Some(Atom::Length { comparison, value }),
         Arithmetic::Chain(load, rest, _) => match rest.as_slice() {
-            [(op::AND, Arithmetic::Number(mask))] => (&**load, *mask),
+            [(op::AND, mask)] => (&**load, constant(mask)?),
             _ => return None,
         },
         load => (load, u32::MAX),
     };
     let Arithmetic::Load(protocol, offset, size, _) = load else { return None };
-    let Arithmetic::Number(offset) = **offset else { return None };
+    let offset = constant(offset)?;
     let size = u8::try_from(*size).ok().filter(|size| matches!(size, 1 | 2 | 4))?;
     // Far beyond any packet, where sums of offsets would wrap; and what no number is above.
     if offset > 0xffff || (comparison == Comparison::Greater && value == u32::MAX) {

@@ -134,6 +134,8 @@ pub struct Set {
     keyed: Index,
     changing: Index,
     plan: ColumnPlan,
+    /// TCP flags of which a packet must have one to match anything that changes from packet to packet, where that is so.
+    changing_flags: Option<u8>,
     /// Expressions that only their program decides.
     programs: Vec<u32>,
     /// Whether the verdict of each can change from packet to packet of a flow.
@@ -304,6 +306,7 @@ impl Set {
         let programs = (0..).zip(&is_program).filter(|(_, is)| **is).map(|(number, _)| number).collect();
         drop((sources, kinds));
         atoms.classes(&classes);
+        let changing_flags = changing.needed_flags(|atom| atoms.flags(atom));
         Self {
             reading,
             way: if is_small { Way::Columns } else { Way::Index },
@@ -311,6 +314,7 @@ impl Set {
             keyed,
             changing,
             plan,
+            changing_flags,
             programs,
             is_changing,
             wary,
@@ -325,6 +329,13 @@ impl Set {
             ports,
             expressions,
         }
+    }
+
+    /// TCP flags of which a packet must have one, where a flow's key says all that its headers say, for anything to
+    /// match that a flow does not decide.
+    fn flags_beside_flows(&self) -> Option<u8> {
+        let decides_all = self.programs.is_empty() && self.way != Way::Programs;
+        self.changing_flags.filter(|_| decides_all)
     }
 
     /// Whether a packet's octets at fixed places are all that has to be looked at.
@@ -458,4 +469,33 @@ fn chart_bits(remainders: &[Vec<u32>], expressions: usize, words: usize) -> Vec<
         }
     }
     bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet may only be passed over where every term that octets decide asks for one of the flags.
+    #[test]
+    fn flags_without_which_nothing_changes() {
+        for (expressions, flags) in [
+            (&["tcp[13] & 2 != 0 and net 10.0.0.0/8", "port 80"][..], Some(2)),
+            (&["tcp[13] & 2 != 0", "tcp[tcpflags] & (tcp-rst|tcp-fin) != 0"], Some(7)),
+            (&["tcp[13] & 0x12 = 0x12 and less 100"], Some(0x12)),
+            (&["tcp[13] > 3", "tcp[13] != 0"], Some(0xff)),
+            (&["tcp[13] & 2 = 0"], None),
+            (&["tcp[13] = 0"], None),
+            (&["not tcp[13] = 0"], None),
+            (&["tcp[12] & 2 != 0"], None),
+            (&["tcp[13] & 2 != 0", "udp[5] > 7"], None),
+            (&["tcp[13] & 2 != 0 or greater 1000"], None),
+            (&["tcp[13] & 2 != 0", "vlan 5 and vlan 6"], None),
+            (&["ip[13] & 2 != 0"], None),
+            (&["port 80"], Some(0)),
+        ] {
+            let set = Set::compile(expressions, &Options::default()).unwrap();
+            assert_eq!(set.flags_beside_flows(), flags, "{expressions:?}");
+            assert_eq!(set.by(Way::Programs).flags_beside_flows(), None);
+        }
+    }
 }
