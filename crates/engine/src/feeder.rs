@@ -155,6 +155,12 @@ impl<const READS: bool> Feeder<'_, READS> {
 impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     const PACKETS: bool = READS;
 
+    fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.ahead(rows);
+        }
+    }
+
     fn packet(&mut self, seen: &Seen<'_>) {
         if let Some(sessions) = &mut self.sessions {
             sessions.packet(seen, self.sink);

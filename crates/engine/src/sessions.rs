@@ -4,15 +4,20 @@ use crate::streams::{Measurer, Measuring};
 use crate::tunnels;
 use crate::unparsed::{HeldBack, Unparsed};
 use crate::{FlowIdentity, FlowRecord, Sink};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use weir_api::{Answer, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
-use weir_flow::{IpTunnel, Seen};
-use weir_proto::{Expected, Out, PROTOCOLS, Record, Session, Setup, Table, Wants};
+use weir_flow::{IpTunnel, Rows, Seen};
+use weir_proto::{Expected, Out, Record, Session, Setup, Table, Wants};
 use weir_wire::stream::Chunk;
-use weir_wire::{Chunk as PacketBuffer, Layers, Packet, Time};
+use weir_wire::{Chunk as PacketBuffer, FlowKey, Layers, Packet, Time};
+
+/// The part of all memory that what waits in streams may take at most.
+const STREAM_PART: usize = 4;
+/// The part that it may take in any case, whatever sessions hold.
+const LEAST_PART: usize = 32;
 
 /// What is to be read of what flows say, and with how much memory.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -127,9 +132,8 @@ pub(crate) struct Sessions {
     /// Packets that were put together, until they are shown.
     whole: Option<(PacketBuffer, Vec<Layers>)>,
     /// By the flow's row.
-    entries: Vec<Option<Box<Entry>>>,
-    /// Rows of flows that are not read because there was no memory for it.
-    refused: HashSet<u32>,
+    entries: Rows<Option<Box<Entry>>>,
+    refused: Refused,
     expected: Expectations,
     /// What nobody reads, by port.
     unparsed: Unparsed,
@@ -139,17 +143,110 @@ pub(crate) struct Sessions {
     measurer: Option<Measurer>,
     /// Octets that sessions hold.
     held: usize,
-    /// What they may hold.
+    /// What sessions, streams and fragments may take together.
     limit: usize,
     stats: SessionStats,
+    /// Keeps the reads that only bring lines into the cache.
+    touched: u64,
 }
 
 /// A flow that has said something.
 struct Entry {
-    identity: FlowIdentity,
+    whose: Whose,
     session: Session,
     /// What was counted as held by it.
     held: usize,
+}
+
+/// The identity of a flow in less than half the memory: there are as many as there are flows.
+struct Whose {
+    ends: Ends,
+    first: Time,
+    port: [u16; 2],
+    vlan: [u16; 2],
+    key_vlan: u16,
+    proto: u8,
+    initiator_is_lower: bool,
+}
+
+/// Its two ends, in the order of the key.
+enum Ends {
+    V4([[u8; 4]; 2]),
+    /// What has no short form.
+    Other(Box<FlowIdentity>),
+}
+
+/// What stands before an IPv4 address that is mapped into IPv6 (RFC 4291 2.5.5.2).
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+impl Whose {
+    fn of(identity: &FlowIdentity) -> Self {
+        let FlowIdentity { key, initiator_is_lower, first, vlan, alias } = *identity;
+        let v4 =
+            |address: &[u8; 16]| address.strip_prefix(&MAPPED).and_then(|v4| <[u8; 4]>::try_from(v4).ok());
+        let ends = match key.addr.each_ref().map(v4) {
+            [Some(lower), Some(higher)] if alias == 0 => Ends::V4([lower, higher]),
+            _ => Ends::Other(Box::new(*identity)),
+        };
+        Self { ends, first, port: key.port, vlan, key_vlan: key.vlan, proto: key.proto, initiator_is_lower }
+    }
+
+    fn identity(&self) -> FlowIdentity {
+        let &Self { ref ends, first, port, vlan, key_vlan, proto, initiator_is_lower } = self;
+        match ends {
+            Ends::V4(ends) => {
+                let addr = ends.map(|v4| {
+                    let mut address = [0; 16];
+                    for (place, octet) in address.iter_mut().zip(MAPPED.iter().chain(&v4)) {
+                        *place = *octet;
+                    }
+                    address
+                });
+                let key = FlowKey { addr, port, vlan: key_vlan, proto };
+                FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
+            }
+            Ends::Other(identity) => **identity,
+        }
+    }
+
+    /// Octets of memory behind it.
+    fn memory(&self) -> usize {
+        if let Ends::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
+    }
+}
+
+/// What a parser is to know of a flow.
+fn setup(flow: &FlowIdentity, wants: Wants) -> Setup {
+    let (initiator, responder) = (flow.initiator(), flow.responder());
+    Setup { flow: flow.id(), initiator, responder, ip_proto: flow.key.proto, wants }
+}
+
+/// Rows of flows that are not read because there was no memory for it, a bit for each.
+#[derive(Default)]
+struct Refused {
+    bits: Vec<u64>,
+}
+
+impl Refused {
+    fn contains(&self, row: u32) -> bool {
+        self.bits.get(row as usize / 64).is_some_and(|bits| bits >> (row % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, row: u32) {
+        let at = row as usize / 64;
+        if self.bits.len() <= at {
+            self.bits.resize(at + 1, 0);
+        }
+        if let Some(bits) = self.bits.get_mut(at) {
+            *bits |= 1 << (row % 64);
+        }
+    }
+
+    fn remove(&mut self, row: u32) {
+        if let Some(bits) = self.bits.get_mut(row as usize / 64) {
+            *bits &= !(1 << (row % 64));
+        }
+    }
 }
 
 /// What has been found in a flow.
@@ -164,8 +261,11 @@ pub(crate) struct Found {
 impl Sessions {
     /// `seed` keys hashes.
     pub fn new(config: &SessionConfig, seed: u64) -> Self {
+        // What measures takes a quarter. Of what is held back, it is what sessions look at first.
+        let parts = 16 - if config.measure.is_some() { 4 } else { 0 } - usize::from(config.unparsed);
+        let limit = config.memory / 16 * parts;
         let streams = StreamConfig {
-            memory: config.memory / 4,
+            memory: limit / STREAM_PART,
             overlap: config.overlap,
             urgent_apart: config.urgent_apart,
             ..StreamConfig::default()
@@ -176,20 +276,27 @@ impl Sessions {
             streams: Streams::new(streams),
             defrag: Defrag::new(fragments),
             whole: None,
-            entries: Vec::new(),
-            refused: HashSet::new(),
+            entries: Rows::default(),
+            refused: Refused::default(),
             expected: Expectations::default(),
             unparsed: Unparsed::new(seed),
-            // A part of what is for sessions: what is held back is what they look at first.
             held_back: config.unparsed.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             held: 0,
-            // What measures takes a quarter.
-            limit: config.memory / 16
-                * (if config.measure.is_some() { 7 } else { 11 } - usize::from(config.unparsed)),
+            limit,
             stats: SessionStats::default(),
+            touched: 0,
             config: config.clone(),
         }
+    }
+
+    /// Brings nearer what is kept for the flows of those rows: the reads of one do not wait for those of another.
+    pub fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
+        let touched = rows.fold(0, |touched, row| {
+            let said = self.entry(row).map_or(0, |entry| entry.session.touch());
+            touched ^ self.streams.touch(row) ^ said
+        });
+        self.touched ^= touched;
     }
 
     /// Takes a packet that was counted to a flow.
@@ -201,29 +308,45 @@ impl Sessions {
             self.read(seen, sink);
         }
         let Some(held_back) = &mut self.held_back else { return };
-        let found = self.entries.get(seen.row as usize).and_then(Option::as_ref);
+        let found = self.entries.get(seen.row).and_then(Option::as_ref);
         let found = found.map(|entry| (entry.session.is_unknown(), entry.session.found().next().is_some()));
         held_back.packet(seen, found, sink);
     }
 
     fn read(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
+        let is_read = self.config.chunks
+            || match self.entry(seen.row) {
+                Some(entry) => !entry.session.is_unknown(),
+                // Once refused a flow stays so: nobody can read one from its midst.
+                None => !self.refused.contains(seen.row),
+            };
+        if !is_read {
+            return;
+        }
+        let others = self.held + self.entries.memory() + self.defrag.memory();
         if let Some(segment) = seen.segment() {
-            let is_read = self.entry(seen.row).is_none_or(|entry| !entry.session.is_unknown());
-            if !is_read && !self.config.chunks {
-                return;
-            }
-            let Self { streams, entries, refused, expected, config, held, limit, stats, .. } = self;
+            // What waits has a part of what is left, and a small one in any case.
+            let others = others + self.streams.memory() - self.streams.stats().held as usize;
+            let left = self.limit.saturating_sub(others);
+            self.streams.set_memory(left.min(self.limit / STREAM_PART).max(self.limit / LEAST_PART));
+            let is_full = others + self.streams.stats().held as usize >= self.admitted();
+            let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
-                let mut reader =
-                    Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
+                let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
                 reader.chunk(seen.row, &seen.flow, &chunk);
             });
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
-            let Self { entries, refused, expected, config, held, limit, stats, .. } = self;
-            let mut reader = Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
+            let is_full = others + self.streams.memory() >= self.admitted();
+            let Self { entries, refused, expected, config, held, stats, .. } = self;
+            let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
             reader.chunk(seen.row, &seen.flow, &chunk);
         }
+    }
+
+    /// Octets above which no new flow is read: what waits keeps its least part.
+    fn admitted(&self) -> usize {
+        self.limit - self.limit / LEAST_PART
     }
 
     /// An interval of all ends at `now`.
@@ -279,20 +402,22 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.end(row, sink);
         }
-        let Self { streams, entries, refused, expected, config, held, limit, stats, .. } = self;
-        let identity = entries.get(row as usize).and_then(Option::as_ref).map(|entry| entry.identity);
+        let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
+        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.whose.identity());
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
-                let mut reader =
-                    Reader { entries, refused, expected, config, held, limit: *limit, stats, sink };
+                // It is read already.
+                let is_full = true;
+                let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
                 reader.chunk(row, identity, &chunk);
             }
         });
-        let ended = self.entries.get_mut(row as usize).and_then(Option::take);
-        let found = ended.map(|mut entry| self.end_entry(&mut entry, time, sink)).unwrap_or_default();
-        if !self.refused.is_empty() {
-            self.refused.remove(&row);
-        }
+        let ended = self.entries.get_mut(row).and_then(Option::take);
+        let found = ended
+            .zip(identity)
+            .map(|(mut entry, identity)| self.end_entry(&mut entry, &identity, time, sink));
+        let found = found.unwrap_or_default();
+        self.refused.remove(row);
         if let Some(held_back) = &mut self.held_back {
             held_back.end(row, found.is_unknown, sink);
         }
@@ -314,16 +439,23 @@ impl Sessions {
         self.defrag.finish();
     }
 
-    fn end_entry(&mut self, entry: &mut Entry, time: Time, sink: &mut dyn Sink) -> Found {
+    fn end_entry(
+        &mut self,
+        entry: &mut Entry,
+        identity: &FlowIdentity,
+        time: Time,
+        sink: &mut dyn Sink,
+    ) -> Found {
         self.held -= entry.held;
+        let wants = self.config.wants;
         let mut teller = Teller {
-            identity: &entry.identity,
+            identity,
             expected: &mut self.expected,
             stats: &mut self.stats,
             config: &self.config,
             sink,
         };
-        entry.session.end(time, &mut teller);
+        entry.session.end(time, &|| setup(identity, wants), &mut teller);
         let found = found(&entry.session);
         self.stats.unknown += u64::from(found.is_unknown);
         self.stats.known += u64::from(!found.is_unknown);
@@ -344,15 +476,14 @@ impl Sessions {
     }
 
     fn entry(&self, row: u32) -> Option<&Entry> {
-        self.entries.get(row as usize)?.as_deref()
+        self.entries.get(row)?.as_deref()
     }
 }
 
 fn found(session: &Session) -> Found {
     let mut services = [0; 3];
-    for (place, protocol) in services.iter_mut().zip(session.found()) {
-        let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
-        *place = at.map_or(0, |at| at as u8 + 1);
+    for (place, protocol) in services.iter_mut().zip(session.places()) {
+        *place = protocol;
     }
     let [first, ..] = services;
     Found { services, is_unknown: first == 0 && session.is_unknown() }
@@ -360,12 +491,13 @@ fn found(session: &Session) -> Found {
 
 /// Takes chunks of flows to those who read them.
 struct Reader<'w> {
-    entries: &'w mut Vec<Option<Box<Entry>>>,
-    refused: &'w mut HashSet<u32>,
+    entries: &'w mut Rows<Option<Box<Entry>>>,
+    refused: &'w mut Refused,
     expected: &'w mut Expectations,
     config: &'w SessionConfig,
     held: &'w mut usize,
-    limit: usize,
+    /// There is no room for another flow.
+    is_full: bool,
     stats: &'w mut SessionStats,
     sink: &'w mut dyn Sink,
 }
@@ -375,49 +507,38 @@ impl Reader<'_> {
         if self.config.chunks {
             self.sink.chunk(flow, chunk);
         }
-        let at = row as usize;
-        if self.entries.len() <= at {
-            self.entries.resize_with(at + 1, || None);
-        }
-        let Some(place) = self.entries.get_mut(at) else { return };
+        let Some(place) = self.entries.make(row) else { return };
         let entry = match place {
             Some(entry) => entry,
             None => {
-                // Once refused a flow stays so: nobody can read one from its midst.
-                if !self.refused.is_empty() && self.refused.contains(&row) {
+                if self.refused.contains(row) {
                     return;
                 }
                 self.stats.said += 1;
-                if *self.held >= self.limit {
+                if self.is_full {
                     self.stats.refused += 1;
                     self.refused.insert(row);
                     return;
                 }
                 self.stats.sessions += 1;
-                let setup = Setup {
-                    flow: flow.id(),
-                    initiator: flow.initiator(),
-                    responder: flow.responder(),
-                    ip_proto: flow.key.proto,
-                    wants: self.config.wants,
+                let session = match self.expected.take(flow, chunk.time) {
+                    Some(expected) => Session::expected(expected, self.config.wants),
+                    None => Session::new(),
                 };
-                let session = match self.expected.take(&setup, chunk.time) {
-                    Some(expected) => Session::expected(setup, expected),
-                    None => Session::new(setup),
-                };
-                place.insert(Box::new(Entry { identity: *flow, session, held: 0 }))
+                place.insert(Box::new(Entry { whose: Whose::of(flow), session, held: 0 }))
             }
         };
-        let Entry { identity, session, held } = &mut **entry;
+        let Entry { whose, session, held } = &mut **entry;
+        let (identity, wants) = (whose.identity(), self.config.wants);
         let mut teller = Teller {
-            identity,
+            identity: &identity,
             expected: self.expected,
             stats: self.stats,
             config: self.config,
             sink: self.sink,
         };
-        session.chunk(chunk, &mut teller);
-        let now = session.memory() + size_of::<Entry>();
+        session.chunk(chunk, &|| setup(&identity, wants), &mut teller);
+        let now = session.memory() + whose.memory() + size_of::<Entry>();
         *self.held = *self.held + now - std::mem::replace(held, now);
     }
 }
@@ -477,13 +598,14 @@ impl Expectations {
     }
 
     /// The announcement of that flow.
-    fn take(&mut self, setup: &Setup, now: Time) -> Option<Expected> {
+    fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
         if self.waiting.is_empty() {
             return None;
         }
-        let at = (setup.responder.0, setup.responder.1, setup.ip_proto);
+        let ((initiator, _), (responder, port)) = (flow.initiator(), flow.responder());
+        let at = (responder, port, flow.key.proto);
         let is_it = |expected: &&Expected| {
-            expected.initiator.is_none_or(|address| address == setup.initiator.0) && now <= expected.until
+            expected.initiator.is_none_or(|address| address == initiator) && now <= expected.until
         };
         self.waiting.get(&at).filter(is_it)?;
         self.order.retain(|waiting| *waiting != at);

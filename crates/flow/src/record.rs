@@ -277,8 +277,17 @@ pub trait FlowSink {
     fn odd(&mut self, odd: &Tally<'_>) {
         let _ = odd;
     }
-    /// Whether [`FlowSink::packet`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be called.
+    /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be
+    /// called.
     const PACKETS: bool = false;
+    /// Packets that are likely of the flows in these rows come next: who keeps something for each flow brings it nearer,
+    /// all at once, since one after the other each would be waited for.
+    fn ahead(&mut self, rows: impl Iterator<Item = u32>)
+    where
+        Self: Sized,
+    {
+        let _ = rows;
+    }
     /// Takes a packet that was counted to a flow, but for fragments, packets with a wrong checksum where those are
     /// verified, and packets that carry others.
     fn packet(&mut self, seen: &Seen<'_>) {

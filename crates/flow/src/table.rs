@@ -378,6 +378,14 @@ impl FlowTable {
         self.touched ^= u64::from(sum) ^ lines;
     }
 
+    /// The same for what [`FlowTable::show`] and who is shown packets need of rows.
+    fn touch_shown(&mut self, sink: &mut impl FlowSink) {
+        let known = || self.probes.iter().filter_map(|probe| probe.likely.checked_sub(1));
+        let lines = known().fold(0, |lines, row| lines ^ self.cold.get(row as usize).map_or(0, Cold::touch));
+        sink.ahead(known());
+        self.touched ^= lines;
+    }
+
     /// Counts what was noted; `get` gives the packets that were looked at.
     #[inline]
     fn count<'a, S: FlowSink>(
@@ -388,6 +396,9 @@ impl FlowTable {
         self.index.begin_group();
         if self.probes.len() > 1 {
             self.touch();
+            if S::PACKETS {
+                self.touch_shown(sink);
+            }
         } else {
             for probe in &mut self.probes {
                 probe.likely = self.index.likely(probe.whose.line, probe.whose.hash);

@@ -18,6 +18,7 @@ pub(crate) static CSV: OutputSpec = OutputSpec {
     files: &["flows.csv", "counts.csv"],
     flows: true,
     has: |_| true,
+    shows: |_| true,
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 

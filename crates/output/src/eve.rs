@@ -22,6 +22,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     files: &["eve.json"],
     flows: true,
     has: |table| !table.eve.is_empty(),
+    shows: |field| !field.eve.is_empty(),
     open: |context| {
         let file = LineFile::framed(context, "eve.json", Frame::default())?;
         let zone = context.zone.clone();

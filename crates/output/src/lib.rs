@@ -38,7 +38,7 @@ use std::io;
 use std::path::PathBuf;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Record, Table};
+use weir_proto::{Field, Record, Table};
 use zone::Zone;
 
 /// Writes what a run finds.
@@ -113,6 +113,8 @@ pub struct OutputSpec {
     /// Whether it has a place for the records of a table: what no output has one for need not be made, and where
     /// there is none for any, streams need not be read.
     pub has: fn(&Table) -> bool,
+    /// Whether it has a place for a field of a record.
+    pub shows: fn(&Field) -> bool,
     /// Opens them.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
 }

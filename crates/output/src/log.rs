@@ -4,7 +4,7 @@ use crate::{Output, OutputContext, OutputSpec};
 use std::io;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Record, Table, tables};
+use weir_proto::{Field, Record, Table, tables};
 
 /// The name of a flow's rows.
 const FLOW: &str = "flow";
@@ -86,6 +86,12 @@ impl Log {
     /// The tables whose records it has.
     pub fn tables(&self) -> &[&'static Table] {
         &self.tables
+    }
+
+    /// The fields of them that it has.
+    pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
+        let shows = self.spec.shows;
+        self.tables.iter().flat_map(|table| table.fields).filter(move |field| shows(field))
     }
 
     /// Opens its files.

@@ -38,6 +38,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
     files: &[FILE],
     flows: false,
     has: |_| false,
+    shows: |_| false,
     open: |context| Ok(Mon::boxed(context, Dialect::Probe)),
 };
 
@@ -47,6 +48,7 @@ pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     files: &[FILE],
     flows: false,
     has: |_| false,
+    shows: |_| false,
     open: |context| Ok(Mon::boxed(context, Dialect::Paper)),
 };
 

@@ -19,6 +19,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     files: &["weir.ndjson"],
     flows: true,
     has: |_| false,
+    shows: |_| false,
     open: |context| Ok(Box::new(Ndjson::open(context)?)),
 };
 

@@ -22,6 +22,7 @@ pub(crate) static ZEEK: OutputSpec = OutputSpec {
     files: &["conn.log"],
     flows: true,
     has: |table| !table.zeek.is_empty(),
+    shows: |field| !field.zeek.is_empty(),
     open: |context| Ok(Box::new(Tsv::open(context)?)),
 };
 
@@ -31,6 +32,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     files: &["conn.json"],
     flows: true,
     has: |table| !table.zeek.is_empty(),
+    shows: |field| !field.zeek.is_empty(),
     open: |context| {
         let file = LineFile::framed(context, "conn.json", Frame::default())?;
         Ok(Box::new(Json { records: JsonLogs::new(context), file }))

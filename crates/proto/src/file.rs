@@ -121,7 +121,7 @@ const NAME: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Files {
     flow: u64,
-    made: u64,
+    made: u32,
     wants: Wants,
 }
 
@@ -158,13 +158,18 @@ impl Files {
         self.wants.passes_mails
     }
 
+    /// See [`Wants::passes_bodies`].
+    pub fn passes_bodies(&self) -> bool {
+        self.wants.passes_bodies
+    }
+
     /// A new file, of which the first octets are about to come.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
         let cut = |octets: Option<&[u8]>| octets.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
         let carried = FILES.fields.iter().rev().take_while(|f| f.name != CARRIER).count() + 1;
         File {
-            id: mixed(self.flow ^ mixed(self.made)),
+            id: mixed(self.flow ^ mixed(self.made.into())),
             source: about.source,
             protocol: about.protocol,
             direction: about.direction,
@@ -523,7 +528,13 @@ mod tests {
 
     fn files() -> Files {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-        let wants = Wants { hashes: Hashes::ALL, content: true, passes_mails: false };
+        let wants = Wants {
+            hashes: Hashes::ALL,
+            content: true,
+            passes_mails: false,
+            passes_bodies: false,
+            unread: 0,
+        };
         Files::new(&Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants })
     }
 

@@ -14,7 +14,7 @@ mod uri;
 use crate::file::Files;
 use crate::{Anomaly, Out, Parser, Protocol, Setup, Step, Transport, anomaly};
 use body::{Body, Described, Listed, Ranges};
-use message::{Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
+use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -30,13 +30,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 };
 
 /// Headers of a message; libhtp's limit.
-const MAX_HEADERS: usize = 1024;
+const MAX_HEADERS: u16 = 1024;
 /// Requests that wait for their responses; Suricata's limit.
 const MAX_WAITING: usize = 512;
 /// Octets of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
 const MAX_WAITING_OCTETS: usize = 1 << 20;
 /// Blank lines before a message.
-const MAX_BLANK: u32 = 1024;
+const MAX_BLANK: u16 = 1024;
 /// Longest chunk: libhtp takes no more for a length.
 const MAX_CHUNK: u64 = i32::MAX as u64;
 
@@ -46,6 +46,8 @@ const MIN_MESSAGE: u64 = 16;
 /// Words that requests without a version may begin with.
 const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
 
+/// A million of them may be open, most of them between two messages or in a body: what is needed only while a head is
+/// read, or of a response, is made when it is.
 struct Http {
     request: Side,
     response: Side,
@@ -58,7 +60,7 @@ struct Flow {
     ranges: Ranges,
     /// Names of transactions are consecutive.
     waiting: VecDeque<Transaction>,
-    begun: u64,
+    begun: u32,
     /// Requests were sent before the responses to others came.
     pipelined: bool,
     /// A response without its request was told of.
@@ -67,15 +69,15 @@ struct Flow {
 
 /// One direction.
 struct Side {
-    direction: Direction,
     state: State,
     lines: RawLines,
     /// Of the message in work.
-    headers: Headers,
-    body: Option<Body>,
+    head: Option<Box<Head>>,
+    body: Option<Box<Body>>,
     /// The transaction in work.
-    current: u64,
-    blank: u32,
+    current: u32,
+    blank: u16,
+    direction: Direction,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +85,7 @@ enum State {
     /// Before a start line.
     Start,
     /// A line that is no status line: what comes next tells whether it is a body.
-    Odd(Vec<u8>),
+    Odd(Box<OddLine>),
     Head,
     /// In a body of which so much is left.
     Length(u64),
@@ -101,24 +103,34 @@ enum State {
     },
 }
 
+#[derive(Clone, Debug, PartialEq)]
+struct OddLine(Vec<u8>);
+
 pub(super) struct Transaction {
-    id: u64,
     time: Time,
-    ended: Time,
     request: Option<RequestLine>,
     request_headers: Headers,
-    response: Option<StatusLine>,
-    response_headers: Headers,
-    /// The last response that announced another.
-    info: Option<StatusLine>,
+    request_length: u64,
+    sent: Option<Box<Listed>>,
+    /// What came back, as far as something did.
+    answer: Option<Box<Answer>>,
+    id: u32,
     is_asked: bool,
     is_begun: bool,
     is_answered: bool,
-    request_length: u64,
-    response_length: u64,
-    response_wire: u64,
-    sent: Listed,
-    received: Listed,
+}
+
+#[derive(Default)]
+pub(super) struct Answer {
+    line: Option<StatusLine>,
+    headers: Headers,
+    /// The last response that announced another.
+    info: Option<StatusLine>,
+    /// When it ended; none where it did not.
+    ended: Option<Time>,
+    length: u64,
+    wire: u64,
+    received: Option<Box<Listed>>,
 }
 
 /// What to do after a message's head.
@@ -149,20 +161,16 @@ impl Parser for Http {
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
-        if let State::Odd(line) = std::mem::replace(&mut self.response.state, State::Start) {
-            self.treat_as_body(&line, time, out);
+        if let State::Odd(line) = &self.response.state {
+            let line = line.clone();
+            self.response.state = State::Start;
+            self.treat_as_body(&line.0, time, out);
         }
         for direction in [Direction::Forward, Direction::Reverse] {
             let (side, flow) = self.side(direction);
             let whole = side.state == State::Close;
             if matches!(side.state, State::Head) {
-                let headers = std::mem::take(&mut side.headers);
-                if let Some(transaction) = flow.transaction(side.current) {
-                    match direction {
-                        Direction::Forward => transaction.request_headers = headers,
-                        Direction::Reverse => transaction.response_headers = headers,
-                    }
-                }
+                side.give_headers(flow);
             }
             finish(side, flow, whole, time, out);
         }
@@ -172,12 +180,27 @@ impl Parser for Http {
         self.flow.ranges.end(out);
     }
 
+    fn touch(&self) -> u64 {
+        self.request.touch() ^ self.response.touch() ^ self.flow.waiting.len() as u64
+    }
+
     fn memory(&self) -> usize {
         let of = |side: &Side| {
-            side.lines.memory() + side.headers.memory() + side.body.as_ref().map_or(0, Body::memory)
+            let head = side.head.as_ref().map_or(0, |head| size_of::<Head>() + head.memory());
+            let body = side.body.as_ref().map_or(0, |body| size_of::<Body>() + body.memory());
+            let odd = if let State::Odd(line) = &side.state { 32 + line.0.capacity() } else { 0 };
+            side.lines.memory() + head + body + odd
         };
+        let unused = self.flow.waiting.capacity() - self.flow.waiting.len();
         let waiting: usize = self.flow.waiting.iter().map(Transaction::memory).sum();
+        let waiting = waiting + unused * size_of::<Transaction>();
         of(&self.request) + of(&self.response) + waiting + self.flow.ranges.memory()
+    }
+}
+
+impl Side {
+    fn touch(&self) -> u64 {
+        self.body.as_ref().map_or(0, |body| body.wire)
     }
 }
 
@@ -187,7 +210,7 @@ impl Http {
             direction,
             state: State::Start,
             lines: RawLines::default(),
-            headers: Headers::new(MAX_HEADERS),
+            head: None,
             body: None,
             current: 0,
             blank: 0,
@@ -243,13 +266,7 @@ impl Http {
         }
         // What was begun is told as it is.
         if matches!(side.state, State::Head) {
-            let headers = std::mem::take(&mut side.headers);
-            if let Some(transaction) = flow.transaction(side.current) {
-                match chunk.direction {
-                    Direction::Forward => transaction.request_headers = headers,
-                    Direction::Reverse => transaction.response_headers = headers,
-                }
-            }
+            side.give_headers(flow);
         }
         if !matches!(side.state, State::Start | State::Lost { .. } | State::Odd(_)) {
             finish(side, flow, false, chunk.time, out);
@@ -284,9 +301,9 @@ impl Http {
                     }
                 }
                 let line = RequestLine::of(text);
-                if line.protocol.is_none() {
+                if line.protocol().is_none() {
                     // Of HTTP/0.9 there is one request and nothing else.
-                    if self.flow.begun > 0 || !METHODS.contains(&line.method.as_slice()) {
+                    if self.flow.begun > 0 || !METHODS.contains(&line.method()) {
                         say("bad_HTTP_request", Direction::Forward, text, time, out);
                         self.request.state = State::Lost { messages: false };
                         return None;
@@ -298,7 +315,7 @@ impl Http {
                     return None;
                 }
                 if !looks_so {
-                    say("unknown_HTTP_method", Direction::Forward, &line.method, time, out);
+                    say("unknown_HTTP_method", Direction::Forward, line.method(), time, out);
                 }
                 self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
                 let id = self.flow.begin(time, out);
@@ -337,7 +354,7 @@ impl Http {
                 };
                 let Some(status) = StatusLine::of(text) else {
                     if lost.is_none() {
-                        self.response.state = State::Odd(line.into_owned());
+                        self.response.state = State::Odd(Box::new(OddLine(line.into_owned())));
                     }
                     return None;
                 };
@@ -350,18 +367,18 @@ impl Http {
                 let id = self.flow.answering(time, out);
                 if let Some(transaction) = self.flow.transaction(id) {
                     transaction.is_begun = true;
-                    transaction.response = Some(status);
+                    transaction.answer().line = Some(status);
                 }
                 self.response.begin(id);
                 self.response.header(rest, time, out);
             }
             State::Odd(line) => {
                 // A line before the status line is passed over, as browsers do.
-                if data.first() == Some(&b'H') || chomped(line).len() <= 2 {
+                if data.first() == Some(&b'H') || chomped(&line.0).len() <= 2 {
                     self.response.state = State::Start;
                     return None;
                 }
-                let line = line.clone();
+                let line = line.0.clone();
                 if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
                     say("bad_HTTP_reply", Direction::Reverse, &line, time, out);
                     self.response.state = State::Lost { messages: false };
@@ -387,12 +404,13 @@ impl Http {
         if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
             return;
         }
+        let passes = self.flow.files.passes_bodies();
         let id = self.flow.answering(time, out);
         self.response.current = id;
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.is_begun = true;
-            let described = transaction.described(Direction::Reverse);
-            self.response.body = Some(Body::new(described, &Headers::default(), false, None));
+            transaction.answer();
+            self.response.body = Some(Body::of(transaction, Direction::Reverse, false, None, passes));
         }
         self.response.state = State::Close;
         let mut line = line;
@@ -402,7 +420,7 @@ impl Http {
     /// The head of a request is complete.
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
-        let headers = std::mem::replace(&mut side.headers, Headers::new(MAX_HEADERS));
+        let (headers, passes) = (side.take_headers(), flow.files.passes_bodies());
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
             return;
@@ -427,11 +445,13 @@ impl Http {
             _ => State::Start,
         };
         if matches!(side.state, State::ChunkSize | State::Length(_)) {
-            let described = transaction.described(Direction::Forward);
-            side.body = Some(Body::new(described, &headers, false, length.flatten().filter(|_| !is_chunked)));
+            let length = length.flatten().filter(|_| !is_chunked);
+            transaction.request_headers = headers;
+            side.body = Some(Body::of(transaction, Direction::Forward, false, length, passes));
+        } else {
+            transaction.request_headers = headers;
         }
         let has_body = side.body.is_some();
-        transaction.request_headers = headers;
         if !has_body {
             transaction.is_asked = true;
             flow.settle(out);
@@ -441,12 +461,12 @@ impl Http {
     /// The head of a response is complete.
     fn answered(&mut self, time: Time, out: &mut dyn Out) -> After {
         let (side, flow) = (&mut self.response, &mut self.flow);
-        let headers = std::mem::replace(&mut side.headers, Headers::new(MAX_HEADERS));
+        let (headers, passes) = (side.take_headers(), flow.files.passes_bodies());
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
             return After::Go;
         };
-        let code = transaction.response.as_ref().and_then(StatusLine::code);
+        let code = transaction.answer().line.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
         if is_chunked && length.is_some() {
@@ -460,20 +480,21 @@ impl Http {
         match code {
             // Another response comes.
             Some(100 | 102..200) if has_none => {
-                transaction.info = transaction.response.take();
+                let answer = transaction.answer();
+                answer.info = answer.line.take();
                 transaction.is_begun = false;
                 side.state = State::Start;
                 return After::Go;
             }
             Some(101) if !is_coded && length.is_none() => {
-                transaction.response_headers = headers;
+                transaction.answer().headers = headers;
                 transaction.is_asked = true;
                 let protocol = transaction.upgraded(out);
                 finish(side, flow, true, time, out);
                 return After::Become(protocol);
             }
             Some(200..300) if is_connect => {
-                transaction.response_headers = headers;
+                transaction.answer().headers = headers;
                 transaction.is_asked = true;
                 finish(side, flow, true, time, out);
                 return After::Become(None);
@@ -499,14 +520,12 @@ impl Http {
                 None => State::Close,
             }
         };
-        transaction.response_headers = headers;
+        transaction.answer().headers = headers;
         if side.state == State::Start {
             finish(side, flow, true, time, out);
         } else {
             let declared = length.flatten().filter(|_| !is_chunked);
-            let described = transaction.described(Direction::Reverse);
-            let headers = &transaction.response_headers;
-            side.body = Some(Body::new(described, headers, code == Some(206), declared));
+            side.body = Some(Body::of(transaction, Direction::Reverse, code == Some(206), declared, passes));
         }
         let asking = &mut self.request;
         let waits =
@@ -520,11 +539,27 @@ impl Http {
 
 impl Side {
     /// A message begins.
-    fn begin(&mut self, id: u64) {
+    fn begin(&mut self, id: u32) {
         self.current = id;
         self.blank = 0;
-        self.headers = Headers::new(MAX_HEADERS);
+        self.head = None;
         self.state = State::Head;
+    }
+
+    /// The headers that came.
+    fn take_headers(&mut self) -> Headers {
+        self.head.take().map(|mut head| head.finish()).unwrap_or_default()
+    }
+
+    /// Gives those that came, though not all did, to their transaction.
+    fn give_headers(&mut self, flow: &mut Flow) {
+        let headers = self.take_headers();
+        if let Some(transaction) = flow.transaction(self.current) {
+            match self.direction {
+                Direction::Forward => transaction.request_headers = headers,
+                Direction::Reverse => transaction.answer().headers = headers,
+            }
+        }
     }
 
     /// A line of nothing before a message.
@@ -555,13 +590,17 @@ impl Side {
 
     /// Takes a line of headers. A carriage return alone ends a line, too.
     fn header(&mut self, text: &[u8], time: Time, out: &mut dyn Out) {
-        let was_full = self.headers.is_full;
+        if text.is_empty() {
+            return;
+        }
+        let head = self.head.get_or_insert_default();
+        let was_full = head.is_full;
         for line in text.split(|octet| *octet == b'\r').filter(|line| !line.is_empty()) {
-            if let Some(wrong) = self.headers.line(line) {
+            if let Some(wrong) = head.line(line, MAX_HEADERS) {
                 say(wrong, self.direction, line, time, out);
             }
         }
-        if self.headers.is_full && !was_full {
+        if head.is_full && !was_full {
             say("too_many_headers", self.direction, text, time, out);
         }
     }
@@ -624,7 +663,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
             let digits = std::str::from_utf8(digits.get(..most).unwrap_or_default()).unwrap_or_default();
             match u64::from_str_radix(digits, 16).ok().filter(|length| *length <= MAX_CHUNK) {
                 Some(0) => {
-                    side.headers = Headers::new(MAX_HEADERS);
+                    side.head = None;
                     side.state = State::Trailers;
                 }
                 Some(length) => side.state = State::Chunk(length),
@@ -654,7 +693,7 @@ fn count(side: &Side, flow: &mut Flow, octets: u64) {
     if side.direction == Direction::Reverse
         && let Some(transaction) = flow.transaction(side.current)
     {
-        transaction.response_wire += octets;
+        transaction.answer().wire += octets;
     }
 }
 
@@ -666,6 +705,8 @@ fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut d
     let wire = body.as_ref().map_or(0, |body| body.wire);
     let ended = body.map(|body| body.end(whole, time, &mut flow.files, &mut flow.ranges, out));
     let (listed, length) = ended.unwrap_or_default();
+    let listed = (!listed.names.is_empty()).then(|| Box::new(listed));
+    side.head = None;
     let Some(transaction) = flow.transaction(side.current) else { return };
     match side.direction {
         Direction::Forward if !is_idle || wire > 0 => {
@@ -674,9 +715,10 @@ fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut d
         }
         Direction::Reverse if transaction.is_begun => {
             transaction.is_answered = true;
-            transaction.ended = time;
-            transaction.response_wire += wire;
-            (transaction.received, transaction.response_length) = (listed, length);
+            let answer = transaction.answer();
+            answer.ended = Some(time);
+            answer.wire += wire;
+            (answer.received, answer.length) = (listed, length);
         }
         _ => {}
     }
@@ -684,13 +726,13 @@ fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut d
 }
 
 impl Flow {
-    fn transaction(&mut self, id: u64) -> Option<&mut Transaction> {
+    fn transaction(&mut self, id: u32) -> Option<&mut Transaction> {
         let first = self.waiting.front()?.id;
-        self.waiting.get_mut(usize::try_from(id.checked_sub(first)?).ok()?)
+        self.waiting.get_mut(id.checked_sub(first)? as usize)
     }
 
     /// A new transaction.
-    fn begin(&mut self, time: Time, out: &mut dyn Out) -> u64 {
+    fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         let held: usize = self.waiting.iter().map(Transaction::memory).sum();
         if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_OCTETS {
             say("too_many_requests", Direction::Forward, b"", time, out);
@@ -700,29 +742,25 @@ impl Flow {
         }
         let id = self.begun;
         self.begun += 1;
+        // Most often there is one.
+        self.waiting.reserve_exact(usize::from(self.waiting.is_empty()));
         self.waiting.push_back(Transaction {
-            id,
             time,
-            ended: time,
             request: None,
             request_headers: Headers::default(),
-            response: None,
-            response_headers: Headers::default(),
-            info: None,
+            request_length: 0,
+            sent: None,
+            answer: None,
+            id,
             is_asked: false,
             is_begun: false,
             is_answered: false,
-            request_length: 0,
-            response_length: 0,
-            response_wire: 0,
-            sent: Listed::default(),
-            received: Listed::default(),
         });
         id
     }
 
     /// Whose response begins: that of the first request that has none; or nobody's that was seen.
-    fn answering(&mut self, time: Time, out: &mut dyn Out) -> u64 {
+    fn answering(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         if let Some(transaction) = self.waiting.iter().find(|transaction| !transaction.is_begun) {
             return transaction.id;
         }
@@ -766,16 +804,20 @@ impl Flow {
 
 impl Transaction {
     fn method(&self) -> &[u8] {
-        self.request.as_ref().map_or(&[], |request| &request.method)
+        self.request.as_ref().map_or(&[], RequestLine::method)
+    }
+
+    fn answer(&mut self) -> &mut Answer {
+        self.answer.get_or_insert_default()
     }
 
     fn described(&self, direction: Direction) -> Described {
-        let uri = self.request.as_ref().map_or(&[][..], |request| &request.uri);
+        let uri = self.request.as_ref().map_or(&[][..], RequestLine::uri);
         let (hostname, _) = self.hostname();
         let source = [hostname.as_deref().unwrap_or_default(), b" ", uri].concat();
         Described {
             direction,
-            transaction: self.id,
+            transaction: self.id.into(),
             source,
             path: uri::path(uri),
             carrier: self.carrier(direction),
@@ -783,8 +825,14 @@ impl Transaction {
     }
 
     fn memory(&self) -> usize {
-        let request = self.request.as_ref().map_or(0, |r| r.method.capacity() + r.uri.capacity());
-        size_of::<Self>() + request + self.request_headers.memory() + self.response_headers.memory()
+        let listed = |listed: &Option<Box<Listed>>| listed.as_ref().map_or(0, |listed| listed.memory());
+        let line = |line: &Option<StatusLine>| line.as_ref().map_or(0, StatusLine::memory);
+        let answer = self.answer.as_ref().map_or(0, |answer| {
+            let lines = line(&answer.line) + line(&answer.info);
+            size_of::<Answer>() + lines + answer.headers.memory() + listed(&answer.received)
+        });
+        let request = self.request.as_ref().map_or(0, RequestLine::memory);
+        size_of::<Self>() + request + self.request_headers.memory() + listed(&self.sent) + answer
     }
 }
 
@@ -805,4 +853,30 @@ fn is_chunked(headers: &Headers) -> bool {
 
 fn say(name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
     anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::Told;
+    use crate::{Session, Wants};
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// What a flow takes whose request was just read, and of which nobody wants the body: there may be a million.
+    #[test]
+    fn an_open_session_is_small() {
+        let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
+        let wants = Wants { passes_bodies: true, passes_mails: true, ..Wants::default() };
+        let setup = || Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants };
+        let request =
+            b"POST /upload HTTP/1.1\r\nHost: files.example\r\nContent-Type: application/octet-stream\r\n\
+            Content-Length: 100000000\r\n\r\nbody";
+        let (mut session, mut told) = (Session::new(), Told::default());
+        let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
+        session.chunk(&chunk(request), &setup, &mut told);
+        let whole = session.memory() + size_of::<Session>();
+        assert!(whole <= 450, "{whole}");
+        session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut told);
+        assert_eq!(session.memory() + size_of::<Session>(), whole);
+    }
 }

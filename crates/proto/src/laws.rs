@@ -96,9 +96,15 @@ impl Talk {
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
             responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), self.ports[1]),
             ip_proto: self.ip_proto,
-            wants: Wants { hashes: crate::Hashes::ALL, content: true, passes_mails: false },
+            wants: Wants {
+                hashes: crate::Hashes::ALL,
+                content: true,
+                passes_mails: false,
+                passes_bodies: false,
+                unread: 0,
+            },
         };
-        let (mut session, mut told, mut gaps) = (Session::new(setup), Told::default(), [0; 2]);
+        let (mut session, mut told, mut gaps) = (Session::new(), Told::default(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);
         for said in &self.said {
             time.0 += 1_000_000;
@@ -107,12 +113,13 @@ impl Talk {
                 Said::Data(direction, data) => {
                     for piece in cut(data) {
                         let gap = std::mem::take(&mut gaps[*direction as usize]);
-                        session.chunk(&Chunk { time, direction: *direction, gap, data: &piece }, &mut told);
+                        let chunk = Chunk { time, direction: *direction, gap, data: &piece };
+                        session.chunk(&chunk, &|| setup.clone(), &mut told);
                     }
                 }
             }
         }
-        session.end(time, &mut told);
+        session.end(time, &|| setup.clone(), &mut told);
         told
     }
 }

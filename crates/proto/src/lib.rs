@@ -100,6 +100,19 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &xmpp::PROTOCOL,
 ];
 
+/// Those that stand alone: they say nothing about other flows, turn into no other protocol, carry no files, and what
+/// they tell is in their own tables and in [`ANOMALY`]. Where nobody wants these, there is nothing to read behind the
+/// place where one was found: see [`Wants::unread`].
+pub static ALONE: &[&Protocol] = &[
+    &dhcp::PROTOCOL, //
+    &dhcpv6::PROTOCOL,
+    &mqtt::PROTOCOL,
+    &ntp::PROTOCOL,
+    &rtp::PROTOCOL,
+    &snmp::PROTOCOL,
+    &syslog::PROTOCOL,
+];
+
 /// Tables that rows of many protocols go into.
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //

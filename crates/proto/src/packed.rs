@@ -142,7 +142,8 @@ impl<'a> Rest<'a> {
 
     fn values(&mut self) -> Option<Vec<Value<'a>>> {
         let all = self.length()?;
-        let mut values = vec![Value::None; all];
+        let mut values = Vec::new();
+        values.resize_with(all, || Value::None);
         for _ in 0..self.length()? {
             let at = self.length()?;
             *values.get_mut(at)? = self.value()?;

@@ -1,6 +1,6 @@
 //! The contract between a stream and those who read it.
 
-use crate::{Anomaly, Protocol, Record};
+use crate::{ALONE, ANOMALY, Anomaly, PROTOCOLS, Protocol, Record, Table};
 use std::net::IpAddr;
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -18,6 +18,12 @@ pub trait Parser: Send {
 
     /// Octets of heap memory that are held, roughly.
     fn memory(&self) -> usize;
+
+    /// Reads something of each piece of memory that the next chunk needs, so that it is near then; what it returns only
+    /// keeps the reads.
+    fn touch(&self) -> u64 {
+        0
+    }
 }
 
 /// What is to become of the flow after a chunk.
@@ -62,6 +68,10 @@ pub struct Wants {
     pub content: bool,
     /// Nothing of what is in mails, neither their headers nor their parts: they are passed over.
     pub passes_mails: bool,
+    /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their octets are only counted.
+    pub passes_bodies: bool,
+    /// Protocols that are found and not read, as bits by their place among [`crate::PROTOCOLS`].
+    pub unread: u64,
 }
 
 /// Checksums of files, each of which costs time for every octet.
@@ -73,6 +83,20 @@ pub struct Hashes {
     pub sha1: bool,
     /// SHA-256 (RFC 6234).
     pub sha256: bool,
+}
+
+impl Wants {
+    /// Leaves all of [`crate::ALONE`] unread that tell of none of these tables.
+    pub fn leave_unread(&mut self, tables: &[&Table]) {
+        let is_wanted = |table: &Table| tables.iter().any(|wanted| **wanted == *table);
+        let is_unread = |protocol: &&Protocol| {
+            ALONE.iter().any(|alone| std::ptr::eq(*alone, *protocol))
+                && !is_wanted(&ANOMALY)
+                && !protocol.tables.iter().any(|table| is_wanted(table))
+        };
+        let places = PROTOCOLS.iter().zip(0..u64::BITS).filter(|(protocol, _)| is_unread(protocol));
+        self.unread = places.fold(0, |unread, (_, at)| unread | 1 << at);
+    }
 }
 
 impl Hashes {

@@ -80,6 +80,8 @@ pub struct Field {
     pub eve: &'static str,
     /// What it says about whom, for what is published.
     pub privacy: Privacy,
+    /// Whether it needs what is in the body of a message: see [`crate::Wants::passes_bodies`].
+    pub of_body: bool,
 }
 
 /// Kinds of values.
@@ -139,7 +141,7 @@ pub enum Privacy {
 
 /// A field that only our own logs have, with nothing to hide.
 pub const fn field(name: &'static str, kind: Kind, help: &'static str) -> Field {
-    Field { name, kind, help, zeek: "", eve: "", privacy: Privacy::Plain }
+    Field { name, kind, help, zeek: "", eve: "", privacy: Privacy::Plain, of_body: false }
 }
 
 impl Field {
@@ -151,6 +153,11 @@ impl Field {
     /// The same, at that place in Suricata's event.
     pub const fn eve(self, path: &'static str) -> Self {
         Self { eve: path, ..self }
+    }
+
+    /// The same, which needs what is in the body of a message.
+    pub const fn of_body(self) -> Self {
+        Self { of_body: true, ..self }
     }
 
     /// The same, telling that about somebody.

@@ -338,7 +338,7 @@ impl Parser for Quic {
         let held = self.crypto.iter().map(|crypto| {
             crypto.held.capacity() + crypto.pieces.values().map(|piece| piece.capacity() + 48).sum::<usize>()
         });
-        size_of::<Self>() + self.handshake.memory() + held.sum::<usize>()
+        self.handshake.memory() + held.sum::<usize>()
     }
 }
 

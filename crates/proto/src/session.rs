@@ -1,6 +1,8 @@
 //! Who reads a flow: found by what is said in it.
 
-use crate::{Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP};
+use crate::{Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -15,11 +17,13 @@ const DATAGRAM_OCTETS: usize = 8 << 10;
 const TURNS: u8 = 8;
 
 /// What is said in one flow, and who reads it.
+///
+/// There are as many as there are flows, so it does not keep what it needs only to find a parser: who calls it says that
+/// when asked, always the same.
 pub struct Session {
-    setup: Setup,
     state: State,
-    /// Protocols that were found, the first one first.
-    found: [Option<&'static Protocol>; 3],
+    /// Places among [`PROTOCOLS`], plus 1, of those that were found, the first one first.
+    found: [u8; 3],
     turns: u8,
 }
 
@@ -28,7 +32,7 @@ enum State {
     Probing(Vec<Piece>),
     /// It is read.
     Known(Box<dyn Parser>),
-    /// Nobody can read it, or nobody can any more.
+    /// Nobody can read it, or nobody can any more, or nobody wants to know.
     Unknown,
 }
 
@@ -52,36 +56,37 @@ impl Piece {
 
 impl Session {
     /// Of a flow that nothing is known of.
-    pub fn new(setup: Setup) -> Self {
-        Self { setup, state: State::Probing(Vec::new()), found: [None; 3], turns: 0 }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Of a flow that was announced.
-    pub fn expected(setup: Setup, expected: Expected) -> Self {
-        let mut session = Self::new(setup);
-        session.enter(expected.protocol, expected.parser);
+    pub fn expected(expected: Expected, wants: Wants) -> Self {
+        let mut session = Self::new();
+        session.enter(expected.protocol, expected.parser, wants);
         session
     }
 
-    /// Takes the next chunk of either direction.
-    pub fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
+    /// Takes the next chunk of either direction; `setup` says whose.
+    pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {
-            State::Known(parser) => {
-                let step = parser.chunk(chunk, out);
-                self.follow(step, chunk, out);
-            }
-            State::Probing(_) => self.probe(chunk, out),
+            State::Known(parser) => match parser.chunk(chunk, out) {
+                Step::Next => {}
+                Step::GiveUp => self.leave(chunk.time, out),
+                Step::Become { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
+            },
+            State::Probing(_) => self.probe(chunk, setup, out),
             State::Unknown => {}
         }
     }
 
     /// Ends the flow. What nobody was sure of is for whom the port belongs to.
-    pub fn end(&mut self, time: Time, out: &mut dyn Out) {
+    pub fn end(&mut self, time: Time, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         if let State::Probing(pieces) = &mut self.state {
-            let pieces = std::mem::take(pieces);
-            let (forward, reverse) = said(&pieces, self.head());
-            match self.decide(&forward, &reverse, true) {
-                Verdict::Found(protocol) => self.begin(protocol, &pieces, out),
+            let (pieces, whose) = (std::mem::take(pieces), setup());
+            let (forward, reverse) = said(&pieces, head_of(&whose));
+            match decide(&whose, &forward, &reverse, true) {
+                Verdict::Found(protocol) => self.begin(protocol, &pieces, &whose, setup, out),
                 Verdict::Wait | Verdict::Nobody => self.state = State::Unknown,
             }
         }
@@ -95,7 +100,12 @@ impl Session {
 
     /// The protocols that were found, in the order in which they were.
     pub fn found(&self) -> impl Iterator<Item = &'static Protocol> {
-        self.found.into_iter().flatten()
+        self.places().filter_map(|place| PROTOCOLS.get(usize::from(place) - 1)).copied()
+    }
+
+    /// The same as their places among [`PROTOCOLS`], plus 1.
+    pub fn places(&self) -> impl Iterator<Item = u8> + use<> {
+        self.found.into_iter().filter(|place| *place != 0)
     }
 
     /// Octets of heap memory that are held, roughly.
@@ -104,26 +114,34 @@ impl Session {
             State::Probing(pieces) => {
                 pieces.iter().map(|piece| piece.data.capacity() + size_of::<Piece>()).sum()
             }
-            State::Known(parser) => parser.memory(),
+            State::Known(parser) => size_of_val(&**parser) + parser.memory(),
             State::Unknown => 0,
         }
     }
 
-    fn probe(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
-        let is_stream = self.setup.ip_proto == TCP;
+    /// Brings what the next chunk needs nearer: what it returns only keeps the read.
+    #[inline]
+    pub fn touch(&self) -> u64 {
+        if let State::Known(parser) = &self.state { parser.touch() } else { 0 }
+    }
+
+    fn probe(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
+        let whose = setup();
+        let is_stream = whose.ip_proto == TCP;
+        let most = if is_stream { HEAD } else { DATAGRAM_OCTETS };
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
         if pieces.is_empty() {
             // Most flows say at once what they are: nothing is copied then.
-            let head = chunk.data.get(..self.head()).unwrap_or(chunk.data);
+            let head = chunk.data.get(..head_of(&whose)).unwrap_or(chunk.data);
             let (forward, reverse) = match chunk.direction {
                 Direction::Forward => (head, &[][..]),
                 Direction::Reverse => (&[][..], head),
             };
-            match self.decide(forward, reverse, chunk.data.len() >= self.most()) {
+            match decide(&whose, forward, reverse, chunk.data.len() >= most) {
                 Verdict::Found(protocol) => {
-                    self.enter(protocol, (protocol.parser)(&self.setup));
-                    return self.chunk(chunk, out);
+                    self.enter(protocol, (protocol.parser)(&whose), whose.wants);
+                    return self.chunk(chunk, setup, out);
                 }
                 Verdict::Nobody => {
                     self.state = State::Unknown;
@@ -141,72 +159,46 @@ impl Session {
             {
                 last.data.extend_from_slice(chunk.data);
             }
-            _ => pieces.push(Piece::of(chunk)),
+            _ => {
+                // Most often there is one.
+                pieces.reserve_exact(usize::from(pieces.is_empty()));
+                pieces.push(Piece::of(chunk));
+            }
         }
-        let (forward, reverse) = said(&pieces, self.head());
+        let (forward, reverse) = said(&pieces, head_of(&whose));
         let octets = forward.len() + reverse.len();
-        let is_full = octets >= self.most() || !is_stream && pieces.len() >= DATAGRAMS;
-        match self.decide(&forward, &reverse, is_full) {
-            Verdict::Found(protocol) => self.begin(protocol, &pieces, out),
+        let is_full = octets >= most || !is_stream && pieces.len() >= DATAGRAMS;
+        match decide(&whose, &forward, &reverse, is_full) {
+            Verdict::Found(protocol) => self.begin(protocol, &pieces, &whose, setup, out),
             Verdict::Nobody => self.state = State::Unknown,
             Verdict::Wait => self.state = State::Probing(pieces),
         }
     }
 
-    /// Octets by which a protocol is found.
-    fn head(&self) -> usize {
-        if self.setup.ip_proto == TCP { HEAD } else { usize::MAX }
-    }
-
-    /// Octets beyond which no more are waited for.
-    fn most(&self) -> usize {
-        if self.setup.ip_proto == TCP { HEAD } else { DATAGRAM_OCTETS }
-    }
-
-    /// Who speaks so; `is_all`: nothing more will be known.
-    fn decide(&self, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
-        if forward.is_empty() && reverse.is_empty() {
-            return Verdict::Wait;
-        }
-        let ports = [self.setup.initiator.1, self.setup.responder.1];
-        let heads = Heads { forward, reverse, ports, ip_proto: self.setup.ip_proto };
-        let spoken = PROTOCOLS.iter().filter(|protocol| protocol.transport.covers(self.setup.ip_proto));
-        let (mut maybe, mut at_home) = (false, None);
-        // Those whose port it is are asked first.
-        let is_home = |protocol: &Protocol| ports.iter().any(|port| protocol.ports.contains(port));
-        for home in [true, false] {
-            for protocol in spoken.clone().filter(|protocol| is_home(protocol) == home) {
-                match (protocol.probe)(&heads) {
-                    Probe::Match => return Verdict::Found(protocol),
-                    Probe::Maybe => {
-                        maybe = true;
-                        at_home = at_home.or(home.then_some(*protocol));
-                    }
-                    Probe::Reject => {}
-                }
-            }
-        }
-        match (maybe, is_all, at_home) {
-            (true, false, _) => Verdict::Wait,
-            (true, true, Some(protocol)) => Verdict::Found(protocol),
-            _ => Verdict::Nobody,
-        }
-    }
-
     /// Lets a new parser read what was kept.
-    fn begin(&mut self, protocol: &'static Protocol, pieces: &[Piece], out: &mut dyn Out) {
-        self.enter(protocol, (protocol.parser)(&self.setup));
+    fn begin(
+        &mut self,
+        protocol: &'static Protocol,
+        pieces: &[Piece],
+        whose: &Setup,
+        setup: &dyn Fn() -> Setup,
+        out: &mut dyn Out,
+    ) {
+        self.enter(protocol, (protocol.parser)(whose), whose.wants);
         for piece in pieces {
-            self.chunk(&piece.chunk(), out);
+            self.chunk(&piece.chunk(), setup, out);
         }
     }
 
-    fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>) {
-        let is_new = !self.found().any(|found| std::ptr::eq(found, protocol));
-        if let Some(place) = self.found.iter_mut().find(|place| place.is_none()).filter(|_| is_new) {
-            *place = Some(protocol);
+    fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants) {
+        let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
+        let place = at.map_or(0, |at| at as u8 + 1);
+        let is_new = !self.found.contains(&place);
+        if let Some(free) = self.found.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
+            *free = place;
         }
-        self.state = State::Known(parser);
+        let is_unread = at.is_some_and(|at| wants.unread >> at & 1 == 1);
+        self.state = if is_unread { State::Unknown } else { State::Known(parser) };
     }
 
     /// Ends the parser, if there is one.
@@ -216,25 +208,116 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, step: Step, chunk: &Chunk<'_>, out: &mut dyn Out) {
-        let (protocol, unread) = match step {
-            Step::Next => return,
-            Step::GiveUp => return self.leave(chunk.time, out),
-            Step::Become { protocol, unread } => (protocol, unread),
-        };
+    /// The rest of the chunk and what follows is for somebody else.
+    fn turn(
+        &mut self,
+        protocol: Option<&'static Protocol>,
+        unread: usize,
+        chunk: &Chunk<'_>,
+        setup: &dyn Fn() -> Setup,
+        out: &mut dyn Out,
+    ) {
         self.leave(chunk.time, out);
         self.turns += 1;
         if self.turns > TURNS {
             return;
         }
         match protocol {
-            Some(protocol) => self.enter(protocol, (protocol.parser)(&self.setup)),
+            Some(protocol) => {
+                let whose = setup();
+                self.enter(protocol, (protocol.parser)(&whose), whose.wants);
+            }
             None => self.state = State::Probing(Vec::new()),
         }
         let read = chunk.data.len().saturating_sub(unread);
         if let Some(rest) = chunk.data.get(read..).filter(|rest| !rest.is_empty()) {
-            self.chunk(&Chunk { gap: 0, data: rest, ..*chunk }, out);
+            self.chunk(&Chunk { gap: 0, data: rest, ..*chunk }, setup, out);
         }
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { state: State::Probing(Vec::new()), found: [0; 3], turns: 0 }
+    }
+}
+
+/// Octets by which a protocol is found.
+fn head_of(setup: &Setup) -> usize {
+    if setup.ip_proto == TCP { HEAD } else { usize::MAX }
+}
+
+/// Whose ports are which: the places among [`PROTOCOLS`] as bits.
+struct Homes {
+    /// Who is spoken over TCP and over UDP.
+    spoken: [u64; 2],
+    /// By port, in order.
+    ports: Vec<(u16, u64)>,
+}
+
+impl Homes {
+    fn of_all() -> &'static Self {
+        static HOMES: OnceLock<Homes> = OnceLock::new();
+        HOMES.get_or_init(|| {
+            // As many as there are bits; a test says so.
+            let places = || PROTOCOLS.iter().zip(0..u64::BITS).map(|(protocol, at)| (*protocol, 1 << at));
+            let spoken = |ip_proto| {
+                places().filter(|(p, _)| p.transport.covers(ip_proto)).fold(0, |all, (_, bit)| all | bit)
+            };
+            let mut ports = BTreeMap::<u16, u64>::new();
+            for (protocol, bit) in places() {
+                for port in protocol.ports {
+                    *ports.entry(*port).or_default() |= bit;
+                }
+            }
+            Self { spoken: [spoken(TCP), spoken(UDP)], ports: ports.into_iter().collect() }
+        })
+    }
+
+    /// Whose port it is.
+    fn at(&self, port: u16) -> u64 {
+        let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
+        at.and_then(|at| self.ports.get(at)).map_or(0, |(_, who)| *who)
+    }
+}
+
+/// Who speaks so; `is_all`: nothing more will be known.
+fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
+    if forward.is_empty() && reverse.is_empty() {
+        return Verdict::Wait;
+    }
+    let ports = [setup.initiator.1, setup.responder.1];
+    let heads = Heads { forward, reverse, ports, ip_proto: setup.ip_proto };
+    let homes = Homes::of_all();
+    let [tcp, udp] = homes.spoken;
+    let spoken = match setup.ip_proto {
+        TCP => tcp,
+        UDP => udp,
+        _ => 0,
+    };
+    let [one, other] = ports;
+    let home = (homes.at(one) | homes.at(other)) & spoken;
+    let (mut maybe, mut at_home) = (false, None);
+    // Those whose port it is are asked first.
+    for (mut asked, is_home) in [(home, true), (spoken & !home, false)] {
+        while asked != 0 {
+            let protocol = PROTOCOLS.get(asked.trailing_zeros() as usize).copied();
+            asked &= asked - 1;
+            let Some(protocol) = protocol else { break };
+            match (protocol.probe)(&heads) {
+                Probe::Match => return Verdict::Found(protocol),
+                Probe::Maybe => {
+                    maybe = true;
+                    at_home = at_home.or(is_home.then_some(protocol));
+                }
+                Probe::Reject => {}
+            }
+        }
+    }
+    match (maybe, is_all, at_home) {
+        (true, false, _) => Verdict::Wait,
+        (true, true, Some(protocol)) => Verdict::Found(protocol),
+        _ => Verdict::Nobody,
     }
 }
 
@@ -258,4 +341,19 @@ fn said(pieces: &[Piece], most: usize) -> (Vec<u8>, Vec<u8>) {
         }
     }
     (forward, reverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_has_a_bit_and_every_session_is_small() {
+        assert!(PROTOCOLS.len() <= 64);
+        assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
+        for (at, protocol) in PROTOCOLS.iter().enumerate() {
+            let is_at_home = |port: &u16| Homes::of_all().at(*port) >> at & 1 == 1;
+            assert!(protocol.ports.iter().all(is_at_home), "{}", protocol.name);
+        }
+    }
 }

@@ -119,8 +119,8 @@ const fn join<const N: usize>(head: &[Field], sides: &[Field], tail: &[Field]) -
             from = 0;
             continue;
         }
-        let Field { name, kind, help, zeek, eve, privacy } = &parts[part][from];
-        all[at] = Field { name, kind: *kind, help, zeek, eve, privacy: *privacy };
+        let Field { name, kind, help, zeek, eve, privacy, of_body } = &parts[part][from];
+        all[at] = Field { name, kind: *kind, help, zeek, eve, privacy: *privacy, of_body: *of_body };
         at += 1;
         from += 1;
     }

@@ -407,14 +407,20 @@ mod tests {
             initiator: ([198, 51, 100, 2].into(), 4000),
             responder: expected.responder,
             ip_proto: UDP,
-            wants: crate::Wants { hashes: crate::Hashes::ALL, content: true, passes_mails: false },
+            wants: crate::Wants {
+                hashes: crate::Hashes::ALL,
+                content: true,
+                passes_mails: false,
+                passes_bodies: false,
+                unread: 0,
+            },
         };
-        let (mut session, mut out) = (Session::expected(setup, expected), Told::default());
+        let (mut session, mut out) = (Session::expected(expected, setup.wants), Told::default());
         for data in sent {
             let chunk = Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
-            session.chunk(&chunk, &mut out);
+            session.chunk(&chunk, &|| setup.clone(), &mut out);
         }
-        session.end(Time(2), &mut out);
+        session.end(Time(2), &|| setup.clone(), &mut out);
         out
     }
 

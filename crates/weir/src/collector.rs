@@ -300,7 +300,7 @@ pub struct Collector {
 /// An interval that not every worker has ended.
 #[derive(Default)]
 struct Pending {
-    rows: Vec<FlowRecord>,
+    rows: Vec<Vec<FlowRecord>>,
     records: Waiting,
     snapshots: usize,
     merged: Snapshot,
@@ -380,7 +380,7 @@ impl Collector {
         match message {
             Message::Rows(interval, rows) => {
                 self.waiting += size_of_val(rows.as_slice());
-                self.pending.entry(interval).or_default().rows.extend(rows);
+                self.pending.entry(interval).or_default().rows.push(rows);
                 self.relieve();
                 None
             }
@@ -456,9 +456,9 @@ impl Collector {
     }
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, mut rows: Vec<FlowRecord>, records: Waiting) {
+    fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, records: Waiting) {
         let Waiting { mut said, batches, memory } = records;
-        self.waiting -= size_of_val(rows.as_slice()) + memory;
+        self.waiting -= rows.iter().map(|rows| size_of_val(rows.as_slice())).sum::<usize>() + memory;
         let record = |said: &Said| batches.get(said.batch as usize).map(|batch| batch.get(&said.place));
         // What one flow said at one time stays in the order in which it was said.
         said.sort_by_key(|said| (said.place.time, said.flow.key));
@@ -467,9 +467,10 @@ impl Collector {
                 self.resolved.record(&said.flow, &record);
             }
         }
-        let mut names: Vec<Option<Arc<str>>> = rows.iter().map(|row| self.resolved.name(row)).collect();
+        let mut names: Vec<Option<Arc<str>>> =
+            rows.iter().flatten().map(|row| self.resolved.name(row)).collect();
         if let Some(anonymiser) = &mut self.anonymiser {
-            for (row, name) in rows.iter_mut().zip(&mut names) {
+            for (row, name) in rows.iter_mut().flatten().zip(&mut names) {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
@@ -477,7 +478,7 @@ impl Collector {
             said.sort_by_key(|said| (said.place.time, said.flow.key));
         }
         let mut named: Vec<(&FlowRecord, Option<&str>)> =
-            rows.iter().zip(names.iter().map(Option::as_deref)).collect();
+            rows.iter().flatten().zip(names.iter().map(Option::as_deref)).collect();
         named.sort_by_key(|(row, _)| (row.first, row.key));
         for (row, name) in &named {
             if let Some(name) = name {

@@ -83,7 +83,7 @@ impl Out for Told {
 }
 
 fn told(setup: &Setup, blocks: &[(Direction, u64, &[u8])], cut: usize) -> (Vec<&'static str>, Told) {
-    let (mut session, mut told) = (Session::new(setup.clone()), Told::default());
+    let (mut session, mut told) = (Session::new(), Told::default());
     let (mut time, mut said) = (Time(1_700_000_000_000_000_000), 0);
     for (direction, gap, data) in blocks {
         time.0 += 1_000_000;
@@ -96,14 +96,15 @@ fn told(setup: &Setup, blocks: &[(Direction, u64, &[u8])], cut: usize) -> (Vec<&
                 None if data.is_empty() && gap > 0 => &[],
                 None => break,
             };
-            session.chunk(&Chunk { time, direction: *direction, gap, data: piece }, &mut told);
+            let chunk = Chunk { time, direction: *direction, gap, data: piece };
+            session.chunk(&chunk, &|| setup.clone(), &mut told);
             gap = 0;
         }
         said += data.len();
         // Decompression makes more of it, within its own limits.
         assert!(session.memory() < 8 * said + (4 << 20), "{} octets are held of {said}", session.memory());
     }
-    session.end(time, &mut told);
+    session.end(time, &|| setup.clone(), &mut told);
     (session.found().map(|protocol| protocol.name).collect(), told)
 }
 
@@ -121,6 +122,8 @@ fn run(input: &[u8]) -> u64 {
             hashes: if transport & 2 != 0 { weir_proto::Hashes::ALL } else { weir_proto::Hashes::default() },
             content: true,
             passes_mails: false,
+            passes_bodies: false,
+            unread: 0,
         },
     };
     let blocks = blocks(input);

@@ -8,38 +8,47 @@ use weir_wire::{Direction, Time};
 /// Most pieces of one direction that wait: a sender of single octets costs no more than any other.
 const MAX_PIECES: usize = 2048;
 
-/// One direction of a stream.
+/// One direction of a stream: half a cache line, since each of a million of them is one.
 #[derive(Debug)]
 pub(super) struct Half {
     /// Place of the next octet to be handed on, from the first one seen.
     at: u64,
-    /// Octets that are missing just before it, and were not told of.
+    /// What few streams need.
+    rest: Option<Box<Rest>>,
+    /// Sequence number of the octet at `at`.
+    next: u32,
+    /// How many octets from `at` on the other side has acknowledged.
+    ahead: u32,
+    /// How many octets from `at` on the stream has, once that is known; else [`ENDLESS`].
+    left: u32,
+    is_begun: bool,
+    /// Something came of the stream that the half is of.
+    pub is_used: bool,
+}
+
+/// More octets than one sequence number can be before another.
+const ENDLESS: u32 = u32::MAX;
+
+/// What few streams need.
+#[derive(Debug)]
+struct Rest {
+    /// Octets that are missing just before `at`, and were not told of.
     gap: u64,
-    /// Place of the first octet that the other side has not acknowledged, as far as it is known.
-    acked: u64,
-    /// Place where the stream ends, once that is known.
-    end: u64,
     /// Place of the urgent octet, where it is to be left out; else one that no stream comes to.
     apart: u64,
     /// What waits.
-    queue: Option<Box<Queue>>,
-    /// Sequence number of the octet at `at`.
-    next: u32,
-    is_begun: bool,
+    queue: Option<Queue>,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self { gap: 0, apart: u64::MAX, queue: None }
+    }
 }
 
 impl Default for Half {
     fn default() -> Self {
-        Self {
-            at: 0,
-            gap: 0,
-            acked: 0,
-            end: u64::MAX,
-            apart: u64::MAX,
-            queue: None,
-            next: 0,
-            is_begun: false,
-        }
+        Self { at: 0, rest: None, next: 0, ahead: 0, left: ENDLESS, is_begun: false, is_used: false }
     }
 }
 
@@ -56,9 +65,34 @@ impl Half {
     /// A SYN with that sequence number: its first octet is the one behind it. A second one counts as long as nothing
     /// has been handed on.
     pub fn begin(&mut self, seq: u32) {
-        if !self.is_begun || self.at == 0 && self.queue.is_none() {
+        if !self.is_begun || self.at == 0 && self.queue().is_none() {
             self.next = seq.wrapping_add(1);
             self.is_begun = true;
+        }
+    }
+
+    fn queue(&self) -> Option<&Queue> {
+        self.rest.as_ref()?.queue.as_ref()
+    }
+
+    /// Place of the first octet that waits.
+    fn waits(&self) -> Option<u64> {
+        self.queue()?.start()
+    }
+
+    /// Place where the stream ends, once that is known.
+    fn end(&self) -> u64 {
+        if self.left == ENDLESS { u64::MAX } else { self.at + u64::from(self.left) }
+    }
+
+    /// Goes on behind octets.
+    fn pass(&mut self, octets: u64) {
+        self.at += octets;
+        self.next = self.next.wrapping_add(octets as u32);
+        let octets = u32::try_from(octets).unwrap_or(u32::MAX);
+        self.ahead = self.ahead.saturating_sub(octets);
+        if self.left != ENDLESS {
+            self.left = self.left.saturating_sub(octets);
         }
     }
 
@@ -83,7 +117,7 @@ impl Half {
                 (0, data.get(before as usize..).unwrap_or_default())
             }
         };
-        let behind = (start + data.len() as u64).saturating_sub(self.end).min(data.len() as u64);
+        let behind = (start + data.len() as u64).saturating_sub(self.end()).min(data.len() as u64);
         work.stats.behind_end += behind;
         let data = data.get(..data.len() - behind as usize).unwrap_or_default();
         let known = self.at.saturating_sub(start).min(data.len() as u64);
@@ -94,16 +128,16 @@ impl Half {
         }
         let start = start.max(self.at);
         let reach = start + data.len() as u64;
-        match &mut self.queue {
+        match self.waits() {
             // The way of nearly all segments: nothing is copied.
             None if start == self.at => self.hand_on(data, work.time, work),
-            Some(queue) if start == self.at && queue.start().is_none_or(|held| reach <= held) => {
+            Some(held) if start == self.at && reach <= held => {
                 self.hand_on(data, work.time, work);
                 self.drain(work);
             }
-            queue => {
-                let before = queue.as_ref().map_or(0, |queue| queue.cost());
-                let queue = queue.get_or_insert_default();
+            _ => {
+                let queue = self.rest.get_or_insert_default().queue.get_or_insert_default();
+                let before = queue.cost();
                 let policy = work.policy;
                 let prefers_new = |new, old| policy.prefers_new(new, old);
                 let Inserted { repeated, different } =
@@ -113,7 +147,7 @@ impl Half {
                 work.stats.different += different;
                 work.stats.reordered += 1;
                 self.drain(work);
-                if self.queue.as_ref().is_some_and(|queue| queue.len() > MAX_PIECES) {
+                if self.queue().is_some_and(|queue| queue.len() > MAX_PIECES) {
                     self.give_up(work);
                 }
             }
@@ -122,22 +156,24 @@ impl Half {
 
     /// Leaves the octet of that sequence number out, when it comes.
     pub fn leave_out(&mut self, seq: u32) {
-        self.apart = self.place(seq).unwrap_or(u64::MAX);
+        let place = self.place(seq).unwrap_or(u64::MAX);
+        self.rest.get_or_insert_default().apart = place;
     }
 
     /// Passes over octets that will never come: those that the capture has cut off.
     pub fn skip<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, octets: u64, work: &mut Work<'_, F>) {
         let Some(start) = self.place(seq).filter(|start| *start == self.at) else { return };
         // What lies behind in the queue may have some of it.
-        let held = self.queue.as_ref().and_then(|queue| queue.start()).unwrap_or(u64::MAX);
-        self.advance((start + octets).min(held).min(self.end) - start);
+        let held = self.waits().unwrap_or(u64::MAX);
+        self.advance((start + octets).min(held).min(self.end()) - start);
         self.drain(work);
     }
 
     /// The stream ends before that sequence number. What is known to be behind it is not wanted.
     pub fn finish(&mut self, seq: u32) {
         if let Some(place) = self.place(seq).filter(|place| self.is_begun && *place >= self.at) {
-            self.end = self.end.min(place);
+            // A sequence number is not further away.
+            self.left = self.left.min((place - self.at) as u32);
         }
     }
 
@@ -148,17 +184,17 @@ impl Half {
             return;
         }
         let Some(place) = self.place(ack) else { return };
-        self.acked = self.acked.max(place);
-        while let Some(start) =
-            self.queue.as_ref().and_then(|queue| queue.start()).filter(|s| *s <= self.acked)
-        {
+        // A sequence number is not further away.
+        self.ahead = self.ahead.max(place.saturating_sub(self.at) as u32);
+        let acked = self.at + u64::from(self.ahead);
+        while let Some(start) = self.waits().filter(|start| *start <= acked) {
             self.jump(start, work);
         }
     }
 
     /// Gives every hole up and hands on what waits.
     pub fn give_up<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
-        while let Some(start) = self.queue.as_ref().and_then(|queue| queue.start()) {
+        while let Some(start) = self.waits() {
             work.stats.given_up += 1;
             self.jump(start, work);
         }
@@ -166,16 +202,17 @@ impl Half {
 
     /// Ends the stream: hands on what waits, and tells what is missing at its end.
     pub fn close<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
-        while let Some(start) = self.queue.as_ref().and_then(|queue| queue.start()) {
+        while let Some(start) = self.waits() {
             self.jump(start, work);
         }
         // A FIN that was not seen is acknowledged as one octet.
-        let end = if self.end == u64::MAX { self.acked.saturating_sub(1) } else { self.end.min(self.acked) };
-        if self.is_begun && end > self.at {
-            self.advance(end - self.at);
+        let missing =
+            if self.left == ENDLESS { self.ahead.saturating_sub(1) } else { self.left.min(self.ahead) };
+        if self.is_begun && missing > 0 {
+            self.advance(missing.into());
         }
-        if self.gap > 0 {
-            let gap = std::mem::take(&mut self.gap);
+        let gap = self.take_gap();
+        if gap > 0 {
             work.stats.gaps += 1;
             work.stats.missing += gap;
             (work.emit)(Chunk { time: work.time, direction: work.direction, gap, data: &[] });
@@ -184,18 +221,24 @@ impl Half {
 
     /// Whether all that was sent has been handed on.
     pub fn is_finished(&self) -> bool {
-        self.at >= self.end
+        self.left == 0
     }
 
     /// Octets of memory that what waits takes.
     pub fn cost(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.cost())
+        self.queue().map_or(0, Queue::cost)
+    }
+
+    /// Octets that are missing just before `at`, and were not told of; they are now.
+    fn take_gap(&mut self) -> u64 {
+        self.rest.as_mut().map_or(0, |rest| std::mem::take(&mut rest.gap))
     }
 
     fn advance(&mut self, octets: u64) {
-        self.at += octets;
-        self.gap += octets;
-        self.next = self.next.wrapping_add(octets as u32);
+        if octets > 0 {
+            self.pass(octets);
+            self.rest.get_or_insert_default().gap += octets;
+        }
     }
 
     fn jump<F: FnMut(Chunk<'_>)>(&mut self, start: u64, work: &mut Work<'_, F>) {
@@ -204,13 +247,12 @@ impl Half {
     }
 
     fn hand_on<F: FnMut(Chunk<'_>)>(&mut self, data: &[u8], time: Time, work: &mut Work<'_, F>) {
-        if let Some((head, tail)) =
-            self.apart.checked_sub(self.at).and_then(|n| data.split_at_checked(n as usize))
+        let apart = self.rest.as_ref().map_or(u64::MAX, |rest| rest.apart);
+        if let Some((head, tail)) = apart.checked_sub(self.at).and_then(|n| data.split_at_checked(n as usize))
             && let [_, tail @ ..] = tail
         {
             self.hand_on_all(head, time, work);
-            self.at += 1;
-            self.next = self.next.wrapping_add(1);
+            self.pass(1);
             work.stats.urgent += 1;
             return self.hand_on_all(tail, time, work);
         }
@@ -221,9 +263,8 @@ impl Half {
         if data.is_empty() {
             return;
         }
-        self.at += data.len() as u64;
-        self.next = self.next.wrapping_add(data.len() as u32);
-        let gap = std::mem::take(&mut self.gap);
+        self.pass(data.len() as u64);
+        let gap = self.take_gap();
         work.stats.gaps += u64::from(gap > 0);
         work.stats.missing += gap;
         work.stats.octets += data.len() as u64;
@@ -232,7 +273,7 @@ impl Half {
 
     /// Hands on what waits and is next.
     fn drain<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
-        let Some(mut queue) = self.queue.take() else { return };
+        let Some(mut queue) = self.rest.as_mut().and_then(|rest| rest.queue.take()) else { return };
         let before = queue.cost();
         while let Some(piece) = queue.pop_at(self.at) {
             // A chunk is complete when the last octet before it is there.
@@ -240,8 +281,8 @@ impl Half {
         }
         let left = if queue.is_empty() { 0 } else { queue.cost() };
         work.stats.held = work.stats.held.saturating_add_signed(left as i64 - before as i64);
-        if !queue.is_empty() {
-            self.queue = Some(queue);
+        if let Some(rest) = self.rest.as_mut().filter(|_| !queue.is_empty()) {
+            rest.queue = Some(queue);
         }
     }
 }

@@ -11,6 +11,7 @@ mod queue;
 pub use policy::Overlap;
 pub(crate) use queue::Queue;
 
+use crate::Rows;
 use half::{Half, Work};
 use weir_wire::build::flags::{FIN, RST, SYN};
 use weir_wire::stream::Chunk;
@@ -90,32 +91,38 @@ pub struct Segment<'a> {
 #[derive(Debug)]
 pub struct Streams {
     config: StreamConfig,
-    /// Both directions of each stream; what is not in use is `None`.
-    pairs: Vec<Option<Box<[Half; 2]>>>,
+    pairs: Rows<Pair>,
     stats: StreamStats,
+}
+
+/// Both directions of a stream, the initiator's first: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Pair([Half; 2]);
+
+impl Pair {
+    /// Whether it is in use.
+    fn is_used(&self) -> bool {
+        let Self([first, _]) = self;
+        first.is_used
+    }
 }
 
 impl Streams {
     /// Without any streams.
     pub fn new(config: StreamConfig) -> Self {
-        Self { config, pairs: Vec::new(), stats: StreamStats::default() }
+        Self { config, pairs: Rows::default(), stats: StreamStats::default() }
     }
 
     /// Takes a segment of the flow in that row; what comes of it goes to `emit`.
     pub fn segment(&mut self, row: u32, segment: &Segment<'_>, mut emit: impl FnMut(Chunk<'_>)) {
-        let at = row as usize;
-        if self.pairs.len() <= at {
-            self.pairs.resize_with(at + 1, || None);
-        }
-        let Some(place) = self.pairs.get_mut(at) else { return };
-        if place.is_none() {
-            // A stream of nothing but a refused handshake needs no memory.
-            if segment.data.is_empty() && segment.flags & (SYN | RST) == 0 {
-                return;
-            }
-            self.stats.streams += 1;
-        }
-        let [forward, reverse] = &mut **place.get_or_insert_default();
+        // A stream of nothing but a refused handshake needs no memory.
+        let is_nothing = segment.data.is_empty() && segment.flags & (SYN | RST) == 0;
+        let pair = if is_nothing { self.pairs.get_mut(row) } else { self.pairs.make(row) };
+        let Some(pair) = pair.filter(|pair| !is_nothing || pair.is_used()) else { return };
+        self.stats.streams += u64::from(!pair.is_used());
+        let Pair([forward, reverse]) = pair;
+        forward.is_used = true;
         let (mine, other) = match segment.direction {
             Direction::Forward => (forward, reverse),
             Direction::Reverse => (reverse, forward),
@@ -165,8 +172,9 @@ impl Streams {
 
     /// Ends the stream of a row, where there is one.
     pub fn end(&mut self, row: u32, time: Time, mut emit: impl FnMut(Chunk<'_>)) {
-        let Some(mut pair) = self.pairs.get_mut(row as usize).and_then(Option::take) else { return };
-        for (half, direction) in pair.iter_mut().zip([Direction::Forward, Direction::Reverse]) {
+        let Some(pair) = self.pairs.get_mut(row).filter(|pair| pair.is_used()) else { return };
+        let Pair(mut halves) = std::mem::take(pair);
+        for (half, direction) in halves.iter_mut().zip([Direction::Forward, Direction::Reverse]) {
             let policy = self.config.overlap;
             half.close(&mut Work { time, direction, policy, stats: &mut self.stats, emit: &mut emit });
         }
@@ -174,8 +182,24 @@ impl Streams {
 
     /// Whether both sides have said all they had to say.
     pub fn is_finished(&self, row: u32) -> bool {
-        let pair = self.pairs.get(row as usize).and_then(Option::as_ref);
-        pair.is_some_and(|pair| pair.iter().all(Half::is_finished))
+        let pair = self.pairs.get(row).filter(|pair| pair.is_used());
+        pair.is_some_and(|Pair(halves)| halves.iter().all(Half::is_finished))
+    }
+
+    /// Brings the stream of a row nearer, where there is one: what it returns only keeps the read.
+    #[inline]
+    pub fn touch(&self, row: u32) -> u64 {
+        self.pairs.get(row).map_or(0, |pair| u64::from(pair.is_used()))
+    }
+
+    /// How much what waits may take from now on, all streams together.
+    pub fn set_memory(&mut self, octets: usize) {
+        self.config.memory = octets;
+    }
+
+    /// Octets of memory that all streams take.
+    pub fn memory(&self) -> usize {
+        self.pairs.memory() + self.stats.held as usize
     }
 
     /// Counts since the beginning.

@@ -181,3 +181,9 @@ fn any_order_gives_the_same_stream() {
         }
     }
 }
+
+/// Each of a million open streams is one cache line.
+#[test]
+fn streams_are_small() {
+    assert_eq!(size_of::<Pair>(), 64);
+}

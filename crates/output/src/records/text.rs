@@ -16,6 +16,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     files: &[],
     flows: false,
     has: |_| true,
+    shows: |_| true,
     open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
 };
 

@@ -1,5 +1,6 @@
 //! What a message carries: decoded, taken apart, and handed to the trackers of files.
 
+use super::Transaction;
 use super::coding::Decoder;
 use super::message::{Headers, content_range, parameter};
 use super::multipart::{Found, Multipart};
@@ -21,6 +22,14 @@ pub(super) struct Listed {
 }
 
 impl Listed {
+    pub fn memory(&self) -> usize {
+        let filenames = self.filenames.iter().map(|name| size_of::<Vec<u8>>() + name.capacity());
+        size_of::<Self>()
+            + self.names.len() * 48
+            + filenames.sum::<usize>()
+            + size_of_val(self.kinds.as_slice())
+    }
+
     fn add(&mut self, file: &File) {
         let name = file.name();
         if self.names.len() >= LISTED || self.names.contains(&name) {
@@ -32,37 +41,46 @@ impl Listed {
     }
 }
 
-/// Files of one flow of which parts were asked for, by what was asked for and how large it is.
+/// Files of one flow of which parts were asked for.
 #[derive(Default)]
 pub(super) struct Ranges {
+    kept: Option<Box<Kept>>,
+}
+
+/// By what was asked for and how large it is.
+#[derive(Default)]
+struct Kept {
     waiting: Vec<((Vec<u8>, u64), File)>,
 }
 
 impl Ranges {
     fn take(&mut self, key: &(Vec<u8>, u64)) -> Option<File> {
-        let at = self.waiting.iter().position(|(found, _)| found == key)?;
-        Some(self.waiting.remove(at).1)
+        let waiting = &mut self.kept.as_mut()?.waiting;
+        let at = waiting.iter().position(|(found, _)| found == key)?;
+        Some(waiting.remove(at).1)
     }
 
     fn keep(&mut self, key: (Vec<u8>, u64), file: File, out: &mut dyn Out) {
         if file.next() >= key.1 {
             return file.close(true, out);
         }
-        if self.waiting.len() >= RANGES {
-            self.waiting.remove(0).1.close(false, out);
+        let waiting = &mut self.kept.get_or_insert_default().waiting;
+        if waiting.len() >= RANGES {
+            waiting.remove(0).1.close(false, out);
         }
-        self.waiting.push((key, file));
+        waiting.push((key, file));
     }
 
     /// No more comes.
     pub fn end(&mut self, out: &mut dyn Out) {
-        for (_, file) in std::mem::take(&mut self.waiting) {
+        for (_, file) in self.kept.take().map(|kept| kept.waiting).unwrap_or_default() {
             file.close(false, out);
         }
     }
 
     pub fn memory(&self) -> usize {
-        self.waiting.iter().map(|((key, _), file)| key.capacity() + size_of::<File>() + file.memory()).sum()
+        let waiting = self.kept.as_ref().map_or(&[][..], |kept| &kept.waiting);
+        waiting.iter().map(|((key, _), file)| key.capacity() + size_of::<File>() + file.memory()).sum()
     }
 }
 
@@ -78,10 +96,15 @@ pub(super) struct Described {
 
 /// The body of a message.
 pub(super) struct Body {
-    decoder: Option<Decoder>,
-    content: Content,
+    /// What is in it, where anybody wants to know: see [`crate::Wants::passes_bodies`].
+    inside: Option<Box<Inside>>,
     /// Octets on the wire, without the framing of chunks.
     pub wire: u64,
+}
+
+struct Inside {
+    decoder: Option<Decoder>,
+    content: Content,
 }
 
 struct Content {
@@ -100,8 +123,25 @@ struct Content {
 }
 
 impl Body {
-    /// `length`: as it is declared.
-    pub fn new(described: Described, headers: &Headers, is_part: bool, length: Option<u64>) -> Self {
+    /// That of a transaction's request or response, whose head is there. `length`: as it is declared; `passes`: nobody
+    /// wants to know what is in it.
+    pub fn of(
+        transaction: &Transaction,
+        direction: Direction,
+        is_part: bool,
+        length: Option<u64>,
+        passes: bool,
+    ) -> Box<Self> {
+        let inside = (!passes).then(|| {
+            let described = transaction.described(direction);
+            Box::new(Inside::new(described, transaction.headers(direction), is_part, length))
+        });
+        Box::new(Self { inside, wire: 0 })
+    }
+}
+
+impl Inside {
+    fn new(described: Described, headers: &Headers, is_part: bool, length: Option<u64>) -> Self {
         let range = headers.get(b"content-range").filter(|_| is_part).and_then(content_range);
         let range = range.and_then(|(start, end, size)| Some((start, end + 1, size?)));
         let range = range.filter(|(_, end, size)| end <= size);
@@ -125,9 +165,11 @@ impl Body {
             length: 0,
             at: range.map_or(0, |(start, _, _)| start),
         };
-        Self { decoder, content, wire: 0 }
+        Self { decoder, content }
     }
+}
 
+impl Body {
     /// Takes the next octets; what is wrong with them.
     pub fn octets(
         &mut self,
@@ -138,8 +180,8 @@ impl Body {
         out: &mut dyn Out,
     ) -> Option<&'static str> {
         self.wire += octets.len() as u64;
-        let content = &mut self.content;
-        let Some(decoder) = &mut self.decoder else {
+        let Inside { decoder, content } = &mut **self.inside.as_mut()?;
+        let Some(decoder) = decoder else {
             content.octets(octets, time, files, ranges, out);
             return None;
         };
@@ -150,9 +192,10 @@ impl Body {
     /// The next octets were lost.
     pub fn gap(&mut self, octets: u64, time: Time, files: &mut Files) {
         self.wire = self.wire.saturating_add(octets);
-        let content = &mut self.content;
+        let Some(inside) = &mut self.inside else { return };
+        let Inside { decoder, content } = &mut **inside;
         content.length = content.length.saturating_add(octets);
-        let is_plain = match &mut self.decoder {
+        let is_plain = match decoder {
             Some(decoder) => {
                 decoder.lose();
                 false
@@ -171,15 +214,16 @@ impl Body {
 
     /// No more comes; `whole`: all of it did. The files that were in it, and its length.
     pub fn end(
-        mut self,
+        self,
         whole: bool,
         time: Time,
         files: &mut Files,
         ranges: &mut Ranges,
         out: &mut dyn Out,
     ) -> (Listed, u64) {
-        let content = &mut self.content;
-        if let Some(mut decoder) = self.decoder.take() {
+        let Some(mut inside) = self.inside else { return (Listed::default(), self.wire) };
+        let Inside { decoder, content } = &mut *inside;
+        if let Some(mut decoder) = decoder.take() {
             decoder.finish(&mut |octets| content.octets(octets, time, files, ranges, out));
         }
         if let Some(mut multipart) = content.multipart.take() {
@@ -192,12 +236,14 @@ impl Body {
     }
 
     pub fn memory(&self) -> usize {
-        let content = &self.content;
+        let Some(inside) = &self.inside else { return 0 };
+        let Inside { decoder, content } = &**inside;
         let multipart = content.multipart.as_ref().map_or(0, Multipart::memory);
         let file = content.file.as_ref().map_or(0, File::memory);
         let listed = content.listed.names.len() * 64;
         let described = content.described.path.capacity() + content.described.source.capacity() + 256;
-        self.decoder.as_ref().map_or(0, Decoder::memory) + multipart + file + listed + described
+        let decoder = decoder.as_ref().map_or(0, Decoder::memory);
+        size_of::<Inside>() + decoder + multipart + file + listed + described
     }
 }
 

@@ -10,7 +10,13 @@ const MAX_OCTETS: usize = 64 << 10;
 /// Lines of one direction with their ends, out of a stream that is cut anywhere.
 #[derive(Default)]
 pub(super) struct RawLines {
-    held: Vec<u8>,
+    /// What was begun, where something was.
+    held: Option<Box<Held>>,
+}
+
+#[derive(Default)]
+struct Held {
+    octets: Vec<u8>,
     is_cut: bool,
 }
 
@@ -21,29 +27,29 @@ impl RawLines {
         let end = data.iter().position(|octet| *octet == b'\n');
         let (head, rest) = data.split_at_checked(end.map_or(data.len(), |end| end + 1))?;
         *data = rest;
-        if end.is_some() && self.held.is_empty() && head.len() <= MAX_LINE {
+        if end.is_some() && self.held.is_none() && head.len() <= MAX_LINE {
             return Some((Cow::Borrowed(head), false));
         }
-        let room = MAX_LINE.saturating_sub(self.held.len());
-        self.held.extend_from_slice(head.get(..room).unwrap_or(head));
-        self.is_cut |= head.len() > room;
-        let is_cut = self.is_cut;
+        let held = self.held.get_or_insert_default();
+        let room = MAX_LINE.saturating_sub(held.octets.len());
+        held.octets.extend_from_slice(head.get(..room).unwrap_or(head));
+        held.is_cut |= head.len() > room;
+        let is_cut = held.is_cut;
         end.map(|_| (Cow::Owned(self.take()), is_cut))
     }
 
     /// What was begun.
     pub fn held(&self) -> &[u8] {
-        &self.held
+        self.held.as_ref().map_or(&[], |held| &held.octets)
     }
 
     /// The same, which is no line any more.
     pub fn take(&mut self) -> Vec<u8> {
-        self.is_cut = false;
-        std::mem::take(&mut self.held)
+        self.held.take().map_or_else(Vec::new, |held| held.octets)
     }
 
     pub fn memory(&self) -> usize {
-        self.held.capacity()
+        self.held.as_ref().map_or(0, |held| size_of::<Held>() + held.octets.capacity())
     }
 }
 
@@ -56,38 +62,44 @@ pub(super) fn chomped(line: &[u8]) -> &[u8] {
     line
 }
 
-/// The headers of a message.
+/// The headers of a message, as long as more come.
 #[derive(Default)]
-pub(super) struct Headers {
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
-    octets: usize,
-    most: usize,
+pub(super) struct Head {
+    /// See [`Headers`].
+    text: Vec<u8>,
+    octets: u32,
+    /// Where the last one is, plus 1; 0 for nowhere.
+    last: u32,
+    count: u16,
     /// Some were left out.
     pub is_full: bool,
 }
 
-impl Headers {
-    pub fn new(most: usize) -> Self {
-        Self { most, ..Self::default() }
-    }
-
-    /// Takes a line; what is wrong with it.
-    pub fn line(&mut self, line: &[u8]) -> Option<&'static str> {
+impl Head {
+    /// Takes a line, unless there are so many; what is wrong with it.
+    pub fn line(&mut self, line: &[u8], most: u16) -> Option<&'static str> {
         let is_folded = line.first().is_some_and(|octet| matches!(octet, b' ' | b'\t'));
-        if self.octets + line.len() > MAX_OCTETS {
+        if self.octets as usize + line.len() > MAX_OCTETS {
             self.is_full = true;
             return None;
         }
-        if let (true, Some((_, value))) = (is_folded, self.fields.last_mut()) {
+        if is_folded && let Some(at) = self.last.checked_sub(1).map(|at| at as usize) {
             let more = line.trim_ascii();
-            if !value.is_empty() && !more.is_empty() {
-                value.push(b' ');
+            let before = self.text.len();
+            if Fields(self.text.get(at..).unwrap_or_default()).next().is_some_and(|(_, v)| !v.is_empty())
+                && !more.is_empty()
+            {
+                self.text.push(b' ');
             }
-            value.extend_from_slice(more);
-            self.octets += more.len() + 1;
+            self.text.extend_from_slice(more);
+            let added = (self.text.len() - before) as u32;
+            if let Some(length) = self.text.get_mut(at + NAME_LENGTH..).and_then(<[u8]>::first_chunk_mut) {
+                *length = (u32::from_ne_bytes(*length) + added).to_ne_bytes();
+            }
+            self.octets += more.len() as u32 + 1;
             return None;
         }
-        if self.fields.len() >= self.most {
+        if self.count >= most {
             self.is_full = true;
             return None;
         }
@@ -96,13 +108,47 @@ impl Headers {
             Some((name, value)) => (name.trim_ascii(), value.get(1..).unwrap_or_default().trim_ascii()),
             None => (&[][..], line.trim_ascii()),
         };
-        self.octets += name.len() + value.len() + 2;
-        self.fields.push((name.to_vec(), value.to_vec()));
+        self.octets += (name.len() + value.len()) as u32 + 2;
+        if self.text.capacity() == 0 {
+            self.text.reserve(ORDINARY);
+        }
+        self.last = self.text.len() as u32 + 1;
+        self.count += 1;
+        self.text.extend_from_slice(&(name.len() as u16).to_ne_bytes());
+        self.text.extend_from_slice(&(value.len() as u32).to_ne_bytes());
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(value);
         match colon {
             None => Some("field_missing_colon"),
             Some(_) if name.is_empty() => Some("field_empty_name"),
             Some(_) => None,
         }
+    }
+
+    /// No more come.
+    pub fn finish(&mut self) -> Headers {
+        Headers(Some(std::mem::take(self).text.into_boxed_slice()))
+    }
+
+    pub fn memory(&self) -> usize {
+        self.text.capacity()
+    }
+}
+
+/// Octets that the headers of most messages need.
+const ORDINARY: usize = 512;
+/// Octets of the length of a name in [`Headers`]: none is longer than [`MAX_OCTETS`] without its colon.
+const NAME_LENGTH: usize = size_of::<u16>();
+
+/// All headers of a message, in one piece of memory: of each the length of its name and of its value in this machine's
+/// order, then both.
+#[derive(Default)]
+pub(super) struct Headers(Option<Box<[u8]>>);
+
+impl Headers {
+    /// Without any.
+    pub const fn none() -> Self {
+        Self(None)
     }
 
     /// The first of a name, which is given in lower case. Zeros in names do not count.
@@ -112,21 +158,37 @@ impl Headers {
 
     /// All of a name.
     pub fn all(&self, name: &'static [u8]) -> impl Iterator<Item = &[u8]> {
-        let fits = move |(found, _): &&(Vec<u8>, Vec<u8>)| {
+        let fits = move |(found, _): &(&[u8], &[u8])| {
             found.eq_ignore_ascii_case(name)
                 || found.contains(&0)
                     && found.iter().filter(|o| **o != 0).map(u8::to_ascii_lowercase).eq(name.iter().copied())
         };
-        self.fields.iter().filter(fits).map(|(_, value)| value.as_slice())
+        self.iter().filter(fits).map(|(_, value)| value)
     }
 
     /// Every field, in the order of the message.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()))
+        Fields(self.0.as_deref().unwrap_or_default())
     }
 
     pub fn memory(&self) -> usize {
-        self.octets + self.fields.capacity() * size_of::<(Vec<u8>, Vec<u8>)>()
+        self.0.as_ref().map_or(0, |text| text.len())
+    }
+}
+
+/// Fields of [`Headers`].
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, rest) = self.0.split_first_chunk()?;
+        let (value, rest) = rest.split_first_chunk()?;
+        let (name, rest) = rest.split_at_checked(u16::from_ne_bytes(*name).into())?;
+        let (value, rest) = rest.split_at_checked(u32::from_ne_bytes(*value) as usize)?;
+        self.0 = rest;
+        Some((name, value))
     }
 }
 
@@ -170,71 +232,112 @@ pub(super) fn parameter(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
 /// A request line. What stands between the method and the version is the URI, blanks and all; without a version it is
 /// HTTP/0.9.
 pub(super) struct RequestLine {
-    pub method: Vec<u8>,
-    pub uri: Vec<u8>,
-    /// `HTTP/1.1`.
-    pub protocol: Option<Vec<u8>>,
+    /// The three, one behind the other.
+    text: Box<[u8]>,
+    /// Where the URI begins, and where the version.
+    ends: (u16, u16),
+}
+
+/// Its parts: the method, the URI, and the version where there is one.
+fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
+    let line = line.trim_ascii();
+    let blank = |octet: &u8| matches!(octet, b' ' | b'\t' | 0x0b | 0x0c);
+    let end = line.iter().position(blank).unwrap_or(line.len());
+    let (method, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
+    let rest = rest.trim_ascii();
+    let last = rest.iter().rposition(blank).map_or(0, |at| at + 1);
+    let word = rest.get(last..).unwrap_or_default();
+    if word.get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP/")) {
+        (method, rest.get(..last).unwrap_or_default().trim_ascii_end(), Some(word))
+    } else {
+        (method, rest, None)
+    }
 }
 
 impl RequestLine {
     pub fn of(line: &[u8]) -> Self {
-        let line = line.trim_ascii();
-        let blank = |octet: &u8| matches!(octet, b' ' | b'\t' | 0x0b | 0x0c);
-        let end = line.iter().position(blank).unwrap_or(line.len());
-        let (method, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
-        let rest = rest.trim_ascii();
-        let last = rest.iter().rposition(blank).map_or(0, |at| at + 1);
-        let word = rest.get(last..).unwrap_or_default();
-        let is_version = word.get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP/"));
-        let (uri, protocol) = if is_version {
-            (rest.get(..last).unwrap_or_default().trim_ascii_end(), Some(word.to_vec()))
-        } else {
-            (rest, None)
-        };
-        Self { method: method.to_vec(), uri: uri.to_vec(), protocol }
+        // Longer ones do not come: see [`MAX_LINE`].
+        let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
+        let (method, uri, protocol) = request_parts(line);
+        let text: Box<[u8]> = [method, uri, protocol.unwrap_or_default()].concat().into();
+        Self { text, ends: (method.len() as u16, (method.len() + uri.len()) as u16) }
+    }
+
+    pub fn method(&self) -> &[u8] {
+        self.text.get(..usize::from(self.ends.0)).unwrap_or_default()
+    }
+
+    pub fn uri(&self) -> &[u8] {
+        let (from, to) = self.ends;
+        self.text.get(usize::from(from)..usize::from(to)).unwrap_or_default()
+    }
+
+    /// `HTTP/1.1`.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.text.get(usize::from(self.ends.1)..).filter(|protocol| !protocol.is_empty())
     }
 
     /// Whether a line can be one: by a word in capitals, something asked for, and a version.
     pub fn looks_so(line: &[u8]) -> bool {
-        let request = Self::of(line);
+        let (method, uri, protocol) = request_parts(line);
         let is_method =
             |m: &[u8]| (2..32).contains(&m.len()) && m.iter().all(|o| o.is_ascii_uppercase() || *o == b'_');
-        is_method(&request.method) && !request.uri.is_empty() && request.protocol.is_some()
+        is_method(method) && !uri.is_empty() && protocol.is_some()
+    }
+
+    pub fn memory(&self) -> usize {
+        self.text.len()
     }
 }
 
 /// A status line.
 #[derive(Default)]
 pub(super) struct StatusLine {
-    pub protocol: Vec<u8>,
-    /// The status as it was written.
-    pub status: Vec<u8>,
-    pub message: Vec<u8>,
+    text: Box<[u8]>,
+    protocol: u16,
+    status: u16,
 }
 
 impl StatusLine {
     /// None where the line does not look like one: browsers take it for the body then.
     pub fn of(line: &[u8]) -> Option<Self> {
         let blank = |octet: &u8| matches!(octet, b' ' | b'\t' | 0x0b | 0x0c | b'\r' | 0);
+        // Longer ones do not come: see [`MAX_LINE`].
+        let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
         let start = line.iter().position(|octet| !blank(octet))?;
         let line = line.get(start..)?;
         if !line.get(..4)?.eq_ignore_ascii_case(b"HTTP") {
             return None;
         }
-        let word = |line: &[u8]| -> (Vec<u8>, Vec<u8>) {
-            let end = line.iter().position(blank).unwrap_or(line.len());
-            let (word, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
-            (word.to_vec(), rest.trim_ascii_start().to_vec())
-        };
-        let (protocol, rest) = word(line);
-        let (status, message) = word(&rest);
-        Some(Self { protocol, status, message: message.trim_ascii_end().to_vec() })
+        let word = |line: &[u8]| line.iter().position(blank).unwrap_or(line.len());
+        let (protocol, rest) = line.split_at_checked(word(line))?;
+        let rest = rest.trim_ascii_start();
+        let (status, message) = rest.split_at_checked(word(rest))?;
+        let text = [protocol, status, message.trim_ascii_start().trim_ascii_end()].concat().into();
+        Some(Self { text, protocol: protocol.len() as u16, status: (protocol.len() + status.len()) as u16 })
+    }
+
+    pub fn protocol(&self) -> &[u8] {
+        self.text.get(..usize::from(self.protocol)).unwrap_or_default()
+    }
+
+    /// The status as it was written.
+    pub fn status(&self) -> &[u8] {
+        self.text.get(usize::from(self.protocol)..usize::from(self.status)).unwrap_or_default()
+    }
+
+    pub fn message(&self) -> &[u8] {
+        self.text.get(usize::from(self.status)..).unwrap_or_default()
     }
 
     /// The status as a number of three digits.
     pub fn code(&self) -> Option<u16> {
-        let text = std::str::from_utf8(&self.status).ok()?;
+        let text = std::str::from_utf8(self.status()).ok()?;
         text.parse().ok().filter(|code| (100..1000).contains(code))
+    }
+
+    pub fn memory(&self) -> usize {
+        self.text.len()
     }
 }
 
@@ -266,8 +369,9 @@ mod tests {
     #[test]
     fn request_lines_are_read_as_servers_do() {
         let read = |line: &[u8]| {
-            let RequestLine { method, uri, protocol } = RequestLine::of(line);
-            [method, uri, protocol.unwrap_or_default()].map(|t| String::from_utf8(t).unwrap())
+            let line = RequestLine::of(line);
+            [line.method(), line.uri(), line.protocol().unwrap_or_default()]
+                .map(|text| String::from_utf8(text.to_vec()).unwrap())
         };
         assert_eq!(read(b"GET /a b HTTP/1.1"), ["GET", "/a b", "HTTP/1.1"]);
         assert_eq!(read(b"  GET\t/  http/1.0  "), ["GET", "/", "http/1.0"]);
@@ -287,12 +391,16 @@ mod tests {
 
     #[test]
     fn headers_are_folded_and_bounded() {
-        let mut headers = Headers::new(2);
+        let mut head = Head::default();
         let lines: [&[u8]; 4] = [b"A : one", b"  two", b"no colon", b"b: left out"];
-        let wrong: Vec<_> = lines.iter().map(|line| headers.line(line)).collect();
+        let wrong: Vec<_> = lines.iter().map(|line| head.line(line, 2)).collect();
         assert_eq!(wrong, [None, None, Some("field_missing_colon"), None]);
+        assert!(head.is_full);
+        let headers = head.finish();
         assert_eq!(headers.get(b"a"), Some(&b"one two"[..]));
-        assert!(headers.is_full && headers.get(b"b").is_none());
+        assert!(headers.get(b"b").is_none());
+        let all: Vec<_> = headers.iter().collect();
+        assert_eq!(all, [(&b"A"[..], &b"one two"[..]), (b"", b"no colon")]);
     }
 
     #[test]

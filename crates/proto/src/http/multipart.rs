@@ -1,11 +1,11 @@
 //! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as octets come.
 
-use super::message::{Headers, parameter};
+use super::message::{Head, Headers, parameter};
 
 /// Longest line of a part's headers.
 const MAX_LINE: usize = 4096;
 /// Headers of a part.
-const MAX_HEADERS: usize = 32;
+const MAX_HEADERS: u16 = 32;
 
 /// What is found in a body.
 pub(super) enum Found<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Multipart {
     state: State,
     /// What may become a delimiter, or a line of headers.
     held: Vec<u8>,
-    headers: Headers,
+    head: Head,
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -50,7 +50,7 @@ impl Multipart {
         let delimiter = [b"\r\n--", boundary.as_slice()].concat();
         // A body may begin with a delimiter: as if a line had ended before it.
         let (state, held) = (State::Preamble, b"\r\n".to_vec());
-        fits.then(|| Self { delimiter, state, held, headers: Headers::new(MAX_HEADERS) })
+        fits.then(|| Self { delimiter, state, held, head: Head::default() })
     }
 
     /// Takes octets, and gives what is found in them.
@@ -80,7 +80,7 @@ impl Multipart {
     }
 
     pub fn memory(&self) -> usize {
-        self.delimiter.capacity() + self.held.capacity() + self.headers.memory()
+        self.delimiter.capacity() + self.held.capacity() + self.head.memory()
     }
 
     fn body<'a>(&mut self, octets: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
@@ -132,14 +132,13 @@ impl Multipart {
             State::Line if text.starts_with(b"--") => self.state = State::Over,
             State::Line => self.state = State::Headers,
             _ if text.is_empty() => {
-                found(Found::Begin(&self.headers));
-                self.headers = Headers::new(MAX_HEADERS);
+                found(Found::Begin(&self.head.finish()));
                 self.state = State::Part;
                 // A part without octets: its delimiter follows at once.
                 self.held = Vec::new();
             }
             _ => {
-                self.headers.line(text);
+                self.head.line(text, MAX_HEADERS);
             }
         }
         rest.get(1..).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! What is told of a transaction.
 
-use super::message::{Headers, StatusLine, content_range};
+use super::message::{Headers, RequestLine, StatusLine, content_range};
 use super::{Transaction, uri};
 use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, websocket};
 use base64::Engine;
@@ -43,9 +43,11 @@ pub(super) static HTTP: Table = Table {
             .privacy(Privacy::Content),
         field("origin", Kind::Text, "The page that asked.").zeek("origin").privacy(Privacy::Url),
         field("request_body_len", Kind::Uint, "Octets of the request's body, decoded.")
-            .zeek("request_body_len"),
+            .zeek("request_body_len")
+            .of_body(),
         field("response_body_len", Kind::Uint, "Octets of the response's body, decoded.")
-            .zeek("response_body_len"),
+            .zeek("response_body_len")
+            .of_body(),
         field("status_code", Kind::Uint, "The status.").zeek("status_code").eve("http.status"),
         field("status_string", Kind::Text, "The status, where it is no number.").eve("http.status_string"),
         field("status_msg", Kind::Text, "The words behind it.").zeek("status_msg"),
@@ -61,16 +63,22 @@ pub(super) static HTTP: Table = Table {
         field("proxied", Kind::Set(&Kind::Text), "Headers that proxies add.")
             .zeek("proxied")
             .privacy(Privacy::Address),
-        field("orig_fuids", Kind::List(&Kind::Text), "Files of the request.").zeek("orig_fuids"),
+        field("orig_fuids", Kind::List(&Kind::Text), "Files of the request.").zeek("orig_fuids").of_body(),
         field("orig_filenames", Kind::List(&Kind::Text), "Their names.")
             .zeek("orig_filenames")
-            .privacy(Privacy::Content),
-        field("orig_mime_types", Kind::List(&Kind::Word), "Their types by content.").zeek("orig_mime_types"),
-        field("resp_fuids", Kind::List(&Kind::Text), "Files of the response.").zeek("resp_fuids"),
+            .privacy(Privacy::Content)
+            .of_body(),
+        field("orig_mime_types", Kind::List(&Kind::Word), "Their types by content.")
+            .zeek("orig_mime_types")
+            .of_body(),
+        field("resp_fuids", Kind::List(&Kind::Text), "Files of the response.").zeek("resp_fuids").of_body(),
         field("resp_filenames", Kind::List(&Kind::Text), "Their names.")
             .zeek("resp_filenames")
-            .privacy(Privacy::Content),
-        field("resp_mime_types", Kind::List(&Kind::Word), "Their types by content.").zeek("resp_mime_types"),
+            .privacy(Privacy::Content)
+            .of_body(),
+        field("resp_mime_types", Kind::List(&Kind::Word), "Their types by content.")
+            .zeek("resp_mime_types")
+            .of_body(),
         field("forwarded_for", Kind::Text, "For whom a proxy asked.")
             .eve("http.xff")
             .privacy(Privacy::Address),
@@ -126,7 +134,7 @@ const PROXIES: [&[u8]; 7] = [
 impl Transaction {
     /// The host that was asked, and its port.
     pub(super) fn hostname(&self) -> (Option<Vec<u8>>, Option<u16>) {
-        let target = self.request.as_ref().map_or(&[][..], |request| &request.uri);
+        let target = self.request.as_ref().map_or(&[][..], RequestLine::uri);
         let authority = match self.method() {
             b"CONNECT" => Some(target),
             _ => uri::split(target).0,
@@ -134,6 +142,15 @@ impl Transaction {
         match authority.or_else(|| self.request_headers.get(b"host")).map(uri::host_port) {
             Some((host, port)) => (Some(host), port),
             None => (None, None),
+        }
+    }
+
+    /// The headers of its request or of its response.
+    pub(super) fn headers(&self, direction: Direction) -> &Headers {
+        static NONE: Headers = Headers::none();
+        match direction {
+            Direction::Forward => &self.request_headers,
+            Direction::Reverse => self.answer.as_ref().map_or(&NONE, |answer| &answer.headers),
         }
     }
 
@@ -146,21 +163,24 @@ impl Transaction {
             ("http_referrer", of(b"referer")),
         ];
         if let Some(request) = &self.request {
-            told.push(("http_method", request.method.clone().into()));
-            told.push(("http_url", request.uri.clone().into()));
-            told.push(("http_protocol", request.protocol.clone().into()));
+            told.push(("http_method", request.method().to_vec().into()));
+            told.push(("http_url", request.uri().to_vec().into()));
+            told.push(("http_protocol", request.protocol().map(<[u8]>::to_vec).into()));
         }
         if direction == Direction::Reverse {
-            told.push(("http_status", self.response.as_ref().and_then(StatusLine::code).into()));
-            told.push(("http_content_type", declared(&self.response_headers).into()));
-            told.push(("http_redirect", self.response_headers.get(b"location").map(<[u8]>::to_vec).into()));
+            let headers = self.headers(direction);
+            let code = self.answer.as_ref().and_then(|answer| answer.line.as_ref()?.code());
+            told.push(("http_status", code.into()));
+            told.push(("http_content_type", declared(headers).into()));
+            told.push(("http_redirect", headers.get(b"location").map(<[u8]>::to_vec).into()));
         }
         told
     }
 
     /// The flow turns into something else from here on. What that is, if it is known.
     pub(super) fn upgraded(&self, out: &mut dyn Out) -> Option<&'static Protocol> {
-        let to = self.response_headers.get(b"upgrade").unwrap_or_default();
+        let answered = self.headers(Direction::Reverse);
+        let to = answered.get(b"upgrade").unwrap_or_default();
         if !to.eq_ignore_ascii_case(b"websocket") {
             return None;
         }
@@ -168,10 +188,10 @@ impl Transaction {
             let words = headers.all(name).flat_map(|value| value.split(|octet| *octet == b','));
             Value::list(words.map(|word| word.trim_ascii().to_vec()))
         };
-        let (asked, answered) = (&self.request_headers, &self.response_headers);
+        let asked = &self.request_headers;
         let values = vec![
             asked.get(b"host").into(),
-            self.request.as_ref().map(|request| &request.uri).into(),
+            self.request.as_ref().map(RequestLine::uri).into(),
             asked.get(b"user-agent").into(),
             answered.get(b"sec-websocket-protocol").into(),
             list(asked, b"sec-websocket-protocol"),
@@ -183,14 +203,19 @@ impl Transaction {
     }
 
     /// Tells of it, as far as it is known.
-    pub(super) fn tell(self, out: &mut dyn Out) {
-        let (asked, answered) = (&self.request_headers, &self.response_headers);
+    pub(super) fn tell(mut self, out: &mut dyn Out) {
+        let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
+        let received = self.answer.as_mut().and_then(|answer| answer.received.take());
+        let received = received.map(|listed| *listed).unwrap_or_default();
+        let (asked, answered) = (&self.request_headers, self.headers(Direction::Reverse));
         let (hostname, port) = self.hostname();
         let request = self.request.as_ref();
-        let response = self.response.as_ref();
+        let answer = self.answer.as_ref();
+        let response = answer.and_then(|answer| answer.line.as_ref());
         let code = response.and_then(StatusLine::code);
-        let version = response.map(|r| r.protocol.get(5..).unwrap_or_default());
-        let info = self.info.as_ref();
+        let version = response.map(|r| r.protocol().get(5..).unwrap_or_default());
+        let info = answer.and_then(|answer| answer.info.as_ref());
+        let ended = answer.and_then(|answer| answer.ended).unwrap_or(self.time);
         let credentials = asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));
         let (user, password) = credentials.and_then(basic).unzip();
         let scheme = credentials
@@ -203,38 +228,38 @@ impl Transaction {
         let raw_range = answered.get(b"content-range");
         let range = raw_range.and_then(content_range);
         let cookies: Vec<&[u8]> = answered.all(b"set-cookie").collect();
-        let status_string = response.filter(|r| code.is_none() && !r.status.is_empty());
+        let status_string = response.filter(|r| code.is_none() && !r.status().is_empty());
         let values = vec![
-            (self.id + 1).into(),
+            (u64::from(self.id) + 1).into(),
             self.id.into(),
-            request.map(|r| &r.method).into(),
+            request.map(RequestLine::method).into(),
             asked.get(b"host").into(),
             hostname.into(),
             port.into(),
-            request.map(|r| uri::unescaped(&r.uri)).into(),
-            request.map(|r| &r.uri).into(),
+            request.map(|r| uri::unescaped(r.uri())).into(),
+            request.map(RequestLine::uri).into(),
             asked.get(b"referer").into(),
             version.into(),
-            request.and_then(|r| r.protocol.as_ref()).into(),
+            request.and_then(RequestLine::protocol).into(),
             asked.get(b"user-agent").into(),
             asked.get(b"origin").into(),
             self.request_length.into(),
-            self.response_length.into(),
+            answer.map_or(0, |answer| answer.length).into(),
             code.or(info.and_then(StatusLine::code)).into(),
-            status_string.map(|r| &r.status).into(),
-            response.or(info).map(|r| &r.message).into(),
+            status_string.map(StatusLine::status).into(),
+            response.or(info).map(StatusLine::message).into(),
             info.and_then(StatusLine::code).into(),
-            info.map(|r| &r.message).into(),
+            info.map(StatusLine::message).into(),
             Value::List(Vec::new()),
             user.into(),
             password.flatten().into(),
             Value::list(proxied),
-            Value::list(self.sent.names),
-            Value::list(self.sent.filenames),
-            Value::list(self.sent.kinds),
-            Value::list(self.received.names),
-            Value::list(self.received.filenames),
-            Value::list(self.received.kinds),
+            Value::list(sent.names),
+            Value::list(sent.filenames),
+            Value::list(sent.kinds),
+            Value::list(received.names),
+            Value::list(received.filenames),
+            Value::list(received.kinds),
             asked.get(b"x-forwarded-for").into(),
             declared(answered).into(),
             declared(asked).into(),
@@ -243,14 +268,14 @@ impl Transaction {
             range.map(|(_, end, _)| end).into(),
             range.and_then(|(_, _, size)| size).into(),
             answered.get(b"location").into(),
-            self.response_wire.into(),
+            answer.map_or(0, |answer| answer.wire).into(),
             answered.get(b"server").into(),
             scheme.into(),
             asked.get(b"cookie").into(),
             Value::list(cookies),
             rows(asked),
             rows(answered),
-            response.map_or(Value::None, |_| Value::Span(self.ended.since(self.time))),
+            response.map_or(Value::None, |_| Value::Span(ended.since(self.time))),
         ];
         out.record(Record { table: &HTTP, time: self.time, values });
     }

@@ -3,7 +3,7 @@
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
-use super::{Exit, RING_EIGHTHS, Session, complain};
+use super::{Exit, PARTS, RING_PARTS, Session, complain};
 use crate::collector::{Collector, Courier, Load, Message, WhenFull, queue};
 use crate::dump::{Dump, For};
 use crate::live::Screen;
@@ -127,7 +127,7 @@ fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings
         interfaces: session.request.interfaces.clone(),
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
-        ring_bytes: session.request.memory / 8 * RING_EIGHTHS
+        ring_bytes: session.request.memory / PARTS * RING_PARTS
             / workers
             / session.request.interfaces.len().max(1),
         // An expression that may be changed on the screen must not be decided before we see the packet.

@@ -40,6 +40,9 @@ use weir_proto::{FILES, Hashes, Table, Wants};
 /// Tables whose rows need what is in mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
 
+/// Tables whose rows need what is in bodies of messages; of others, fields say so.
+const BODIES: [&str; 2] = ["anomaly", "files"];
+
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
     if options.list_interfaces {
@@ -191,8 +194,19 @@ impl Session {
         // What is kept is named by it.
         let unsaid = Hashes { sha256: carves, ..Hashes::default() };
         let tells_of_mails = |table: &&Table| MAILS.contains(&table.name);
-        let passes_mails = !carves && !self.wanted_tables().iter().any(tells_of_mails);
-        Wants { hashes: self.options.hash.unwrap_or(unsaid), content: carves, passes_mails }
+        let tables = self.wanted_tables();
+        let passes_mails = !carves && !tables.iter().any(tells_of_mails);
+        let tells_of_bodies = |table: &&Table| BODIES.contains(&table.name);
+        let passes_bodies = !carves
+            && !tables.iter().any(tells_of_bodies)
+            && !self.logs().any(|log| log.fields().any(|field| field.of_body));
+        let hashes = self.options.hash.unwrap_or(unsaid);
+        let mut wants = Wants { hashes, content: carves, passes_mails, passes_bodies, unread: 0 };
+        // Packets that nobody reads are those that no protocol can read.
+        if self.options.unparsed.is_none() {
+            wants.leave_unread(&tables);
+        }
+        wants
     }
 
     /// Begins to keep files, where that is asked for.
@@ -262,16 +276,21 @@ impl Session {
         let mut tables = self.wanted_tables();
         // Who keeps files is told of them by their records.
         tables.extend(self.options.files.is_some().then_some(&FILES));
-        let flow_eighths = if is_read { FLOW_EIGHTHS - SESSION_EIGHTHS } else { FLOW_EIGHTHS };
+        let (flow_parts, session_parts) = match (is_read, self.request.inputs.is_empty()) {
+            (false, _) => (FLOW_PARTS, 0),
+            (true, true) => (FLOW_PARTS / 2, FLOW_PARTS / 2),
+            // There are no rings.
+            (true, false) => READ_FLOW_PARTS,
+        };
         let flows = FlowConfig {
-            memory: self.request.memory / 8 * flow_eighths / count,
+            memory: self.request.memory / PARTS * flow_parts / count,
             seed: [self.request.seed, !self.request.seed],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
         let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
         let sessions = SessionConfig {
-            memory: self.request.memory / 8 * SESSION_EIGHTHS / count,
+            memory: self.request.memory / PARTS * session_parts / count,
             measure: self.measuring(),
             unparsed: self.options.unparsed.is_some(),
             wants: self.wants(),
@@ -288,7 +307,7 @@ impl Session {
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
-        let memory = self.request.memory / 8 * ROW_EIGHTHS;
+        let memory = self.request.memory / PARTS * ROW_PARTS;
         let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
         collector.anonymise(self.anonymiser.clone());
         collector.roll_every(self.request.rotate, Arc::clone(&self.hangup));
@@ -382,13 +401,15 @@ impl Finished {
     }
 }
 
-/// How `--memory` is divided, in eighths: flow tables, rows that wait for their interval to end, and rings. The rest
-/// is for lists and for what is under way between threads. Where streams are read, flow tables give a part of theirs to
-/// streams and parsers.
-const FLOW_EIGHTHS: usize = 4;
-const SESSION_EIGHTHS: usize = 2;
-const ROW_EIGHTHS: usize = 1;
-const RING_EIGHTHS: usize = 2;
+/// How `--memory` is divided, in parts of this size: flow tables, rows that wait for their interval to end, and rings.
+/// The rest is for lists and for what is under way between threads. Where streams are read, flow tables give a part of
+/// theirs to streams and parsers; over files, where there are no rings, both have what rings would have: a million
+/// streams that are open at once fit into a gigabyte.
+const PARTS: usize = 64;
+const FLOW_PARTS: usize = 32;
+const READ_FLOW_PARTS: (usize, usize) = (22, 33);
+const ROW_PARTS: usize = 8;
+const RING_PARTS: usize = 16;
 
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
