@@ -458,7 +458,8 @@ pub struct Streams {
     #[arg(last = true, value_name = "EXPR")]
     pub after_dashes: Vec<String>,
 
-    /// The directory for the files.
+    /// The directory for the files; `-` for no files: what all streams say goes to standard output, in the order in which
+    /// it is said.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 

@@ -6,7 +6,7 @@ use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, config};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,12 @@ pub fn streams(options: &cli::Streams) -> Exit {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
-    if let Err(error) = std::fs::create_dir_all(&options.output) {
+    let is_console = options.output.as_os_str() == "-";
+    if is_console && anonymiser.is_some() {
+        // What can be told of a stream depends on what was said in it before.
+        return complain(Exit::Usage, "streams: --anon needs files: --output DIR in place of -");
+    }
+    if !is_console && let Err(error) = std::fs::create_dir_all(&options.output) {
         return complain(Exit::Output, format!("{}: {error}", options.output.display()));
     }
     let flows = FlowConfig {
@@ -73,6 +78,16 @@ pub fn streams(options: &cli::Streams) -> Exit {
     };
     let mut worker = Worker::new(plan, &flows);
     worker.read(&sessions);
+    if is_console {
+        let mut console =
+            Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };
+        let exit = read(files, &mut worker, &mut console);
+        let flushed = console.out.flush();
+        return exit.or(match console.failure.or(flushed.err()) {
+            Some(error) => complain(Exit::Output, format!("standard output: {error}")),
+            None => Exit::Good,
+        });
+    }
     let mut folder = Folder::new(&options.output, options.both, anonymiser);
     let exit = read(files, &mut worker, &mut folder);
     let exit = exit.or(match &folder.failure {
@@ -85,7 +100,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     exit
 }
 
-fn read(mut files: Files, worker: &mut Worker, folder: &mut Folder) -> Exit {
+fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exit {
     let (mut chunk, mut errors, mut ticked, mut latest) = (Chunk::default(), Vec::new(), Time(0), Time(0));
     loop {
         match files.fill(&mut chunk) {
@@ -124,6 +139,31 @@ fn summary(folder: &Folder, worker: &Worker) -> String {
     row(stats.reordered, "segments came before their time");
     row(stats.given_up, "holes given up for want of memory");
     text
+}
+
+/// Octets that are written to standard output at once.
+const BUFFER: usize = 256 << 10;
+
+/// Streams on standard output, one behind the other as they are said; a hole is left out.
+struct Console<'o> {
+    out: BufWriter<io::StdoutLock<'o>>,
+    /// The first thing that went wrong.
+    failure: Option<io::Error>,
+}
+
+impl Sink for Console<'_> {
+    fn flow(&mut self, _: &FlowRecord) {}
+
+    fn kept(&mut self, _: Batch<'_>) {}
+
+    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) {
+        if flow.key.proto == 6
+            && self.failure.is_none()
+            && let Err(error) = self.out.write_all(chunk.data)
+        {
+            self.failure = Some(error);
+        }
+    }
 }
 
 /// A file that a stream is written to.

@@ -72,3 +72,21 @@ fn a_bad_policy_and_a_missing_capture_are_errors() {
         ran.stderr
     );
 }
+
+#[test]
+fn streams_on_standard_output_are_the_octets_of_the_files() {
+    let capture = sample();
+    let files = streams(&capture, &["--both"]);
+    let ran = weir(["streams", text(&capture), "-o", "-"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(ran.stdout.len(), files.values().map(Vec::len).sum::<usize>());
+    // What one flow says alone is its file.
+    let (name, octets) = files.iter().max_by_key(|(_, octets)| octets.len()).unwrap();
+    let port = name.split('-').next().unwrap().rsplit('.').next().unwrap().trim_start_matches('0');
+    let one = streams(&capture, &["--both", "--", "tcp", "port", port]);
+    let ran = weir(["streams", text(&capture), "-o", "-", "--", "tcp", "port", port]);
+    assert!(one.len() == 1 && !octets.is_empty() && ran.stdout == *octets);
+    assert!(!Path::new("-").exists());
+    let ran = weir(["streams", text(&capture), "-o", "-", "--anon", "table"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("--output DIR"), "{}", ran.stderr);
+}
