@@ -102,17 +102,17 @@ enum Traffic {
         #[arg(long, default_value = "../shared/data/trex/sfr_profile.yaml")]
         profile: PathBuf,
     },
-    /// TCP streams that are all open at once, each with a request whose body comes in pieces, in turn.
+    /// TCP streams of which many are open at once, each with a request whose body comes in pieces, in turn.
     Streams {
         /// The capture to write.
         out: PathBuf,
         /// How many streams.
         #[arg(long, default_value_t = 1_000_000)]
         streams: u32,
-        /// How many packets, handshakes among them.
-        #[arg(long, default_value_t = 6_000_000)]
-        packets: u64,
-        /// Packets per second of capture time: all streams stay open until the end.
+        /// How many are open at once: when they have ended, the next ones begin.
+        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+        open: u32,
+        /// Packets per second of capture time.
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
     },
@@ -163,8 +163,8 @@ fn main() -> ExitCode {
         Traffic::Mix { out, seconds, multiplier, reordered, seed, profile } => {
             mix::write(&out, &mix::Mix { seconds, multiplier, reordered, seed, profile })
         }
-        Traffic::Streams { out, streams, packets, rate } => {
-            streams::write(&out, &streams::Open { streams, packets, rate })
+        Traffic::Streams { out, streams, open, rate } => {
+            streams::write(&out, &streams::Open { streams, open, rate })
         }
         Traffic::Captures { out, seconds, copies, seed, folders } => {
             captures::write(&out, &captures::Captures { folders, seconds, copies, seed })
