@@ -89,8 +89,15 @@ impl Talk {
         talk
     }
 
-    /// What a session says of it when each block is cut so. Each block comes a millisecond after the one before.
+    /// What a session says of it when each block is cut so.
     pub fn told(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Told {
+        let mut told = Told::default();
+        self.tell(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut told);
+        told
+    }
+
+    /// The same, `cut` calling with each piece. Each block comes a millisecond after the one before.
+    pub fn tell(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), told: &mut impl Out) {
         let setup = Setup {
             flow: 0x1234_5678,
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
@@ -104,23 +111,22 @@ impl Talk {
                 unread: 0,
             },
         };
-        let (mut session, mut told, mut gaps) = (Session::new(), Told::default(), [0; 2]);
+        let (mut session, mut gaps) = (Session::new(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);
         for said in &self.said {
             time.0 += 1_000_000;
             match said {
                 Said::Gap(direction, octets) => gaps[*direction as usize] += octets,
                 Said::Data(direction, data) => {
-                    for piece in cut(data) {
+                    cut(data, &mut |data| {
                         let gap = std::mem::take(&mut gaps[*direction as usize]);
-                        let chunk = Chunk { time, direction: *direction, gap, data: &piece };
-                        session.chunk(&chunk, &|| setup.clone(), &mut told);
-                    }
+                        let chunk = Chunk { time, direction: *direction, gap, data };
+                        session.chunk(&chunk, &|| setup.clone(), told);
+                    });
                 }
             }
         }
-        session.end(time, &|| setup.clone(), &mut told);
-        told
+        session.end(time, &|| setup.clone(), told);
     }
 }
 
@@ -163,7 +169,7 @@ pub(crate) fn talks(name: &str, port: u16) -> Vec<(PathBuf, Talk)> {
         .collect()
 }
 
-fn all_talks() -> impl Iterator<Item = (PathBuf, Talk)> {
+pub(crate) fn all_talks() -> impl Iterator<Item = (PathBuf, Talk)> {
     PROTOCOLS
         .iter()
         .flat_map(|protocol| talks(protocol.name, protocol.ports.first().copied().unwrap_or(4444)))

@@ -130,4 +130,6 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
 }
 
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod laws;

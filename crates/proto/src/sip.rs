@@ -400,7 +400,8 @@ impl Parser for Sip {
             }
         }
         let mut data = chunk.data;
-        while !data.is_empty() {
+        // What comes behind so many wrong lines is nothing of ours, wherever the stream was cut.
+        while !data.is_empty() && self.wrong <= MAX_WRONG {
             match side.body {
                 Some(left) => {
                     let fit = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
