@@ -102,11 +102,6 @@ impl Record<'_> {
         Record { table: self.table, time: self.time, values }
     }
 
-    /// Octets of memory that it takes, roughly.
-    pub fn memory(&self) -> usize {
-        size_of::<Self>() + memory(&self.values)
-    }
-
     /// Gives a field another value, where the table has such a field.
     pub fn set(&mut self, name: &str, value: Value<'static>) {
         let at = self.table.fields.iter().position(|field| field.name == name);
@@ -120,16 +115,6 @@ impl Record<'_> {
         let at = self.table.fields.iter().position(|field| field.name == name);
         at.and_then(|at| self.values.get(at)).unwrap_or(&Value::None)
     }
-}
-
-fn memory(values: &[Value<'_>]) -> usize {
-    let behind = |value: &Value<'_>| match value {
-        Value::Text(text) => text.len(),
-        Value::List(values) => memory(values),
-        Value::Rows(rows) => rows.iter().map(|row| size_of::<Vec<Value<'_>>>() + memory(row)).sum(),
-        _ => 0,
-    };
-    size_of_val(values) + values.iter().map(behind).sum::<usize>()
 }
 
 /// A value from what parsers have at hand.

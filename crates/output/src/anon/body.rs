@@ -152,27 +152,47 @@ pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     }
 }
 
+/// Gives the address at a place another one.
+type AddressAt = fn(&mut Anonymiser, &mut [u8], usize);
+
+/// The groups and sources that a report of membership names from octet 8 on (RFC 9776 4.2, RFC 9777 5.2), addresses being
+/// so long; where it ends.
+fn memberships(anonymiser: &mut Anonymiser, message: &mut [u8], size: usize, address: AddressAt) -> usize {
+    let mut at = 8;
+    while let Some(&[_, extra, n0, n1]) = message.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+        let sources = usize::from(u16::from_be_bytes([n0, n1]));
+        (0..=sources).for_each(|n| address(anonymiser, message, at + 4 + size * n));
+        at += 4 + size * (1 + sources);
+        blank(message, at, at + 4 * usize::from(extra));
+        at += 4 * usize::from(extra);
+    }
+    at
+}
+
+/// The sources that a query names behind a header of so many octets, which ends with their number; where it ends: of
+/// earlier versions, which name none, at `otherwise`.
+fn sources(
+    anonymiser: &mut Anonymiser,
+    message: &mut [u8],
+    header: usize,
+    otherwise: usize,
+    size: usize,
+    address: AddressAt,
+) -> usize {
+    let count =
+        message.get(header - 2..header).and_then(|n| n.first_chunk()).copied().map(u16::from_be_bytes);
+    let Some(count) = count.map(usize::from) else { return otherwise };
+    (0..count).for_each(|n| address(anonymiser, message, header + size * n));
+    header + size * count
+}
+
 /// RFC 2236, RFC 9776: groups and sources.
 pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     let known = match message.first() {
-        Some(0x22) => {
-            let mut at = 8;
-            while let Some(&[_, extra, n0, n1]) = message.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
-                let sources = usize::from(u16::from_be_bytes([n0, n1]));
-                (0..=sources).for_each(|n| anonymiser.v4_at(message, at + 4 + 4 * n));
-                at += 8 + 4 * sources;
-                blank(message, at, at + 4 * usize::from(extra));
-                at += 4 * usize::from(extra);
-            }
-            at
-        }
+        Some(0x22) => memberships(anonymiser, message, 4, Anonymiser::v4_at),
         Some(0x11 | 0x12 | 0x16 | 0x17) => {
             anonymiser.v4_at(message, 4);
-            // A query of version 3 names sources.
-            let sources = message.get(10..12).and_then(|n| n.first_chunk()).copied().map(u16::from_be_bytes);
-            let sources = sources.map_or(0, usize::from);
-            (0..sources).for_each(|n| anonymiser.v4_at(message, 12 + 4 * n));
-            if message.len() >= 12 { 12 + 4 * sources } else { 8 }
+            sources(anonymiser, message, 12, 8, 4, Anonymiser::v4_at)
         }
         _ => 4,
     };
@@ -196,22 +216,9 @@ pub(super) fn icmpv6(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
         }
         Some(130..=132) => {
             anonymiser.v6_at(message, 8);
-            let sources = message.get(26..28).and_then(|n| n.first_chunk()).copied().map(u16::from_be_bytes);
-            let sources = sources.map_or(0, usize::from);
-            (0..sources).for_each(|n| anonymiser.v6_at(message, 28 + 16 * n));
-            if message.len() >= 28 { 28 + 16 * sources } else { 24 }
+            sources(anonymiser, message, 28, 24, 16, Anonymiser::v6_at)
         }
-        Some(143) => {
-            let mut at = 8;
-            while let Some(&[_, extra, n0, n1]) = message.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
-                let sources = usize::from(u16::from_be_bytes([n0, n1]));
-                (0..=sources).for_each(|n| anonymiser.v6_at(message, at + 4 + 16 * n));
-                at += 20 + 16 * sources;
-                blank(message, at, at + 4 * usize::from(extra));
-                at += 4 * usize::from(extra);
-            }
-            at
-        }
+        Some(143) => memberships(anonymiser, message, 16, Anonymiser::v6_at),
         _ => 8,
     };
     Body::Rewritten(known.min(message.len()))

@@ -85,6 +85,8 @@ struct Session {
     request: Request,
     plan: Arc<Plan>,
     zone: Zone,
+    /// The logs that are written.
+    logs: Vec<Log>,
     /// What everything that comes out goes through, where that was asked for.
     anonymiser: Option<Anonymiser>,
     /// Set by a signal, by `-c` and by the screen.
@@ -106,6 +108,9 @@ impl Session {
             Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
             None => Zone::utc(),
         };
+        let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
+        let logs = Log::find_all(kinds.iter().map(String::as_str))
+            .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         let plan = compile(&options, &request, &request.expression, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
         let anonymiser =
@@ -134,15 +139,14 @@ impl Session {
             signal_hook::flag::register(SIGHUP, Arc::clone(&hangup))
                 .map_err(|error| (Exit::Usage, format!("cannot handle signals: {error}")))?;
         }
-        Ok(Session { options, request, plan: Arc::new(plan), zone, anonymiser, stop, interrupted, hangup })
+        let plan = Arc::new(plan);
+        Ok(Session { options, request, plan, zone, logs, anonymiser, stop, interrupted, hangup })
     }
 
     /// Opens the logs.
     fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
-        let Some((directory, kinds)) = &self.request.logs else { return Ok(Vec::new()) };
+        let Some((directory, _)) = &self.request.logs else { return Ok(Vec::new()) };
         let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
-        let logs = Log::find_all(kinds.iter().map(String::as_str))
-            .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         if directory.exists() && !directory.is_dir() {
             return Err((Exit::Output, format!("{}: logs need a directory", directory.display())));
         }
@@ -160,27 +164,23 @@ impl Session {
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
         };
-        let opened = logs.iter().map(|log| log.open(&context));
+        let opened = self.logs.iter().map(|log| log.open(&context));
         opened.collect::<io::Result<_>>().map_err(|error| (Exit::Output, error.to_string()))
     }
 
     /// Whether any of the logs has a row for each flow.
     fn wants_rows(&self) -> bool {
-        self.logs().any(|log| log.flows())
+        self.logs.iter().any(|log| log.flows())
     }
 
     /// Whether any of the logs has what was said in flows.
     fn wants_records(&self) -> bool {
-        self.logs().any(|log| !log.tables().is_empty())
+        self.logs.iter().any(|log| !log.tables().is_empty())
     }
 
     /// The tables whose records any of the logs has.
     fn wanted_tables(&self) -> Vec<&'static Table> {
-        let mut tables: Vec<&'static Table> = Vec::new();
-        for log in self.logs() {
-            tables.extend(log.tables());
-        }
-        tables
+        self.logs.iter().flat_map(Log::tables).copied().collect()
     }
 
     /// Whether what is said in flows is read.
@@ -199,7 +199,7 @@ impl Session {
         let tells_of_bodies = |table: &&Table| BODIES.contains(&table.name);
         let passes_bodies = !carves
             && !tables.iter().any(tells_of_bodies)
-            && !self.logs().any(|log| log.fields().any(|field| field.of_body));
+            && !self.logs.iter().any(|log| log.fields().any(|field| field.of_body));
         let hashes = self.options.hash.unwrap_or(unsaid);
         let mut wants = Wants { hashes, content: carves, passes_mails, passes_bodies, unread: 0 };
         // Packets that nobody reads are those that no protocol can read.
@@ -221,11 +221,6 @@ impl Session {
     fn measuring(&self) -> Option<Measuring> {
         let sample = self.options.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
         (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
-    }
-
-    fn logs(&self) -> impl Iterator<Item = Log> {
-        let kinds = self.request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        kinds.iter().filter_map(|kind| Log::find(kind).ok())
     }
 
     /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
