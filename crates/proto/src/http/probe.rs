@@ -13,9 +13,17 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
         (Probe::Match, _) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
         (Probe::Reject, Probe::Match) => Probe::Maybe,
+        // Whatever the server says, a line that is not over may still turn out to be a request.
+        (Probe::Maybe, Probe::Reject) if is_begun(heads.forward) => Probe::Maybe,
         (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
         _ => Probe::Maybe,
     }
+}
+
+/// Whether there is a part of a first line.
+fn is_begun(head: &[u8]) -> bool {
+    let head = head.trim_ascii_start();
+    !head.is_empty() && !head.contains(&b'\n')
 }
 
 fn request(head: &[u8]) -> Probe {
