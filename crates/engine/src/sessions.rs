@@ -522,6 +522,8 @@ impl Reader<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
+                    // Whose packets no protocol can read is asked there, too.
+                    _ if !self.config.records && !self.config.unparsed => Session::unread(),
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
                 };
@@ -529,6 +531,9 @@ impl Reader<'_> {
             }
         };
         let Entry { whose, session, held } = &mut **entry;
+        if session.is_unknown() && *held > 0 {
+            return;
+        }
         let (identity, wants) = (whose.identity(), self.config.wants);
         let mut teller = Teller {
             identity: &identity,
@@ -625,5 +630,42 @@ impl Expectations {
         if self.order.pop_front().and_then(|at| self.waiting.remove(&at)).is_some() {
             self.in_vain += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_named_in_little_memory_and_come_out_as_they_went_in() {
+        assert!(size_of::<Entry>() <= 80, "{}", size_of::<Entry>());
+        let mapped = |last| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last];
+        let addr = [mapped(1), mapped(2)];
+        let v4 = FlowIdentity {
+            key: FlowKey { addr, port: [80, 4000], vlan: 7, proto: 6 },
+            initiator_is_lower: false,
+            first: Time(42),
+            vlan: [7, 8],
+            alias: 0,
+        };
+        let mixed = FlowIdentity { key: FlowKey { addr: [mapped(1), [0x20; 16]], ..v4.key }, ..v4 };
+        let named = FlowIdentity { alias: 9, ..v4 };
+        for (identity, is_short) in [(v4, true), (mixed, false), (named, false)] {
+            let whose = Whose::of(&identity);
+            assert_eq!((whose.identity(), whose.memory() == 0), (identity, is_short));
+        }
+    }
+
+    #[test]
+    fn refused_rows_are_known_until_they_end() {
+        let mut refused = Refused::default();
+        refused.remove(5);
+        for row in [3, 64, 1_000_000] {
+            refused.insert(row);
+        }
+        refused.remove(64);
+        let known = [0, 3, 64, 65, 1_000_000, 2_000_000].map(|row| refused.contains(row));
+        assert_eq!(known, [false, true, false, false, true, false]);
     }
 }

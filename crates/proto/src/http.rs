@@ -875,7 +875,7 @@ mod tests {
         let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
         session.chunk(&chunk(request), &setup, &mut told);
         let whole = session.memory() + size_of::<Session>();
-        assert!(whole <= 450, "{whole}");
+        assert!(whole <= 440, "{whole}");
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut told);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }

@@ -1,6 +1,6 @@
 //! The contract between a stream and those who read it.
 
-use crate::{ALONE, ANOMALY, Anomaly, PROTOCOLS, Protocol, Record, Table};
+use crate::{ALONE, ANOMALY, Anomaly, Protocol, Record, Table};
 use std::net::IpAddr;
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -70,8 +70,8 @@ pub struct Wants {
     pub passes_mails: bool,
     /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their octets are only counted.
     pub passes_bodies: bool,
-    /// Protocols that are found and not read, as bits by their place among [`crate::PROTOCOLS`].
-    pub unread: u64,
+    /// Protocols that are found and not read, as bits by their place among [`crate::ALONE`].
+    pub unread: u8,
 }
 
 /// Checksums of files, each of which costs time for every octet.
@@ -89,12 +89,10 @@ impl Wants {
     /// Leaves all of [`crate::ALONE`] unread that tell of none of these tables.
     pub fn leave_unread(&mut self, tables: &[&Table]) {
         let is_wanted = |table: &Table| tables.iter().any(|wanted| **wanted == *table);
-        let is_unread = |protocol: &&Protocol| {
-            ALONE.iter().any(|alone| std::ptr::eq(*alone, *protocol))
-                && !is_wanted(&ANOMALY)
-                && !protocol.tables.iter().any(|table| is_wanted(table))
+        let is_unread = |protocol: &Protocol| {
+            !is_wanted(&ANOMALY) && !protocol.tables.iter().any(|table| is_wanted(table))
         };
-        let places = PROTOCOLS.iter().zip(0..u64::BITS).filter(|(protocol, _)| is_unread(protocol));
+        let places = ALONE.iter().zip(0..u8::BITS).filter(|(protocol, _)| is_unread(protocol));
         self.unread = places.fold(0, |unread, (_, at)| unread | 1 << at);
     }
 }

@@ -1,6 +1,6 @@
 //! Who reads a flow: found by what is said in it.
 
-use crate::{Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
+use crate::{ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
@@ -65,6 +65,11 @@ impl Session {
         let mut session = Self::new();
         session.enter(expected.protocol, expected.parser, wants);
         session
+    }
+
+    /// Of a flow that nobody wants to read.
+    pub fn unread() -> Self {
+        Self { state: State::Unknown, ..Self::default() }
     }
 
     /// Takes the next chunk of either direction; `setup` says whose.
@@ -197,7 +202,8 @@ impl Session {
         if let Some(free) = self.found.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
             *free = place;
         }
-        let is_unread = at.is_some_and(|at| wants.unread >> at & 1 == 1);
+        let alone = ALONE.iter().position(|alone| std::ptr::eq(*alone, protocol));
+        let is_unread = alone.is_some_and(|at| wants.unread >> at & 1 == 1);
         self.state = if is_unread { State::Unknown } else { State::Known(parser) };
     }
 
@@ -349,7 +355,7 @@ mod tests {
 
     #[test]
     fn every_protocol_has_a_bit_and_every_session_is_small() {
-        assert!(PROTOCOLS.len() <= 64);
+        assert!(PROTOCOLS.len() <= 64 && ALONE.len() <= 8);
         assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
         for (at, protocol) in PROTOCOLS.iter().enumerate() {
             let is_at_home = |port: &u16| Homes::of_all().at(*port) >> at & 1 == 1;
