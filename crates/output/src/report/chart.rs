@@ -42,9 +42,9 @@ pub fn time(moments: &[Moment], step: u64, label: &str) -> String {
     let top = figures::bit_rate(most);
     let seconds = moments.len() as f64 * step as f64 / 1e9;
     format!(
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\
+        "<svg class=\"time\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\
          <path class=\"axis\" d=\"M{LEFT} {TOP}V{base}H{}\"/><path class=\"area\" d=\"{path}\"/>\
-         <text x=\"{}\" y=\"18\">{top}</text><text x=\"{LEFT}\" y=\"{}\">0</text>\
+         <text x=\"{}\" y=\"20\">{top}</text><text x=\"{LEFT}\" y=\"{}\">0</text>\
          <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{} s</text></svg>",
         width - RIGHT,
         LEFT + 4.0,

@@ -176,7 +176,7 @@ fn protocols(page: &mut String, gather: &Gather) {
             bar(*bytes, most),
         ]
     });
-    table(page, &["Protocol", "Flows", "Packets", "Octets", "<span class=\"soft\">share</span>"], shown);
+    table(page, &["Protocol", "Flows", "Packets", "Octets", "Share"], shown);
     left_out(page, ROWS, rows.len());
     if !gather.records.is_empty() {
         *page += "<details><summary>Records</summary>";
@@ -201,7 +201,7 @@ fn talkers(page: &mut String, gather: &Gather) {
             bar(host.sent + host.received, most),
         ]
     });
-    let heads = ["Host", "Flows", "Packets", "Sent", "Received", "<span class=\"soft\">share</span>"];
+    let heads = ["Host", "Flows", "Packets", "Sent", "Received", "Share"];
     table(page, &heads, shown);
     left_out(page, ROWS, rows.len());
     if gather.other_hosts > 0 {
