@@ -55,7 +55,7 @@ pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST
 struct PacketField {
     protocol: &'static str,
     name: &'static str,
-    /// Where it is from the header's beginning, and its octets; 0 of them for all behind the header.
+    /// Where it is from the header's beginning, and its octets.
     at: usize,
     octets: usize,
 }
@@ -64,7 +64,7 @@ const fn packet(protocol: &'static str, name: &'static str, at: usize, octets: u
     PacketField { protocol, name, at, octets }
 }
 
-static PACKET_FIELDS: [PacketField; 31] = [
+static PACKET_FIELDS: [PacketField; 39] = [
     packet("IP", "TOS", 1, 1),
     packet("IP", "LENGTH", 2, 2),
     packet("IP", "ID", 4, 2),
@@ -74,7 +74,14 @@ static PACKET_FIELDS: [PacketField; 31] = [
     packet("IP", CHECKSUM, 10, 2),
     packet("IP", "SRC_IP", 12, 4),
     packet("IP", "DST_IP", 16, 4),
-    packet("IP", "PAYLOAD", 0, 0),
+    packet("IP", OPTIONS, 20, 0),
+    packet("IP", PAYLOAD, 0, 0),
+    packet("IPV6", "LENGTH", 4, 2),
+    packet("IPV6", "NEXT_HEADER", 6, 1),
+    packet("IPV6", "HOP_LIMIT", 7, 1),
+    packet("IPV6", "SRC_IP", 8, 16),
+    packet("IPV6", "DST_IP", 24, 16),
+    packet("IPV6", PAYLOAD, 0, 0),
     packet("TCP", "SRC_PORT", 0, 2),
     packet("TCP", "DST_PORT", 2, 2),
     packet("TCP", "SEQUENCE_NUMBER", 4, 4),
@@ -83,22 +90,27 @@ static PACKET_FIELDS: [PacketField; 31] = [
     packet("TCP", "WINDOW", 14, 2),
     packet("TCP", CHECKSUM, 16, 2),
     packet("TCP", "URGENT_POINTER", 18, 2),
-    packet("TCP", "PAYLOAD", 0, 0),
+    packet("TCP", OPTIONS, 20, 0),
+    packet("TCP", PAYLOAD, 0, 0),
     packet("UDP", "SRC_PORT", 0, 2),
     packet("UDP", "DST_PORT", 2, 2),
     packet("UDP", "LENGTH", 4, 2),
     packet("UDP", CHECKSUM, 6, 2),
-    packet("UDP", "PAYLOAD", 0, 0),
+    packet("UDP", PAYLOAD, 0, 0),
     packet("ICMP", "TYPE", 0, 1),
     packet("ICMP", "CODE", 1, 1),
     packet("ICMP", CHECKSUM, 2, 2),
     packet("ICMP", "ID", 4, 2),
     packet("ICMP", "SEQUENCE_NUMBER", 6, 2),
     packet("ICMP", "REST", 4, 4),
-    packet("ICMP", "PAYLOAD", 0, 0),
+    packet("ICMP", PAYLOAD, 0, 0),
 ];
 
 const CHECKSUM: &str = "CHECKSUM";
+/// What is between the fixed header and what it carries.
+const OPTIONS: &str = "OPTIONS";
+/// All behind the header.
+const PAYLOAD: &str = "PAYLOAD";
 
 impl FromStr for FieldRule {
     type Err = String;
@@ -110,8 +122,7 @@ impl FromStr for FieldRule {
         };
         let place = place(protocol, field)?;
         let function = self::function(function, given)?;
-        let is_address =
-            matches!(place, Place::Packet(field) if field.octets == 4 && field.name.ends_with("_IP"));
+        let is_address = matches!(place, Place::Packet(field) if field.name.ends_with("_IP"));
         let is_checksum = matches!(place, Place::Packet(field) if field.name == CHECKSUM);
         match function {
             Function::PrefixPreserving if matches!(place, Place::Packet(_)) && !is_address => {
@@ -142,7 +153,10 @@ fn place(protocol: &str, field: &str) -> Result<Place, String> {
     let names: Vec<&str> = of().map(|known| known.name).collect();
     if names.is_empty() {
         let tables: Vec<&str> = tables().map(|table| table.name).collect();
-        return Err(format!("no protocol {protocol:?}; there are IP, TCP, UDP, ICMP, {}", tables.join(", ")));
+        return Err(format!(
+            "no protocol {protocol:?}; there are IP, IPV6, TCP, UDP, ICMP, {}",
+            tables.join(", ")
+        ));
     }
     Err(format!("{protocol} has no field {field:?}; it has {}", names.join(", ")))
 }
@@ -209,14 +223,18 @@ impl Anonymiser {
             if rule.function == Function::ChecksumAdjust {
                 continue;
             }
-            if let (Function::PrefixPreserving, Some(address)) = (&rule.function, old.first_chunk::<4>()) {
-                place.copy_from_slice(&self.addresses.v4(*address));
+            if rule.function == Function::PrefixPreserving {
+                if let Ok(address) = <[u8; 4]>::try_from(old) {
+                    place.copy_from_slice(&self.addresses.v4(address));
+                } else if let Ok(address) = <[u8; 16]>::try_from(old) {
+                    place.copy_from_slice(&self.addresses.v6(address));
+                }
                 continue;
             }
-            if let (Function::Strip(octets), 0) = (&rule.function, field.octets) {
+            if let (Function::Strip(octets), PAYLOAD) = (&rule.function, field.name) {
                 keep = keep.min(from + octets);
             }
-            let image = self.apply(&rule.function, field.name.as_bytes(), old, field.octets > 0);
+            let image = self.apply(&rule.function, field.name.as_bytes(), old, field.name != PAYLOAD);
             place.fill(0);
             for (to, from) in place.iter_mut().zip(image) {
                 *to = from;
@@ -362,18 +380,21 @@ impl PacketField {
         let has_transport = transport != 0 && layers.fragment != Fragment::Later;
         let header = match (self.protocol, layers.ip_proto) {
             ("IP", _) if layers.network_kind == Network::Ipv4 => network,
+            ("IPV6", _) if layers.network_kind == Network::Ipv6 => network,
             ("TCP", 6) | ("UDP", 17) | ("ICMP", 1) if has_transport => transport,
             _ => return None,
         };
         if self.octets > 0 {
             return Some((header + self.at, header + self.at + self.octets)).filter(|(_, to)| *to <= end);
         }
-        let from = match self.protocol {
-            "IP" => transport,
+        let carried = match self.protocol {
+            "IP" | "IPV6" => transport,
             "ICMP" => transport + 8,
             _ => layers.payload as usize,
         };
-        (from != 0 && from < end).then_some((from, end))
+        let (from, to) =
+            if self.name == OPTIONS { (header + self.at, carried.min(end)) } else { (carried, end) };
+        (from != 0 && from < to).then_some((from, to))
     }
 }
 
@@ -410,12 +431,16 @@ mod tests {
             .payload(b"secret words")
     }
 
-    /// What becomes of the frame, whose checksums are right unless a rule is about them.
     fn image(rules: &[&str]) -> Vec<u8> {
-        let (frame, mut out) = (frame(), Vec::new());
-        let packet = anonymiser(rules).packet(&build::packet(&frame, LinkType::RAW), &mut out).data.to_vec();
+        image_of(&frame(), rules)
+    }
+
+    /// What becomes of a frame, whose checksums are right unless a rule is about them.
+    fn image_of(frame: &[u8], rules: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let packet = anonymiser(rules).packet(&build::packet(frame, LinkType::RAW), &mut out).data.to_vec();
         if packet.len() == frame.len() && !rules.iter().any(|rule| rule.contains("CHECKSUM")) {
-            let after = Packet { data: &packet, ..build::packet(&frame, LinkType::RAW) };
+            let after = Packet { data: &packet, ..build::packet(frame, LinkType::RAW) };
             assert!(!format!("{:?}", verify(&after, &decode(&after))).contains("Bad"), "{rules:?}");
         }
         packet
@@ -432,6 +457,33 @@ mod tests {
             Value::Text(text) => String::from_utf8(text.into_owned()).unwrap(),
             value => panic!("{value:?}"),
         }
+    }
+
+    #[test]
+    fn fields_of_ipv6_and_options_become_what_their_functions_say() {
+        let options = [2, 4, 5, 180, 1, 1, 1, 1];
+        let addresses = ([0x20; 16], [0x21; 16]);
+        let frame = build::ip()
+            .ipv6(addresses.0, addresses.1)
+            .ttl(57)
+            .tcp(4000, 80, 2)
+            .options(&options)
+            .payload(b"secret words");
+        let image = |rule| image_of(&frame, &[rule]);
+        assert_eq!(image("IPV6,HOP_LIMIT,ZERO")[7], 0);
+        assert_eq!(image("IPV6,SRC_IP,UNCHANGED")[8..24], addresses.0);
+        assert_ne!(image("IPV6,SRC_IP,UNCHANGED")[24..40], addresses.1);
+        assert_eq!(image("IPV6,DST_IP,PREFIX_PRESERVING"), image("TCP,WINDOW,UNCHANGED"));
+        assert_eq!(image("IPV6,PAYLOAD,STRIP,30").len(), 70);
+        assert_eq!(image("TCP,OPTIONS,UNCHANGED")[60..68], options);
+        assert_eq!(image("TCP,OPTIONS,PATTERN_FILL,STR,\u{1}")[60..68], [1; 8]);
+        assert_eq!(image("TCP,OPTIONS,STRIP,4")[60..68], [2, 4, 5, 180, 0, 0, 0, 0]);
+        assert_eq!(image("IP,TTL,ZERO")[7], 57, "a rule of version 4");
+        let options = [7, 7, 4, 10, 1, 2, 3, 0];
+        let frame = build::ip().ipv4([10, 1, 2, 3], [10, 1, 2, 4]).options(&options).udp(1, 2).payload(b"x");
+        assert_eq!(image_of(&frame, &["IP,OPTIONS,ZERO"])[20..28], [0; 8]);
+        assert_eq!(image_of(&frame, &["IP,OPTIONS,UNCHANGED"])[20..28], options);
+        assert_ne!(image_of(&frame, &[])[20..28], options, "a recorded route");
     }
 
     #[test]
@@ -506,7 +558,7 @@ mod tests {
     fn what_is_wrong_with_a_rule_is_said() {
         for (rule, says) in [
             ("IP,TTL", "FUNCTION"),
-            ("IPX,TTL,ZERO", "IP, TCP, UDP, ICMP"),
+            ("IPX,TTL,ZERO", "IP, IPV6, TCP, UDP, ICMP"),
             ("IP,TLL,ZERO", "TTL"),
             ("HTTP,HOSTS,ZERO", "host"),
             ("IP,TTL,NULL", "MAP_DISTRIBUTION"),
