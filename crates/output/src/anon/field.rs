@@ -281,7 +281,10 @@ impl Anonymiser {
         let written = |value: u64| if is_number { number(value) } else { value.to_string().into_bytes() };
         match function {
             Function::Unchanged | Function::ChecksumAdjust => old.to_vec(),
-            Function::Map if is_number => self.turned(context, old),
+            Function::Map if is_number => {
+                let parts = old.chunks(8).enumerate();
+                parts.flat_map(|(at, part)| self.turned(&[context, &vec![0; at]].concat(), part)).collect()
+            }
             Function::Map => self.names.word(context, old),
             Function::Uniform(least, most) => {
                 let hash = u64::from_be_bytes(first(&self.names.hash(context, old)));
@@ -474,6 +477,8 @@ mod tests {
         assert_eq!(image("IPV6,SRC_IP,UNCHANGED")[8..24], addresses.0);
         assert_ne!(image("IPV6,SRC_IP,UNCHANGED")[24..40], addresses.1);
         assert_eq!(image("IPV6,DST_IP,PREFIX_PRESERVING"), image("TCP,WINDOW,UNCHANGED"));
+        let mapped = image("IPV6,SRC_IP,MAP");
+        assert!(mapped[8..16] != [0x20; 8] && mapped[16..24] != [0x20; 8] && mapped[8..16] != mapped[16..24]);
         assert_eq!(image("IPV6,PAYLOAD,STRIP,30").len(), 70);
         assert_eq!(image("TCP,OPTIONS,UNCHANGED")[60..68], options);
         assert_eq!(image("TCP,OPTIONS,PATTERN_FILL,STR,\u{1}")[60..68], [1; 8]);
