@@ -879,4 +879,18 @@ mod tests {
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut told);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }
+
+    /// The file that a request sends is told with whom it is sent to, as one that a response sends is.
+    #[test]
+    fn files_of_requests_name_the_host() {
+        let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
+        let setup =
+            || Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants: Wants::default() };
+        let request = b"POST /a HTTP/1.1\r\nHost: files.example\r\nContent-Length: 4\r\n\r\nbody";
+        let (mut session, mut told) = (Session::new(), Told::default());
+        let chunk = Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data: request };
+        session.chunk(&chunk, &setup, &mut told);
+        let [file] = told.records.as_slice() else { panic!("{:?}", told.records) };
+        assert_eq!(*file.get("http_host"), "files.example".into());
+    }
 }
