@@ -394,7 +394,7 @@ mod tests {
         let succeeded = || Value::from("succeeded");
         assert_eq!(of("status"), ["Connection refused".into(), succeeded(), succeeded(), succeeded()]);
         let http = rows.iter().filter(|record| record.table.name == "http");
-        assert_eq!(http.count(), 2);
+        assert_eq!(http.count(), 3);
     }
 
     /// A proxy that calls its client is one.
