@@ -5,7 +5,7 @@ use crate::tunnels;
 use crate::unparsed::{HeldBack, Unparsed};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Answer, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
@@ -176,16 +176,11 @@ enum Ends {
     Other(Box<FlowIdentity>),
 }
 
-/// What stands before an IPv4 address that is mapped into IPv6 (RFC 4291 2.5.5.2).
-const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-
 impl Whose {
     fn of(identity: &FlowIdentity) -> Self {
         let FlowIdentity { key, initiator_is_lower, first, vlan, alias } = *identity;
-        let v4 =
-            |address: &[u8; 16]| address.strip_prefix(&MAPPED).and_then(|v4| <[u8; 4]>::try_from(v4).ok());
-        let ends = match key.addr.each_ref().map(v4) {
-            [Some(lower), Some(higher)] if alias == 0 => Ends::V4([lower, higher]),
+        let ends = match key.addr.map(|address| Ipv6Addr::from(address).to_ipv4_mapped()) {
+            [Some(lower), Some(higher)] if alias == 0 => Ends::V4([lower.octets(), higher.octets()]),
             _ => Ends::Other(Box::new(*identity)),
         };
         Self { ends, first, port: key.port, vlan, key_vlan: key.vlan, proto: key.proto, initiator_is_lower }
@@ -195,13 +190,7 @@ impl Whose {
         let &Self { ref ends, first, port, vlan, key_vlan, proto, initiator_is_lower } = self;
         match ends {
             Ends::V4(ends) => {
-                let addr = ends.map(|v4| {
-                    let mut address = [0; 16];
-                    for (place, octet) in address.iter_mut().zip(MAPPED.iter().chain(&v4)) {
-                        *place = *octet;
-                    }
-                    address
-                });
+                let addr = ends.map(weir_wire::mapped);
                 let key = FlowKey { addr, port, vlan: key_vlan, proto };
                 FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
             }

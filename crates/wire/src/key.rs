@@ -109,7 +109,7 @@ pub fn says_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
 }
 
 fn may_say_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
-    layers.is_plain_ip(packet.link)
+    layers.may_be_plain_ip(packet.link)
         && (layers.network_kind != Network::Ipv6 || !is_mapped_both_ways(packet, layers))
 }
 
