@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cost;
+mod counter;
 mod distinct;
 mod ledger;
 mod reading;
@@ -17,6 +18,7 @@ mod subscription;
 mod top;
 
 pub use cost::Costs;
+pub use counter::{Counter, counters};
 pub use distinct::{DistinctCount, DistinctOf, Sketch};
 pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
 pub use reading::{Class, Count, Histogram, Reading, Series};

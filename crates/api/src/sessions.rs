@@ -1,15 +1,22 @@
 //! What became of what was said in flows. Every flow that said something is read by somebody or is counted under the
 //! name of why not.
 
+use crate::Counter;
 use serde::Serialize;
 
 /// Counts with their names, so that whoever shows or adds them reads one list.
 macro_rules! counts {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident at $depth:literal: $help:literal,)* }) => {
+    (
+        $(#[$about:meta])*
+        $name:ident of $in:ident { $(
+            $(#[doc = $doc:literal])*
+            $field:ident in $unit:ident $(($lost:ident))? at $depth:literal: $label:literal,
+        )* }
+    ) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
         pub struct $name {
-            $($(#[$doc])* pub $field: u64,)*
+            $($(#[doc = $doc])* pub $field: u64,)*
         }
 
         impl $name {
@@ -25,8 +32,19 @@ macro_rules! counts {
 
             /// Each with its name for people, and how deep it is in the one above it.
             pub fn named(&self) -> impl Iterator<Item = (usize, &'static str, u64)> {
-                [$(($depth, $help, self.$field),)*].into_iter()
+                [$(($depth, $label, self.$field),)*].into_iter()
             }
+
+            /// A row of each.
+            pub const COUNTERS: &'static [Counter] = &[$(Counter {
+                name: stringify!($field),
+                label: $label,
+                unit: stringify!($unit),
+                help: concat!($($doc),*),
+                depth: $depth,
+                loss: !matches!(stringify!($($lost)?).as_bytes(), b""),
+                of: |snapshot| snapshot.$in.$field,
+            },)*];
         }
     };
 }
@@ -37,76 +55,76 @@ counts! {
     /// Over a whole run `said = refused + sessions`, `sessions = known + unknown` and `datagrams = whole + timed_out +
     /// fragments_shed + fragments_bad`, `files = files_kept + files_refused`, `file_octets = file_octets_kept +
     /// file_octets_cut + file_octets_shed`; within an interval flows are still open.
-    SessionCount {
+    SessionCount of sessions {
         /// TCP and UDP flows that said something.
-        said at 0: "flows that said something",
+        said in flows at 0: "flows that said something",
         /// Of these, flows that were not read because there was no memory for it.
-        refused at 1: "not read: no memory",
+        refused in flows (lost) at 1: "not read: no memory",
         /// Of these, flows that were read.
-        sessions at 1: "read",
+        sessions in flows at 1: "read",
         /// Flows that have ended and in which a protocol was found.
-        known at 2: "by a protocol",
+        known in flows at 2: "by a protocol",
         /// Flows that have ended and that no protocol knew.
-        unknown at 2: "known to no protocol",
+        unknown in flows at 2: "known to no protocol",
         /// Records that protocols told.
-        records at 0: "records",
+        records in records at 0: "records",
         /// Flows that were announced and did not come, or had no room.
-        expected_in_vain at 0: "flows announced that did not come",
+        expected_in_vain in flows at 0: "flows announced that did not come",
         /// Packets of flows that were not measured because there was no memory for it.
-        unmeasured at 0: "packets not measured: no memory",
+        unmeasured in packets (lost) at 0: "packets not measured: no memory",
         /// TCP streams that have begun.
-        streams at 0: "TCP streams",
+        streams in streams at 0: "TCP streams",
         /// Octets of theirs that were handed on, in order and once.
-        stream_octets at 1: "octets in order",
+        stream_octets in octets at 1: "octets in order",
         /// Segments that came before their time.
-        reordered at 1: "segments before their time",
+        reordered in segments at 1: "segments before their time",
         /// Octets that came again.
-        repeated at 1: "octets again",
+        repeated in octets at 1: "octets again",
         /// Of those that came again, octets that were different.
-        different at 2: "that were different",
+        different in octets at 2: "that were different",
         /// Urgent octets that were left out.
-        urgent at 1: "urgent octets left out",
+        urgent in octets at 1: "urgent octets left out",
         /// Octets behind the end of a stream.
-        behind_end at 1: "octets behind the end",
+        behind_end in octets at 1: "octets behind the end",
         /// Holes in streams.
-        gaps at 1: "holes",
+        gaps in gaps at 1: "holes",
         /// Octets in them.
-        missing at 2: "octets missing in them",
+        missing in octets at 2: "octets missing in them",
         /// Holes that were given up because there was no memory to wait any longer.
-        given_up at 2: "given up: no memory",
+        given_up in gaps (lost) at 2: "given up: no memory",
         /// IP fragments.
-        fragments at 0: "fragments",
+        fragments in packets at 0: "fragments",
         /// Packets that they are parts of.
-        datagrams at 1: "of packets",
+        datagrams in datagrams at 1: "of packets",
         /// Those put together.
-        whole at 2: "put together",
+        whole in datagrams at 2: "put together",
         /// Those whose fragments did not all come in time.
-        timed_out at 2: "not complete in time",
+        timed_out in datagrams at 2: "not complete in time",
         /// Those dropped to make room.
-        fragments_shed at 2: "dropped: no memory",
+        fragments_shed in datagrams (lost) at 2: "dropped: no memory",
         /// Those whose fragments contradict each other, or are too many or too long.
-        fragments_bad at 2: "contradictory",
+        fragments_bad in datagrams at 2: "contradictory",
         /// Packets of flows that no protocol knew which were handed on to be written.
-        unparsed at 0: "packets of unknown flows handed on",
+        unparsed in packets at 0: "packets of unknown flows handed on",
         /// Such packets for which there was no room while it was not yet clear whose they are, or that had no room on
         /// their way to the file.
-        unparsed_lost at 0: "packets of unknown flows lost",
+        unparsed_lost in packets (lost) at 0: "packets of unknown flows lost",
         /// Files of which content came, where it is to be kept.
-        files at 0: "files to be kept",
+        files in files at 0: "files to be kept",
         /// Those of which something was kept.
-        files_kept at 1: "kept",
+        files_kept in files at 1: "kept",
         /// Of these, files that were not kept whole.
-        files_cut at 2: "not whole: limits",
+        files_cut in files at 2: "not whole: limits",
         /// Those of which nothing was kept.
-        files_refused at 1: "not kept: limits",
+        files_refused in files at 1: "not kept: limits",
         /// Octets of all of them.
-        file_octets at 1: "octets",
+        file_octets in octets at 1: "octets",
         /// Octets that were kept.
-        file_octets_kept at 2: "kept",
+        file_octets_kept in octets at 2: "kept",
         /// Octets beyond the limits.
-        file_octets_cut at 2: "beyond the limits",
+        file_octets_cut in octets at 2: "beyond the limits",
         /// Octets for which the disk was too slow.
-        file_octets_shed at 2: "not kept: the disk was too slow",
+        file_octets_shed in octets (lost) at 2: "not kept: the disk was too slow",
     }
 }
 

@@ -17,6 +17,7 @@ pub mod figures;
 mod file;
 mod json;
 mod log;
+pub mod metrics;
 pub mod model;
 mod mon;
 mod ndjson;
@@ -145,6 +146,7 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &csv::CSV,
     &records::text::TEXT,
     &ndjson::NDJSON,
+    &metrics::METRICS,
     &mon::MON,
     &mon::MON_PAPER,
 ];

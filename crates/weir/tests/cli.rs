@@ -550,6 +550,35 @@ fn configurations_are_checked_explained_and_translated() {
     assert!(mon.contains("protocols"), "{mon}");
 }
 
+/// Every stage and every function of every subscription has its receipt, and the counters are the ledger's.
+#[test]
+fn metrics_have_counters_and_receipts() {
+    let desk = desk();
+    let facts = shell(desk.path(), "weir -c weir.toml x.pcap -o out --log prometheus -j -v").exits(0).json();
+    let text = fs::read_to_string(desk.path().join("out/weir.prom")).unwrap();
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    let ledger = facts.iter().find(|line| line["kind"] == "ledger").unwrap();
+    assert_eq!(value("weir_caught_packets_total"), ledger["caught"].as_f64());
+    let costs = facts.iter().find(|line| line["kind"] == "costs").unwrap();
+    let subscriptions = costs["subscriptions"].as_array().unwrap();
+    for cost in subscriptions.iter().filter(|cost| cost["function"] != "unparsed") {
+        let [chart, subscription, function] =
+            ["chart", "subscription", "function"].map(|name| cost[name].as_str().unwrap_or(""));
+        let labels =
+            format!(r#"{{chart="{chart}",subscription="{subscription}",function="{function}"}}"#);
+        assert_eq!(
+            value(&format!("weir_receipt_ns_per_packet{labels}")).is_some_and(|ns| ns > 0.0),
+            cost["ns_per_packet"].as_f64() > Some(0.0),
+            "{labels}: {cost}"
+        );
+        assert!(value(&format!("weir_function_seconds_total{labels}")).is_some(), "{labels}");
+    }
+    assert!(value("weir_receipt_ns_per_packet{stage=\"flows\"}") > Some(0.0), "{text}");
+}
+
 /// Whether the key of the flow decides, each packet, or a program, and that the cost was measured.
 #[test]
 fn an_expression_is_explained_with_its_cost() {

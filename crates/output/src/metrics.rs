@@ -1,0 +1,480 @@
+//! Counters for Prometheus: what a run has counted since it began, as OpenMetrics text.
+//!
+//! Labels have values from the configuration and from our own words alone, never from packets: their number is bounded
+//! by what was asked. As an output it is `weir.prom`, a file that is replaced as a whole at each interval, which the
+//! textfile collector of Prometheus' node exporter reads.
+
+use crate::file::replace;
+use crate::{Output, OutputContext, OutputSpec};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_api::{
+    Answer, CONN_STATES, Costs, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading, Snapshot, counters,
+};
+use weir_engine::FlowRecord;
+
+const FILE: &str = "weir.prom";
+
+pub(crate) static METRICS: OutputSpec = OutputSpec {
+    name: "prometheus",
+    help: "All counters and cost receipts as OpenMetrics text.",
+    files: &[FILE],
+    flows: false,
+    has: |_| false,
+    shows: |_| false,
+    open: |context| Ok(Box::new(MetricsFile::new(context))),
+};
+
+struct MetricsFile {
+    path: PathBuf,
+    metrics: Metrics,
+}
+
+impl MetricsFile {
+    fn new(context: &OutputContext) -> Self {
+        Self { path: context.directory.join(FILE), metrics: Metrics::default() }
+    }
+}
+
+impl Output for MetricsFile {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.metrics.add(snapshot);
+        replace(&self.path, self.metrics.text().as_bytes())
+    }
+
+    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What has been counted so far.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Sums>);
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// In the order of [`counters`].
+    counters: Vec<u64>,
+    errors: [[u64; 4]; 4],
+    states: [u64; CONN_STATES.len()],
+    costs: Costs,
+    /// Packets put through functions, in all and in the last interval.
+    analysed: u64,
+    lines: Vec<Line>,
+    /// The end of the last interval, in nanoseconds since the epoch.
+    end: u64,
+}
+
+/// What one function of one subscription has found so far.
+#[derive(Clone, Debug)]
+struct Line {
+    subscription: String,
+    chart: Option<String>,
+    function: String,
+    nanoseconds: u64,
+    found: Found,
+}
+
+/// What of a reading can be added up without growing, or its last value.
+#[derive(Clone, Debug)]
+enum Found {
+    Count(Count),
+    Classes(Vec<(String, Count)>),
+    Histogram(Histogram),
+    List { inserts: u64, shed: Count, rows: u64, absent: u64 },
+    Distinct { of: &'static str, estimate: u64 },
+    Scans(u64),
+    Nothing,
+}
+
+impl Found {
+    fn of(reading: &Reading) -> Self {
+        match reading {
+            Reading::Count(count) => Found::Count(*count),
+            Reading::Classes { classes, .. } => {
+                Found::Classes(classes.iter().map(|class| (class.label.clone(), class.count)).collect())
+            }
+            Reading::Histogram(histogram) => Found::Histogram(histogram.clone()),
+            Reading::Top(top) => Found::List {
+                inserts: top.inserts,
+                shed: top.shed,
+                rows: top.rows.len() as u64,
+                absent: top.absent,
+            },
+            Reading::Distinct(count) => Found::Distinct { of: count.of.name(), estimate: count.estimate() },
+            Reading::Scans(scans) => Found::Scans(scans.found().len() as u64),
+            // The rate is that of the counters.
+            Reading::Series(_) => Found::Nothing,
+        }
+    }
+
+    /// Goes on from what was before: sums grow, the rest is as it is now.
+    fn after(&mut self, before: &Found) {
+        match (self, before) {
+            (Found::Count(now), Found::Count(before)) => now.add(before),
+            (Found::Classes(now), Found::Classes(before)) => {
+                for ((_, now), (_, before)) in now.iter_mut().zip(before) {
+                    now.add(before);
+                }
+            }
+            (Found::Histogram(now), Found::Histogram(before)) => {
+                let mut sum = Reading::Histogram(before.clone());
+                sum.merge(&Reading::Histogram(now.clone()));
+                if let Reading::Histogram(sum) = sum {
+                    *now = sum;
+                }
+            }
+            (Found::List { inserts, shed, .. }, Found::List { inserts: i, shed: s, .. }) => {
+                *inserts += i;
+                shed.add(s);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Metrics {
+    /// Adds an interval. Where the plan has changed, lines that are no more are left out.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        let sums = Arc::make_mut(&mut self.0);
+        sums.counters.resize(counters().count(), 0);
+        for (sum, counter) in sums.counters.iter_mut().zip(counters()) {
+            *sum += (counter.of)(snapshot);
+        }
+        for (sum, now) in sums.errors.iter_mut().flatten().zip(snapshot.ledger.errors.0.iter().flatten()) {
+            *sum += now;
+        }
+        for (sum, now) in sums.states.iter_mut().zip(snapshot.flows.states.0) {
+            *sum += now;
+        }
+        sums.costs.add(&snapshot.costs);
+        sums.analysed += snapshot.ledger.analysed;
+        sums.end = snapshot.interval.end;
+        let before = std::mem::take(&mut sums.lines);
+        sums.lines =
+            snapshot.answers.iter().enumerate().map(|(at, answer)| Line::of(answer, at, &before)).collect();
+    }
+
+    /// All of it as OpenMetrics text.
+    pub fn text(&self) -> String {
+        let mut registry = Registry::with_prefix("weir");
+        registry.register_collector(Box::new(Arc::clone(&self.0)));
+        let mut text = String::new();
+        // Memory does not fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Line {
+    fn of(answer: &Answer, at: usize, before: &[Line]) -> Self {
+        let mut line = Self {
+            subscription: answer.subscription.clone(),
+            chart: answer.chart.clone(),
+            function: answer.function.clone(),
+            nanoseconds: answer.nanoseconds,
+            found: Found::of(&answer.reading),
+        };
+        // Most often the plan is the same, and a line is where it was.
+        let same = before.get(at).filter(|before| before.is(&line));
+        if let Some(before) = same.or_else(|| before.iter().find(|before| before.is(&line))) {
+            line.nanoseconds += before.nanoseconds;
+            line.found.after(&before.found);
+        }
+        line
+    }
+
+    fn is(&self, other: &Line) -> bool {
+        (&self.subscription, &self.chart, &self.function)
+            == (&other.subscription, &other.chart, &other.function)
+    }
+
+    fn labels(&self) -> [(&'static str, &str); 3] {
+        let chart = self.chart.as_deref().unwrap_or_default();
+        [("chart", chart), ("subscription", &self.subscription), ("function", &self.function)]
+    }
+
+    fn with<'a>(&'a self, name: &'static str, value: &'a str) -> [(&'static str, &'a str); 4] {
+        let [chart, subscription, function] = self.labels();
+        [chart, subscription, function, (name, value)]
+    }
+}
+
+fn total(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+}
+
+fn seconds(metric: &mut MetricEncoder<'_>, nanoseconds: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, f64, u64>(&(nanoseconds as f64 / 1e9), None)
+}
+
+/// The unit that a counter's name has behind it, where it does not say so itself.
+fn unit(counter: &Counter) -> Option<Unit> {
+    let unit = if counter.unit == "octets" { "bytes" } else { counter.unit };
+    let says = |word: &str| counter.name.split('_').any(|part| part == word);
+    (!says(unit) && !says(counter.unit)).then(|| Unit::Other(unit.to_owned()))
+}
+
+impl Collector for Sums {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_counters(&mut to)?;
+        self.encode_costs(&mut to)?;
+        self.encode_counts(&mut to)?;
+        self.encode_lists(&mut to)?;
+        let end = to.encode_descriptor(
+            "interval_end",
+            "When the last interval ended, since the epoch",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        );
+        end?.encode_gauge(&(self.end as f64 / 1e9))
+    }
+}
+
+impl Sums {
+    fn encode_counters(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (counter, value) in counters().zip(&self.counters) {
+            // The registry ends each help with a point of its own.
+            let help = counter.help.trim().trim_end_matches('.');
+            let unit = unit(counter);
+            let mut metric = to.encode_descriptor(counter.name, help, unit.as_ref(), MetricType::Counter)?;
+            if counter.name != "decode_errors" {
+                total(&mut metric, *value)?;
+                continue;
+            }
+            for (layer, kinds) in LAYERS.iter().zip(&self.errors) {
+                for (kind, value) in ERROR_KINDS.iter().zip(kinds) {
+                    total(&mut metric.encode_family(&[("layer", *layer), ("kind", *kind)])?, *value)?;
+                }
+            }
+        }
+        let help = "Flows that ended, by state in Zeek's words";
+        let mut metric = to.encode_descriptor("flows_by_state", help, None, MetricType::Counter)?;
+        for (state, value) in CONN_STATES.iter().zip(self.states) {
+            total(&mut metric.encode_family(&[("state", *state)])?, value)?;
+        }
+        Ok(())
+    }
+
+    /// The receipts: time that adds up, and what it is for each packet.
+    fn encode_costs(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let unit = Some(&Unit::Seconds);
+        let help = "Workers' time of a stage of the pass, estimated from a part of the packets";
+        let mut metric = to.encode_descriptor("stage", help, unit, MetricType::Counter)?;
+        for (stage, nanoseconds) in self.costs.parts() {
+            seconds(&mut metric.encode_family(&[("stage", stage)])?, nanoseconds)?;
+        }
+        let help = "Workers' time of a function of a subscription, estimated from a part of the packets";
+        let mut metric = to.encode_descriptor("function", help, unit, MetricType::Counter)?;
+        for line in &self.lines {
+            seconds(&mut metric.encode_family(&line.labels())?, line.nanoseconds)?;
+        }
+        let help = "Nanoseconds of workers' time for each analysed packet, since the beginning";
+        let mut metric = to.encode_descriptor("receipt_ns_per_packet", help, None, MetricType::Gauge)?;
+        let each = |nanoseconds: u64| nanoseconds as f64 / self.analysed.max(1) as f64;
+        for (stage, nanoseconds) in self.costs.parts() {
+            metric.encode_family(&[("stage", stage)])?.encode_gauge(&each(nanoseconds))?;
+        }
+        for line in &self.lines {
+            metric.encode_family(&line.labels())?.encode_gauge(&each(line.nanoseconds))?;
+        }
+        Ok(())
+    }
+
+    fn encode_counts(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Part = (&'static str, Unit, fn(&Count) -> u64);
+        let parts: [Part; 2] = [
+            ("packets", Unit::Other("packets".to_owned()), |n| n.packets),
+            ("bytes", Unit::Bytes, |n| n.bytes),
+        ];
+        for (what, unit, of) in &parts {
+            let help = format!("Matched {what} of a subscription");
+            let mut metric = to.encode_descriptor("matched", &help, Some(unit), MetricType::Counter)?;
+            for line in &self.lines {
+                if let Found::Count(count) = &line.found {
+                    total(&mut metric.encode_family(&line.labels())?, of(count))?;
+                }
+            }
+        }
+        for (what, unit, of) in &parts {
+            let help = format!("Classified {what} of a subscription");
+            let mut metric = to.encode_descriptor("class", &help, Some(unit), MetricType::Counter)?;
+            for line in &self.lines {
+                if let Found::Classes(classes) = &line.found {
+                    for (class, count) in classes {
+                        total(&mut metric.encode_family(&line.with("class", class))?, of(count))?;
+                    }
+                }
+            }
+        }
+        let mut metric = to.encode_descriptor(
+            "values",
+            "Values that a subscription measures",
+            None,
+            MetricType::Histogram,
+        )?;
+        for line in &self.lines {
+            if let Found::Histogram(histogram) = &line.found {
+                let labels = line.with("of", &histogram.of);
+                let mut family = metric.encode_family(&labels)?;
+                family.encode_histogram::<NoLabelSet>(
+                    histogram.sum as f64,
+                    histogram.n,
+                    &buckets(histogram),
+                    None,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_lists(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let lists = || {
+            self.lines.iter().filter_map(|line| match &line.found {
+                Found::List { inserts, shed, rows, absent } => Some((line, *inserts, *shed, *rows, *absent)),
+                _ => None,
+            })
+        };
+        let help = "Keys that had no row in a list when they came";
+        let mut metric = to.encode_descriptor("list_inserts", help, None, MetricType::Counter)?;
+        for (line, inserts, ..) in lists() {
+            total(&mut metric.encode_family(&line.labels())?, inserts)?;
+        }
+        let help = "Packets counted for keys that had no room in a list";
+        let mut metric = to.encode_descriptor("list_shed_packets", help, None, MetricType::Counter)?;
+        for (line, _, shed, ..) in lists() {
+            total(&mut metric.encode_family(&line.labels())?, shed.packets)?;
+        }
+        let mut gauge = |name: &str, help: &str, of: &dyn Fn(u64, u64) -> u64| -> fmt::Result {
+            let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (line, _, _, rows, absent) in lists() {
+                metric.encode_family(&line.labels())?.encode_gauge(&(of(rows, absent) as f64))?;
+            }
+            Ok(())
+        };
+        gauge("list_rows", "Rows of a list in the last interval", &|rows, _| rows)?;
+        let help = "The most that a key without a row had in the last interval, in the list's unit";
+        gauge("list_absent", help, &|_, absent| absent)?;
+        let help = "Different things in the last interval, estimated";
+        let mut metric = to.encode_descriptor("distinct", help, None, MetricType::Gauge)?;
+        for line in &self.lines {
+            if let Found::Distinct { of, estimate } = &line.found {
+                metric.encode_family(&line.with("of", of))?.encode_gauge(&(*estimate as f64))?;
+            }
+        }
+        let help = "Scans that were found in the last interval";
+        let mut metric = to.encode_descriptor("scans", help, None, MetricType::Gauge)?;
+        for line in &self.lines {
+            if let Found::Scans(found) = &line.found {
+                metric.encode_family(&line.labels())?.encode_gauge(&(*found as f64))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bins with their upper edges, included, which is how Prometheus has them; the encoder adds them up.
+fn buckets(histogram: &Histogram) -> Vec<(f64, u64)> {
+    let upper = histogram.edges.iter().skip(1).map(|edge| edge.saturating_sub(1) as f64);
+    upper.chain([f64::INFINITY]).zip(histogram.counts.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use std::collections::BTreeSet;
+
+    fn text(snapshots: &[Snapshot]) -> String {
+        let mut metrics = Metrics::default();
+        snapshots.iter().for_each(|snapshot| metrics.add(snapshot));
+        metrics.text()
+    }
+
+    fn value(text: &str, name: &str) -> f64 {
+        let line =
+            text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn every_counter_is_there_and_grows() {
+        let snapshot = sample::snapshot();
+        let twice = text(&[snapshot.clone(), snapshot.clone()]);
+        assert!(twice.ends_with("# EOF\n"));
+        assert_eq!(value(&twice, "weir_caught_packets_total"), 2.0 * snapshot.ledger.caught as f64);
+        assert_eq!(value(&twice, "weir_bytes_total"), 2.0 * snapshot.ledger.bytes as f64);
+        for counter in counters() {
+            assert!(twice.contains(&format!("weir_{}", counter.name)), "{}", counter.name);
+        }
+        let samples: Vec<&str> = twice.lines().filter(|line| !line.starts_with('#')).collect();
+        let names: BTreeSet<&str> =
+            samples.iter().map(|line| line.rsplit_once(' ').expect("a value").0).collect();
+        assert_eq!(names.len(), samples.len(), "none is there twice");
+    }
+
+    #[test]
+    fn names_of_the_configuration_are_escaped() {
+        let mut snapshot = Snapshot::default();
+        let reading = Reading::Count(sample::count(3, 180));
+        snapshot
+            .answers
+            .push(Answer { nanoseconds: 1500, ..sample::answer("a\"}\n", Some("c\\"), "count", reading) });
+        snapshot.ledger.analysed = 10;
+        let text = text(&[snapshot]);
+        let labels = r#"{chart="c\\",subscription="a\"}\n",function="count"}"#;
+        assert_eq!(value(&text, &format!("weir_matched_packets_total{labels}")), 3.0);
+        assert_eq!(value(&text, &format!("weir_function_seconds_total{labels}")), 1.5e-6);
+        assert_eq!(value(&text, &format!("weir_receipt_ns_per_packet{labels}")), 150.0);
+    }
+
+    #[test]
+    fn bins_are_told_by_their_upper_edges() {
+        let mut snapshot = Snapshot::default();
+        let mut histogram = Histogram::new("size", vec![0, 64, 128]);
+        [63, 64, 127, 128, 1500].into_iter().for_each(|value| histogram.add(value));
+        snapshot.answers.push(sample::answer("s", None, "size", Reading::Histogram(histogram)));
+        let text = text(&[snapshot.clone(), snapshot]);
+        let labels = |le: &str| {
+            format!(
+                "weir_values_bucket{{le=\"{le}\",chart=\"\",subscription=\"s\",function=\"size\",of=\"size\"}}"
+            )
+        };
+        assert_eq!(value(&text, &labels("63.0")), 2.0);
+        assert_eq!(value(&text, &labels("127.0")), 6.0);
+        assert_eq!(value(&text, &labels("+Inf")), 10.0);
+    }
+
+    /// Adding a line in the middle must not give one line's sums to another.
+    #[test]
+    fn a_changed_plan_keeps_the_sums_of_what_stays() {
+        let line = |name: &str, packets| {
+            sample::answer(name, None, "count", Reading::Count(sample::count(packets, 0)))
+        };
+        let [mut one, mut two] = [(); 2].map(|()| Snapshot::default());
+        one.answers = vec![line("a", 1), line("b", 10)];
+        two.answers = vec![line("new", 100), line("b", 1000)];
+        let text = text(&[one, two]);
+        let name = |name: &str| {
+            format!("weir_matched_packets_total{{chart=\"\",subscription=\"{name}\",function=\"count\"}}")
+        };
+        assert_eq!(value(&text, &name("b")), 1010.0);
+        assert_eq!(value(&text, &name("new")), 100.0);
+        assert!(!text.contains(&name("a")));
+    }
+}
