@@ -16,6 +16,7 @@ mod sessions;
 mod snapshot;
 mod subscription;
 mod top;
+pub mod web;
 
 pub use cost::Costs;
 pub use counter::{Counter, counters};

@@ -31,6 +31,7 @@ mod codegen;
 mod emit;
 mod error;
 mod filter;
+mod flowtest;
 mod graph;
 mod lex;
 mod names;
@@ -42,6 +43,7 @@ mod view;
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
+pub use flowtest::{Ends, FlowEnds, FlowTest};
 pub use names::Protocol;
 pub use set::{
     Comparison, Counter, Decided, Explanation, MASK_PACKETS, PacketMask, Set, SetError, Total, Totals, Way,

@@ -27,6 +27,7 @@ pub mod report;
 mod row;
 #[cfg(test)]
 mod sample;
+pub mod store;
 pub mod summary;
 mod write;
 mod zeek;

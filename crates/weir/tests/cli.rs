@@ -557,7 +557,8 @@ fn metrics_have_counters_and_receipts() {
     let facts = shell(desk.path(), "weir -c weir.toml x.pcap -o out --log prometheus -j -v").exits(0).json();
     let text = fs::read_to_string(desk.path().join("out/weir.prom")).unwrap();
     let value = |name: &str| {
-        let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+        let line =
+            text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
         line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
     };
     let ledger = facts.iter().find(|line| line["kind"] == "ledger").unwrap();
@@ -567,8 +568,7 @@ fn metrics_have_counters_and_receipts() {
     for cost in subscriptions.iter().filter(|cost| cost["function"] != "unparsed") {
         let [chart, subscription, function] =
             ["chart", "subscription", "function"].map(|name| cost[name].as_str().unwrap_or(""));
-        let labels =
-            format!(r#"{{chart="{chart}",subscription="{subscription}",function="{function}"}}"#);
+        let labels = format!(r#"{{chart="{chart}",subscription="{subscription}",function="{function}"}}"#);
         assert_eq!(
             value(&format!("weir_receipt_ns_per_packet{labels}")).is_some_and(|ns| ns > 0.0),
             cost["ns_per_packet"].as_f64() > Some(0.0),

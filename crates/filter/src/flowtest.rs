@@ -1,0 +1,351 @@
+//! What an expression asks of flows that are over: of a row that has addresses, ports, protocol and VLAN, and no packets.
+//!
+//! `src` is who began the flow, `dst` who was asked. What only packets have (lengths, flags, octets, MAC addresses) is
+//! refused with its place, because a row can say neither yes nor no.
+
+use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
+use crate::codegen::{dotted, high_bits};
+use crate::error::{ErrorKind, FilterError};
+use crate::filter::{Filter, Options};
+use crate::names::{IP_PROTOCOLS, Protocol, SERVICES, Transport, ip_protocol, lookup};
+use crate::parse::parse;
+use std::net::IpAddr;
+use weir_wire::mapped;
+
+/// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2), which is how flows have addresses.
+const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
+
+/// A question to a flow's row.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FlowTest {
+    /// All of these hold; of none: true.
+    All(Vec<FlowTest>),
+    /// One of these holds; of none: false.
+    Any(Vec<FlowTest>),
+    /// It does not hold.
+    Not(Box<FlowTest>),
+    /// The ends' addresses are IPv4's or, where `false`, IPv6's.
+    IsV4(bool),
+    /// The IP protocol.
+    Protocol(u8),
+    /// The outer VLAN identifier; `None` for any tag.
+    Vlan(Option<u16>),
+    /// An address between these, both included, IPv4 mapped into IPv6.
+    Address(Ends, u128, u128),
+    /// A port between these, both included.
+    Port(Ends, u16, u16),
+}
+
+/// Which end of a flow is compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ends {
+    /// Who began it.
+    Source,
+    /// Who was asked.
+    Destination,
+    /// Either.
+    Either,
+    /// Both.
+    Both,
+}
+
+/// What a row has of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowEnds {
+    /// Source and destination, IPv4 mapped into IPv6.
+    pub address: [[u8; 16]; 2],
+    /// Their ports.
+    pub port: [u16; 2],
+    /// IP protocol.
+    pub protocol: u8,
+    /// Outer VLAN identifier; 0 where there is none.
+    pub vlan: u16,
+}
+
+impl FlowTest {
+    /// Reads an expression of pcap-filter(7); the empty one holds for every flow.
+    ///
+    /// # Errors
+    /// What is wrong with it, or what of it only packets have, and where.
+    pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        let Some(expr) = parse(text, options.resolver)? else { return Ok(FlowTest::All(Vec::new())) };
+        // It says of each primitive whether its qualifiers go together.
+        Filter::compile(text, options)?;
+        of(&expr).map_err(|error| error.within(text))
+    }
+
+    /// Whether it holds for a flow.
+    pub fn holds(&self, flow: &FlowEnds) -> bool {
+        match self {
+            FlowTest::All(all) => all.iter().all(|test| test.holds(flow)),
+            FlowTest::Any(any) => any.iter().any(|test| test.holds(flow)),
+            FlowTest::Not(test) => !test.holds(flow),
+            FlowTest::IsV4(wanted) => {
+                let [source, _] = flow.address;
+                (V4.0..=V4.1).contains(&u128::from_be_bytes(source)) == *wanted
+            }
+            FlowTest::Protocol(protocol) => flow.protocol == *protocol,
+            FlowTest::Vlan(None) => flow.vlan != 0,
+            FlowTest::Vlan(Some(vlan)) => flow.vlan == *vlan,
+            FlowTest::Address(ends, low, high) => {
+                ends.hold(flow.address.map(|address| (*low..=*high).contains(&u128::from_be_bytes(address))))
+            }
+            FlowTest::Port(ends, low, high) => {
+                ends.hold(flow.port.map(|port| (*low..=*high).contains(&port)))
+            }
+        }
+    }
+}
+
+impl Ends {
+    fn hold(self, [source, destination]: [bool; 2]) -> bool {
+        match self {
+            Ends::Source => source,
+            Ends::Destination => destination,
+            Ends::Either => source || destination,
+            Ends::Both => source && destination,
+        }
+    }
+}
+
+fn of(expr: &Expr) -> Result<FlowTest, FilterError> {
+    Ok(match expr {
+        Expr::Test(test) => primitive(test)?,
+        Expr::Not(inner) => FlowTest::Not(Box::new(of(inner)?)),
+        Expr::Chain(first, rest) => {
+            let mut sum = of(first)?;
+            for (connective, operand) in rest {
+                let operand = of(operand)?;
+                // Long chains of one connective stay flat.
+                sum = match (connective, sum) {
+                    (Connective::And, FlowTest::All(mut all)) if !all.is_empty() => {
+                        all.push(operand);
+                        FlowTest::All(all)
+                    }
+                    (Connective::Or, FlowTest::Any(mut any)) if !any.is_empty() => {
+                        any.push(operand);
+                        FlowTest::Any(any)
+                    }
+                    (Connective::And, sum) => FlowTest::All(vec![sum, operand]),
+                    (Connective::Or, sum) => FlowTest::Any(vec![sum, operand]),
+                };
+            }
+            sum
+        }
+    })
+}
+
+fn primitive(test: &Test) -> Result<FlowTest, FilterError> {
+    let refused = || {
+        let message = "flows that are over have addresses, nets, ports, protocols and vlan; this is known of packets alone";
+        FilterError::new(ErrorKind::Qualifier, test.span.clone(), message)
+    };
+    match &test.primitive {
+        Primitive::Protocol(protocol) => known(*protocol).ok_or_else(refused),
+        Primitive::Vlan(id) => Ok(FlowTest::Vlan(id.and_then(|id| u16::try_from(id).ok()))),
+        Primitive::Multicast(Some(Protocol::Ip)) => {
+            let [low, high] = [[224, 0, 0, 0], [255; 4]].map(|v4| u128::from_be_bytes(mapped(v4)));
+            Ok(FlowTest::Address(Ends::Destination, low, high))
+        }
+        Primitive::Multicast(Some(Protocol::Ip6)) => {
+            Ok(FlowTest::Address(Ends::Destination, 0xff << 120, u128::MAX))
+        }
+        Primitive::Id(qualifiers, id) => named(*qualifiers, id).ok_or_else(refused),
+        _ => Err(refused()),
+    }
+}
+
+/// A protocol by itself.
+fn known(protocol: Protocol) -> Option<FlowTest> {
+    let over = |number: u32| FlowTest::Protocol(number as u8);
+    let v4 = |number: u8| FlowTest::All(vec![FlowTest::IsV4(true), FlowTest::Protocol(number)]);
+    Some(match protocol {
+        Protocol::Ip => FlowTest::IsV4(true),
+        Protocol::Ip6 => FlowTest::IsV4(false),
+        Protocol::Tcp => over(ip_protocol::TCP),
+        Protocol::Udp => over(ip_protocol::UDP),
+        Protocol::Sctp => over(ip_protocol::SCTP),
+        Protocol::Pim => over(ip_protocol::PIM),
+        Protocol::Ah => over(ip_protocol::AH),
+        Protocol::Esp => over(ip_protocol::ESP),
+        Protocol::Icmp => v4(ip_protocol::ICMP as u8),
+        Protocol::Igmp => v4(ip_protocol::IGMP as u8),
+        Protocol::Igrp => v4(ip_protocol::IGRP as u8),
+        Protocol::Vrrp | Protocol::Carp => v4(ip_protocol::VRRP as u8),
+        Protocol::Icmp6 => FlowTest::Protocol(ip_protocol::ICMPV6 as u8),
+        _ => return None,
+    })
+}
+
+fn named(q: Qualifiers, id: &Id) -> Option<FlowTest> {
+    let ends = match q.direction {
+        Side::Default | Side::SrcOrDst => Ends::Either,
+        Side::Src => Ends::Source,
+        Side::Dst => Ends::Destination,
+        Side::SrcAndDst => Ends::Both,
+        _ => return None,
+    };
+    let test = match q.kind {
+        IdKind::Port | IdKind::PortRange => return ports(q, ends, id),
+        IdKind::Proto => {
+            let number = match id {
+                Id::Number(number) => *number,
+                Id::Name(name, _) => lookup(IP_PROTOCOLS, name)?,
+                _ => return None,
+            };
+            FlowTest::Protocol(u8::try_from(number).ok()?)
+        }
+        IdKind::Default | IdKind::Host | IdKind::Net => addresses(q, ends, id)?,
+        IdKind::ProtoChain | IdKind::Gateway => return None,
+    };
+    Some(match q.protocol {
+        None => test,
+        Some(Protocol::Ip) => FlowTest::All(vec![FlowTest::IsV4(true), test]),
+        Some(Protocol::Ip6) => FlowTest::All(vec![FlowTest::IsV4(false), test]),
+        Some(_) => return None,
+    })
+}
+
+fn addresses(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
+    let v4 = |address: u32, mask: u32| {
+        // A mask with holes has no range.
+        let is_prefix = mask.leading_ones() + mask.trailing_zeros() >= 32;
+        let [low, high] =
+            [address & mask, address | !mask].map(|v4| u128::from_be_bytes(mapped(v4.to_be_bytes())));
+        is_prefix.then_some(FlowTest::Address(ends, low, high))
+    };
+    let shifted = |(value, bits): (u32, u32)| value.checked_shl(32 - bits).unwrap_or(0);
+    match id {
+        Id::Number(number) => {
+            let (mut address, mut mask) = (*number, u32::MAX);
+            while q.kind == IdKind::Net && address != 0 && address & 0xff00_0000 == 0 {
+                address <<= 8;
+                mask <<= 8;
+            }
+            v4(address, mask)
+        }
+        Id::Dotted(text) => {
+            let parts = dotted(text)?;
+            v4(shifted(parts), high_bits(parts.1))
+        }
+        Id::Prefix(text, length) if *length <= 32 => v4(shifted(dotted(text)?), high_bits(*length)),
+        Id::Masked(text, mask) => v4(shifted(dotted(text)?), shifted(dotted(mask)?)),
+        Id::V6(address, _, length) => {
+            let mask = !u128::MAX.checked_shr(length.unwrap_or(128)).unwrap_or(0);
+            let low = u128::from_be_bytes(*address) & mask;
+            Some(FlowTest::Address(ends, low, low | !mask))
+        }
+        Id::Name(_, resolved) if q.kind != IdKind::Net => {
+            let each = resolved.addresses.iter().map(|address| {
+                let address = match address {
+                    IpAddr::V4(v4) => mapped(v4.octets()),
+                    IpAddr::V6(v6) => v6.octets(),
+                };
+                let address = u128::from_be_bytes(address);
+                FlowTest::Address(ends, address, address)
+            });
+            Some(FlowTest::Any(each.collect())).filter(|_| !resolved.addresses.is_empty())
+        }
+        _ => None,
+    }
+}
+
+fn ports(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
+    let service = |name: &str| SERVICES.iter().find(|(known, ..)| *known == name);
+    let number = |text: &str| text.parse().ok().or_else(|| service(text).map(|(_, port, _)| *port));
+    let (low, high, of) = match id {
+        Id::Number(port) => (u16::try_from(*port).ok()?, u16::try_from(*port).ok()?, None),
+        Id::Name(name, _) if q.kind == IdKind::PortRange => {
+            let (low, high) = name.split_once('-')?;
+            let (low, high) = (number(low)?, number(high)?);
+            (low.min(high), low.max(high), None)
+        }
+        Id::Name(name, _) => {
+            let of = match service(name).map(|(_, _, transport)| transport) {
+                Some(Transport::Tcp) => Some(ip_protocol::TCP),
+                Some(Transport::Udp) => Some(ip_protocol::UDP),
+                _ => None,
+            };
+            let port = number(name)?;
+            (port, port, of)
+        }
+        _ => return None,
+    };
+    let wanted = match q.protocol {
+        None => of,
+        Some(Protocol::Tcp) => Some(ip_protocol::TCP),
+        Some(Protocol::Udp) => Some(ip_protocol::UDP),
+        Some(Protocol::Sctp) => Some(ip_protocol::SCTP),
+        Some(_) => return None,
+    };
+    let protocol = match wanted {
+        Some(protocol) => FlowTest::Protocol(protocol as u8),
+        // ICMP's types stand in the place of ports.
+        None => {
+            let all = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
+            FlowTest::Any(all.map(|protocol| FlowTest::Protocol(protocol as u8)).into())
+        }
+    };
+    Some(FlowTest::All(vec![protocol, FlowTest::Port(ends, low, high)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16, protocol: u8) -> FlowEnds {
+        FlowEnds { address: [mapped(source), mapped(destination)], port: [sport, dport], protocol, vlan: 7 }
+    }
+
+    fn parse(text: &str) -> Result<FlowTest, FilterError> {
+        FlowTest::parse(text, &Options::default())
+    }
+
+    #[test]
+    fn flows_are_asked_what_their_rows_have() {
+        let web = flow([10, 0, 0, 1], 40_000, [192, 0, 2, 9], 443, 6);
+        for (text, holds) in [
+            ("", true),
+            ("host 10.0.0.1", true),
+            ("src host 10.0.0.1 and dst port 443", true),
+            ("dst host 10.0.0.1", false),
+            ("net 10.0.0.0/8 and not udp", true),
+            ("src and dst net 10.0.0.0/8", false),
+            ("dst net 192.0.2.0/24 or tcp port 22", true),
+            ("dst net 192.0.2.0 mask 255.255.255.0", true),
+            ("portrange 440-450", true),
+            ("udp port 443", false),
+            ("ip6", false),
+            ("ip proto \\tcp", true),
+            ("vlan 7", true),
+            ("vlan 8", false),
+            ("vlan", true),
+            ("port https", true),
+            ("ip multicast", false),
+            ("not (src host 10.0.0.1 or src host 10.0.0.2)", false),
+        ] {
+            let test = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(test.holds(&web), holds, "{text}: {test:?}");
+        }
+        let six = FlowEnds { address: [[0x20; 16], [0xff; 16]], ..web };
+        assert!(parse("ip6 and dst net ff00::/8").unwrap().holds(&six));
+        assert!(!parse("src net 10").unwrap().holds(&six));
+        let ping = flow([10, 0, 0, 1], 8, [10, 0, 0, 2], 0, 1);
+        assert!(parse("icmp").unwrap().holds(&ping) && !parse("port 8").unwrap().holds(&ping));
+    }
+
+    #[test]
+    fn what_only_packets_have_is_refused_with_its_place() {
+        for (text, place) in [
+            ("host 10.0.0.1 and len > 100", "len > 100"),
+            ("tcp[13] & 2 != 0", "tcp[13] & 2 != 0"),
+            ("arp", "arp"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(text.get(error.span.clone()), Some(place), "{error}");
+            assert!(error.message.contains("packets alone"), "{error}");
+        }
+        assert!(parse("hst 10").is_err());
+        assert!(parse("net 10.0.0.1 mask 255.0.255.0").is_err());
+    }
+}
