@@ -1,0 +1,326 @@
+// The HTTP API of Weir, version 1: every type that crosses it, and the one way in which this page asks it.
+//
+// Times are seconds since the epoch (fractions allowed), rates are per second. Strings may hold anything that came
+// from a packet: they are text, never markup. An answer that a limit has cut says so in `partial`, a sentence.
+
+/** GET /api/v1/status */
+export interface Status {
+  version: string;
+  sensor: string;
+  /** A link; a capture that was analysed; only what is stored. */
+  mode: 'live' | 'file' | 'store';
+  /** Interfaces or files. */
+  source: string[];
+  /** Of the run; "" for every packet. */
+  expression: string;
+  started: number;
+  /** The sensor's clock; in mode "file" that of the packets. */
+  now: number;
+  /** Seconds of a report. */
+  interval: number;
+  /** What the store covers. */
+  first: number | null;
+  last: number | null;
+  /** The sensor's time zone, an IANA name. */
+  zone: string;
+  /** Whether this client may apply a configuration. */
+  write: boolean;
+  /** Whether packets can be downloaded. */
+  packets: boolean;
+}
+
+export interface ChartLine {
+  /** Of a series. */
+  id: string;
+  name: string;
+  expression: string;
+  /** What no other line of the chart has. */
+  remainder: boolean;
+}
+
+export interface Chart {
+  name: string;
+  title: string;
+  /** "bits/s", "packets/s", ... */
+  unit: string;
+  /** A [[chart]] of weir.toml (Ourmon's filter-set), else built in. */
+  configured: boolean;
+  lines: ChartLine[];
+}
+
+/** GET /api/v1/charts */
+export interface Charts { charts: Chart[] }
+
+/** GET /api/v1/series */
+export interface SeriesList { series: { id: string; unit: string; help: string }[] }
+
+/** null: nothing was measured then. */
+export type Values = (number | null)[];
+
+/** GET /api/v1/series/data?ids=a,b,c&from=&to=&points=600 */
+export interface SeriesData {
+  /** Seconds between points. */
+  step: number;
+  /** "interval", "5m", "1h" or "1d". */
+  tier: string;
+  times: number[];
+  series: { id: string; avg: Values; min: Values; max: Values }[];
+  partial: string | null;
+  /** With ?chart=NAME&top=N: the sum of the lines that are not among the N heaviest. */
+  others?: { avg: Values; min: Values; max: Values } | null;
+  /** With ?chart=NAME&top=N: the weight of every line, heaviest first. */
+  ranking?: { id: string; weight: number }[];
+}
+
+/** GET /api/v1/series/band?ids=&from=&to=&points=&weeks=4: the same hours of the weeks before. */
+export interface Band { times: number[]; weeks: number; series: { id: string; low: Values; mid: Values; high: Values }[] }
+
+export interface ListInfo {
+  name: string;
+  title: string;
+  key: string;
+  unit: 'bytes' | 'packets';
+  /** What the query language calls it: "src" in `top src by bytes since 24h`. */
+  query?: string;
+}
+
+/** GET /api/v1/lists */
+export interface Lists { lists: ListInfo[]; distinct: { name: string; of: string }[] }
+
+export interface TopRow {
+  label: string;
+  key: Record<string, unknown>;
+  packets: number;
+  bytes: number;
+  flows: number;
+  /** By how much the truth may be above the count, in the list's unit; 0: exact. */
+  error: number;
+  /** A pcap expression for this row: a click includes it, Alt-click excludes it. */
+  filter: string;
+  /** A name by DNS or of a service. */
+  name: string | null;
+  /** About 24 values over the range, in the list's unit. */
+  spark?: number[];
+}
+
+/** GET /api/v1/top?list=sources&from=&to=&limit=20&by=bytes|packets|flows */
+export interface TopList {
+  list: string;
+  key: string;
+  unit: 'bytes' | 'packets';
+  exact: boolean;
+  rows: TopRow[];
+  /** The most that a key without a row can have had, in `unit`. */
+  absent: number;
+  inserts: number;
+  total: { packets: number; bytes: number };
+  partial: string | null;
+  /** The filter that was applied, where the sensor can narrow a list. */
+  filter?: string | null;
+}
+
+/** GET /api/v1/distinct?from=&to= */
+export interface Distinct { rows: { name: string; of: string; estimate: number; error_percent: number }[] }
+
+/** GET /api/v1/new?from=&to=: seen in the range and not in the days before it. */
+export interface News {
+  rows: { kind: string; label: string; filter: string; bytes: number; packets: number }[];
+  against: { from: number; to: number };
+  partial: string | null;
+}
+
+export interface Flow {
+  id: string;
+  uid: string;
+  community_id: string;
+  first: number;
+  last: number;
+  protocol: string;
+  source: string;
+  source_port: number;
+  destination: string;
+  destination_port: number;
+  /** Forward, reverse. */
+  packets: [number, number];
+  bytes: [number, number];
+  state: string;
+  service: string | null;
+  vlan: number | null;
+  name: string | null;
+}
+
+/** GET /api/v1/flows?filter=EXPR&from=&to=&sort=-bytes&limit=100&offset=0 */
+export interface Flows {
+  rows: Flow[];
+  matched: number;
+  matched_packets: number;
+  matched_bytes: number;
+  histogram: { step: number; times: number[]; flows: number[]; bytes: number[] };
+  partial: string | null;
+}
+
+/** GET /api/v1/flows/{id} */
+export interface FlowDetail {
+  flow: Flow;
+  details: { name: string; value: string; help: string }[];
+  records: { table: string; time: number; values: Record<string, unknown> }[];
+  partial: string | null;
+}
+
+export type FieldKind = 'text' | 'number' | 'time' | 'address' | 'list' | 'bool';
+export interface Field { name: string; help: string; kind: FieldKind }
+export interface ProtocolTable { name: string; help: string; protocol: string; rows: number; fields: Field[] }
+
+/** GET /api/v1/protocols */
+export interface Protocols { tables: ProtocolTable[] }
+
+export interface RecordRow {
+  time: number;
+  flow: string | null;
+  uid: string;
+  source: string;
+  source_port: number;
+  destination: string;
+  destination_port: number;
+  values: Record<string, unknown>;
+}
+
+/** GET /api/v1/records/{table}?filter=EXPR&text=SUBSTRING&from=&to=&limit=100&offset=0 */
+export interface Records { table: string; rows: RecordRow[]; matched: number; partial: string | null }
+
+/** Parts of a parent add up to it; in order, parents first. */
+export interface LedgerRow { name: string; label: string; value: number; unit: string; help: string; parent: string | null; loss: boolean }
+
+/** GET /api/v1/sensor */
+export interface Sensor {
+  ledger: LedgerRow[];
+  imbalance: string | null;
+  memory: { table: string; used: number; limit: number; shed: number; help: string }[];
+  costs: { name: string; kind: 'stage' | 'subscription'; ns_per_packet: number }[];
+  queues: { name: string; length: number; capacity: number; shed: number }[];
+  store: {
+    path: string;
+    bytes: number;
+    limit: number;
+    bound: number;
+    free: number;
+    state: string;
+    failed: string | null;
+    dropped_rows: number;
+    tiers: { name: string; keep: number; bytes: number; first: number | null }[];
+  } | null;
+  clients: { name: string; connected: number; dropped: number }[];
+}
+
+/** GET /api/v1/events?from=&to=&limit=100 */
+export interface Events { events: { time: number; kind: string; text: string }[]; partial: string | null }
+
+/** GET /api/v1/config; an origin is "default", "weir.toml:12" or "command line". */
+export interface Config { path: string | null; text: string; values: { key: string; value: string; origin: string }[] }
+
+/** POST /api/v1/config/check and /apply, both with { text }. */
+export interface ConfigCheck {
+  ok: boolean;
+  applied: boolean;
+  errors: { line: number; column: number; message: string; help: string | null }[];
+  difference: string;
+}
+
+/** GET /api/v1/filter?expression=EXPR */
+export interface FilterCheck {
+  ok: boolean;
+  error: { message: string; offset: number; length: number; help: string | null } | null;
+  canonical: string;
+  explain: string[];
+}
+
+/** GET /api/v1/filter/try?expression=EXPR&from=&to=, on stored flows. */
+export interface FilterTry {
+  flows: number;
+  packets: number;
+  bytes: number;
+  of: { flows: number; packets: number; bytes: number };
+  histogram: { step: number; times: number[]; bytes: number[]; all: number[] };
+  partial: string | null;
+}
+
+/** GET /api/v1/packets/size?filter=&from=&to= */
+export interface PacketsSize { packets: number; bytes: number; partial: string | null }
+
+/** GET /api/v1/live: `event: pulse`, at most one a second; `event: end` when the capture has ended. */
+export interface Pulse {
+  time: number;
+  seconds: number;
+  packets: number;
+  bytes: number;
+  caught: number;
+  dropped: number;
+  flows_active: number;
+  /** By id, the rate in the pulse. */
+  series: Record<string, number>;
+  /** The heaviest five of the pulse. */
+  talkers: TopRow[];
+}
+
+export type Params = Record<string, string | number | null | undefined>;
+
+/** An address under /api/v1; what is empty or null is left out. */
+export function api(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== '') query.set(key, String(value));
+  }
+  const text = query.toString();
+  return `/api/v1/${path}${text ? `?${text}` : ''}`;
+}
+
+/** What the sensor, or the way to it, answered instead of data. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly help: string | null = null,
+    readonly offset: number | null = null,
+    readonly length: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+async function failure(answer: Response): Promise<ApiError> {
+  let body: { error?: unknown; help?: unknown; offset?: unknown; length?: unknown } = {};
+  try {
+    body = await answer.json();
+  } catch {
+    // Not from the daemon, or cut: the status line is all there is to say.
+  }
+  const text = typeof body.error === 'string' ? body.error : `The sensor answered ${answer.status} ${answer.statusText}.`;
+  const help = typeof body.help === 'string' ? body.help : answer.status === 401 ? 'Reload the page to sign in.' : null;
+  const number = (value: unknown) => (typeof value === 'number' ? value : null);
+  return new ApiError(text, answer.status, help, number(body.offset), number(body.length));
+}
+
+async function ask<T>(url: string, init: RequestInit): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(url, { ...init, headers: { accept: 'application/json', ...init.headers } });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError('The sensor does not answer.', 0, 'Is the daemon running, and is the network up? This page tries again when you ask.');
+  }
+  if (!answer.ok) throw await failure(answer);
+  try {
+    return (await answer.json()) as T;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError('The answer is not JSON, or it was cut.', answer.status);
+  }
+}
+
+export function get<T>(url: string, signal?: AbortSignal): Promise<T> {
+  return ask<T>(url, { signal: signal ?? null });
+}
+
+export function post<T>(url: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return ask<T>(url, { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' }, signal: signal ?? null });
+}

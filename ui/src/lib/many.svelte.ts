@@ -1,0 +1,106 @@
+// The values of a chart with any number of lines. A few are asked for at once; of thousands only the heaviest are
+// drawn, and the rest is one sum, so that neither the browser nor the reader drowns.
+
+import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
+import { add, total } from './series';
+
+/** More lines than this are not asked for in one question. */
+export const FEW = 64;
+const BATCH = 100;
+/** Points of each line while thousands are weighed: enough to draw, a third of the octets. */
+const COARSE = 200;
+
+interface Question { chart: Chart; from: number; to: number; points: number; count: number; pinned: string[] }
+
+export class ManyLines {
+  data = $state.raw<SeriesData | null>(null);
+  error = $state.raw<ApiError | null>(null);
+  loading = $state(false);
+  since = $state(0);
+  url = $state<string | null>(null);
+  #abort: AbortController | null = null;
+  #question: Question | null = null;
+
+  ask(question: Question | null): void {
+    this.#abort?.abort();
+    this.#question = question;
+    if (!question) {
+      this.loading = false;
+      return;
+    }
+    const abort = new AbortController();
+    this.#abort = abort;
+    this.loading = true;
+    this.since = Date.now();
+    const work = question.chart.lines.length <= FEW ? this.#few(question, abort.signal) : this.#many(question, abort.signal);
+    work.then(
+      (data) => { if (this.#abort === abort) Object.assign(this, { data, error: null, loading: false }); },
+      (error: unknown) => {
+        if (this.#abort !== abort || abort.signal.aborted) return;
+        this.loading = false;
+        this.error = error instanceof ApiError ? error : new ApiError(String(error), 0);
+      },
+    );
+  }
+
+  again(): void { this.ask(this.#question); }
+
+  stop(): void {
+    this.#abort?.abort();
+    this.#abort = null;
+    this.loading = false;
+    this.error = new ApiError('Stopped before all lines were weighed.', 0, 'A shorter range is answered faster.');
+  }
+
+  #few(q: Question, signal: AbortSignal): Promise<SeriesData> {
+    this.url = api('series/data', { ids: q.chart.lines.map((line) => line.id).join(','), from: q.from, to: q.to, points: q.points });
+    return get<SeriesData>(this.url, signal);
+  }
+
+  async #many(q: Question, signal: AbortSignal): Promise<SeriesData> {
+    const span = { from: q.from, to: q.to };
+    this.url = api('series/data', { chart: q.chart.name, top: q.count, ...span, points: q.points });
+    let data: SeriesData;
+    try {
+      data = await get<SeriesData>(this.url, signal);
+      if (!data.ranking) data = reduce(q, data);
+    } catch (error) {
+      if (!(error instanceof ApiError) || ![400, 404, 413, 422].includes(error.status)) throw error;
+      return this.#batches(q, signal);
+    }
+    const missing = q.pinned.filter((id) => !data.series.some((series) => series.id === id));
+    if (missing.length === 0) return data;
+    const more = await get<SeriesData>(api('series/data', { ids: missing.join(','), ...span, points: q.points }), signal);
+    if (more.times.length !== data.times.length) return data;
+    // What is drawn on its own is no longer among the rest.
+    const less = (key: 'avg' | 'min' | 'max'): Values => (data.others?.[key] ?? []).map((value, at) => value === null ? null : Math.max(0, more.series.reduce((left, series) => left - (series[key][at] ?? 0), value)));
+    return { ...data, series: [...data.series, ...more.series], others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null };
+  }
+
+  /** A sensor that cannot weigh lines itself: all are asked for, some at a time, and only what is drawn is kept. */
+  async #batches(q: Question, signal: AbortSignal): Promise<SeriesData> {
+    const ids = q.chart.lines.map((line) => line.id);
+    let sum: SeriesData | null = null;
+    for (let at = 0; at < ids.length; at += BATCH) {
+      const part: SeriesData = await get<SeriesData>(api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: Math.min(q.points, COARSE) }), signal);
+      if (sum && part.times.length !== sum.times.length) continue; // the range has moved on between two answers
+      sum = reduce(q, part, sum);
+      if (at + BATCH < ids.length) this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines have been weighed so far.` };
+    }
+    if (!sum) throw new ApiError('The chart has no lines.', 0);
+    return sum;
+  }
+}
+
+/** Joins what was found before with another answer: the heaviest lines stay, the others are one sum. */
+function reduce(q: Question, part: SeriesData, before: SeriesData | null = null): SeriesData {
+  const all = [...(before?.series ?? []), ...part.series];
+  const weights = new Map((before?.ranking ?? []).map((each) => [each.id, each.weight]));
+  for (const series of part.series) weights.set(series.id, total(series.avg, part.step));
+  const ranking = [...weights].map(([id, weight]) => ({ id, weight })).sort((a, b) => b.weight - a.weight);
+  const kept = new Set([...ranking.slice(0, q.count).map((each) => each.id), ...q.pinned]);
+  const rest = all.filter((series) => !kept.has(series.id));
+  const sum = (key: 'avg' | 'min' | 'max'): Values => add([...(before?.others ? [before.others[key]] : []), ...rest.map((series) => series[key])], part.times.length);
+  const others = rest.length > 0 || before?.others ? { avg: sum('avg'), min: sum('min'), max: sum('max') } : null;
+  return { ...part, series: all.filter((series) => kept.has(series.id)), others, ranking, partial: part.partial ?? before?.partial ?? null };
+}

@@ -1,0 +1,18 @@
+// The pages, once: menu, keys and routes read this. A page is here when it works.
+
+import type { Component } from 'svelte';
+import Overview from '../pages/Overview.svelte';
+
+export interface Page { path: string; title: string; key: string; load: () => Promise<{ default: Component }> }
+
+export const PAGES: Page[] = [
+  // The first page comes with the first load, the others when they are opened.
+  { path: '/', title: 'Overview', key: 'o', load: () => Promise.resolve({ default: Overview }) },
+  { path: '/charts', title: 'Filter-sets', key: 'c', load: () => import('../pages/Charts.svelte') },
+  { path: '/talkers', title: 'Talkers', key: 't', load: () => import('../pages/Talkers.svelte') },
+  { path: '/flows', title: 'Flows', key: 'f', load: () => import('../pages/Flows.svelte') },
+  { path: '/protocols', title: 'Protocols', key: 'p', load: () => import('../pages/Protocols.svelte') },
+  { path: '/files', title: 'Files', key: 'i', load: () => import('../pages/Files.svelte') },
+  { path: '/sensor', title: 'Sensor', key: 's', load: () => import('../pages/Sensor.svelte') },
+  { path: '/configuration', title: 'Configuration', key: 'u', load: () => import('../pages/Configuration.svelte') },
+];

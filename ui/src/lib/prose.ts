@@ -1,0 +1,98 @@
+// The first lines of the overview: plain sentences from figures, with nothing in them that the figures do not say.
+
+import type { Band, News, Pulse, SeriesData, Status, TopList } from './api';
+import type { Range } from './range.svelte';
+import { add, mean, total } from './series';
+import { lately, span, stamp } from './time';
+import { amount, bytes, exact, percent, plural, si } from './units';
+
+export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[] {
+  if (!data) return [];
+  return add(data.series.filter((series) => ids.includes(series.id)).map((series) => series.avg), data.times.length);
+}
+
+/** "what is on this link" */
+export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[]): string {
+  const said: string[] = [];
+  const source = status.source.join(', ') || 'the store';
+  if (live && pulse && pulse.seconds > 0) {
+    said.push(`${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
+  }
+  if (data) {
+    const whole = total(bits, data.step) / 8;
+    const middle = mean(bits);
+    const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+    const when = data.times[bits.indexOf(most)];
+    const where = live && pulse ? '' : ` on ${source}`;
+    if (middle === null) said.push(`Nothing was measured in this range${where}.`);
+    else said.push(`${bytes(whole)} in ${range.moving ? `the last ${lately(range.to - range.from)}` : span(range.to - range.from)}${where}: ${amount(middle, 'bits/s')} in the mean${when !== undefined && most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`);
+  }
+  return said.join(' ');
+}
+
+export function shares(list: TopList | null, count = 3): string {
+  if (!list || list.rows.length === 0) return '';
+  const all = list.total.bytes;
+  const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
+  return `Mostly ${named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0]} of the octets.`;
+}
+
+/** "who talks most" */
+export function talker(list: TopList | null): string {
+  const first = list?.rows[0];
+  if (!list || !first) return 'Nobody was heard in this range.';
+  const name = first.name ? ` (${first.name})` : '';
+  const doubt = first.error > 0 ? `, at most ${amount(first.error, list.unit)} more` : '';
+  const second = list.rows[1];
+  return `${first.label}${name}: ${bytes(first.bytes)}, ${percent(first.bytes, list.total.bytes)} of all${doubt}.${second ? ` Then ${second.label}${second.name ? ` (${second.name})` : ''} with ${bytes(second.bytes)}.` : ''}`;
+}
+
+/** By how much the range is above the same hours before; null where there is nothing to compare with. */
+export function change(bits: (number | null)[], band: Band | null): number | null {
+  if (!band || band.weeks === 0) return null;
+  const middle = add(band.series.map((series) => series.mid), band.times.length);
+  let now = 0;
+  let then = 0;
+  bits.forEach((value, at) => {
+    const before = middle[at];
+    if (value !== null && before !== null && before !== undefined) {
+      now += value;
+      then += before;
+    }
+  });
+  return then > 0 ? now / then - 1 : null;
+}
+
+/** "what changed" */
+export function changed(bits: (number | null)[], band: Band | null, news: News | null): string {
+  const said: string[] = [];
+  const by = change(bits, band);
+  const weeks = band?.weeks === 1 ? 'the week before' : `the ${band?.weeks ?? 0} weeks before`;
+  if (by === null) said.push('There are no earlier weeks to compare with.');
+  else if (Math.abs(by) < 0.05) said.push(`As much as in the same hours of ${weeks}.`);
+  else said.push(`${Math.abs(by) >= 10 ? `${si(by + 1)} times` : `${Math.round(Math.abs(by) * 100)} % ${by > 0 ? 'above' : 'below'}`} the same hours of ${weeks}.`);
+  if (news && news.rows.length > 0) {
+    const first = news.rows.slice(0, 2).map((row) => `${row.kind} ${row.label}`).join(', ');
+    said.push(`${news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`} against the ${lately(news.against.to - news.against.from)} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
+  } else if (news && !news.partial) said.push('Nothing new was seen.');
+  return said.join(' ');
+}
+
+export interface Loss { caught: number; dropped: number; offered: number; text: string; bad: boolean }
+
+/** "was anything lost" */
+export function loss(data: SeriesData | null, zone: string): Loss | null {
+  if (!data) return null;
+  const caughtBy = sumOf(data, ['ledger/caught']);
+  const droppedBy = sumOf(data, ['ledger/dropped']);
+  if (mean(caughtBy) === null && mean(droppedBy) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
+  const caught = Math.round(total(caughtBy, data.step));
+  const dropped = Math.round(total(droppedBy, data.step));
+  const offered = caught + dropped;
+  const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+  const at = data.times[droppedBy.indexOf(most)];
+  const text = dropped === 0
+    ? `Nothing was lost: all ${si(offered)} packets that were offered were caught.`
+    : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${at === undefined ? '' : `, most at ${stamp(at, zone)}`}.`;
+  return { caught, dropped, offered, text, bad: dropped > 0 };
+}

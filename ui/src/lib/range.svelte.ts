@@ -1,0 +1,90 @@
+// The time that the whole page is about. In the address it is either `range=24h`, which moves with the sensor's clock,
+// or `from=` and `to=` in epoch seconds, which do not; `range=all` is what is stored. Without any, a link shows its
+// last hour and a capture all of itself.
+
+import { go, param, type Patch } from './url.svelte';
+import { parseSpan } from './time';
+import { sensor, sensorNow } from './sensor.svelte';
+
+export interface Range { from: number; to: number; text: string | null; moving: boolean }
+
+export const SPANS: [string, string][] = [['15m', '15 min'], ['1h', 'hour'], ['24h', 'day'], ['7d', 'week'], ['31d', 'month'], ['365d', 'year']];
+
+/** Ticks while a range moves, so that what depends on it asks anew. */
+const tick = $state({ now: 0 });
+
+/** How often a moving range is asked for anew: as fine as its chart can show, and no finer than the sensor reports. */
+function pace(span: number): number {
+  return Math.max(sensor.status?.interval ?? 1, 2, span / 300);
+}
+
+function number(name: string): number | null {
+  const text = param(name);
+  const value = text === null ? NaN : Number(text);
+  return Number.isFinite(value) ? value : null;
+}
+
+/** null until the status is known. */
+export function range(): Range | null {
+  const status = sensor.status;
+  if (!status) return null;
+  const live = status.mode === 'live';
+  const from = number('from');
+  const to = number('to');
+  if (from !== null && to !== null && to > from) return { from, to, text: null, moving: false };
+  // The last packet belongs to the range, whose end is not part of it.
+  const end = live ? Math.max(tick.now, status.now) : Math.floor(status.last ?? status.now) + 1;
+  const begin = status.first ?? end - 1;
+  const text = param('range') ?? (live ? '1h' : 'all');
+  const span = parseSpan(text);
+  if (span === null) return { from: Math.min(Math.floor(begin), end - 1), to: end, text: 'all', moving: live };
+  const step = pace(span);
+  const stop = live ? Math.floor(end / step) * step : end;
+  return { from: stop - span, to: stop, text, moving: live };
+}
+
+export function setRange(from: number, to: number): void {
+  const [low, high] = from < to ? [from, to] : [to, from];
+  const fine = high - low < 30;
+  const neat = (value: number) => (fine ? Number(value.toFixed(3)) : Math.round(value));
+  if (neat(high) <= neat(low)) return;
+  go(null, { range: null, from: neat(low), to: neat(high), offset: null });
+}
+
+export function setSpan(text: string): void {
+  go(null, spanPatch(text));
+}
+
+export function spanPatch(text: string): Patch {
+  return { range: text, from: null, to: null, offset: null };
+}
+
+/** By a half of the span, backwards or forwards. */
+export function shift(direction: -1 | 1): void {
+  const now = range();
+  if (!now) return;
+  const by = ((now.to - now.from) / 2) * direction;
+  setRange(now.from + by, now.to + by);
+}
+
+/** Half or twice the span, about its middle; a moving range keeps its end. */
+export function zoom(factor: number): void {
+  const now = range();
+  if (!now) return;
+  const middle = (now.from + now.to) / 2;
+  const half = ((now.to - now.from) / 2) * factor;
+  if (now.moving && now.text) setRange(now.to - half * 2, now.to);
+  else setRange(middle - half, middle + half);
+}
+
+export function startClock(): () => void {
+  const each = setInterval(() => {
+    if (document.hidden || sensor.status?.mode !== 'live' || sensor.live === 'ended') return;
+    const now = sensorNow();
+    const span = parseSpan(param('range') ?? '1h') ?? 3600;
+    // Only when the end of the range moves: a tick asks every panel anew.
+    const step = pace(span);
+    if (Math.floor(now / step) !== Math.floor(tick.now / step)) tick.now = now;
+  }, 500);
+  return () => clearInterval(each);
+}

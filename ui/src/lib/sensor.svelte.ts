@@ -1,0 +1,144 @@
+// The sensor that this page is about: its status, and what it sends each second when it watches a link.
+
+import { ApiError, api, get, type Pulse, type Status } from './api';
+import { prefs } from './prefs.svelte';
+
+/** off: there is nothing live to hear. lost: the stream broke, and is tried again. ended: the capture has ended. */
+export type LiveState = 'off' | 'connecting' | 'live' | 'lost' | 'ended';
+
+/** Seconds of pulses that are kept for the chart of now. */
+const KEPT = 180;
+/** A stream that is open and says nothing for so long is called lost. */
+const SILENCE = 6000;
+
+export const sensor = $state<{
+  status: Status | null;
+  error: ApiError | null;
+  live: LiveState;
+  retryIn: number;
+  pulse: Pulse | null;
+  pulses: Pulse[];
+}>({ status: null, error: null, live: 'off', retryIn: 0, pulse: null, pulses: [] });
+
+/** The sensor's clock less that of the browser, which may be wrong. */
+let skew = 0;
+let stream: EventSource | null = null;
+let failures = 0;
+let timer: ReturnType<typeof setTimeout> | undefined;
+let watchdog: ReturnType<typeof setTimeout> | undefined;
+
+/** The sensor's time now, by the browser's clock and what the status said. */
+export function sensorNow(): number {
+  return Date.now() / 1000 + skew;
+}
+
+export function zone(): string {
+  if (prefs.zone === 'utc') return 'UTC';
+  if (prefs.zone === 'browser') return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+  return known(sensor.status?.zone);
+}
+
+/** A zone that this browser does not know is shown as UTC, and named so. */
+function known(name: string | undefined): string {
+  if (!name) return 'UTC';
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return name;
+  } catch {
+    return 'UTC';
+  }
+}
+
+export async function loadStatus(): Promise<void> {
+  try {
+    const status = await get<Status>(api('status'));
+    sensor.status = status;
+    sensor.error = null;
+    skew = status.now - Date.now() / 1000;
+    if (status.mode === 'live' && !stream && sensor.live !== 'ended') connect();
+  } catch (error) {
+    sensor.error = error instanceof ApiError ? error : new ApiError(String(error), 0);
+  }
+}
+
+function connect(): void {
+  clearTimeout(timer);
+  stream?.close();
+  sensor.live = 'connecting';
+  const source = new EventSource(api('live'));
+  stream = source;
+  source.addEventListener('pulse', (event: MessageEvent<string>) => {
+    let pulse: Pulse;
+    try {
+      pulse = JSON.parse(event.data) as Pulse;
+    } catch {
+      return; // cut on the way; the next one is a second away
+    }
+    failures = 0;
+    sensor.live = 'live';
+    sensor.pulse = pulse;
+    sensor.pulses = [...sensor.pulses.filter((old) => old.time > pulse.time - KEPT && old.time < pulse.time), pulse];
+    if (Math.abs(pulse.time - sensorNow()) > 30) skew = pulse.time - Date.now() / 1000;
+    watch();
+  });
+  source.addEventListener('end', () => {
+    sensor.live = 'ended';
+    close();
+    void loadStatus();
+  });
+  source.addEventListener('error', () => lost());
+  watch();
+}
+
+function watch(): void {
+  clearTimeout(watchdog);
+  watchdog = setTimeout(lost, SILENCE);
+}
+
+function close(): void {
+  clearTimeout(watchdog);
+  stream?.close();
+  stream = null;
+}
+
+/** The browser's own reconnecting keeps no state that could be shown, so it is done here: 1, 2, 4 ... 30 seconds. */
+function lost(): void {
+  close();
+  if (sensor.live === 'ended') return;
+  sensor.live = 'lost';
+  const wait = Math.min(30, 2 ** failures);
+  failures += 1;
+  sensor.retryIn = wait;
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    if (!document.hidden) void loadStatus().then(() => { if (!stream && sensor.status?.mode === 'live') connect(); });
+  }, wait * 1000);
+}
+
+export function reconnect(): void {
+  failures = 0;
+  void loadStatus().then(() => { if (sensor.status?.mode === 'live') connect(); });
+}
+
+/** A tab that nobody sees asks nothing of the sensor. */
+function visibility(): void {
+  if (sensor.status?.mode !== 'live' || sensor.live === 'ended') return;
+  if (document.hidden) {
+    clearTimeout(timer);
+    close();
+    sensor.live = 'off';
+  } else if (!stream) reconnect();
+}
+
+export function start(): () => void {
+  void loadStatus();
+  document.addEventListener('visibilitychange', visibility);
+  // What is stored grows; the range "all" and the state of the store are read off the status.
+  const each = setInterval(() => { if (!document.hidden) void loadStatus(); }, 30_000);
+  return () => {
+    document.removeEventListener('visibilitychange', visibility);
+    clearInterval(each);
+    clearTimeout(timer);
+    close();
+  };
+}

@@ -1,0 +1,65 @@
+// Numbers as people read them: SI prefixes for rates and traffic, powers of 1024 for memory, three digits.
+
+const SI = ['', 'k', 'M', 'G', 'T', 'P', 'E'];
+const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const whole = new Intl.NumberFormat('en');
+
+function digits(value: number): string {
+  const size = Math.abs(value);
+  if (size === 0 || (size >= 1 && Number.isInteger(value) && size < 1000)) return String(value);
+  return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : size >= 0.01 ? value.toFixed(2) : value.toPrecision(2);
+}
+
+/** 112.3e6 → "112 M"; `unit` follows the prefix. */
+export function si(value: number, unit = ''): string {
+  let step = 0;
+  let size = value;
+  while (Math.abs(size) >= 999.5 && step < SI.length - 1) {
+    size /= 1000;
+    step += 1;
+  }
+  const tail = `${SI[step]}${unit}`;
+  return tail ? `${digits(size)} ${tail}` : digits(size);
+}
+
+/** The API's names of units, as they are written. */
+export function unitName(unit: string): string {
+  return unit === 'bits/s' ? 'bit/s' : unit === 'bytes' ? 'B' : unit;
+}
+
+/** A value of a series: "112 Mbit/s", "1.20 k packets/s". */
+export function amount(value: number | null | undefined, unit: string): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (unit === 'bits/s' || unit === 'bit/s') return si(value, 'bit/s');
+  if (unit === 'bytes' || unit === 'B') return si(value, 'B');
+  if (unit === 'bytes/s') return si(value, 'B/s');
+  return `${si(value)} ${unit}`.trim();
+}
+
+export const bytes = (value: number): string => si(value, 'B');
+
+/** 1,234,567: where each one counts. */
+export const exact = (value: number): string => whole.format(value);
+
+export function memory(value: number): string {
+  let step = 0;
+  let size = value;
+  while (size >= 1023.5 && step < IEC.length - 1) {
+    size /= 1024;
+    step += 1;
+  }
+  return `${digits(size)} ${IEC[step]}`;
+}
+
+export function percent(part: number, of: number): string {
+  if (of === 0) return '–';
+  const value = (100 * part) / of;
+  if (part > 0 && value < 0.01) return '< 0.01 %';
+  if (part < of && value > 99.99) return '> 99.99 %';
+  return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)} %`;
+}
+
+/** One word for one, another for the rest: plural(1, 'flow') → "1 flow". */
+export function plural(count: number, word: string, many = `${word}s`): string {
+  return `${exact(count)} ${count === 1 ? word : many}`;
+}

@@ -1,0 +1,43 @@
+// Every page in every theme without a serious finding of axe.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { launch, PAGES, settled, target } from './browser.mjs';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+let browser, site;
+before(async () => {
+  site = await target();
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  site?.stop();
+});
+
+const THEMES = [['light', 'light', 'light'], ['dark', 'dark', 'dark'], ['contrast', 'light', 'contrast-light'], ['contrast', 'dark', 'contrast-dark']];
+for (const [theme, colorScheme, shown] of THEMES) {
+  test(`axe: ${shown}`, async () => {
+    // axe is put in by the test, which the page's own policy would refuse.
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });
+    await context.addInitScript((name) => localStorage.setItem('weir.theme', name), theme);
+    const page = await context.newPage();
+    for (const path of [...PAGES, '/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines']) {
+      await page.goto(site.url + path.replace('?row=first', ''));
+      await settled(page);
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), shown);
+      if (path.endsWith('row=first')) {
+        await page.locator('[data-panel="flows"] tbody button[aria-expanded]').first().click();
+        await page.waitForSelector('.detail dl');
+        await settled(page);
+      }
+      await page.evaluate(axe);
+      const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
+      const serious = found.violations.filter((each) => each.impact === 'serious' || each.impact === 'critical');
+      assert.deepEqual(serious.map((each) => `${path}: ${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`), []);
+    }
+    await context.close();
+  });
+}

@@ -1,0 +1,327 @@
+// The page in a browser: over made-up traffic, or over a daemon (WEIR_URL). What only made-up traffic can show says so.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { launch, PAGES, settled, target } from './browser.mjs';
+import { HOSTILE } from '../mock/data.mjs';
+
+let browser, site;
+const own = !process.env.WEIR_URL;
+before(async () => {
+  site = await target();
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  site?.stop();
+});
+
+/** A page that fails the test when anything is refused, fails or is sent to another host. */
+async function open(path, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.faults = [];
+  page.asked = [];
+  page.on('console', (message) => { if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text()); });
+  page.on('pageerror', (error) => page.faults.push(String(error)));
+  page.on('request', (request) => {
+    page.asked.push(request.url());
+    if (!request.url().startsWith(options.base ?? site.url)) page.faults.push(`another host: ${request.url()}`);
+  });
+  await page.goto((options.base ?? site.url) + path);
+  await settled(page);
+  return page;
+}
+async function done(page) {
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+}
+const range = (page) => page.locator('[data-range]').innerText();
+const query = (page) => Object.fromEntries(new URL(page.url()).searchParams);
+
+/** Drags across the first chart of the page, from one part of its width to another. */
+async function brush(page, panel, from, to) {
+  const box = await page.locator(`[data-panel="${panel}"] .u-over`).first().boundingBox();
+  const y = box.y + box.height / 2;
+  await page.mouse.move(box.x + box.width * from, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((from + to) / 2), y, { steps: 4 });
+  await page.mouse.move(box.x + box.width * to, y, { steps: 4 });
+  await page.mouse.up();
+}
+
+test('the overview answers in sentences: what, who, what changed, was anything lost', async () => {
+  const page = await open('/');
+  const said = async (name) => (await page.locator(`[data-said="${name}"]`).innerText()).trim();
+  assert.match(await said('traffic'), /(\d B|[kMGT]B) in /);
+  assert.match(await said('traffic'), /Mostly .+ %/);
+  assert.match(await said('talkers'), /: .*B, .* % of all/);
+  assert.match(await said('changed'), /weeks? (before|to compare)/);
+  assert.match(await said('lost'), /Nothing was lost|was lost: /);
+  await done(page);
+});
+
+test('a brush changes every tile, and Back undoes it', async () => {
+  const page = await open('/');
+  const before = await range(page);
+  page.asked.length = 0;
+  await brush(page, 'traffic', 0.3, 0.6);
+  await page.waitForFunction((old) => document.querySelector('[data-range]').innerText !== old, before);
+  await settled(page);
+  const { from, to } = query(page);
+  assert.ok(Number(to) > Number(from), page.url());
+  const asked = page.asked.map((url) => new URL(url)).filter((url) => url.searchParams.get('from') === from && url.searchParams.get('to') === to).map((url) => url.pathname.replace('/api/v1/', '') + (url.searchParams.get('list') ?? ''));
+  for (const tile of ['series/data', 'series/band', 'toptalkers', 'topprotocols', 'new', 'distinct']) assert.ok(asked.includes(tile), `${tile} was not asked anew: ${asked}`);
+  await page.goBack();
+  await page.waitForFunction(() => !new URL(location.href).searchParams.has('from'));
+  assert.deepEqual(query(page), {});
+  await done(page);
+});
+
+test('a selection by keys is a brush too', async () => {
+  const page = await open('/');
+  const chart = page.locator('[data-panel="traffic"] [role="application"]');
+  await chart.focus();
+  for (let step = 0; step < 12; step += 1) await page.keyboard.press('ArrowRight');
+  for (let step = 0; step < 20; step += 1) await page.keyboard.press('Shift+ArrowRight');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => new URL(location.href).searchParams.has('from'));
+  await settled(page);
+  await done(page);
+});
+
+test('an address that is opened anew shows the same', async () => {
+  const page = await open('/flows');
+  const now = Math.floor(await page.evaluate(async () => (await (await fetch('/api/v1/status')).json()).last));
+  const path = `/flows?from=${now - 1800}&to=${now}&filter=tcp&sort=-packets`;
+  await page.goto(site.url + path);
+  await settled(page);
+  const row = page.locator('[data-panel="flows"] tbody button[aria-expanded]').first();
+  await row.click();
+  await page.waitForSelector('[data-panel="flows"] .detail dl');
+  await settled(page);
+  const look = async (which) => ({ range: await range(which), rows: await which.locator('[data-panel="flows"] tbody tr:not(.detail)').allInnerTexts(), open: await which.locator('.detail dl').first().innerText(), sort: await which.locator('th[aria-sort]').innerText(), filter: await which.inputValue('#filter') });
+  const here = await look(page);
+  const other = await open(page.url().slice(site.url.length));
+  await other.waitForSelector('[data-panel="flows"] .detail dl');
+  await settled(other);
+  assert.deepEqual(await look(other), here);
+  assert.equal(here.filter, 'tcp');
+  assert.ok(here.rows.length > 0);
+  await done(other);
+  await done(page);
+});
+
+test('a click includes, Alt-click excludes, and each part can be taken off', async () => {
+  const page = await open('/talkers');
+  const bar = page.locator('[data-panel="list-sources"] button[data-row]').first();
+  await bar.scrollIntoViewIfNeeded();
+  await bar.click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.has('filter'));
+  const first = query(page).filter;
+  await settled(page);
+  const service = page.locator('[data-panel="list-services"] button[data-row]').first();
+  await service.click({ modifiers: ['Alt'] });
+  await page.waitForFunction((old) => new URL(location.href).searchParams.get('filter') !== old, first);
+  assert.ok(query(page).filter.startsWith(`(${first}) and (not (`), query(page).filter);
+  await page.getByRole('link', { name: `Remove ${first}` }).click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter').startsWith('not ('));
+  await settled(page);
+  await done(page);
+});
+
+test('the filter is checked while it is typed, with the place of the error', async () => {
+  const page = await open('/flows');
+  await page.fill('#filter', 'tcp porrt 443');
+  await page.waitForSelector('#filter-error pre');
+  const caret = await page.locator('#filter-error pre').innerText();
+  assert.match(caret, /^tcp porrt 443\n {4}\^+/);
+  await page.keyboard.press('Enter');
+  assert.equal(query(page).filter, undefined, 'what is wrong is not applied');
+  await page.fill('#filter', 'tcp port 443');
+  await page.waitForSelector('#filter-error pre', { state: 'detached' });
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'tcp port 443');
+  await settled(page);
+  await done(page);
+});
+
+test('what came from a packet stays text', async () => {
+  for (const path of ['/', '/talkers', '/flows', '/protocols?protocol=http', '/files']) {
+    const page = await open(path);
+    assert.equal(await page.locator('main script, main img').count(), 0, path);
+    assert.doesNotMatch(await page.title(), /owned/);
+    if (own) assert.ok((await page.locator('main').innerText()).includes('<script>'), `${path} shows the hostile name as text`);
+    await done(page);
+  }
+  assert.ok(HOSTILE.includes('<script>'));
+});
+
+test('keys alone: pages, rows, an open flow, time, help', async () => {
+  const page = await open('/');
+  await page.keyboard.press('?');
+  await page.waitForSelector('dialog[open]');
+  assert.match(await page.locator('dialog').innerText(), /earlier, later by half the range/);
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('dialog[open]', { state: 'detached' });
+  for (const [key, path] of [['c', '/charts'], ['t', '/talkers'], ['p', '/protocols'], ['i', '/files'], ['s', '/sensor'], ['u', '/configuration'], ['f', '/flows']]) {
+    await page.keyboard.press('g');
+    await page.keyboard.press(key);
+    await page.waitForFunction((to) => location.pathname === to, path);
+    await settled(page);
+  }
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('k');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('[data-panel="flows"] .detail dl');
+  assert.ok(query(page).row);
+  await page.keyboard.press('/');
+  await page.keyboard.type('tcp');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'tcp');
+  await page.keyboard.press('Escape');
+  const before = await range(page);
+  await page.keyboard.press('[');
+  await page.waitForFunction((old) => document.querySelector('[data-range]').innerText !== old, before);
+  const wide = query(page);
+  await page.keyboard.press('+');
+  await page.waitForFunction((old) => new URL(location.href).searchParams.get('from') !== old, wide.from);
+  const zoomed = query(page);
+  assert.ok(Math.abs((zoomed.to - zoomed.from) * 2 - (wide.to - wide.from)) <= 2);
+  await page.keyboard.press('z');
+  assert.equal(await page.evaluate(() => localStorage.getItem('weir.zone')), 'utc');
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await page.waitForSelector('[data-panel="list-sources"] button[data-row]');
+  await page.locator('[data-panel="list-sources"] button[data-row]').first().focus();
+  await page.keyboard.press('Alt+Enter');
+  await page.waitForFunction(() => /not \(/.test(new URL(location.href).searchParams.get('filter') ?? ''));
+  await settled(page);
+  await done(page);
+});
+
+test('every chart has a twin of the same figures as a table', async () => {
+  const page = await open('/');
+  await page.locator('[data-panel="traffic"] button[aria-pressed]').click();
+  await page.waitForSelector('[data-panel="traffic"] table');
+  assert.equal(query(page).table, 'traffic');
+  assert.match(await page.locator('[data-panel="traffic"] table').first().innerText(), /95th/);
+  await done(page);
+});
+
+test('copy as: a command line and curl', async () => {
+  const page = await open('/flows?filter=tcp');
+  await page.locator('[data-panel="flows"] .copy button').click();
+  const text = await page.locator('[data-panel="flows"] .box').innerText();
+  assert.match(text, /curl -s 'http.*\/api\/v1\/flows\?filter=tcp/);
+  if (own) assert.match(text, /weir -i eth0 tcp/);
+  await done(page);
+});
+
+test('no page scrolls sideways at 375 pixels, nor at 200 %', async () => {
+  for (const viewport of [{ width: 375, height: 812 }, { width: 640, height: 450 }]) {
+    for (const path of PAGES) {
+      const page = await open(path, { viewport });
+      const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+      assert.ok(wide <= room, `${path} at ${viewport.width}: ${wide} > ${room}`);
+      await done(page);
+    }
+  }
+});
+
+test('time zones: named on the axis, and every stamp follows', async () => {
+  const page = await open('/');
+  await page.selectOption('.zone select', 'utc');
+  assert.match(await page.locator('[data-panel="traffic"] .zone').innerText(), /^time: UTC$/);
+  const utc = await range(page);
+  if (own) {
+    await page.selectOption('.zone select', 'sensor');
+    assert.match(await page.locator('[data-panel="traffic"] .zone').innerText(), /Europe\/Berlin, UTC\+0[12]:00/);
+    assert.notEqual(await range(page), utc);
+  }
+  await done(page);
+});
+
+test('live: the page says so, moves, and says when the stream is gone', { skip: !own && 'needs a stream that can be cut' }, async () => {
+  const page = await open('/');
+  await page.waitForSelector('[data-live="live"]');
+  const first = await page.locator('[data-said="traffic"]').innerText();
+  await page.waitForFunction((old) => document.querySelector('[data-said="traffic"]').innerText !== old, first, { timeout: 5000 });
+  await page.route('**/api/v1/live', (route) => route.abort());
+  await page.context().setOffline(true);
+  await page.waitForSelector('[data-live="lost"]', { timeout: 12_000 });
+  await page.context().setOffline(false);
+  await page.unroute('**/api/v1/live');
+  await page.waitForSelector('[data-live="live"]', { timeout: 20_000 });
+  await page.context().close();
+});
+
+test('a capture is not called live, and its range is its own', { skip: !own && 'needs a capture' }, async () => {
+  const other = await target({ mode: 'file' });
+  const page = await open('/', { base: other.url });
+  assert.match(await page.locator('[data-live="file"]').innerText(), /not live: sample\.pcap/);
+  assert.equal(await page.locator('[data-panel="now"]').count(), 0);
+  assert.ok(!page.asked.some((url) => url.endsWith('/live')));
+  assert.match(await range(page), /^2025-11-22 08:26:40.*08:26:55/);
+  await done(page);
+  other.stop();
+});
+
+test('an error, a slow answer and an empty one each have their words', { skip: !own && 'needs a server that can be broken' }, async () => {
+  const broken = await target({ fail: '^top' });
+  let page = await open('/', { base: broken.url });
+  assert.match(await page.locator('[data-panel="list-talkers"] [role="alert"]').innerText(), /the store cannot be read[\s\S]*Ask again/);
+  broken.set.fail = '';
+  await page.locator('[data-panel="list-talkers"] [role="alert"] button').click();
+  await page.waitForSelector('[data-panel="list-talkers"] ol');
+  await page.context().close();
+  broken.set.slow = 60_000;
+  page = await (await browser.newContext()).newPage();
+  await page.goto(`${broken.url}/flows`);
+  await page.locator('[data-panel="flows"] [role="status"] button', { hasText: 'Stop' }).click({ timeout: 10_000 });
+  await page.waitForSelector('[data-panel="flows"] [role="alert"]');
+  assert.match(await page.locator('[data-panel="flows"]').innerText(), /Stopped before the answer came/);
+  await page.context().close();
+  broken.stop();
+  page = await open('/flows?filter=tcp+port+1');
+  assert.match(await page.locator('[data-panel="flows"]').innerText(), /No flow in this range matches the filter/);
+  await done(page);
+});
+
+test('ten thousand lines in a chart: twelve and a sum, and any other by search', { skip: !own && 'needs such a chart' }, async () => {
+  const many = await target({ lines: 10_000 });
+  const page = await open('/charts?range=24h', { base: many.url });
+  page.faults.length = 0; // the stand-in refuses to weigh, so that the page does
+  const panel = page.locator('[data-panel="chart-hosts"]');
+  await page.locator('h2', { hasText: 'Services of the campus' }).scrollIntoViewIfNeeded();
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await panel.locator('text=9988 others').waitFor({ timeout: 60_000 });
+  assert.equal(await panel.locator('ul').first().locator('li').count(), 13);
+  await panel.locator('input[type=search]').fill('10.2.7.7');
+  await panel.locator('button', { hasText: '+ 10.2.7.7' }).first().click();
+  await panel.locator('text=9987 others').waitFor({ timeout: 60_000 });
+  await page.context().close();
+  many.stop();
+});
+
+test('a configuration is checked, compared and only then applied', { skip: !own && 'changes the configuration' }, async () => {
+  const page = await open('/configuration');
+  const text = page.locator('#config-text');
+  const before = await text.inputValue();
+  const apply = page.getByRole('button', { name: 'Apply' });
+  assert.ok(await apply.isDisabled());
+  await text.fill(before.replace('interval', 'intervall'));
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText('there is no key "intervall"').waitFor();
+  assert.ok(await apply.isDisabled());
+  await text.fill(before.replace('"5s"', '"10s"'));
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText('+interval = "10s"').waitFor();
+  await apply.click();
+  await page.getByText('Applied:').waitFor();
+  await page.fill('#try-filter', 'tcp port 443');
+  await page.getByRole('button', { name: 'Try' }).click();
+  await page.locator('[data-panel="tried"]').getByText(/of the octets of stored flows/).waitFor();
+  await done(page);
+});

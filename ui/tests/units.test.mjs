@@ -1,0 +1,109 @@
+// The plain functions, by way of the build tool's own transform, without a browser.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { createServer } from 'vite';
+
+let vite;
+const load = (path) => vite.ssrLoadModule(path);
+before(async () => {
+  vite = await createServer({ root: fileURLToPath(new URL('..', import.meta.url)), server: { middlewareMode: true, hmr: false, ws: false }, appType: 'custom', logLevel: 'error', optimizeDeps: { noDiscovery: true } });
+});
+after(() => vite.close());
+
+test('what was clicked is joined in parentheses, and taken off again', async () => {
+  const { include, exclude, parts, without } = await load('/src/lib/filter.ts');
+  let filter = include('', 'host 10.0.0.1');
+  assert.equal(filter, 'host 10.0.0.1');
+  filter = include(filter, 'tcp port 443');
+  assert.equal(filter, '(host 10.0.0.1) and (tcp port 443)');
+  filter = exclude(filter, 'net 10.1.0.0/16 or net 10.2.0.0/16');
+  assert.deepEqual(parts(filter), ['host 10.0.0.1', 'tcp port 443', 'not (net 10.1.0.0/16 or net 10.2.0.0/16)']);
+  assert.equal(without(filter, 1), '(host 10.0.0.1) and (not (net 10.1.0.0/16 or net 10.2.0.0/16))');
+  assert.equal(include(filter, 'tcp port 443'), filter, 'twice is once');
+  assert.equal(exclude('host a', 'host a'), 'not (host a)', 'to exclude what was included turns it');
+});
+
+test('an expression that a person wrote stays whole', async () => {
+  const { include, parts } = await load('/src/lib/filter.ts');
+  for (const typed of ['host a and b', '(tcp) or (udp)', '(tcp', 'tcp) and (udp', '(a) and', '(a) and b']) assert.deepEqual(parts(typed), [typed]);
+  assert.equal(include('host a and b', 'tcp'), '(host a and b) and (tcp)');
+});
+
+test('units', async () => {
+  const { amount, bytes, memory, percent, plural, si } = await load('/src/lib/units.ts');
+  assert.equal(amount(112_300_000, 'bits/s'), '112 Mbit/s');
+  assert.equal(amount(999_700, 'bits/s'), '1 Mbit/s'.replace('1 ', '1.00 '));
+  assert.equal(amount(0, 'bits/s'), '0 bit/s');
+  assert.equal(amount(null, 'bits/s'), '–');
+  assert.equal(amount(1234, 'packets/s'), '1.23 k packets/s');
+  assert.equal(bytes(316_400), '316 kB');
+  assert.equal(memory(64 * 2 ** 20), '64 MiB');
+  assert.equal(si(7), '7');
+  assert.equal(percent(1, 1e9), '< 0.01 %');
+  assert.equal(percent(999_999_999, 1e9), '> 99.99 %');
+  assert.equal(percent(5, 5), '100 %');
+  assert.equal(plural(1, 'flow'), '1 flow');
+});
+
+test('clocks of a zone, over both changes', async () => {
+  const { hours, labels, parseInstant, stamp, zoneLabel } = await load('/src/lib/time.ts');
+  const zone = 'Europe/Berlin';
+  // 2026-03-29 01:00 UTC: two becomes three; 2026-10-25 01:00 UTC: three becomes two.
+  const spring = Date.UTC(2026, 2, 29, 1) / 1000;
+  const autumn = Date.UTC(2026, 9, 25, 1) / 1000;
+  assert.equal(stamp(spring - 1, zone), '2026-03-29 01:59:59');
+  assert.equal(stamp(spring, zone), '2026-03-29 03:00:00');
+  assert.equal(hours(autumn - 1, zone), '02:59:59');
+  assert.equal(hours(autumn, zone), '02:00:00');
+  assert.equal(zoneLabel(zone, autumn - 1), 'Europe/Berlin, UTC+02:00');
+  assert.equal(zoneLabel(zone, autumn), 'Europe/Berlin, UTC+01:00');
+  assert.equal(zoneLabel('UTC', 0), 'UTC');
+  assert.equal(parseInstant('2026-10-25 12:00', zone), Date.UTC(2026, 9, 25, 11) / 1000);
+  assert.equal(parseInstant('2026-10-25 12:00Z', zone), Date.UTC(2026, 9, 25, 12) / 1000);
+  assert.equal(parseInstant('2026-10-25T12:00:30 +05:30', zone), Date.UTC(2026, 9, 25, 6, 30, 30) / 1000);
+  assert.equal(parseInstant('1763800000', zone), 1_763_800_000);
+  assert.equal(parseInstant('yesterday', zone), null);
+  assert.equal(hours(0.9999, 'UTC', 3), '00:00:00.999', 'a second is not told twice');
+  const midnight = Date.UTC(2026, 10, 22) / 1000;
+  assert.deepEqual(labels([midnight - 3600, midnight, midnight + 3600], 3600, 'UTC'), ['23:00', '22 Nov', '01:00']);
+});
+
+test('the sentence about loss says what the ledger says', async () => {
+  const { loss } = await load('/src/lib/prose.ts');
+  const data = (dropped) => ({ step: 10, tier: 'interval', times: [0, 10], partial: null, series: [{ id: 'ledger/caught', avg: [100, 100], min: [], max: [] }, { id: 'ledger/dropped', avg: dropped, min: [], max: [] }] });
+  assert.match(loss(data([0, 0]), 'UTC').text, /^Nothing was lost: all 2 ?\.?0?0? ?k packets/);
+  const some = loss(data([0, 1]), 'UTC');
+  assert.equal(some.dropped, 10);
+  assert.equal(some.offered, 2010);
+  assert.equal(some.text, '0.50 % was lost: 10 of 2.01 k packets were dropped, most at 1970-01-01 00:00:10.');
+  assert.match(loss({ ...data([null, null]), series: [] }, 'UTC').text, /No packet was counted/);
+});
+
+test('of ten thousand lines the heaviest are drawn and the rest is one sum', async () => {
+  const { heaviest } = await load('/src/lib/series.ts');
+  const lines = Array.from({ length: 10_000 }, (_, at) => ({ id: `s${at}`, name: `n${at}`, expression: '', remainder: false }));
+  const data = { step: 1, tier: 'interval', times: [0, 1], partial: null, series: lines.map((line, at) => ({ id: line.id, avg: [at, at], min: [], max: [] })) };
+  const { shown, left } = heaviest(lines, data, 12, ['s5']);
+  assert.equal(shown.length, 14);
+  assert.equal(left, 9987);
+  assert.ok(shown.some((line) => line.id === 's9999') && shown.some((line) => line.id === 's5'));
+  const sum = shown.reduce((total, line) => total + line.values[0], 0);
+  assert.equal(sum, (9999 * 10_000) / 2, 'nothing is left out of the picture');
+});
+
+test('a two-sided flow keeps every octet and fits its height', async () => {
+  const { layout } = await load('/src/lib/sankey.ts');
+  const flows = Array.from({ length: 300 }, (_, at) => ({ source: `10.0.0.${at % 40}`, destination: `192.0.2.${at % 25}`, destination_port: 1 + (at % 30), protocol: 'tcp', bytes: [at, at * 3], service: null, name: null }));
+  const total = flows.reduce((sum, flow) => sum + flow.bytes[0] + flow.bytes[1], 0);
+  const drawn = layout(flows, 11, 380);
+  assert.equal(drawn.total, total);
+  for (const side of [0, 1, 2]) {
+    const nodes = drawn.nodes.filter((node) => node.side === side);
+    assert.equal(nodes.length, 12);
+    assert.equal(nodes.reduce((sum, node) => sum + node.value, 0), total);
+    assert.ok(nodes.every((node) => node.y >= -0.01 && node.y + node.height <= 380.01));
+    assert.ok(nodes.every((node, at) => at === 0 || node.y + node.height / 2 - nodes[at - 1].y - nodes[at - 1].height / 2 >= 13), 'names do not stand on each other');
+  }
+});
