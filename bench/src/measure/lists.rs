@@ -79,6 +79,7 @@ pub fn measure(count: usize, seed: u64) -> Result<()> {
                         source_is_lower: *source_is_lower,
                         initiator_is_lower: *source_is_lower,
                         vlan: 0,
+                        tag: weir_wire::Tag::NONE,
                         packets: 1,
                         bytes: 64,
                         begins: true,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Result;
 use weir_filter::{Counter, Options, Set, Total};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
-use weir_wire::{Batch, FlowKey, Layers, decode};
+use weir_wire::{Batch, FlowKey, Layers, Tag, decode};
 
 /// Packets that go through the flow table together.
 const BLOCK: usize = 256;
@@ -25,12 +25,21 @@ impl FlowSink for Flows<'_> {
     fn end(&mut self, _: &FlowRecord) {}
 
     fn tally(&mut self, tally: &Tally<'_>) {
-        self.0.flow(tally.key, tally.source_is_lower, tally.packets, tally.bytes);
+        self.0.flow(tally.key, tally.tag, tally.source_is_lower, tally.packets, tally.bytes);
     }
 
     fn odd(&mut self, odd: &Tally<'_>) {
         let Tally { packets, bytes, .. } = odd;
-        self.0.flow(odd.key, odd.source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
+        self.0.flow(odd.key, odd.tag, odd.source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
+    }
+
+    fn asks_tags(&self) -> bool {
+        self.0.set().asks_tags()
+    }
+
+    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
+        self.odd(strayed);
+        self.tally(&Tally { tag, ..*strayed });
     }
 
     fn missed(&mut self, missed: &Tally<'_>) {
@@ -78,9 +87,9 @@ impl Ours {
         self.flows.drain(&mut Flows(&mut self.counter));
     }
 
-    /// Counts what one direction of a flow had.
+    /// Counts what one direction of a flow without VLAN tags had.
     pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, total: Total) {
-        self.counter.flow(key, source_is_lower, total.packets, total.bytes);
+        self.counter.flow(key, Tag::NONE, source_is_lower, total.packets, total.bytes);
     }
 
     /// What was counted since the last time.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_api::States;
 use weir_filter::Counter;
 use weir_flow::{FlowSink, FlowTable, IpTunnel, Seen};
-use weir_wire::{FlowKey, Layers, Packet, Time};
+use weir_wire::{FlowKey, Layers, Packet, Tag, Time};
 
 /// Tallies that are shown together: a function's lists stay in the cache while it sees them.
 const TOGETHER: usize = 256;
@@ -52,6 +52,7 @@ struct Owned {
     source_is_lower: bool,
     initiator_is_lower: bool,
     vlan: u16,
+    tag: Tag,
     packets: u64,
     bytes: u64,
     begins: bool,
@@ -60,15 +61,15 @@ struct Owned {
 
 impl Owned {
     fn of(tally: &Tally<'_>) -> Self {
-        let Tally { key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier } =
+        let Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
             *tally;
-        Self { key: *key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier }
+        Self { key: *key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
     }
 
     fn tally(&self) -> Tally<'_> {
-        let Self { ref key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier } =
+        let Self { ref key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
             *self;
-        Tally { key, source_is_lower, initiator_is_lower, vlan, packets, bytes, begins, carrier }
+        Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
     }
 }
 
@@ -126,7 +127,7 @@ impl<const READS: bool> Feeder<'_, READS> {
         };
         if self.plan.counts_by_flow() {
             for t in tallied.iter() {
-                counted.flow(&t.key, t.source_is_lower, t.packets, t.bytes);
+                counted.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
             }
             counted_cost.in_tallies += lap();
         }
@@ -195,14 +196,25 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     fn odd(&mut self, odd: &Tally<'_>) {
         if self.plan.counts_by_flow() {
             let (packets, bytes) = (odd.packets.wrapping_neg(), odd.bytes.wrapping_neg());
-            self.functions.counted.flow(odd.key, odd.source_is_lower, packets, bytes);
+            self.functions.counted.flow(odd.key, odd.tag, odd.source_is_lower, packets, bytes);
         }
+    }
+
+    fn asks_tags(&self) -> bool {
+        self.plan.counts_by_flow() && self.plan.counted.asks_tags()
+    }
+
+    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
+        let Tally { key, tag: flows, source_is_lower, packets, bytes, .. } = *strayed;
+        let counted = &mut self.functions.counted;
+        counted.flow(key, flows, source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
+        counted.flow(key, tag, source_is_lower, packets, bytes);
     }
 
     fn missed(&mut self, missed: &Tally<'_>) {
         if self.plan.counts_by_flow() {
-            let Tally { key, source_is_lower, packets, bytes, .. } = *missed;
-            self.functions.counted.flow(key, source_is_lower, packets, bytes);
+            let Tally { key, tag, source_is_lower, packets, bytes, .. } = *missed;
+            self.functions.counted.flow(key, tag, source_is_lower, packets, bytes);
         }
     }
 

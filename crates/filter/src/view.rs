@@ -1,7 +1,7 @@
 //! What a program sees of a packet: its octets as they were captured, or with the VLAN tags, MPLS labels and
 //! PPPoE header taken out, without a copy being made.
 
-use weir_wire::{Hints, Layers, LinkType, Network, Packet};
+use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag};
 
 use crate::bpf::extension;
 use crate::names::ethertype;
@@ -134,6 +134,14 @@ impl Encapsulation {
     pub fn carries(&self) -> (u16, u32) {
         let kind = u16::from_be_bytes(self.type_octets);
         (kind, self.network)
+    }
+
+    /// The outermost VLAN tag.
+    pub fn tag(&self) -> Tag {
+        match self.vlan.get(0) {
+            extension::ABSENT => Tag::NONE,
+            id => Tag::vlan(id as u16),
+        }
     }
 
     /// Steps over one header; `None` where it was not captured whole.

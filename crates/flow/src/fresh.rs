@@ -79,6 +79,7 @@ impl Hot {
             self.flags[me] = segment.flags;
         }
         self.marks = marks;
+        self.set_tag(s.tag);
         self.steady = [0; 2];
     }
 

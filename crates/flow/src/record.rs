@@ -1,7 +1,7 @@
 //! What a flow table gives.
 
 use crate::{CommunityId, History, IpTunnel, Seen, community_id};
-use weir_wire::{Direction, FlowKey, Layers, Packet, Time, Tunnel};
+use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
 ///
@@ -254,6 +254,8 @@ pub struct Tally<'a> {
     pub initiator_is_lower: bool,
     /// Outer VLAN identifier of the flow's first packet; 0 when absent.
     pub vlan: u16,
+    /// VLAN tag of the flow's first packet.
+    pub tag: Tag,
     /// Packets.
     pub packets: u64,
     /// Octets of the frames on the wire.
@@ -276,6 +278,16 @@ pub trait FlowSink {
     /// packets and octets will also come in a tally; who decides by the key takes them off.
     fn odd(&mut self, odd: &Tally<'_>) {
         let _ = odd;
+    }
+    /// Whether [`FlowSink::strayed`] is to be called.
+    fn asks_tags(&self) -> bool {
+        false
+    }
+    /// Takes a packet that says the flow's key ([`FlowSink::odd`] is not called for it) but has another VLAN tag than
+    /// the flow's first packet had, as where a mirror port shows both sides of a router. Its packets and octets will also
+    /// come in a tally, under that tag; who decides by the tag moves them to its own, which is `tag`.
+    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
+        let _ = (strayed, tag);
     }
     /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be
     /// called.

@@ -5,8 +5,9 @@
 
 use crate::holes::HolesAt;
 use crate::tcp::{End, Letters, Numbers, Progress};
+use crate::timers::CLASSES;
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
-use weir_wire::{FlowKey, Time, Tunnel};
+use weir_wire::{FlowKey, Tag, Time, Tunnel};
 
 /// What each packet of a flow reads and writes. Arrays of two are in the order of the key's endpoints, lower first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,9 +30,14 @@ pub(crate) struct Hot {
     pub flags: [u8; 2],
     /// Which packets change nothing but what is here: bits of [`crate::tcp::steady`].
     pub steady: [u8; 2],
-    /// Which idle timeout it has.
-    pub class: u8,
+    /// Which idle timeout it has, in the lowest bits, and the VLAN tag of its first packet.
+    class_and_tag: u16,
 }
+
+/// Bits of a row for its class.
+const CLASS_BITS: u32 = u16::BITS - 13;
+
+const _: () = assert!(Tag::LARGEST < 1 << 13 && CLASSES <= 1 << CLASS_BITS);
 
 /// One direction's counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -134,6 +140,28 @@ impl Hot {
     pub fn carries(&self) -> Tunnel {
         let at = usize::from((self.marks & mark::CARRIES) >> mark::CARRIES.trailing_zeros());
         at.checked_sub(1).and_then(|at| OVER_UDP.get(at).copied()).unwrap_or(Tunnel::None)
+    }
+
+    /// Which idle timeout it has.
+    #[inline]
+    pub fn class(&self) -> u8 {
+        (self.class_and_tag & ((1 << CLASS_BITS) - 1)) as u8
+    }
+
+    #[inline]
+    pub fn set_class(&mut self, class: u8) {
+        self.class_and_tag = self.class_and_tag >> CLASS_BITS << CLASS_BITS | u16::from(class);
+    }
+
+    /// The VLAN tag of its first packet.
+    #[inline]
+    pub fn tag(&self) -> Tag {
+        Tag::numbered(self.class_and_tag >> CLASS_BITS)
+    }
+
+    #[inline]
+    pub fn set_tag(&mut self, tag: Tag) {
+        self.class_and_tag = u16::from(self.class()) | tag.number() << CLASS_BITS;
     }
 
     #[inline]

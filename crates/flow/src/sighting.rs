@@ -7,8 +7,8 @@ use crate::index::Lines;
 use crate::row::OVER_UDP;
 use crate::tcp::Segment;
 use weir_wire::{
-    Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Time, Tunnel, decapsulate,
-    says_its_key, verify,
+    Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Tag, Time, Tunnel,
+    decapsulate, says_its_key, verify,
 };
 
 /// IPv6 with nothing in it (RFC 8200 4.7), as Teredo keeps its ways open with.
@@ -50,6 +50,7 @@ pub(crate) struct Facts {
     pub payload_bytes: u64,
     pub interface: u32,
     pub vlan: [u16; 2],
+    pub tag: Tag,
     pub mac: [u8; 6],
 }
 
@@ -183,6 +184,7 @@ impl Looker {
             payload_bytes: u64::from(layers.payload_len),
             interface: packet.interface,
             vlan: layers.vlan,
+            tag: Tag::of(packet.link, layers),
             mac: mac(packet),
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn count(
     counts.payload_bytes = payload_bytes;
     row.marks |= mark::DIRTY | mark::USED;
     row.last = time;
-    row.deadline = timers.idle_after(time, row.class);
+    row.deadline = timers.idle_after(time, row.class());
     true
 }
 
@@ -152,7 +152,7 @@ fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) 
 mod tests {
     use crate::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
     use weir_wire::build::{self, flags};
-    use weir_wire::{Chunk, Layers, LinkType, Packet, Time, decode};
+    use weir_wire::{Chunk, Layers, LinkType, Packet, Tag, Time, decode};
 
     /// All that a table says, in order.
     #[derive(Default)]
@@ -170,6 +170,12 @@ mod tests {
         }
         fn missed(&mut self, missed: &Tally<'_>) {
             self.0.push(format!("missed {missed:?}"));
+        }
+        fn asks_tags(&self) -> bool {
+            true
+        }
+        fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
+            self.0.push(format!("strayed {strayed:?} {tag:?}"));
         }
     }
 
@@ -195,7 +201,12 @@ mod tests {
             let (a, b) = ([10, 0, 0, flow as u8], [192, 0, 2, 1]);
             let (from, to, x, y) =
                 if me == 0 { (a, b, 4000 + flow as u16, 80) } else { (b, a, 80, 4000 + flow as u16) };
-            let ip = build::ethernet().ipv4(from, to);
+            let frame = match random(12) {
+                0 | 1 => build::ethernet().vlan(5),
+                2 => build::ethernet().vlan(0),
+                _ => build::ethernet(),
+            };
+            let ip = frame.ipv4(from, to);
             let payload = vec![b'x'; len as usize];
             let mut moves = len;
             let tcp = |flag: u8, seq: u32, ack: u32| ip.clone().tcp(x, y, flag).seq(seq).ack(ack);
@@ -262,7 +273,7 @@ mod tests {
     /// Whatever happens, a table that may take short ways says what one says that may not.
     #[test]
     fn short_ways_are_as_the_long_one() {
-        let mut evicted = 0;
+        let (mut evicted, mut strayed) = (0, 0);
         for seed in 0..16_u64 {
             // From one mishap in two segments to one in 60; tables that are full, cuts by the active timeout.
             let calm = [2, 6, 20, 60][seed as usize / 4 % 4];
@@ -278,7 +289,9 @@ mod tests {
             assert_eq!(differs, None, "seed {seed}");
             assert_eq!((short.0.len(), short.1), (long.0.len(), long.1), "seed {seed}");
             evicted += short.1.evicted;
+            strayed += short.0.iter().filter(|said| said.starts_with("strayed")).count();
         }
+        assert!(strayed > 1000, "{strayed} strayed");
         assert!(evicted > 1000, "{evicted} evicted");
     }
 }

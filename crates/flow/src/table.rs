@@ -13,7 +13,7 @@ use crate::tcp;
 use crate::timers::Timers;
 use crate::{EndReason, FlowRecord, FlowSink, FlowStats, Tally, fresh, steady};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Time, says_its_key};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Tag, Time, says_its_key};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
@@ -405,6 +405,7 @@ impl FlowTable {
             }
         }
         let probes = std::mem::take(&mut self.probes);
+        let asks_tags = sink.asks_tags();
         let mut carrier = None;
         for probe in &probes {
             if probe.is_plain {
@@ -434,6 +435,8 @@ impl FlowTable {
                 } else {
                     if !probe.is_regular {
                         self.odd(at, &probe.whose, &self.look.facts(&packet, layers, false), sink);
+                    } else if asks_tags && self.has_other_tag(at, Tag::of(packet.link, layers)) {
+                        self.odd(at, &probe.whose, &self.look.facts(&packet, layers, true), sink);
                     }
                     Some(at)
                 };
@@ -542,7 +545,7 @@ impl FlowTable {
         row.save();
         if !is_counted {
             missed(whose, s, sink);
-        } else if !s.regular {
+        } else if !s.regular || sink.asks_tags() && self.has_other_tag(at, s.tag) {
             self.odd(at, whose, s, sink);
         }
         Some(at)
@@ -555,7 +558,7 @@ impl FlowTable {
         if s.time >= row.deadline {
             return Some(self.reason(at, EndReason::Idle));
         }
-        if s.time < row.last && row.last.since(s.time) >= self.timers.of_class(row.class) {
+        if s.time < row.last && row.last.since(s.time) >= self.timers.of_class(row.class()) {
             self.stats.time_jumps += 1;
             return Some(self.reason(at, EndReason::Idle));
         }
@@ -827,7 +830,13 @@ impl FlowTable {
         self.stats.by_reason[reason as usize] += 1;
     }
 
-    /// Tells that a packet was counted to a flow although its own headers do not say so.
+    /// Whether a packet's VLAN tag is not that of its flow.
+    #[inline]
+    fn has_other_tag(&self, at: u32, tag: Tag) -> bool {
+        self.hot.get(at as usize).is_some_and(|row| row.tag() != tag)
+    }
+
+    /// Tells that a packet was counted to a flow although its own headers do not say so, or have another VLAN tag.
     #[cold]
     fn odd(&mut self, at: u32, whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
@@ -838,16 +847,21 @@ impl FlowTable {
             let vlan = cold.origin.vlan[0];
             (Row::new(hot, cold).initiator(), vlan)
         };
-        sink.odd(&Tally {
+        let tally = Tally {
             key: &hot.key,
             source_is_lower: whose.sender & 1 == 0,
             initiator_is_lower: initiator == 0,
             vlan,
+            tag: hot.tag(),
             packets: u64::from(s.packets),
             bytes: s.frame_bytes,
             begins: false,
             carrier: hot.has(mark::CARRIER),
-        });
+        };
+        match s.regular {
+            true => sink.strayed(&tally, s.tag),
+            false => sink.odd(&tally),
+        }
     }
 
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
@@ -932,6 +946,7 @@ fn missed(whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
             source_is_lower,
             initiator_is_lower: source_is_lower,
             vlan: s.vlan[0],
+            tag: s.tag,
             packets: u64::from(s.packets),
             bytes: s.frame_bytes,
             begins: false,
@@ -955,6 +970,7 @@ fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
             source_is_lower: side == 0,
             initiator_is_lower: initiator == 0,
             vlan: row.cold.origin.vlan[0],
+            tag: row.hot.tag(),
             packets,
             bytes,
             begins,
@@ -987,6 +1003,7 @@ fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
         source_is_lower: side == 0,
         initiator_is_lower: row.fresh_initiator() == 0,
         vlan: row.fresh_vlan(),
+        tag: row.tag(),
         packets: 1,
         bytes: u64::from(row.counts[side].frame_bytes),
         begins: true,

@@ -9,7 +9,7 @@ use weir_wire::Time;
 use weir_wire::build::flags::{ACK, SYN};
 
 /// Classes of flows by their idle timeouts.
-const CLASSES: usize = 6;
+pub(crate) const CLASSES: usize = 6;
 const TCP: u8 = 0;
 const INTERACTIVE: u8 = 1;
 const HANDSHAKE: u8 = 2;
@@ -62,8 +62,9 @@ impl Timers {
         if flips {
             row.cold.origin.history.push(b'^', true);
         }
-        row.hot.class = class(row);
-        row.hot.deadline = after(row.hot.first, self.of_class(row.hot.class));
+        row.hot.set_tag(s.tag);
+        row.hot.set_class(class(row));
+        row.hot.deadline = after(row.hot.first, self.of_class(row.hot.class()));
     }
 
     /// The class and the end of a fresh row.
@@ -74,12 +75,13 @@ impl Timers {
             flags => flags & SYN != 0 && !hot.has(mark::FLIPPED),
         };
         let responder_port = hot.key.port[1 - (hot.fresh_initiator() & 1)];
-        hot.class = match hot.key.proto {
+        let class = match hot.key.proto {
             6 if is_attempt => HANDSHAKE,
             6 => connected(responder_port),
             proto => connectionless(proto),
         };
-        let time = if hot.class == HANDSHAKE { self.attempt } else { self.of_class(hot.class) };
+        hot.set_class(class);
+        let time = if class == HANDSHAKE { self.attempt } else { self.of_class(class) };
         hot.deadline = after(hot.first, time);
     }
 
@@ -126,7 +128,7 @@ impl Timers {
             row.hot.steady[side] = steady::ALL;
         }
         if !row.has(mark::CLOSING) {
-            row.hot.deadline = after(row.hot.last, self.of_class(row.hot.class));
+            row.hot.deadline = after(row.hot.last, self.of_class(row.hot.class()));
         }
         true
     }
@@ -137,10 +139,10 @@ impl Timers {
             row.mark(mark::CLOSING);
             row.hot.deadline = after(row.hot.last, self.close);
         } else if !row.has(mark::CLOSING) {
-            row.hot.class = class(row);
+            row.hot.set_class(class(row));
             row.hot.deadline = match tcp::is_attempt(row) {
                 true => after(row.hot.first, self.attempt),
-                false => after(row.hot.last, self.of_class(row.hot.class)),
+                false => after(row.hot.last, self.of_class(row.hot.class())),
             };
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
 use weir_filter::{Counter, Decided, Explanation, Filter, Options, Set, Way};
 use weir_output::figures;
-use weir_wire::{Batch, Chunk, FlowKey, Layers, LinkType, build, decode};
+use weir_wire::{Batch, Chunk, FlowKey, Layers, LinkType, Packet, Tag, build, decode};
 
 /// The schema of the JSON object.
 const SCHEMA: u32 = 1;
@@ -203,8 +203,11 @@ fn measure(
     let layers: Vec<Layers> = all.packets().map(|packet| decode(&packet)).collect();
     let slots = all.slots.chunks(AT_ONCE).map(|slots| Batch { bytes: all.bytes, slots });
     let batches: Vec<(Batch<'_>, &[Layers])> = slots.zip(layers.chunks(AT_ONCE)).collect();
-    let flows: Vec<(FlowKey, bool)> =
-        all.packets().zip(&layers).filter_map(|(packet, layers)| FlowKey::of(&packet, layers)).collect();
+    let flow = |(packet, layers): (Packet<'_>, &Layers)| {
+        let (key, lower) = FlowKey::of(&packet, layers)?;
+        Some((key, Tag::of(packet.link, layers), lower))
+    };
+    let flows: Vec<(FlowKey, Tag, bool)> = all.packets().zip(&layers).filter_map(flow).collect();
     let counting = |set: Set| {
         let (mut counter, batches) = (Counter::new(Arc::new(set)), &batches);
         move || {
@@ -224,7 +227,7 @@ fn measure(
     let flow = Set::compile(&[expression], reading).ok().filter(|_| *decided == Decided::Flow).map(|set| {
         let (mut counter, flows) = (Counter::new(Arc::new(set)), &flows);
         move || {
-            flows.iter().for_each(|(key, lower)| counter.flow(key, *lower, 1, 64));
+            flows.iter().for_each(|(key, tag, lower)| counter.flow(key, *tag, *lower, 1, 64));
             black_box(counter.take());
         }
     });

@@ -587,6 +587,9 @@ fn an_expression_is_explained_with_its_cost() {
         ("tcp port 80", "flow", "once per flow"),
         ("", "flow", "every packet"),
         ("tcp port 80 and tcp[13] & 2 != 0", "packet", "tcp[13] & 0x2 != 0"),
+        ("vlan 5", "flow", "once per flow"),
+        ("not vlan 5 and udp", "flow", "udp; not vlan 5"),
+        ("vlan 5 and less 100", "packet", "vlan 5; len <= 100"),
         ("vlan 5 and vlan 6", "program", "plain evaluation): vlan moves"),
     ] {
         for file in ["", "x.pcap"] {

@@ -356,7 +356,46 @@ fn what_is_counted_of_flags_is_what_packets_count() {
     ]);
 }
 
+/// The same where VLANs are asked for, which the tags of a flow's packets say: those of another one than its first
+/// packet had are counted where they belong.
+#[test]
+fn what_is_counted_of_vlans_is_what_packets_count() {
+    let expressions = [
+        "vlan",
+        "vlan 5",
+        "vlan 6 and tcp",
+        "not vlan",
+        "not vlan 5",
+        "vlan 5 or vlan 7",
+        "not vlan 5 and udp",
+        "tcp and not vlan",
+        "vlan and net 10.0.0.0/8",
+        "vlan 0",
+        "vlan 5 and tcp[13] & 2 != 0",
+        "vlan 5 and vlan 6",
+        "vlan and port 53",
+        "vlan 5 and port 80",
+        "vlan 6 and port 80",
+        "vlan 7 and port 80",
+        "tcp or vlan",
+        "vlan and less 100",
+        "vlan 6 and (src net 192.168.0.0/16 or dst port 443)",
+        "not (vlan 5 and host 10.0.0.1)",
+        "vlan and arp",
+        "tcp",
+        "net 10.0.0.0/8",
+    ];
+    let nets = (0..60).map(|n| format!("vlan {} and net {}.0.0.0/8", 4 + n % 4, n * 4 + 10));
+    let all: Vec<String> = expressions.map(str::to_owned).into_iter().chain(nets).collect();
+    by_flow_as_by_packet_of(&all, Some(Loaded::tagged));
+}
+
 fn by_flow_as_by_packet(expressions: &[impl AsRef<str>]) {
+    by_flow_as_by_packet_of(expressions, None);
+}
+
+/// `change` makes another capture of each.
+fn by_flow_as_by_packet_of(expressions: &[impl AsRef<str>], change: Option<fn(&Loaded) -> Loaded>) {
     let mut specs = Vec::new();
     for (number, lines) in expressions.chunks(10).enumerate() {
         let chart = Some(format!("chart {number}"));
@@ -372,6 +411,8 @@ fn by_flow_as_by_packet(expressions: &[impl AsRef<str>]) {
     let by_packet = Arc::new(Plan::counting(specs, settings()).unwrap());
     let differences = RefCell::new(Vec::new());
     let cases = each_capture(|path, capture| {
+        let changed = change.map(|change| change(capture));
+        let capture = changed.as_ref().unwrap_or(capture);
         let interval = capture.interval(4);
         let truth = Pass::new(&by_packet, 1, 1 << 20).run(capture, interval, |_| ()).snapshots;
         for (workers, memory) in [(1, 1 << 17), (1, capture.ample_memory()), (3, 1 << 18)] {

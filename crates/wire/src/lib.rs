@@ -25,6 +25,7 @@ mod packet;
 mod reader;
 mod steer;
 pub mod stream;
+mod tag;
 
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, decode_batch, innermost};
@@ -35,3 +36,4 @@ pub use link::LinkType;
 pub use packet::{Batch, Chunk, Hints, Packet, Slot, Time};
 pub use reader::Reader;
 pub use steer::{STEER_MULTIPLIER, steer_hash};
+pub use tag::Tag;

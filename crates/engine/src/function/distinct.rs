@@ -94,6 +94,7 @@ mod tests {
             source_is_lower,
             initiator_is_lower: true,
             vlan: 0,
+            tag: weir_wire::Tag::NONE,
             packets: 1,
             bytes: 60,
             begins: false,

@@ -10,6 +10,7 @@ use super::simd::{
     in_range_u32, masked_in_range, sum,
 };
 use foldhash::{HashMap, HashMapExt};
+use weir_wire::Tag;
 
 /// A batch in columns.
 pub(super) struct Columns {
@@ -21,6 +22,10 @@ pub(super) struct Columns {
     dst6: Column<u128>,
     sport: Column<u16>,
     dport: Column<u16>,
+    /// Outermost VLAN tags, as numbers.
+    tag: Column<u16>,
+    /// Whether one of them is not 0, which is what all others are.
+    has_tags: bool,
     /// Octets on the wire.
     length: Column<u32>,
     /// Where each packet was in what the caller gave.
@@ -50,6 +55,8 @@ impl Columns {
             dst6: [0; BATCH],
             sport: [0; BATCH],
             dport: [0; BATCH],
+            tag: [0; BATCH],
+            has_tags: false,
             length: [0; BATCH],
             origin: [0; BATCH],
             weights: Vec::new(),
@@ -77,6 +84,10 @@ impl Columns {
         self.class[at] = class;
         [self.src4[at], self.dst4[at]] = look.v4;
         [self.sport[at], self.dport[at]] = look.ports;
+        if look.tag != Tag::NONE {
+            self.tag[at] = look.tag.number();
+            self.has_tags = true;
+        }
         self.length[at] = length;
         self.longest = self.longest.max(length);
         self.full[at / 64] |= u64::from(is_full) << (at % 64);
@@ -148,6 +159,12 @@ impl Columns {
         let at = at % BATCH;
         let addresses = u64::from(self.src4[at]) << 32 | u64::from(self.dst4[at]);
         (addresses, u32::from(self.sport[at]) << 16 | u32::from(self.dport[at]))
+    }
+
+    /// Its outermost VLAN tag, as a number.
+    #[inline(always)]
+    pub fn tag(&self, at: usize) -> u16 {
+        self.tag[at % BATCH]
     }
 
     /// Its octets on the wire.
@@ -235,6 +252,9 @@ impl Columns {
         self.longest = 0;
         self.full = [0; BATCH / 64];
         self.v6 = [0; BATCH / 64];
+        if std::mem::take(&mut self.has_tags) {
+            self.tag = [0; BATCH];
+        }
         for mask in &mut self.programs {
             *mask = [0; BATCH / 64];
         }
@@ -287,6 +307,7 @@ enum Side {
 enum Predicate<'t> {
     Address(Side, &'t Addresses),
     Port(Side, &'t Ranges<u16>),
+    Tag(&'t Ranges<u16>),
     Kinds(&'t super::kind::Kinds),
 }
 
@@ -295,6 +316,7 @@ enum Predicate<'t> {
 enum Comparison {
     Address(Side, Addresses),
     Port(Side, Ranges<u16>),
+    Tag(Ranges<u16>),
     /// Classes.
     Kinds(Vec<u16>),
 }
@@ -337,6 +359,7 @@ impl ColumnPlan {
                         plan.comparisons.push(match predicate {
                             Predicate::Address(side, set) => Comparison::Address(side, set.clone()),
                             Predicate::Port(side, set) => Comparison::Port(side, set.clone()),
+                            Predicate::Tag(set) => Comparison::Tag(set.clone()),
                             Predicate::Kinds(kinds) => Comparison::Kinds(classes.within(kinds)),
                         });
                     }
@@ -349,6 +372,7 @@ impl ColumnPlan {
                 term.sport.iter().for_each(|set| add(Predicate::Port(Side::Source, set)));
                 term.dport.iter().for_each(|set| add(Predicate::Port(Side::Destination, set)));
                 term.either_port.iter().for_each(|set| add(Predicate::Port(Side::Either, set)));
+                term.tags.iter().for_each(|set| add(Predicate::Tag(set)));
                 let atoms =
                     term.atoms.iter().filter_map(|(local, holds)| Some((*atoms.get(*local)? as u32, *holds)));
                 plan.terms.push(Conjunction { expression: *expression, comparisons, atoms: atoms.collect() });
@@ -362,7 +386,7 @@ impl ColumnPlan {
         let of_addresses = |set: &Addresses| set.v4.as_slice().len() * 2 + set.v6.as_slice().len() * 4;
         let each = self.comparisons.iter().map(|comparison| match comparison {
             Comparison::Address(_, set) => of_addresses(set),
-            Comparison::Port(_, set) => set.as_slice().len(),
+            Comparison::Port(_, set) | Comparison::Tag(set) => set.as_slice().len(),
             Comparison::Kinds(_) => 1,
         });
         each.sum::<usize>() + self.terms.len()
@@ -382,6 +406,7 @@ impl ColumnPlan {
                 Comparison::Kinds(kinds) => any_of(kinds),
                 Comparison::Address(side, set) => addresses(level, columns, *side, set, &v4, &v6),
                 Comparison::Port(side, set) => ports(level, columns, *side, set),
+                Comparison::Tag(set) => tags(level, columns, set),
             });
         }
     }
@@ -445,6 +470,17 @@ fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &
         mask = or(&mask, &and_not(&columns.present(), &or(v4, v6)));
     }
     mask
+}
+
+fn tags(level: Level, columns: &Columns, set: &Ranges<u16>) -> Mask {
+    if !columns.has_tags {
+        return if set.contains(0) { columns.present() } else { [0; BATCH / 64] };
+    }
+    let mut mask = [0; BATCH / 64];
+    for range in set.as_slice() {
+        in_range_u16(level, &columns.tag, *range, &mut mask);
+    }
+    and(&mask, &columns.present())
 }
 
 fn ports(level: Level, columns: &Columns, side: Side, set: &Ranges<u16>) -> Mask {

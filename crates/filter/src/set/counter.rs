@@ -1,7 +1,7 @@
 //! What one worker keeps for a set: the batch in work, and what was counted.
 
 use super::columns::{Columns, and, and_not, each, has, or};
-use super::flows::{Key, Keys, MOST_BITS, Remembered, Secret, Together};
+use super::flows::{Key, Keys, MOST_BITS, Remembered, Secret, TAG_BITS, Together};
 use super::index::{AtomBits, Total, Unit};
 use super::look::{Look, look, look_at_flow, v6_addresses};
 use super::simd::{BATCH, Mask};
@@ -9,7 +9,7 @@ use super::{Set, Way};
 use crate::filter::innermost;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet};
+use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, Tag};
 
 /// What was counted, by expression and by remainder.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -228,12 +228,13 @@ impl Counter {
         }
     }
 
-    /// Counts what one direction of a flow had: for the expressions that its key decides. Packets whose own headers
-    /// do not say what the key says are taken off again with negative (wrapping) numbers.
+    /// Counts what one direction of a flow had, all of it with one VLAN tag: for the expressions that these decide.
+    /// Packets whose own headers do not say what the key says, or that have another tag, are taken off again with
+    /// negative (wrapping) numbers.
     #[inline]
-    pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, packets: u64, bytes: u64) {
+    pub fn flow(&mut self, key: &FlowKey, tag: Tag, source_is_lower: bool, packets: u64, bytes: u64) {
         let weight = Total { packets, bytes };
-        let (look, addresses) = look_at_flow(key, source_is_lower);
+        let (look, addresses) = look_at_flow(key, tag, source_is_lower);
         let class = self.set.classes.of(look.kind);
         self.counts.all.add(weight);
         let at = self.flows.push(&look, class, 0, true);
@@ -438,7 +439,8 @@ fn runs(mut bits: u64, mut see: impl FnMut(std::ops::Range<usize>)) {
 
 /// Whether what a set's atoms and programs say of a packet has room in a key.
 pub(super) fn have_keys(set: &Set) -> bool {
-    set.atoms.len() + set.programs.len() <= MOST_BITS
+    let tag = if set.asks_tags() { TAG_BITS } else { 0 };
+    set.atoms.len() + set.programs.len() + tag <= MOST_BITS
 }
 
 /// Makes the keys of the packets of a batch of which something is left to be decided.
@@ -459,7 +461,8 @@ pub(super) fn make_keys(
     }
     let programs = columns.programs.iter().skip(set.atoms.program_count());
     let (bits, wanted) = (atom_masks.iter().chain(programs), and(&wanted, &columns.present()));
-    keys.make(columns, bits, &wanted, set.indifferent, secret);
+    let tags = set.asks_tags().then_some(&set.tags);
+    keys.make(columns, bits, &wanted, tags, (set.indifferent, secret));
 }
 
 /// Counts packets that are the same to every expression.
@@ -471,9 +474,11 @@ fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &
     }
     let Scratch { units, deciding, .. } = scratch;
     units.clear();
-    units.extend(
-        keys.iter().map(|(key, _)| unit_at(set, key.class(), key.ends(), || key.ends(), key.ports())),
-    );
+    let asks_tags = set.asks_tags();
+    units.extend(keys.iter().map(|(key, _)| {
+        let tag = if asks_tags { u32::from(key.tag()) } else { 0 };
+        unit_at(set, key.class(), key.ends(), || key.ends(), key.ports(), tag)
+    }));
     for ((key, total), unit) in keys.iter().zip(units.iter()) {
         let bits = key.bits();
         let programs = bits.checked_shr(set.atoms.len() as u32).unwrap_or(0);
@@ -622,7 +627,7 @@ pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch)
 pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
     let (class, ends) = columns.packet(at);
     let v6 = || columns.v6(at).map(|address| set.addresses.of_v6(address));
-    let unit = unit_at(set, class, ends.v4, v6, ends.ports);
+    let unit = unit_at(set, class, ends.v4, v6, ends.ports, set.tags.of(columns.tag(at)));
     let mut atoms = AtomBits::default();
     for (number, mask) in atom_masks.iter().enumerate() {
         if let Some(word) = atoms.get_mut(number / 64) {
@@ -635,14 +640,21 @@ pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usi
 /// The same of a packet that is in no batch.
 fn unit(set: &Set, data: &[u8], look: &Look) -> Unit {
     let v6 = || v6_addresses(data, look).map(|address| set.addresses.of_v6(address));
-    unit_at(set, set.classes.of(look.kind), look.v4, v6, look.ports)
+    unit_at(set, set.classes.of(look.kind), look.v4, v6, look.ports, set.tags.of(look.tag.number()))
 }
 
-/// `v6` gives the stretches of the addresses where they are IPv6's.
+/// `v6` gives the stretches of the addresses where they are IPv6's; `tag` is a stretch.
 #[inline]
-fn unit_at(set: &Set, class: u16, v4: [u32; 2], v6: impl FnOnce() -> [u32; 2], ports: [u16; 2]) -> Unit {
+fn unit_at(
+    set: &Set,
+    class: u16,
+    v4: [u32; 2],
+    v6: impl FnOnce() -> [u32; 2],
+    ports: [u16; 2],
+    tag: u32,
+) -> Unit {
     let traits = set.classes.traits(class);
-    let mut unit = Unit { class, has_ports: traits.ports, ..Unit::default() };
+    let mut unit = Unit { class, has_ports: traits.ports, tag, ..Unit::default() };
     if traits.v4 {
         [unit.src, unit.dst] = v4.map(|address| set.addresses.of_v4(address));
     } else if traits.v6 {

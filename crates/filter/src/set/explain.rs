@@ -10,7 +10,7 @@ use crate::filter::Options;
 use crate::names::{IP_PROTOCOLS, ip_protocol};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weir_wire::LinkType;
+use weir_wire::{LinkType, Tag};
 
 /// How an expression of a set is evaluated.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Explanation {
 /// What it takes to decide an expression.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decided {
-    /// The addresses, ports and protocol that all packets of a flow have: once for each flow.
+    /// The addresses, ports, protocol and VLAN that all packets of a flow have: once for each flow.
     Flow,
     /// Besides them what can change from packet to packet of a flow: columns or an index for each packet.
     Packet,
@@ -74,6 +74,7 @@ enum Part<'s> {
     Kinds(&'s Kinds),
     Address(End, &'s Addresses),
     Port(End, &'s Ranges<u16>),
+    Tag(&'s Ranges<u16>),
     /// By name, see [`Atom::name`].
     Atom(String),
 }
@@ -163,6 +164,9 @@ fn parts<'s>(lowered: &'s Lowered) -> Vec<(Part<'s>, Option<&'s Atom>)> {
         for (end, set) in ports(term) {
             add(Part::Port(end, set), None);
         }
+        if let Some(set) = tags(term) {
+            add(Part::Tag(set), None);
+        }
         for atom in term.atoms.iter().filter_map(|(at, _)| lowered.atoms.get(*at)) {
             add(Part::Atom(atom.name()), Some(atom));
         }
@@ -182,11 +186,22 @@ fn ports(term: &Term) -> impl Iterator<Item = (End, &Ranges<u16>)> {
     src.chain(dst).chain(term.either_port.iter().map(|set| (End::Either, set)))
 }
 
+/// The VLAN tags that a term asks for; not that there can be any.
+fn tags(term: &Term) -> Option<&Ranges<u16>> {
+    term.tags.as_ref().filter(|tags| **tags != somewhere())
+}
+
+/// Every tag, or none, of the link types that can have some.
+fn somewhere() -> Ranges<u16> {
+    Ranges::one(0, Tag::TAGGED.1)
+}
+
 fn part_text(part: &Part<'_>, atom: Option<&Atom>, expression: &str) -> String {
     match part {
         Part::Kinds(kinds) => kinds_text(kinds),
         Part::Address(end, set) => address_text(*end, set),
         Part::Port(end, set) => port_text(*end, set),
+        Part::Tag(set) => tag_text(set),
         Part::Atom(_) => atom.map_or_else(String::new, |atom| atom_text(atom, true, expression)),
     }
 }
@@ -198,6 +213,7 @@ fn term_text(term: &Term, lowered: &Lowered, expression: &str) -> String {
     }
     said.extend(addresses(term).map(|(end, set)| address_text(end, set)));
     said.extend(ports(term).map(|(end, set)| port_text(end, set)));
+    said.extend(tags(term).map(tag_text));
     let atoms = term.atoms.iter().filter_map(|(at, holds)| Some((lowered.atoms.get(*at)?, *holds)));
     said.extend(atoms.map(|(atom, holds)| atom_text(atom, holds, expression)));
     if said.is_empty() { "every packet".to_owned() } else { said.join("; ") }
@@ -253,6 +269,22 @@ fn port_text(end: End, set: &Ranges<u16>) -> String {
         .map(|(low, high)| if low == high { low.to_string() } else { format!("{low}-{high}") })
         .collect();
     format!("{}{not}port {}", end.word(), list(&items, " or "))
+}
+
+fn tag_text(set: &Ranges<u16>) -> String {
+    // What has no tag is in the opposite of a set only.
+    let is_not = set.contains(0);
+    let said = if is_not { set.complement().intersection(&somewhere()) } else { set.clone() };
+    let identifiers = |(low, high): &(u16, u16)| match (low - 1, high - 1) {
+        (low, high) if low == high => low.to_string(),
+        (low, high) => format!("{low}-{high}"),
+    };
+    let not = if is_not { "not " } else { "" };
+    if said.as_slice() == [Tag::TAGGED] {
+        return format!("{not}vlan");
+    }
+    let items: Vec<String> = said.as_slice().iter().map(identifiers).collect();
+    format!("{not}vlan {}", list(&items, " or "))
 }
 
 fn atom_text(atom: &Atom, holds: bool, expression: &str) -> String {
@@ -399,6 +431,11 @@ mod tests {
             ("net 10.0.0.0/24 or net 10.0.1.0/25", &["net 10.0.0.0 to 10.0.1.127"]),
             ("not net fe80::/10", &["src not net fe80::/10; dst not net fe80::/10"]),
             ("ip6 host fe80::1", &["IPv6; host fe80::1"]),
+            ("vlan 5", &["vlan 5"]),
+            ("not vlan", &["not vlan"]),
+            ("vlan 5 or vlan 6 or vlan 9", &["vlan 5-6 or 9"]),
+            ("not vlan 5 and tcp", &["tcp; not vlan 5"]),
+            ("tcp or (vlan and udp)", &["tcp", "udp; vlan"]),
             ("udp dst portrange 100-200", &["udp (not later fragments); dst port 100-200"]),
         ] {
             let found = explained(&[expression]);
@@ -431,7 +468,7 @@ mod tests {
         assert_eq!(found.terms, ["IPv4 tcp (not later fragments); port 80; tcp[13] & 0x2 != 0"]);
         assert!(!found.ethernet_only && explained(&["ether multicast"]).ethernet_only);
         let program = |expression| explained(&[expression]).comparisons.iter().any(|c| c.has_program);
-        assert!(program("vlan 5") && !program("less 100"));
+        assert!(program("llc") && !program("less 100") && !program("vlan 5 and less 100"));
     }
 
     #[test]

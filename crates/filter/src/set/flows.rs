@@ -6,7 +6,9 @@ use super::Indifferent;
 use super::columns::{Columns, each};
 use super::index::Total;
 use super::kind::KINDS;
+use super::places::PortStretches;
 use super::simd::{BATCH, Mask, prefetch};
+use weir_wire::Tag;
 
 /// Pairs of places, a power of two: one cache line each, 4 MiB in all. Twice as many flows are told apart as with one
 /// place a line, and a flow that comes often stays when others are hashed to its pair.
@@ -23,7 +25,8 @@ pub(super) struct Key {
     /// The source's in the upper half.
     ends: u64,
     /// From the lowest bit: the class, whether everything is to be decided or only what a flow's key does not say, and
-    /// a bit for each atom and each program.
+    /// a bit for each atom and each program. The uppermost [`TAG_BITS`] are the VLAN tag's stretch, where something
+    /// asks for one.
     rest: u64,
     /// The source's in the upper half.
     ports: u32,
@@ -37,6 +40,11 @@ const _: () = assert!(KINDS <= 1 << FULL_BIT);
 
 /// Atoms and programs that a key has room for.
 pub(super) const MOST_BITS: usize = (u64::BITS - ATOMS_FROM) as usize;
+
+/// Bits of them that a VLAN tag's stretch takes.
+pub(super) const TAG_BITS: usize = 13;
+
+const _: () = assert!(Tag::LARGEST < 1 << TAG_BITS);
 
 impl Key {
     pub fn ends(&self) -> [u32; 2] {
@@ -53,6 +61,11 @@ impl Key {
 
     pub fn is_full(&self) -> bool {
         self.rest >> FULL_BIT & 1 == 1
+    }
+
+    /// The VLAN tag's stretch, where something asks for one.
+    pub fn tag(&self) -> u16 {
+        (self.rest >> (u64::BITS - TAG_BITS as u32)) as u16
     }
 
     /// Atoms first, then programs.
@@ -90,15 +103,16 @@ impl Keys {
         Box::new(Self { rest: [0; BATCH], asked: Vec::with_capacity(BATCH) })
     }
 
-    /// Makes the keys of the packets that are `wanted`. `bits` are masks of at most [`MOST_BITS`] atoms and programs.
+    /// Makes the keys of the packets that are `wanted`; `tags` are the stretches of VLAN tags, where something asks for
+    /// one. `bits` are masks of at most [`MOST_BITS`] atoms and programs.
     /// The stretches of IPv6 addresses stand in the place of IPv4's.
     pub fn make<'m>(
         &mut self,
         columns: &'m Columns,
         bits: impl Iterator<Item = &'m Mask>,
         wanted: &Mask,
-        indifferent: Indifferent,
-        secret: Secret,
+        tags: Option<&PortStretches>,
+        (indifferent, secret): (Indifferent, Secret),
     ) {
         for (rest, class) in self.rest.iter_mut().zip(&columns.class).take(columns.len()) {
             *rest = u64::from(*class);
@@ -111,6 +125,11 @@ impl Keys {
                 } else {
                     each(&[*word], |at| rests[at % 64] |= bit);
                 }
+            }
+        }
+        if let Some(tags) = tags {
+            for (at, rest) in self.rest.iter_mut().enumerate().take(columns.len()) {
+                *rest |= u64::from(tags.of(columns.tag(at))) << (u64::BITS - TAG_BITS as u32);
             }
         }
         self.asked.clear();

@@ -29,6 +29,8 @@ pub(super) struct Unit {
     /// Stretches of ports.
     pub sport: u32,
     pub dport: u32,
+    /// Stretch of VLAN tags.
+    pub tag: u32,
 }
 
 /// A bit for each atom of a set.
@@ -79,6 +81,8 @@ struct Group {
     listed: bool,
     /// For a group by either port: its stretches, in `Index::stretches`.
     ports: (u32, u32),
+    /// Which VLAN tags it takes: their stretches, in `Index::stretches`; empty for any.
+    tags: (u32, u32),
     /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
     atoms: u32,
     /// Nodes of the tree, in the order of their first stretch, parents first.
@@ -126,6 +130,15 @@ struct Check {
     sport: Option<Vec<(u32, u32)>>,
     dport: Option<Vec<(u32, u32)>>,
     either_port: Vec<Vec<(u32, u32)>>,
+}
+
+/// Where a term's ports are looked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum First {
+    /// The groups of a packet are found by its ports.
+    Ports,
+    /// They are found by its VLAN tag, and its ports are compared with those of each term.
+    Tags,
 }
 
 /// Lists by number, end to end.
@@ -230,6 +243,8 @@ pub(super) struct Index {
     class_words: usize,
     /// Groups that ask for no port, by class.
     by_class: Lists,
+    /// Groups that ask for a VLAN tag and for no port.
+    by_tag: ByPort,
     by_source_port: ByPort,
     by_destination_port: ByPort,
     stretches: Vec<(u32, u32)>,
@@ -265,6 +280,7 @@ pub(super) struct Places<'p> {
     pub classes: &'p Classes,
     pub addresses: &'p AddressStretches,
     pub ports: &'p PortStretches,
+    pub tags: &'p PortStretches,
     /// All sets of kinds, and for each term which it asks for.
     pub kinds: &'p [&'p Kinds],
     pub kinds_of_terms: &'p [u32],
@@ -282,6 +298,7 @@ struct GroupKey<'t> {
     source_port: Option<&'t Ranges<u16>>,
     destination_port: Option<&'t Ranges<u16>>,
     either_port: Option<&'t Ranges<u16>>,
+    tags: Option<&'t Ranges<u16>>,
     /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
     atoms: u32,
 }
@@ -298,7 +315,13 @@ struct Placed {
 
 impl<'t> GroupKey<'t> {
     /// The group of a term, and the addresses that it goes by there.
-    fn of(term: &'t Term, kinds: u32, atoms: u32, is_alone: bool) -> (Self, Option<&'t Addresses>) {
+    fn of(
+        term: &'t Term,
+        kinds: u32,
+        atoms: u32,
+        is_alone: bool,
+        first: First,
+    ) -> (Self, Option<&'t Addresses>) {
         let constraints =
             usize::from(term.src.is_some()) + usize::from(term.dst.is_some()) + term.either.len();
         let port_constraints =
@@ -320,21 +343,19 @@ impl<'t> GroupKey<'t> {
             }
             _ => true,
         };
-        let listed = !is_alone || constraints > 1 || port_constraints > 1 || !is_one;
-        let either_port = match (&term.sport, &term.dport) {
+        let mut listed = !is_alone || constraints > 1 || port_constraints > 1 || !is_one;
+        let mut either_port = match (&term.sport, &term.dport) {
             (None, None) => term.either_port.first(),
             _ => None,
         };
-        let key = Self {
-            kinds,
-            by,
-            listed,
-            source_port: term.sport.as_ref(),
-            destination_port: if term.sport.is_some() { None } else { term.dport.as_ref() },
-            either_port,
-            atoms,
-        };
-        (key, set)
+        let mut source_port = term.sport.as_ref();
+        let mut destination_port = if term.sport.is_some() { None } else { term.dport.as_ref() };
+        if first == First::Tags && port_constraints > 0 && asks_for_tag(term).is_some() {
+            listed = true;
+            (source_port, destination_port, either_port) = (None, None, None);
+        }
+        let tags = term.tags.as_ref();
+        (Self { kinds, by, listed, source_port, destination_port, either_port, tags, atoms }, set)
     }
 }
 
@@ -348,6 +369,7 @@ impl Index {
         let mut by_key: HashMap<GroupKey<'_>, usize> = HashMap::new();
         let mut placed: Vec<Placed> = Vec::new();
         let mut keys: Vec<GroupKey<'_>> = Vec::new();
+        let first = first_of(sources);
         for (nth, source) in sources.iter().enumerate() {
             Term::expect(nth, |nth| sources.get(nth).and_then(|source| source.terms.first()));
             for (term, kinds) in source.terms.iter().zip(&places.kinds_of_terms[source.first as usize..]) {
@@ -361,7 +383,7 @@ impl Index {
                         index.atoms.len() as u32 - 1
                     })
                 };
-                let (key, set) = GroupKey::of(term, kinds, atoms, source.terms.len() == 1);
+                let (key, set) = GroupKey::of(term, kinds, atoms, source.terms.len() == 1, first);
                 let check = if key.listed { index.check(term, places) } else { NONE };
                 let next = keys.len();
                 let group = *by_key.entry(key.clone()).or_insert(next) as u32;
@@ -390,6 +412,7 @@ impl Index {
             rest = others;
         }
         index.by_class = Lists::new(places.classes.len(), &mut ports.none);
+        index.by_tag = ByPort::new(places.tags.len(), &ports.tags);
         index.by_source_port = ByPort::new(places.ports.len(), &ports.source);
         index.by_destination_port = ByPort::new(places.ports.len(), &ports.destination);
         index.needed = needed(&index);
@@ -450,14 +473,19 @@ impl Index {
         let either = stretch(key.either_port);
         let from = self.stretches.len() as u32;
         self.stretches.extend(either.iter().flatten());
-        ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, || {
+        let to = self.stretches.len() as u32;
+        self.stretches.extend(key.tags.iter().flat_map(|set| places.tags.within(set.as_slice())));
+        // Who takes what has no tag is looked for among all.
+        let tags = key.tags.filter(|set| !set.contains(0)).map(|set| places.tags.within(set.as_slice()));
+        ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, tags, || {
             self.classes_of(key.kinds)
         });
         let group = Group {
             kinds: key.kinds,
             by: key.by,
             listed: key.listed,
-            ports: (from, self.stretches.len() as u32),
+            ports: (from, to),
+            tags: (to, self.stretches.len() as u32),
             atoms: key.atoms,
             nodes,
             find,
@@ -576,6 +604,13 @@ impl Index {
         self.kinds.get(word).is_some_and(|word| word >> (class % 64) & 1 == 1)
     }
 
+    #[inline]
+    fn takes_tag(&self, group: &Group, tag: u32) -> bool {
+        let (from, to) = group.tags;
+        let ranges = || self.stretches.get(from as usize..to as usize).unwrap_or_default();
+        from == to || ranges().iter().any(|(low, high)| (*low..=*high).contains(&tag))
+    }
+
     fn atoms_hold(&self, asked: u32, atoms: &AtomBits) -> bool {
         self.atoms.get(asked as usize).is_some_and(|(yes, no)| {
             (0..atoms.len()).all(|w| yes[w] & !atoms[w] == 0 && no[w] & atoms[w] == 0)
@@ -587,6 +622,9 @@ impl Index {
     fn each_group(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(&Group)) {
         found.clear();
         self.by_class.of(u32::from(unit.class)).iter().for_each(|number| found.push(*number));
+        if unit.tag != 0 {
+            self.by_tag.each(unit.tag, |number| found.push(number));
+        }
         if unit.has_ports {
             self.by_source_port.each(unit.sport, |number| found.push(number));
             let by_source = found.len();
@@ -598,6 +636,7 @@ impl Index {
         for number in &*found {
             if let Some(group) = self.groups.get(*number as usize)
                 && self.takes(group.kinds, unit.class)
+                && self.takes_tag(group, unit.tag)
                 && (group.atoms == NONE || self.atoms_hold(group.atoms, atoms))
             {
                 see(group);
@@ -753,6 +792,7 @@ struct Ports {
     none: Vec<(u32, u32)>,
     source: Vec<((u32, u32), u32)>,
     destination: Vec<((u32, u32), u32)>,
+    tags: Vec<((u32, u32), u32)>,
 }
 
 impl Ports {
@@ -762,12 +802,16 @@ impl Ports {
         source: Option<Vec<(u32, u32)>>,
         destination: Option<Vec<(u32, u32)>>,
         either: Option<Vec<(u32, u32)>>,
+        tags: Option<Vec<(u32, u32)>>,
         classes: impl FnOnce() -> Vec<u32>,
     ) {
-        if source.is_none() && destination.is_none() && either.is_none() {
-            self.none.extend(classes().into_iter().map(|class| (class, group)));
-        }
         let with_group = |range: &(u32, u32)| (*range, group);
+        if source.is_none() && destination.is_none() && either.is_none() {
+            match tags {
+                Some(tags) => self.tags.extend(tags.iter().map(with_group)),
+                None => self.none.extend(classes().into_iter().map(|class| (class, group))),
+            }
+        }
         self.source.extend(source.iter().chain(&either).flatten().map(with_group));
         self.destination.extend(destination.iter().chain(&either).flatten().map(with_group));
     }
@@ -800,6 +844,25 @@ fn each_stretches(set: &Addresses, places: &AddressStretches, mut see: impl FnMu
     if set.none {
         see(NO_ADDRESS, NO_ADDRESS);
     }
+}
+
+/// The VLAN tags of which a packet must have one, where a term asks for that.
+fn asks_for_tag(term: &Term) -> Option<&Ranges<u16>> {
+    term.tags.as_ref().filter(|tags| !tags.contains(0))
+}
+
+/// What tells more terms apart, of those that ask for a VLAN tag and for ports.
+fn first_of(sources: &[Source<'_>]) -> First {
+    let (mut tags, mut ports) = (HashMap::new(), HashMap::new());
+    for term in sources.iter().flat_map(|source| source.terms) {
+        if let Some(asked) = asks_for_tag(term)
+            && let Some(port) = term.sport.as_ref().or(term.dport.as_ref()).or(term.either_port.first())
+        {
+            tags.insert(asked, ());
+            ports.insert(port, ());
+        }
+    }
+    if tags.len() > ports.len() { First::Tags } else { First::Ports }
 }
 
 /// The set's atoms that must and that must not hold.

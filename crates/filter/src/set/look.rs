@@ -3,7 +3,7 @@
 use super::kind::{ARP, Kind, RARP, has_ports, ip, ip6, ip6_fragment, other};
 use crate::names::{ethertype, ip_protocol};
 use crate::view::{ENCAPSULATIONS, Encapsulation};
-use weir_wire::{FlowKey, Layers, LinkType, Packet};
+use weir_wire::{FlowKey, Layers, LinkType, Packet, Tag};
 
 /// A packet's kind, addresses and ports, as an expression's program finds them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +17,8 @@ pub(super) struct Look {
     pub v4: [u32; 2],
     /// Of the source and of the destination; 0 where the kind has none.
     pub ports: [u16; 2],
+    /// Its outermost VLAN tag, where tags are looked through.
+    pub tag: Tag,
     /// Offset of the network header.
     pub network: u32,
     /// Offset of what is behind an IPv4 header with its options.
@@ -41,11 +43,12 @@ pub(super) fn look(packet: &Packet<'_>, layers: Option<&Layers>, look_through: b
         LinkType::IPV6 => (ethertype::IPV6, 0),
         _ => return None,
     };
-    match kind {
+    let look = match kind {
         ethertype::IP => look_at_ip(data, network),
         ethertype::IPV6 => look_at_ip6(data, network),
-        _ => look_closely(packet, layers, look_through, kind, network),
-    }
+        _ => return look_closely(packet, layers, look_through, kind, network),
+    }?;
+    Some(if network == 0 { Look { tag: Tag::NOWHERE, ..look } } else { look })
 }
 
 /// The same for what is not IP right behind the link-layer header.
@@ -58,18 +61,20 @@ fn look_closely(
     mut network: u32,
 ) -> Option<Look> {
     let data = packet.data;
+    let mut tag = if network == 0 { Tag::NOWHERE } else { Tag::NONE };
     if look_through
         && ENCAPSULATIONS.contains(&kind)
         && let Some(encapsulation) = Encapsulation::of(packet, layers)
     {
         (kind, network) = encapsulation.carries();
+        tag = encapsulation.tag();
         match kind {
-            ethertype::IP => return look_at_ip(data, network),
-            ethertype::IPV6 => return look_at_ip6(data, network),
+            ethertype::IP => return Some(Look { tag, ..look_at_ip(data, network)? }),
+            ethertype::IPV6 => return Some(Look { tag, ..look_at_ip6(data, network)? }),
             _ => {}
         }
     }
-    let nothing = Look { kind: other(kind), network, ..Look::default() };
+    let nothing = Look { kind: other(kind), tag, network, ..Look::default() };
     if !matches!(kind, ethertype::ARP | ethertype::RARP) {
         return Some(nothing);
     }
@@ -146,16 +151,16 @@ pub(super) fn v6_addresses(data: &[u8], look: &Look) -> [u128; 2] {
 }
 
 /// What the packets of a flow are like whose headers say what its key says ([`Layers::is_plain_ip`]), in one
-/// direction; and its addresses where they are IPv6's.
+/// direction, all with one tag; and its addresses where they are IPv6's.
 #[inline]
-pub(super) fn look_at_flow(key: &FlowKey, source_is_lower: bool) -> (Look, [u128; 2]) {
+pub(super) fn look_at_flow(key: &FlowKey, tag: Tag, source_is_lower: bool) -> (Look, [u128; 2]) {
     const MAPPED: u128 = 0xffff;
     let (from, to) = if source_is_lower { (0, 1) } else { (1, 0) };
     let addresses = [u128::from_be_bytes(key.addr[from]), u128::from_be_bytes(key.addr[to])];
     let is_v4 = addresses.iter().all(|address| address >> 32 == MAPPED);
     let kind = if is_v4 { ip(key.proto, false) } else { ip6(key.proto) };
     let ports = if has_ports(kind) { [key.port[from], key.port[to]] } else { [0, 0] };
-    (Look { kind, v4: addresses.map(|address| address as u32), ports, ..Look::default() }, addresses)
+    (Look { kind, v4: addresses.map(|address| address as u32), ports, tag, ..Look::default() }, addresses)
 }
 
 #[inline]

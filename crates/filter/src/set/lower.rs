@@ -15,6 +15,7 @@ use crate::names::{
     IP_PROTOCOLS, LINK_PROTOCOLS, Protocol, SERVICES, Transport, ethertype, ip_protocol, lookup,
 };
 use std::net::IpAddr;
+use weir_wire::Tag;
 
 /// Terms that an expression may come to; more are decided by its program.
 const MOST_TERMS: usize = 64;
@@ -34,6 +35,8 @@ pub(super) struct Term {
     pub sport: Option<Ranges<u16>>,
     pub dport: Option<Ranges<u16>>,
     pub either_port: Vec<Ranges<u16>>,
+    /// Which VLAN tags it may have, as numbers of [`Tag`].
+    pub tags: Option<Ranges<u16>>,
     /// Which atoms of the expression must hold, and which must not.
     pub atoms: Vec<(usize, bool)>,
 }
@@ -138,6 +141,7 @@ impl Term {
             sport: None,
             dport: None,
             either_port: Vec::new(),
+            tags: None,
             atoms: Vec::new(),
         }
     }
@@ -156,6 +160,7 @@ impl Term {
             || self.sport.as_ref().is_some_and(Ranges::is_empty)
             || self.dport.as_ref().is_some_and(Ranges::is_empty)
             || self.either_port.iter().any(Ranges::is_empty)
+            || self.tags.as_ref().is_some_and(Ranges::is_empty)
             || self.atoms.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
     }
 
@@ -169,6 +174,7 @@ impl Term {
             sport: meet(&self.sport, &other.sport, Ranges::intersection),
             dport: meet(&self.dport, &other.dport, Ranges::intersection),
             either_port: self.either_port.clone(),
+            tags: meet(&self.tags, &other.tags, Ranges::intersection),
             atoms: self.atoms.clone(),
         };
         both.either.extend(other.either.iter().filter(|set| !self.either.contains(set)).cloned());
@@ -193,34 +199,39 @@ impl Term {
             self.sport == other.sport,
             self.dport == other.dport,
             self.either_port == other.either_port,
+            self.tags == other.tags,
         ];
         match same {
-            [true, true, true, true, true, true, true] => true,
-            [false, true, true, true, true, true, true] => {
+            [true, true, true, true, true, true, true, true] => true,
+            [false, true, true, true, true, true, true, true] => {
                 self.kinds = self.kinds.union(&other.kinds);
                 true
             }
-            [true, false, true, true, true, true, true] => {
+            [true, false, true, true, true, true, true, true] => {
                 self.src = join(&self.src, &other.src, Addresses::union);
                 true
             }
-            [true, true, false, true, true, true, true] => {
+            [true, true, false, true, true, true, true, true] => {
                 self.dst = join(&self.dst, &other.dst, Addresses::union);
                 true
             }
-            [true, true, true, false, true, true, true] => {
+            [true, true, true, false, true, true, true, true] => {
                 unite_one(&mut self.either, &other.either, Addresses::union)
             }
-            [true, true, true, true, false, true, true] => {
+            [true, true, true, true, false, true, true, true] => {
                 self.sport = join(&self.sport, &other.sport, Ranges::union);
                 true
             }
-            [true, true, true, true, true, false, true] => {
+            [true, true, true, true, true, false, true, true] => {
                 self.dport = join(&self.dport, &other.dport, Ranges::union);
                 true
             }
-            [true, true, true, true, true, true, false] => {
+            [true, true, true, true, true, true, false, true] => {
                 unite_one(&mut self.either_port, &other.either_port, Ranges::union)
+            }
+            [true, true, true, true, true, true, true, false] => {
+                self.tags = join(&self.tags, &other.tags, Ranges::union);
+                true
             }
             _ => false,
         }
@@ -266,6 +277,10 @@ impl Term {
                 ..held.clone()
             });
             held.either_port.push(set.clone());
+        }
+        if let Some(set) = &self.tags {
+            out.push(Self { tags: Some(set.complement()), ..held.clone() });
+            held.tags = Some(set.clone());
         }
         for (atom, holds) in &self.atoms {
             out.push(Self {
@@ -322,7 +337,12 @@ pub(super) fn lower(expr: Option<&Expr>, look_through: bool) -> Result<Lowered, 
         return Ok(Lowered { terms: vec![Term::all()], ..Lowered::default() });
     };
     let mut lowering = Lowering { look_through, ..Lowering::default() };
-    let terms = lowering.expr(expr)?;
+    let mut terms = lowering.expr(expr)?;
+    if lowering.asks_tags {
+        // It matches nothing where there are no tags, whatever else holds.
+        let somewhere = Term { tags: Some(Ranges::one(0, Tag::TAGGED.1)), ..Term::all() };
+        terms = and(&terms, &[somewhere])?;
+    }
     let Lowering { atoms, wary, ethernet_only, .. } = lowering;
     Ok(Lowered { terms, atoms, wary, ethernet_only })
 }
@@ -335,8 +355,10 @@ struct Lowering {
     ethernet_only: bool,
     /// Tests so far that a packet can be too short for.
     fragile: usize,
-    /// Whether `vlan` was there: a second one asks for the next tag.
-    vlan: bool,
+    /// Whether there is a `vlan`.
+    asks_tags: bool,
+    /// Tags that were asked for and so are there where the next `vlan` is read, which asks for the one inside of them.
+    depth: usize,
     /// Tests that bits under a mask are all 0, so far.
     zeros: Vec<Zero>,
 }
@@ -366,18 +388,28 @@ impl Lowering {
         match expr {
             Expr::Test(test) => self.test(test),
             Expr::Not(inner) => {
-                let before = self.fragile;
+                let (before, depth) = (self.fragile, self.depth);
                 let terms = self.expr(inner)?;
                 self.wary |= self.fragile > before;
+                // What is asked for under a `not` is not known to be there.
+                self.depth = depth;
                 terms.iter().try_fold(vec![Term::all()], |all, term| and(&all, &term.not()))
             }
             Expr::Chain(first, rest) => {
+                let start = self.depth;
                 let mut terms = self.expr(first)?;
                 for (connective, operand) in rest {
+                    let before = self.depth;
+                    if *connective == Connective::Or {
+                        self.depth = start;
+                    }
                     let next = self.expr(operand)?;
                     terms = match connective {
                         Connective::And => and(&terms, &next)?,
-                        Connective::Or => or(terms, next)?,
+                        Connective::Or => {
+                            self.depth = before.max(self.depth);
+                            or(terms, next)?
+                        }
                     };
                 }
                 Ok(terms)
@@ -419,10 +451,18 @@ impl Lowering {
                 self.ethernet_only = true;
                 Ok(self.mac(0, [0xff; 6]))
             }
-            Primitive::Vlan(_) if self.look_through && !self.vlan => {
-                self.vlan = true;
-                self.ethernet_only = true;
-                Ok(self.program(test))
+            Primitive::Vlan(id) if self.look_through && self.depth == 0 => {
+                self.asks_tags = true;
+                self.depth += 1;
+                let (low, high) = match id.map(u16::try_from) {
+                    None => Tag::TAGGED,
+                    Some(Ok(id)) if id < Tag::TAGGED.1 => {
+                        let tag = Tag::vlan(id).number();
+                        (tag, tag)
+                    }
+                    Some(_) => return Err(Unshared(FORM)),
+                };
+                Ok(vec![Term { tags: Some(Ranges::one(low, high)), ..Term::all() }])
             }
             Primitive::Inbound | Primitive::Outbound | Primitive::Interface(_) | Primitive::Llc(_) => {
                 self.ethernet_only = true;
@@ -697,7 +737,9 @@ impl Lowering {
 /// Why a primitive is left to a program.
 fn why_not(primitive: &Primitive) -> &'static str {
     match primitive {
-        Primitive::Vlan(_) => "vlan moves the place of what is tested after it",
+        Primitive::Vlan(_) => {
+            "vlan moves the place of what is tested after it, or asks for a tag inside of another"
+        }
         Primitive::Mpls(_) => "mpls moves the place of what is tested after it",
         Primitive::PppoeSession(_) => "pppoes moves the place of what is tested after it",
         Primitive::Geneve(_) => "what is tested after geneve is in the packet that it carries",

@@ -129,6 +129,9 @@ pub struct Set {
     classes: Classes,
     addresses: AddressStretches,
     ports: PortStretches,
+    /// Of VLAN tags.
+    tags: PortStretches,
+    asks_tags: bool,
     atoms: Atoms,
     /// What a flow's key decides, and the rest.
     keyed: Index,
@@ -271,19 +274,28 @@ impl Set {
         self.changing.is_empty() && self.programs.is_empty()
     }
 
+    /// Whether an expression asks for VLAN tags of what a flow's key and its tag decide.
+    #[inline]
+    pub fn asks_tags(&self) -> bool {
+        self.asks_tags
+    }
+
     fn of(expressions: Vec<Arc<Expression>>, remainders: Vec<Vec<u32>>, reading: Reading) -> Self {
         let mut atoms = Atoms::new(&expressions, reading);
         let parts = Parts::of(&expressions, &atoms);
         let classes = Classes::new(parts.kinds.iter().copied().chain(atoms.kinds()));
-        let Parts { sources, kinds, kinds_of_terms, addresses, ports, indifferent, wary, ethernet_only } =
-            parts;
+        let Parts { sources, kinds, kinds_of_terms, addresses, ports, tags, .. } = parts;
+        let Parts { indifferent, wary, ethernet_only, .. } = parts;
         let (addresses, ports) = (addresses.stretches(), ports.stretches());
+        let asks_tags = tags.is_some();
+        let tags = tags.map_or_else(PortStretches::none, |tags| tags.stretches());
         let chart_words = remainders.len().div_ceil(64);
         let charts = chart_bits(&remainders, expressions.len(), chart_words);
         let places = Places {
             classes: &classes,
             addresses: &addresses,
             ports: &ports,
+            tags: &tags,
             kinds: &kinds,
             kinds_of_terms: &kinds_of_terms,
             charts: &charts,
@@ -327,6 +339,8 @@ impl Set {
             classes,
             addresses,
             ports,
+            tags,
+            asks_tags,
             expressions,
         }
     }
@@ -398,6 +412,8 @@ struct Parts<'s> {
     kinds_of_terms: Vec<u32>,
     addresses: AddressEnds,
     ports: PortEnds,
+    /// Where something asks for VLAN tags.
+    tags: Option<PortEnds>,
     indifferent: Indifferent,
     wary: Vec<u32>,
     ethernet_only: Vec<u32>,
@@ -412,6 +428,7 @@ impl<'s> Parts<'s> {
             kinds_of_terms: Vec::with_capacity(expressions.len()),
             addresses: AddressEnds::default(),
             ports: PortEnds::default(),
+            tags: None,
             indifferent: Indifferent { addresses: true, ports: true },
             wary: Vec::new(),
             ethernet_only: Vec::new(),
@@ -454,6 +471,10 @@ impl<'s> Parts<'s> {
                 sets.for_each(|set| parts.addresses.add(set));
                 let ranges = term.sport.iter().chain(&term.dport).chain(&term.either_port);
                 ranges.flat_map(|set| set.as_slice()).for_each(|range| parts.ports.add(*range));
+                if let Some(set) = &term.tags {
+                    let tags = parts.tags.get_or_insert_default();
+                    set.as_slice().iter().for_each(|range| tags.add(*range));
+                }
             }
         }
         parts

@@ -156,14 +156,14 @@ fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
     from
 }
 
-/// A stretch for each port.
+/// A stretch for each port, or for each VLAN tag.
 #[derive(Clone, Debug)]
 pub(super) struct PortStretches {
     of: Vec<u16>,
     len: usize,
 }
 
-/// Where ranges of ports begin, and behind them: a bit for each port.
+/// Where ranges of ports, or of VLAN tags, begin, and behind them: a bit for each number.
 #[derive(Debug)]
 pub(super) struct PortEnds(Box<[u64; (1 << 16) / 64]>);
 
@@ -194,6 +194,11 @@ impl PortEnds {
 }
 
 impl PortStretches {
+    /// One stretch for all, of a set in which nothing asks for them.
+    pub fn none() -> Self {
+        Self { of: Vec::new(), len: 1 }
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }

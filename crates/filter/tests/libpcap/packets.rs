@@ -113,6 +113,31 @@ fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
     Some(Owned { data, wire_len })
 }
 
+/// A packet with VLAN tags, one or two, where its link type can have them: identifiers are few, so that expressions meet
+/// them.
+pub fn tagged(r: &mut Random, mut packet: Owned, link: LinkType) -> Owned {
+    // Where its type stands, and where what that announces begins.
+    let (kind_at, payload) = match link {
+        LinkType::ETHERNET => (12, 14),
+        LinkType::LINUX_SLL => (14, 16),
+        LinkType::LINUX_SLL2 => (0, 20),
+        _ => return packet,
+    };
+    let data = &mut packet.data;
+    if data.len() < payload {
+        return packet;
+    }
+    for _ in 0..1 + r.below(5) / 4 {
+        let announces = [[0x81, 0x00], [0x81, 0x00], [0x88, 0xa8], [0x91, 0x00], [0x92, 0x00]][r.below(5)];
+        let control = [0, 1, 5, 5, 6, 6, 7, 100, 4095][r.below(9)] | (r.below(8) as u16) << 13;
+        let kind = [data[kind_at], data[kind_at + 1]];
+        data[kind_at..kind_at + 2].copy_from_slice(&announces);
+        data.splice(payload..payload, control.to_be_bytes().into_iter().chain(kind));
+        packet.wire_len += 4;
+    }
+    packet
+}
+
 /// A packet of the pool, as it is or broken.
 pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
     let mut packet = packets[r.below(packets.len())].clone();

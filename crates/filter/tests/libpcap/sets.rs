@@ -8,7 +8,7 @@ use weir_wire::{Batch, Chunk, Layers, LinkType, decode};
 use crate::differential::{options, seed, setting};
 use crate::ffi::{Owned, Pcap, Program};
 use crate::grammar::{Random, expression};
-use crate::packets::{any, pool};
+use crate::packets::{any, pool, tagged};
 
 const SNAPLEN: u32 = 262_144;
 const NETMASK: u32 = 0xffff_ff00;
@@ -102,10 +102,25 @@ fn usual(r: &mut Random, packets: &[Owned], link: LinkType) -> String {
         ])
         .to_owned()
     };
-    let one = |r: &mut Random| match r.below(12) {
+    let vlan = |r: &mut Random| {
+        r.pick(&[
+            "vlan",
+            "vlan 5",
+            "vlan 5",
+            "vlan 6",
+            "vlan 0",
+            "vlan 7",
+            "vlan 4095",
+            "not vlan",
+            "not vlan 5",
+        ])
+        .to_owned()
+    };
+    let one = |r: &mut Random| match r.below(14) {
         0..=4 => net(r),
         5..=8 => port(r),
         9 => word(r),
+        10..=11 => vlan(r),
         _ => flags(r),
     };
     let mut text = one(r);
@@ -221,9 +236,12 @@ fn compare(pairs: u64, largest: usize, strict: bool, links: &[LinkType]) {
         let link = links[rounds % links.len()];
         rounds += 1;
         let packets: Vec<Owned> = (0..PACKETS)
-            .map(|_| match r.one_in(3) {
-                true => any(&mut r, &pool[&link]),
-                false => pool[&link][r.below(pool[&link].len())].clone(),
+            .map(|_| {
+                let packet = match r.one_in(3) {
+                    true => any(&mut r, &pool[&link]),
+                    false => pool[&link][r.below(pool[&link].len())].clone(),
+                };
+                if r.one_in(3) { tagged(&mut r, packet, link) } else { packet }
             })
             .collect();
         let chunk = batch_of(&packets, link);

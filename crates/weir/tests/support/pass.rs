@@ -11,7 +11,7 @@ use weir_engine::{
     ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
-use weir_wire::{Batch, Chunk, Packet, Slot, Time, decode, steer_hash};
+use weir_wire::{Batch, Chunk, FlowKey, LinkType, Packet, Slot, Time, decode, steer_hash};
 
 use super::support::{HANGS, captures};
 
@@ -39,6 +39,43 @@ impl Loaded {
             }
         }
         Loaded { chunks, interfaces: files.interfaces().to_vec() }
+    }
+
+    /// The same capture with VLAN tags on its Ethernet frames, in every way in which those of a flow can have them: the
+    /// same on all, others in each direction, changing from packet to packet, one in another, and none.
+    pub fn tagged(&self) -> Loaded {
+        let mut chunks = Vec::new();
+        for chunk in &self.chunks {
+            let mut out = Chunk::default();
+            for (nth, packet) in chunk.batch().packets().enumerate() {
+                let header = packet.data.split_at_checked(12).filter(|_| packet.link == LinkType::ETHERNET);
+                let Some((addresses, rest)) = header else {
+                    out.push(&packet);
+                    continue;
+                };
+                let layers = decode(&packet);
+                let (way, is_lower) = match FlowKey::of(&packet, &layers) {
+                    Some((key, is_lower)) => {
+                        (key.port[0] ^ key.port[1] ^ u16::from(key.addr[0][15]), is_lower)
+                    }
+                    None => (nth as u16, true),
+                };
+                let ids: &[u16] = match way % 5 {
+                    0 => &[5],
+                    1 if is_lower => &[5],
+                    1 => &[6],
+                    2 => [&[5][..], &[7], &[5, 6], &[0], &[]][nth % 5],
+                    3 => &[6, 5],
+                    _ => &[],
+                };
+                let tags = ids.iter().flat_map(|id| [[0x81, 0], id.to_be_bytes()].concat());
+                let data: Vec<u8> =
+                    addresses.iter().copied().chain(tags).chain(rest.iter().copied()).collect();
+                out.push(&Packet { data: &data, wire_len: packet.wire_len + 4 * ids.len() as u32, ..packet });
+            }
+            chunks.push(out);
+        }
+        Loaded { chunks, interfaces: self.interfaces.clone() }
     }
 
     /// Its packets, in order.
