@@ -11,6 +11,7 @@ mod clock;
 mod libpcap;
 mod lists;
 mod ours;
+mod receipts;
 mod sets;
 mod tables;
 
@@ -68,6 +69,12 @@ enum Part {
         #[arg(long, default_value_t = 10_000_000)]
         packets: usize,
     },
+    /// The whole pass with receipts and without.
+    Receipts {
+        /// How many packets a round.
+        #[arg(long, default_value_t = 1 << 20)]
+        packets: usize,
+    },
     /// Recall of top lists of bounded memory under a random flood.
     Lists {
         /// How many items.
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
                 wrong => Err(format!("{wrong} results are not libpcap's").into()),
             })
         }
+        Part::Receipts { packets } => receipts::measure(packets, rounds, seed),
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
         Part::Lists { items } => lists::measure(items, seed),
         Part::Bandwidth => bandwidth::measure(rounds),

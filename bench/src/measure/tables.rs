@@ -15,7 +15,7 @@ use weir_wire::{Chunk, FlowKey, Layers, LinkType, Time, decode};
 const TOGETHER: usize = 1024;
 
 /// Makes packets, the same ones each time it is made anew.
-struct Source<'p> {
+pub struct Source<'p> {
     which: Packets,
     pool: &'p Pool,
     streams: Streams,
@@ -27,7 +27,8 @@ struct Source<'p> {
 }
 
 impl<'p> Source<'p> {
-    fn new(which: Packets, pool: &'p Pool, seed: u64) -> Self {
+    /// Those that follow from a seed.
+    pub fn new(which: Packets, pool: &'p Pool, seed: u64) -> Self {
         Self {
             which,
             pool,
@@ -40,11 +41,23 @@ impl<'p> Source<'p> {
         }
     }
 
+    /// The next packets and their layers, to keep.
+    pub fn take(&mut self) -> (Chunk, Vec<Layers>) {
+        self.fill();
+        (std::mem::take(&mut self.chunk), std::mem::take(&mut self.layers))
+    }
+
+    /// The time of the next packet.
+    pub fn now(&self) -> Time {
+        Time(1_700_000_000_000_000_000 + self.made * 1000)
+    }
+
     /// The next packets, a microsecond apart, and their layers: what a table is given.
     fn fill(&mut self) {
         self.chunk.clear();
         self.layers.clear();
         for _ in 0..TOGETHER {
+            let now = self.now();
             let random = &mut self.random;
             let (flow, shape) = match self.which {
                 Packets::Flood => (Flow::random(random), Shape::syn()),
@@ -58,7 +71,7 @@ impl<'p> Source<'p> {
             };
             frame(&flow, &shape, usize::MAX, &mut self.octets);
             let mut packet = packet(&self.octets, LinkType::ETHERNET);
-            packet.time = Time(1_700_000_000_000_000_000 + self.made * 1000);
+            packet.time = now;
             self.layers.push(decode(&packet));
             self.chunk.push(&packet);
             self.made += 1;

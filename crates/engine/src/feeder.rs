@@ -82,7 +82,7 @@ pub(crate) struct Feeder<'w, const READS: bool> {
     sessions: Option<&'w mut Sessions>,
     /// What was found in the flow that is about to end.
     found: Found,
-    /// Nanoseconds spent here.
+    /// Nanoseconds spent here, in a block that is measured.
     pub spent: u64,
 }
 
@@ -119,17 +119,13 @@ impl<const READS: bool> Feeder<'_, READS> {
     pub fn flush(&mut self) {
         let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
             &mut *self.functions;
-        let begin = meter.now();
-        let mut last = begin;
-        let mut lap = || {
-            let now = meter.now();
-            now.saturating_sub(std::mem::replace(&mut last, now))
-        };
+        // The beginning, the sets, each subscription.
+        let mut laps = meter.tallies(tallied.len(), 2 + self.plan.of_tallies.len());
         if self.plan.counts_by_flow() {
             for t in tallied.iter() {
                 counted.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
             }
-            counted_cost.in_tallies += lap();
+            counted_cost.in_tallies += laps.lap();
         }
         // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
         let shown = || tallied.iter().filter(|tally| !tally.carrier);
@@ -146,9 +142,9 @@ impl<const READS: bool> Feeder<'_, READS> {
             if !is_done {
                 shown().for_each(|tally| show(chain, &Item::Tally(&tally.tally())));
             }
-            cost.in_tallies += lap();
+            cost.in_tallies += laps.lap();
         }
-        self.spent += last.saturating_sub(begin);
+        self.spent += laps.whole();
         tallied.clear();
     }
 }

@@ -20,6 +20,11 @@ use weir_wire::{Batch, Layers, Slot, Time, decode_batch, says_its_key};
 /// enough that the flow table's memory accesses overlap.
 const BLOCK: usize = 256;
 
+/// How often the clock is read in a block that is measured, besides once for each subscription that is shown packets: its
+/// beginning, the run's expression, the sets of expressions, checksums, flows, and twice around tallies that are shown
+/// meanwhile.
+const READINGS_BESIDE: usize = 8;
+
 /// Where a worker's rows go, while it works.
 pub trait Sink {
     /// Takes a flow that has ended.
@@ -167,7 +172,7 @@ impl Worker {
 
     fn block(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
         let bytes = self.count_caught(block);
-        self.functions.meter.block(block.len());
+        self.functions.meter.block(block.len(), self.plan.of_packets.len() + READINGS_BESIDE);
         if self.plan.scope.is_none() {
             self.analyse(block, layers, bytes, sink);
             return;
@@ -328,6 +333,7 @@ impl Worker {
     fn with_table(&mut self, sink: &mut dyn Sink, turn: Turn) {
         let Some(table) = &mut self.flows else { return };
         let (plan, functions) = (&*self.plan, &mut self.functions);
+        functions.meter.end_block();
         match &mut self.sessions {
             Some(sessions) => {
                 let mut feeder = Feeder::reading(plan, functions, sink, sessions);

@@ -1,0 +1,130 @@
+//! Receipts cost under 2 % of the run, by what does not vary: how often the clock is read. How long a pass takes with them
+//! and without is measured by `bench/run --only receipts`.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use weir_api::{FunctionCall, SubscriptionSpec};
+use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
+use weir_filter::Options;
+use weir_wire::build::{self, flags};
+use weir_wire::{Batch, Chunk, LinkType, Time};
+
+const PACKETS: u64 = 16_384;
+const INTERVALS: u64 = 2;
+
+/// What the clock may be read for a thousand packets: eight times, and as often for the tallies of as many flows.
+const MOST_A_THOUSAND: u64 = 16;
+
+thread_local!(static READINGS: Cell<u64> = const { Cell::new(0) });
+
+/// What the program's clock does, counted.
+fn counting() -> u64 {
+    READINGS.with(|readings| readings.set(readings.get() + 1));
+    clock()
+}
+
+fn clock() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Nanoseconds that a reading takes, the least of many tries.
+fn one_reading() -> f64 {
+    const MANY: u32 = 1000;
+    let tries = (0..100).map(|_| {
+        let begin = Instant::now();
+        (0..MANY).for_each(|_| {
+            std::hint::black_box(clock());
+        });
+        begin.elapsed().as_nanos() as f64 / f64::from(MANY)
+    });
+    tries.fold(f64::MAX, f64::min)
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn flow(&mut self, _: &FlowRecord) {}
+
+    fn kept(&mut self, _: Batch<'_>) {}
+}
+
+/// Packets of which every one, or one in 64, begins a flow.
+fn packets(is_flood: bool) -> Chunk {
+    let mut chunk = Chunk::default();
+    for n in 0..PACKETS {
+        let flow = if is_flood { n } else { n % (PACKETS / 64) };
+        let from = [10, 0, (flow >> 8) as u8, flow as u8];
+        let frame = build::ethernet().ipv4(from, [192, 168, 0, 1]).tcp(1024, 80, flags::SYN).payload(b"");
+        let mut packet = build::packet(&frame, LinkType::ETHERNET);
+        packet.time = Time(1_000_000_000 + n * 1000);
+        chunk.push(&packet);
+    }
+    chunk
+}
+
+/// So many subscriptions: lines of a chart, those that are shown packets, and those that live on what flows had.
+fn subscriptions(kind: &str, count: usize) -> Vec<SubscriptionSpec> {
+    let (expression, call) = match kind {
+        "lines" => (true, FunctionCall::new("packets")),
+        "packets" => (true, FunctionCall::new("ipproto")),
+        _ => (false, FunctionCall::new("ipproto")),
+    };
+    let spec = |n: usize| {
+        let text = if expression {
+            format!("src net 10.0.{}.0/24 and port {}", n % 256, n / 256)
+        } else {
+            String::new()
+        };
+        SubscriptionSpec::new(&format!("{kind} {n}"), &text, vec![call.clone()])
+    };
+    (0..count).map(spec).collect()
+}
+
+/// Readings of the clock, and nanoseconds, that a run takes.
+fn run(plan: &Arc<Plan>, chunk: &Chunk) -> (u64, f64) {
+    let flows = FlowConfig { memory: 8 << 20, ..FlowConfig::default() };
+    let mut worker = Worker::new(Arc::clone(plan), &flows);
+    worker.measure(counting);
+    READINGS.set(0);
+    let begin = Instant::now();
+    for slots in chunk.slots.chunks(chunk.slots.len() / INTERVALS as usize) {
+        worker.batch(Batch { bytes: &chunk.bytes, slots }, &mut Nobody);
+        worker.tick(slots.last().unwrap().time, &mut Nobody);
+    }
+    let nanoseconds = begin.elapsed().as_nanos() as f64;
+    (READINGS.get(), nanoseconds)
+}
+
+#[test]
+fn the_clock_is_read_so_seldom_that_receipts_cost_under_two_percent() {
+    let reading = one_reading();
+    println!("a reading takes {reading:.1} ns");
+    for kind in ["lines", "packets", "tallies"] {
+        for count in [1, 80, 10_000] {
+            let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seed: 1 };
+            let plan = Arc::new(Plan::new("", subscriptions(kind, count), settings).unwrap());
+            // Of each interval the first block and the first tallies are measured on account.
+            let on_account = match kind {
+                "lines" => 16,
+                _ => 16 + count as u64,
+            };
+            let most = INTERVALS * on_account + PACKETS * MOST_A_THOUSAND / 1000;
+            for is_flood in [false, true] {
+                let (readings, taken) = run(&plan, &packets(is_flood));
+                let share = readings as f64 * reading / taken;
+                println!(
+                    "{count} {kind}, {}: read {readings} times, at most {most}: {:.2} for 1,000 packets, {:.3} % of the run",
+                    if is_flood { "flood" } else { "flows" },
+                    readings as f64 * 1000.0 / PACKETS as f64,
+                    share * 100.0
+                );
+                assert!((1..=most).contains(&readings), "{readings} of {most}");
+                assert!(share < 0.02, "{share}");
+            }
+        }
+    }
+}
