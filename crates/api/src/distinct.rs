@@ -6,10 +6,10 @@
 //! That holds only where they hash alike, so readings are added by the name of their hash. Those of another hash are
 //! kept beside, and what both saw counts twice.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistinctOf {
     /// Source addresses.
@@ -44,7 +44,7 @@ impl DistinctOf {
 }
 
 /// A distinct count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct DistinctCount {
     /// What is counted.
     pub of: DistinctOf,
@@ -82,7 +82,7 @@ impl DistinctCount {
 }
 
 /// Hashes that were seen: themselves while they are few, else registers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Sketch {
     /// All of them, in order.
     Few(Vec<u64>),

@@ -8,12 +8,12 @@
 //! lightest rows are left out, which depends on the order; the bounds hold in every order.
 
 use crate::{Count, KeyKind, Unit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// What a row of a top list is about.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Key {
     /// An address.
@@ -147,6 +147,14 @@ impl Top {
         self.shed.add(&other.shed);
         self.capacity = self.capacity.max(other.capacity);
         self.trim();
+    }
+
+    /// The same in so many rows: the heaviest, and what is left out is counted as shed.
+    #[must_use]
+    pub fn within(mut self, capacity: usize) -> Self {
+        self.capacity = capacity;
+        self.trim();
+        self
     }
 
     /// Keeps the heaviest `capacity` rows; what goes is counted as shed.

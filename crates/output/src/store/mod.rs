@@ -7,13 +7,16 @@
 //! all that tiers need (`Reading::merge` for lists, sums, least and most for series): there is nothing to catch up after
 //! a crash, and a clock that leaps only writes into other cells.
 
+mod label;
+pub mod sqlite;
+
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 use weir_api::Unit;
 use weir_api::web::{
-    Band, Distincts, Event, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData,
-    SeriesInfo, StoreState, TopList,
+    Band, Distincts, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData, SeriesInfo,
+    StoreState, TopList,
 };
 use weir_filter::FlowTest;
 
@@ -262,10 +265,4 @@ pub enum RankBy {
     Unit(Unit),
     /// Flows.
     Flows,
-}
-
-/// Somebody who keeps events.
-pub trait Diary: Send {
-    /// Notes something that has happened.
-    fn note(&mut self, event: Event);
 }

@@ -1,0 +1,570 @@
+//! Flows and records: how they are found.
+
+use super::schema::said;
+use crate::row::{ip, uid};
+use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, StoreError};
+use rusqlite::types::{Value as Sql, ValueRef};
+use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
+use serde_json::{Map, Value};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
+use weir_api::{Count, Key};
+use weir_filter::{Ends, FlowTest};
+
+/// How long an answer may take; what was found by then is it.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Rows before and on a page at most.
+pub const MOST_ROWS: usize = 100_000;
+/// Keys that flows are added up by at most.
+const MOST_KEYS: usize = 500_000;
+/// Bins of a histogram.
+const BINS: u64 = 120;
+const SECOND: f64 = 1e9;
+
+/// A condition in SQL with its values.
+#[derive(Clone, Debug, Default)]
+pub struct Condition {
+    text: String,
+    values: Vec<Sql>,
+}
+
+impl Condition {
+    /// What a test asks, of the columns that flows and records have alike.
+    pub fn of(test: &FlowTest) -> Self {
+        let mut condition = Self::default();
+        condition.push(test);
+        condition
+    }
+
+    fn push(&mut self, test: &FlowTest) {
+        match test {
+            FlowTest::All(all) => self.join(all, " AND ", "1"),
+            FlowTest::Any(any) => self.join(any, " OR ", "0"),
+            FlowTest::Not(test) => {
+                self.text.push_str("NOT ");
+                self.push(test);
+            }
+            FlowTest::IsV4(wanted) => {
+                let ends = [0xffff_0000_0000_u128, 0xffff_ffff_ffff];
+                self.text.push_str(if *wanted {
+                    "(src BETWEEN ? AND ?)"
+                } else {
+                    "(src NOT BETWEEN ? AND ?)"
+                });
+                self.values.extend(ends.map(|end| Sql::Blob(end.to_be_bytes().into())));
+            }
+            FlowTest::Protocol(protocol) => self.equal("proto", i64::from(*protocol)),
+            FlowTest::Vlan(None) => self.text.push_str("(vlan <> 0)"),
+            FlowTest::Vlan(Some(vlan)) => self.equal("vlan", i64::from(*vlan)),
+            FlowTest::Address(ends, low, high) => {
+                let bounds = [low, high].map(|end| Sql::Blob(end.to_be_bytes().into()));
+                self.ends(*ends, ["src", "dst"], bounds);
+            }
+            FlowTest::Port(ends, low, high) => {
+                let bounds = [low, high].map(|end| Sql::Integer(i64::from(*end)));
+                self.ends(*ends, ["sport", "dport"], bounds);
+            }
+        }
+    }
+
+    fn join(&mut self, tests: &[FlowTest], word: &str, of_none: &str) {
+        self.text.push('(');
+        for (at, test) in tests.iter().enumerate() {
+            if at > 0 {
+                self.text.push_str(word);
+            }
+            self.push(test);
+        }
+        if tests.is_empty() {
+            self.text.push_str(of_none);
+        }
+        self.text.push(')');
+    }
+
+    fn equal(&mut self, column: &str, value: i64) {
+        self.text.push_str(&format!("({column} = ?)"));
+        self.values.push(Sql::Integer(value));
+    }
+
+    fn ends(&mut self, ends: Ends, [source, destination]: [&str; 2], bounds: [Sql; 2]) {
+        let (columns, word) = match ends {
+            Ends::Source => (vec![source], ""),
+            Ends::Destination => (vec![destination], ""),
+            Ends::Either => (vec![source, destination], " OR "),
+            Ends::Both => (vec![source, destination], " AND "),
+        };
+        let [low, high] = &bounds;
+        // An equality says more to who reads it.
+        let texts: Vec<String> = columns
+            .iter()
+            .map(
+                |column| {
+                    if low == high { format!("{column} = ?") } else { format!("{column} BETWEEN ? AND ?") }
+                },
+            )
+            .collect();
+        self.text.push_str(&format!("({})", texts.join(word)));
+        for _ in columns {
+            self.values.push(low.clone());
+            if low != high {
+                self.values.push(high.clone());
+            }
+        }
+    }
+
+    /// And this besides.
+    fn and(mut self, text: &str, values: impl IntoIterator<Item = Sql>) -> Self {
+        self.text.push_str(" AND ");
+        self.text.push_str(text);
+        self.values.extend(values);
+        self
+    }
+
+    /// Of flows that have a part of a time.
+    fn during(self, span: Span) -> Self {
+        let (from, to) = bounds(span);
+        self.and("last >= ? AND first < ?", [from, to].map(Sql::Integer))
+    }
+}
+
+fn bounds(span: Span) -> (i64, i64) {
+    let bound = |time: u64| time.min(i64::MAX as u64) as i64;
+    (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)))
+}
+
+/// A partition to be asked.
+pub struct Part {
+    /// Its file.
+    pub path: PathBuf,
+    /// The database.
+    pub connection: Connection,
+    /// The first and the last time in it.
+    pub extent: (u64, u64),
+    /// When it stops to answer.
+    pub until: Instant,
+}
+
+/// How far the partitions were asked: an answer is what was found by then.
+#[derive(Default)]
+struct Progress {
+    asked: usize,
+    is_stopped: bool,
+}
+
+impl Progress {
+    /// Asks a partition; `false` when there is no time left for it, or for all of it.
+    fn ask(
+        &mut self,
+        part: &Part,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<bool, StoreError> {
+        self.is_stopped = Instant::now() >= part.until;
+        if self.is_stopped {
+            return Ok(false);
+        }
+        match work(&part.connection) {
+            Ok(()) => {
+                self.asked += 1;
+                Ok(true)
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                self.is_stopped = true;
+                Ok(false)
+            }
+            Err(error) => Err(said(&part.path)(error)),
+        }
+    }
+
+    /// What an answer says of it.
+    fn partial(&self, parts: usize) -> Option<String> {
+        self.is_stopped.then(|| {
+            format!(
+                "stopped after {} s: {} of {} partitions were read to their end, the latest first",
+                PATIENCE.as_secs(),
+                self.asked,
+                parts
+            )
+        })
+    }
+}
+
+/// What a row is ordered by: numbers as their octets.
+type Order = Vec<u8>;
+
+fn order_column(order: FlowOrder) -> &'static str {
+    match order {
+        FlowOrder::First => "first",
+        FlowOrder::Last => "last",
+        FlowOrder::Duration => "last - first",
+        FlowOrder::Bytes => "fbytes + rbytes",
+        FlowOrder::Packets => "fpackets + rpackets",
+        FlowOrder::Source => "src",
+        FlowOrder::Destination => "dst",
+        FlowOrder::Service => "ifnull(service, '')",
+        FlowOrder::State => "state",
+    }
+}
+
+fn order_of(value: ValueRef<'_>) -> Order {
+    match value {
+        // Offset, so that octets are in the order of numbers.
+        ValueRef::Integer(n) => (n as u64 ^ 1 << 63).to_be_bytes().into(),
+        ValueRef::Text(octets) | ValueRef::Blob(octets) => octets.into(),
+        ValueRef::Real(_) | ValueRef::Null => Order::new(),
+    }
+}
+
+/// The order in which rows are kept: the one that goes first when there is no room is the greatest.
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+enum Rank {
+    Up(Order, (usize, i64)),
+    Down(Reverse<Order>, (usize, i64)),
+}
+
+impl Rank {
+    fn place(self) -> (usize, i64) {
+        match self {
+            Rank::Up(_, place) | Rank::Down(_, place) => place,
+        }
+    }
+}
+
+/// Flows of partitions, the latest first.
+pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result<Flows, StoreError> {
+    let condition = Condition::of(&wanted.test).during(wanted.span);
+    let mut progress = Progress::default();
+    let (from, to) =
+        (wanted.span.from.unwrap_or(extent.0), wanted.span.to.unwrap_or(extent.1.saturating_add(1)));
+    let step = to.saturating_sub(from).div_ceil(BINS).max(1);
+    let bins = to.saturating_sub(from).div_ceil(step).max(1) as usize;
+    let mut answer = Flows {
+        histogram: FlowHistogram {
+            step: step as f64 / SECOND,
+            times: (0..bins as u64).map(|at| (from + at * step) as f64 / SECOND).collect(),
+            flows: vec![0; bins],
+            bytes: vec![0; bins],
+        },
+        ..Flows::default()
+    };
+    let most = wanted.offset.saturating_add(wanted.limit).min(MOST_ROWS);
+    let mut page: BinaryHeap<Rank> = BinaryHeap::new();
+    let text = format!(
+        "SELECT id, first, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
+        order_column(wanted.order),
+        condition.text
+    );
+    for (at, part) in parts.iter().enumerate() {
+        let go_on = progress.ask(part, |connection| {
+            let mut query = connection.prepare_cached(&text)?;
+            let mut rows = query.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                let (id, first, packets, bytes): (i64, i64, i64, i64) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                answer.matched += 1;
+                answer.matched_packets += packets as u64;
+                answer.matched_bytes += bytes as u64;
+                let bin = ((first as u64).saturating_sub(from) / step) as usize;
+                if let (Some(flows), Some(sum)) =
+                    (answer.histogram.flows.get_mut(bin), answer.histogram.bytes.get_mut(bin))
+                {
+                    *flows += 1;
+                    *sum += bytes as u64;
+                }
+                let (order, place) = (order_of(row.get_ref(4)?), (at, id));
+                page.push(if wanted.descending {
+                    Rank::Down(Reverse(order), place)
+                } else {
+                    Rank::Up(order, place)
+                });
+                if page.len() > most {
+                    page.pop();
+                }
+            }
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
+        if let Some(part) = parts.get(at) {
+            answer.rows.push(one_flow(part, id)?);
+        }
+    }
+    answer.partial = progress.partial(parts.len());
+    if wanted.offset.saturating_add(wanted.limit) > MOST_ROWS {
+        answer.partial =
+            Some(format!("pages end at row {MOST_ROWS}: a narrower time or expression shows the others"));
+    }
+    Ok(answer)
+}
+
+const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \
+                            state, service, name, detail";
+
+fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
+    let said = said(&part.path);
+    let mut query = part
+        .connection
+        .prepare_cached(&format!("SELECT {FLOW_COLUMNS} FROM flows WHERE id = ?"))
+        .map_err(said)?;
+    query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(said)
+}
+
+/// A flow, and what is known of it besides.
+fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
+    let id: i64 = row.get(0)?;
+    let (first, last): (i64, i64) = (row.get(1)?, row.get(2)?);
+    let number: u8 = row.get(3)?;
+    let (source, destination): ([u8; 16], [u8; 16]) = (row.get(4)?, row.get(6)?);
+    let (source_port, destination_port): (u16, u16) = (row.get(5)?, row.get(7)?);
+    let count = |at: usize| Ok::<u64, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
+    let vlan: u16 = row.get(12)?;
+    let detail: String = row.get(16)?;
+    let community = member(&detail, "community_id").unwrap_or_default();
+    Ok((
+        Flow {
+            id: format!("{}.{first}", uid(id as u64)),
+            uid: uid(id as u64),
+            community_id: community,
+            first: first as f64 / SECOND,
+            last: last as f64 / SECOND,
+            protocol: super::rows::protocol(number),
+            source: ip(source).to_string(),
+            source_port,
+            destination: ip(destination).to_string(),
+            destination_port,
+            packets: [count(8)?, count(9)?],
+            bytes: [count(10)?, count(11)?],
+            state: row.get(13)?,
+            service: row.get(14)?,
+            vlan: (vlan != 0).then_some(vlan),
+            name: row.get(15)?,
+        },
+        detail,
+    ))
+}
+
+fn member(object: &str, name: &str) -> Option<String> {
+    let object: Map<String, Value> = serde_json::from_str(object).ok()?;
+    Some(object.get(name)?.as_str()?.to_owned())
+}
+
+/// The number behind a flow's name, and the time of its first packet where that is told apart.
+pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
+    let (name, first) = id.split_once('.').map_or((id, None), |(name, first)| (name, Some(first)));
+    let digits = name.strip_prefix('C')?;
+    let number = digits.bytes().try_fold(0_u64, |sum, octet| {
+        let digit = match octet {
+            b'0'..=b'9' => octet - b'0',
+            b'A'..=b'Z' => octet - b'A' + 10,
+            b'a'..=b'z' => octet - b'a' + 36,
+            _ => return None,
+        };
+        sum.checked_mul(62)?.checked_add(digit.into())
+    })?;
+    Some((number, first.map(str::parse).transpose().ok()?))
+}
+
+/// The flow of a number in a partition, with what is known of it besides.
+pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow, String)>, StoreError> {
+    let said = said(&part.path);
+    let text =
+        format!("SELECT {FLOW_COLUMNS} FROM flows WHERE uid = ?1 AND first = ifnull(?2, first) LIMIT 1");
+    let mut query = part.connection.prepare_cached(&text).map_err(said)?;
+    let mut rows = query.query((number as i64, first.map(|first| first as i64))).map_err(said)?;
+    rows.next().map_err(said)?.map(flow_of).transpose().map_err(said)
+}
+
+/// What was said in a flow, in order, so many at most.
+pub fn said_in(part: &Part, number: u64, most: usize) -> Result<Vec<FlowRecordRow>, StoreError> {
+    let said = said(&part.path);
+    let text = "SELECT tbl, time, body FROM records WHERE uid = ?1 ORDER BY time, id LIMIT ?2";
+    let mut query = part.connection.prepare_cached(text).map_err(said)?;
+    let rows = query
+        .query_map((number as i64, most as i64), |row| {
+            let body: String = row.get(2)?;
+            Ok(FlowRecordRow {
+                table: row.get(0)?,
+                time: row.get::<_, i64>(1)? as f64 / SECOND,
+                values: serde_json::from_str(&body).unwrap_or_default(),
+            })
+        })
+        .map_err(said)?;
+    rows.collect::<Result<_, _>>().map_err(said)
+}
+
+/// Records of partitions, the latest first.
+pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreError> {
+    let (from, to) = bounds(wanted.span);
+    let mut condition = Condition::of(&wanted.test).and(
+        "tbl = ? AND time >= ? AND time < ?",
+        [Sql::Text(wanted.table.clone()), Sql::Integer(from), Sql::Integer(to)],
+    );
+    if !wanted.text.is_empty() {
+        condition = condition.and("instr(lower(body), lower(?)) > 0", [Sql::Text(wanted.text.clone())]);
+    }
+    let mut progress = Progress::default();
+    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+    let count = format!("SELECT count(*) FROM records WHERE {}", condition.text);
+    let text = format!(
+        "SELECT uid, time, src, sport, dst, dport, body, EXISTS (SELECT 1 FROM flows WHERE flows.uid = records.uid)
+         FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
+        condition.text
+    );
+    let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MOST_ROWS));
+    for part in parts {
+        let go_on = progress.ask(part, |connection| {
+            let here: i64 = connection
+                .prepare_cached(&count)?
+                .query_row(params_from_iter(&condition.values), |row| row.get(0))?;
+            answer.matched += here as u64;
+            let room = limit - answer.rows.len();
+            if room > 0 && skip < here as u64 {
+                let page = [Sql::Integer(room as i64), Sql::Integer(skip as i64)];
+                let values: Vec<&dyn ToSql> =
+                    condition.values.iter().chain(&page).map(|value| value as &dyn ToSql).collect();
+                let mut query = connection.prepare_cached(&text)?;
+                let rows = query.query_map(values.as_slice(), record_of)?;
+                for row in rows {
+                    answer.rows.push(row?);
+                }
+            }
+            skip = skip.saturating_sub(here as u64);
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    answer.partial = progress.partial(parts.len());
+    Ok(answer)
+}
+
+fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
+    let number: i64 = row.get(0)?;
+    let name = uid(number as u64);
+    let body: String = row.get(6)?;
+    Ok(RecordRow {
+        time: row.get::<_, i64>(1)? as f64 / SECOND,
+        flow: row.get::<_, bool>(7)?.then(|| name.clone()),
+        uid: name,
+        source: ip(row.get(2)?).to_string(),
+        source_port: row.get(3)?,
+        destination: ip(row.get(4)?).to_string(),
+        destination_port: row.get(5)?,
+        values: serde_json::from_str(&body).unwrap_or_default(),
+    })
+}
+
+/// What flows come to by key.
+#[derive(Default)]
+pub struct Groups {
+    /// For each key what its flows had, and how many they were.
+    pub rows: Vec<(Group, Count, u64)>,
+    /// All of them.
+    pub total: Count,
+    /// What was cut.
+    pub partial: Option<String>,
+}
+
+/// What flows are added up by: a key as lists have, or a text.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Group {
+    /// A key.
+    Key(Key),
+    /// A word of the column.
+    Text(String),
+}
+
+/// Adds flows up by key, the heaviest first.
+pub fn group(
+    parts: &[Part],
+    by: GroupBy,
+    test: &FlowTest,
+    span: Span,
+    rank: RankBy,
+) -> Result<Groups, StoreError> {
+    let condition = Condition::of(test).during(span);
+    let columns = match by {
+        GroupBy::Source => "src",
+        GroupBy::Destination => "dst",
+        GroupBy::Pair => "src, dst",
+        GroupBy::Flow => "src, sport, dst, dport, proto",
+        GroupBy::Service => "proto, dport",
+        GroupBy::Protocol => "proto",
+        GroupBy::Vlan => "vlan",
+        GroupBy::State => "state",
+        GroupBy::Application => "ifnull(service, '-')",
+        GroupBy::Name => "ifnull(name, '-')",
+    };
+    let text = format!(
+        "SELECT sum(fpackets + rpackets), sum(fbytes + rbytes), count(*), {columns} FROM flows WHERE {} GROUP BY {columns}",
+        condition.text
+    );
+    let mut progress = Progress::default();
+    let mut sums: HashMap<Group, (Count, u64)> = HashMap::new();
+    let mut groups = Groups::default();
+    let mut left_out = 0_u64;
+    for part in parts {
+        let go_on = progress.ask(part, |connection| {
+            let mut query = connection.prepare_cached(&text)?;
+            let mut rows = query.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                let count =
+                    Count { packets: row.get::<_, i64>(0)? as u64, bytes: row.get::<_, i64>(1)? as u64 };
+                let flows = row.get::<_, i64>(2)? as u64;
+                groups.total.add(&count);
+                let key = key_of(row, by)?;
+                let room = sums.len() < MOST_KEYS;
+                match sums.get_mut(&key) {
+                    Some((sum, all)) => {
+                        sum.add(&count);
+                        *all += flows;
+                    }
+                    None if room => {
+                        sums.insert(key, (count, flows));
+                    }
+                    None => left_out += 1,
+                }
+            }
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    groups.rows = sums.into_iter().map(|(key, (count, flows))| (key, count, flows)).collect();
+    let weight = |(_, count, flows): &(Group, Count, u64)| match rank {
+        RankBy::Unit(unit) => count.in_unit(unit),
+        RankBy::Flows => *flows,
+    };
+    groups.rows.sort_by_cached_key(|row| (Reverse(weight(row)), format!("{:?}", row.0)));
+    groups.partial = progress.partial(parts.len());
+    if left_out > 0 {
+        groups.partial = Some(format!("{left_out} keys beyond the first {MOST_KEYS} are left out"));
+    }
+    Ok(groups)
+}
+
+fn key_of(row: &Row<'_>, by: GroupBy) -> rusqlite::Result<Group> {
+    let address = |at: usize| Ok::<_, rusqlite::Error>(ip(row.get(at)?));
+    Ok(Group::Key(match by {
+        GroupBy::Source | GroupBy::Destination => Key::Address(address(3)?),
+        GroupBy::Pair => Key::Pair(address(3)?, address(4)?),
+        GroupBy::Flow => Key::Flow {
+            source: address(3)?,
+            source_port: row.get(4)?,
+            destination: address(5)?,
+            destination_port: row.get(6)?,
+            protocol: row.get(7)?,
+        },
+        GroupBy::Service => Key::Port { protocol: row.get(3)?, port: row.get(4)? },
+        GroupBy::Protocol => Key::Protocol(row.get(3)?),
+        GroupBy::Vlan => Key::Vlan(row.get(3)?),
+        GroupBy::State | GroupBy::Application | GroupBy::Name => return Ok(Group::Text(row.get(3)?)),
+    }))
+}

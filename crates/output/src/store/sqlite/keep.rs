@@ -1,0 +1,102 @@
+//! How much is kept, and what goes first.
+
+use super::schema::{self, MAIN};
+use super::writer::remove;
+use crate::store::StoreError;
+use std::path::Path;
+
+const DAY: u64 = 24 * 3_600_000_000_000;
+/// A limit is kept by dropping whole partitions, so one must be a small part of it.
+const PARTS: u64 = 20;
+/// What a partition comes to at least: a file for each minute helps nobody.
+const SMALLEST: u64 = 4 << 20;
+
+/// What is kept of flows and records; series and lists have their own tiers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Keep {
+    /// Nanoseconds.
+    pub age: u64,
+    /// Octets that the store may take.
+    pub bytes: u64,
+    /// Octets that stay free on the disk.
+    pub free: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { age: 30 * DAY, bytes: 10 << 30, free: 1 << 30 }
+    }
+}
+
+impl Keep {
+    /// Whether a partition that was begun then, and is so large, takes more rows.
+    pub fn has_room(&self, begun: u64, now: u64, size: u64) -> bool {
+        size < (self.bytes / PARTS).max(SMALLEST) && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
+    }
+
+    /// Drops the partitions that are too old, then the oldest while there is too much; each in words.
+    pub fn drop_partitions(
+        &self,
+        folder: &Path,
+        current: Option<&Path>,
+        now: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let partitions = schema::partitions(folder);
+        // The end of a partition is the beginning of the next.
+        let ends: Vec<u64> = partitions.iter().skip(1).map(|(second, _)| second * 1_000_000_000).collect();
+        let mut sizes: u64 = partitions.iter().map(|(_, path)| schema::size(path)).sum();
+        sizes += schema::size(&folder.join(MAIN));
+        let mut dropped = Vec::new();
+        for ((_, path), end) in partitions.iter().zip(ends) {
+            if Some(path.as_path()) == current {
+                continue;
+            }
+            let size = schema::size(path);
+            let why = if now.saturating_sub(end) > self.age {
+                "it is too old"
+            } else if sizes > self.bytes {
+                "the store has reached its size"
+            } else if free(folder) < self.free {
+                "the disk has too little room"
+            } else {
+                break;
+            };
+            remove(path).map_err(|error| StoreError::File { path: path.clone(), error })?;
+            sizes = sizes.saturating_sub(size);
+            dropped.push(format!("{} was dropped: {why}", path.display()));
+        }
+        Ok(dropped)
+    }
+}
+
+/// Octets that are free on the disk of a folder; as many as there can be where it does not say.
+pub fn free(folder: &Path) -> u64 {
+    rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(folder: &Path, second: u64, size: usize) {
+        std::fs::write(folder.join(format!("rows-{second:012}.db")), vec![0; size]).unwrap();
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_the_last_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = 86_400;
+        for at in 0..5 {
+            partition(folder.path(), at * day, 1000);
+        }
+        let keep = Keep { age: 2 * DAY, bytes: 1 << 30, free: 0 };
+        let dropped = keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
+        assert_eq!(dropped.len(), 1, "{dropped:?}");
+        let keep = Keep { bytes: 2500, ..keep };
+        let dropped = keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
+        assert_eq!(dropped.len(), 2, "{dropped:?}");
+        let keep = Keep { bytes: 0, ..keep };
+        keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
+        assert_eq!(schema::partitions(folder.path()).len(), 1);
+    }
+}

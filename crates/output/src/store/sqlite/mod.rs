@@ -1,0 +1,513 @@
+//! A store in SQLite databases, in one folder.
+
+mod find;
+mod health;
+mod keep;
+mod readings;
+mod rows;
+mod schema;
+mod series;
+mod tiers;
+mod writer;
+
+pub use health::Health;
+pub use keep::Keep;
+pub use series::{class_id, counter_id, line_id};
+pub use writer::Writer;
+
+pub(crate) use writer::STORE;
+
+use super::label::{detail_rows, list_row, text_row, title};
+use super::{FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, Store, StoreError};
+use find::{Group, PATIENCE, Part};
+use rusqlite::Connection;
+use schema::{Kind, MAIN, said};
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tiers::{LISTS, SERIES};
+use weir_api::web::{
+    Against, Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry,
+    FlowDetail, Flows, ListInfo, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
+    TierState, TopList, TryHistogram,
+};
+use weir_api::{Key, KeyKind, Reading, Top, Unit};
+use weir_filter::FlowTest;
+
+/// Connections that wait to be used again.
+const SPARE: usize = 8;
+/// Records of a flow that are shown.
+const MOST_RECORDS: usize = 1000;
+const DAY: u64 = 24 * 3_600_000_000_000;
+const SECOND: f64 = 1e9;
+
+/// Answers from the databases of a folder, which somebody may be writing.
+pub struct SqliteStore {
+    folder: PathBuf,
+    /// Connections to the database of series, and which file that was.
+    spare: Mutex<(u64, Vec<Connection>)>,
+    health: Option<Arc<Health>>,
+}
+
+impl SqliteStore {
+    /// The store of a folder; `health` is that of the writer, where it is in this process.
+    ///
+    /// # Errors
+    /// When there is none, or it is of a newer version.
+    pub fn open(folder: &Path, health: Option<Arc<Health>>) -> Result<Self, StoreError> {
+        let store = Self { folder: folder.to_owned(), spare: Mutex::default(), health };
+        store.main(|_, _| Ok(()))?;
+        Ok(store)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(MAIN)
+    }
+
+    /// Asks the database of series. Where that has another file now, because it was broken, the new one is asked.
+    fn main<T>(
+        &self,
+        ask: impl FnOnce(&Connection, &Path) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let path = self.path();
+        let file = std::fs::metadata(&path).map_or(0, |data| data.ino());
+        let lock = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = {
+            let mut spare = lock();
+            if spare.0 != file {
+                *spare = (file, Vec::new());
+            }
+            spare.1.pop()
+        };
+        let connection = match known {
+            Some(connection) => connection,
+            None => schema::open_to_read(&path, Kind::Main)?,
+        };
+        let answer = ask(&connection, &path);
+        let mut spare = lock();
+        if spare.0 == file && spare.1.len() < SPARE && answer.is_ok() {
+            spare.1.push(connection);
+        }
+        answer
+    }
+
+    /// The partitions that have a part of a time, the latest first.
+    fn parts(&self, span: Span) -> Result<Vec<Part>, StoreError> {
+        let until = Instant::now() + PATIENCE;
+        let mut parts = Vec::new();
+        for (_, path) in schema::partitions(&self.folder).into_iter().rev() {
+            let mut connection = match schema::open_to_read(&path, Kind::Rows) {
+                Ok(connection) => connection,
+                // It was dropped meanwhile, or is being made.
+                Err(StoreError::NotThere(_)) => continue,
+                Err(StoreError::Database { .. }) if schema::size(&path) == 0 => continue,
+                Err(error) => return Err(error),
+            };
+            let extent =
+                (writer::number(&connection, &path, "first")?, writer::number(&connection, &path, "last")?);
+            let is_asked = extent.1 >= span.from.unwrap_or(0) && extent.0 < span.to.unwrap_or(u64::MAX);
+            if is_asked && extent != (0, 0) {
+                connection
+                    .progress_handler(10_000, Some(move || Instant::now() >= until))
+                    .map_err(said(&path))?;
+                parts.push(Part { path, connection, extent, until });
+            }
+        }
+        Ok(parts)
+    }
+
+    fn rows_extent(parts: &[Part]) -> (u64, u64) {
+        let first = parts.iter().map(|part| part.extent.0).min().unwrap_or(0);
+        (first, parts.iter().map(|part| part.extent.1).max().unwrap_or(0))
+    }
+
+    fn reader<T>(
+        &self,
+        ask: impl FnOnce(&series::Reader<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.main(|from, path| {
+            let number = |name| writer::number(from, path, name);
+            let extent = (number("first")?, number("last")?);
+            ask(&series::Reader { from, path, extent, interval: number("interval")? })
+        })
+    }
+
+    /// What is kept of a list over a span.
+    fn sum(&self, name: &str, span: Span) -> Result<readings::Sum, StoreError> {
+        self.main(|from, path| {
+            let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            // All that there is needs no rounding.
+            let begin = span.from.filter(|from| *from > first).unwrap_or(0);
+            let end = span.to.filter(|to| *to < last).unwrap_or(i64::MAX as u64);
+            readings::sum(from, path, name, begin, end)
+        })
+    }
+
+    fn kept(&self) -> Result<Vec<(String, Reading)>, StoreError> {
+        self.main(readings::names)
+    }
+
+    fn keys(&self, name: &str, span: Span) -> Result<(Option<Top>, Option<String>), StoreError> {
+        let sum = self.sum(name, span)?;
+        let top = match sum.reading {
+            Some(Reading::Top(top)) => Some(top),
+            _ => None,
+        };
+        Ok((top, sum.partial))
+    }
+}
+
+fn weight(row: &weir_api::TopRow, by: RankBy) -> u64 {
+    match by {
+        RankBy::Unit(unit) => row.count.in_unit(unit),
+        RankBy::Flows => row.flows,
+    }
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Packets => "packets",
+        Unit::Bytes => "bytes",
+    }
+}
+
+fn key_name(key: KeyKind) -> String {
+    serde_json::to_value(key).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
+}
+
+impl Store for SqliteStore {
+    fn extent(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        let (first, last) = self.reader(|reader| Ok(reader.extent))?;
+        Ok((last > 0).then_some((first, last)))
+    }
+
+    fn series(&self) -> Result<Vec<SeriesInfo>, StoreError> {
+        self.main(series::list)
+    }
+
+    fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError> {
+        self.reader(|reader| reader.points(ids, span, points))
+    }
+
+    fn band(&self, ids: &[String], span: Span, points: usize, weeks: usize) -> Result<Band, StoreError> {
+        self.reader(|reader| reader.band(ids, span, points, weeks))
+    }
+
+    fn lists(&self) -> Result<Lists, StoreError> {
+        let mut lists = Lists::default();
+        for (name, reading) in self.kept()? {
+            match reading {
+                Reading::Top(top) => lists.lists.push(ListInfo {
+                    title: title(&name),
+                    name,
+                    key: key_name(top.key),
+                    unit: unit_name(top.unit).to_owned(),
+                }),
+                Reading::Distinct(count) => {
+                    lists.distinct.push(DistinctInfo { name, of: count.of.name().to_owned() });
+                }
+                _ => {}
+            }
+        }
+        Ok(lists)
+    }
+
+    fn top(&self, list: &str, span: Span, by: Option<RankBy>, limit: usize) -> Result<TopList, StoreError> {
+        let (top, partial) = self.keys(list, span)?;
+        let Some(top) = top else {
+            let lists = self.lists()?.lists;
+            if lists.iter().any(|known| known.name == list) {
+                return Ok(TopList { list: list.to_owned(), exact: true, ..TopList::default() });
+            }
+            let names: Vec<String> = lists.into_iter().map(|list| list.name).collect();
+            return Err(StoreError::Unknown(format!("no list {list:?}; there are {}", names.join(", "))));
+        };
+        let by = by.unwrap_or(RankBy::Unit(top.unit));
+        let mut total = Amount { packets: top.shed.packets, bytes: top.shed.bytes };
+        for row in &top.rows {
+            total.packets += row.count.packets;
+            total.bytes += row.count.bytes;
+        }
+        let mut rows = top.rows.clone();
+        rows.sort_by(|a, b| weight(b, by).cmp(&weight(a, by)).then_with(|| a.key.cmp(&b.key)));
+        rows.truncate(limit);
+        Ok(TopList {
+            list: list.to_owned(),
+            key: key_name(top.key),
+            unit: unit_name(top.unit).to_owned(),
+            exact: top.is_exact(),
+            rows: rows.iter().map(list_row).collect(),
+            absent: top.absent,
+            inserts: top.inserts,
+            total,
+            partial,
+        })
+    }
+
+    fn group(
+        &self,
+        by: GroupBy,
+        test: &FlowTest,
+        span: Span,
+        rank: RankBy,
+        limit: usize,
+    ) -> Result<TopList, StoreError> {
+        let parts = self.parts(span)?;
+        let mut groups = find::group(&parts, by, test, span, rank)?;
+        groups.rows.truncate(limit);
+        let rows = groups.rows.into_iter().map(|(group, count, flows)| match group {
+            Group::Key(key) => list_row(&weir_api::TopRow { key, count, flows, error: 0 }),
+            Group::Text(text) => text_row(text, count, flows),
+        });
+        Ok(TopList {
+            list: "flows".to_owned(),
+            key: format!("{by:?}").to_lowercase(),
+            unit: match rank {
+                RankBy::Unit(unit) => unit_name(unit).to_owned(),
+                RankBy::Flows => "flows".to_owned(),
+            },
+            exact: groups.partial.is_none(),
+            rows: rows.collect(),
+            total: Amount { packets: groups.total.packets, bytes: groups.total.bytes },
+            partial: groups.partial,
+            ..TopList::default()
+        })
+    }
+
+    fn distinct(&self, span: Span) -> Result<Distincts, StoreError> {
+        let mut found = Distincts::default();
+        for (name, reading) in self.kept()? {
+            if !matches!(reading, Reading::Distinct(_)) {
+                continue;
+            }
+            if let Some(Reading::Distinct(count)) = self.sum(&name, span)?.reading {
+                found.rows.push(DistinctRow {
+                    name,
+                    of: count.of.name().to_owned(),
+                    estimate: count.estimate(),
+                    error_percent: 100.0 * count.relative_error(),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn news(&self, span: Span) -> Result<News, StoreError> {
+        let Some((first, last)) = self.extent()? else { return Ok(News::default()) };
+        let from = span.from.unwrap_or(first);
+        let before = Span { from: Some(from.saturating_sub(7 * DAY)), to: Some(from) };
+        let seconds = |time: u64| time as f64 / SECOND;
+        let mut news = News {
+            against: Against { from: seconds(from.saturating_sub(7 * DAY).max(first)), to: seconds(from) },
+            ..News::default()
+        };
+        if from <= first || last <= first {
+            news.partial = Some("there is nothing before this time to compare with".to_owned());
+            return Ok(news);
+        }
+        let lists = [
+            ("sources", "source"),
+            ("destinations", "destination"),
+            ("services", "service"),
+            ("protocols", "protocol"),
+        ];
+        for (list, kind) in lists {
+            let (now, _) = self.keys(list, Span { from: Some(from), to: span.to })?;
+            let (old, _) = self.keys(list, before)?;
+            let Some(now) = now else { continue };
+            let known: HashSet<Key> = old.iter().flat_map(|old| &old.rows).map(|row| row.key).collect();
+            // A key that the old list had no room for may have been there with less than this.
+            let unsure = old.as_ref().map_or(0, |old| old.absent);
+            if unsure > 0 {
+                news.partial = Some(format!(
+                    "{list} before were more than were kept: what had less than they did may not be new"
+                ));
+            }
+            for row in now
+                .rows
+                .iter()
+                .filter(|row| !known.contains(&row.key) && row.count.in_unit(now.unit) > unsure)
+            {
+                let row = list_row(row);
+                news.rows.push(NewsRow {
+                    kind: kind.to_owned(),
+                    label: row.label,
+                    filter: row.filter,
+                    bytes: row.bytes,
+                    packets: row.packets,
+                });
+            }
+        }
+        news.rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.label.cmp(&b.label)));
+        news.rows.truncate(100);
+        Ok(news)
+    }
+
+    fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
+        let parts = self.parts(wanted.span)?;
+        find::flows(&parts, wanted, Self::rows_extent(&parts))
+    }
+
+    fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError> {
+        let Some((number, first)) = find::number_of(id) else { return Ok(None) };
+        let parts = self.parts(Span::default())?;
+        let mut found = None;
+        let mut records = Vec::new();
+        for part in &parts {
+            if found.is_none() {
+                found = find::flow(part, number, first)?;
+            }
+            // What was said is written when it was said, and the flow when it has ended.
+            records.extend(find::said_in(part, number, MOST_RECORDS + 1)?);
+        }
+        let Some((flow, detail)) = found else { return Ok(None) };
+        records.sort_by(|a, b| a.time.total_cmp(&b.time));
+        let partial =
+            (records.len() > MOST_RECORDS).then(|| format!("the first {MOST_RECORDS} records are shown"));
+        records.truncate(MOST_RECORDS);
+        Ok(Some(FlowDetail { flow, details: detail_rows(&detail), records, partial }))
+    }
+
+    fn trial(&self, test: &FlowTest, span: Span) -> Result<FilterTry, StoreError> {
+        let parts = self.parts(span)?;
+        let extent = Self::rows_extent(&parts);
+        let span = Span { from: span.from.or(Some(extent.0)), to: span.to.or(Some(extent.1 + 1)) };
+        let asked = |test: FlowTest| {
+            let wanted =
+                FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
+            find::flows(&parts, &wanted, extent)
+        };
+        let (matching, all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
+        Ok(FilterTry {
+            flows: matching.matched,
+            packets: matching.matched_packets,
+            bytes: matching.matched_bytes,
+            of: FilterOf { flows: all.matched, packets: all.matched_packets, bytes: all.matched_bytes },
+            histogram: TryHistogram {
+                step: all.histogram.step,
+                times: all.histogram.times,
+                bytes: matching.histogram.bytes,
+                all: all.histogram.bytes,
+            },
+            partial: matching.partial.or(all.partial),
+        })
+    }
+
+    fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError> {
+        find::records(&self.parts(wanted.span)?, wanted)
+    }
+
+    fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for part in self.parts(Span::default())? {
+            let said = said(&part.path);
+            let mut query = part
+                .connection
+                .prepare_cached("SELECT tbl, count(*) FROM records GROUP BY tbl")
+                .map_err(said)?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).map_err(said)?;
+            for row in rows {
+                let (table, count): (String, i64) = row.map_err(said)?;
+                *counts.entry(table).or_default() += count as u64;
+            }
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    fn events(&self, span: Span, limit: usize) -> Result<Events, StoreError> {
+        self.main(|from, path| {
+            let said = said(path);
+            let bound = |time: u64| time.min(i64::MAX as u64) as i64;
+            let mut query = from
+                .prepare_cached(
+                    "SELECT time, kind, text FROM events WHERE time >= ?1 AND time < ?2 ORDER BY time DESC LIMIT ?3",
+                )
+                .map_err(said)?;
+            let bounds =
+                (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)), limit as i64 + 1);
+            let rows = query
+                .query_map(bounds, |row| {
+                    Ok(Event { time: row.get::<_, i64>(0)? as f64 / SECOND, kind: row.get(1)?, text: row.get(2)? })
+                })
+                .map_err(said)?;
+            let mut events: Vec<Event> = rows.collect::<Result<_, _>>().map_err(said)?;
+            let partial = (events.len() > limit).then(|| format!("the latest {limit} are shown"));
+            events.truncate(limit);
+            Ok(Events { events, partial })
+        })
+    }
+
+    fn state(&self) -> Result<StoreState, StoreError> {
+        let bytes = schema::size(&self.path());
+        let parts = schema::partitions(&self.folder);
+        let row_bytes: u64 = parts.iter().map(|(_, path)| schema::size(path)).sum();
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / SECOND;
+        self.main(|from, path| {
+            let said = said(path);
+            let count = |text: &str| -> Result<u64, StoreError> {
+                from.query_row(text, [], |row| row.get::<_, i64>(0)).map(|n| n as u64).map_err(said)
+            };
+            let series = count("SELECT count(*) FROM series")?;
+            let interval = writer::number(from, path, "interval")?.max(1_000_000_000);
+            let mut tiers = Vec::new();
+            for (at, tier) in SERIES.iter().enumerate() {
+                let first = count(&format!(
+                    "SELECT ifnull(min(time), 0) FROM points WHERE tier = {at} AND series = (SELECT min(id) FROM series)"
+                ))?;
+                tiers.push(TierState {
+                    name: format!("series {}", tier.name),
+                    keep: seconds(tier.keep),
+                    bytes: 0,
+                    first: (first > 0).then(|| seconds(first)),
+                });
+            }
+            for (at, tier) in LISTS.iter().enumerate() {
+                let of = |what: &str| count(&format!("SELECT ifnull({what}, 0) FROM readings WHERE tier = {at}"));
+                let first = of("min(time)")?;
+                tiers.push(TierState {
+                    name: format!("lists {}", tier.name),
+                    keep: seconds(tier.keep),
+                    bytes: of("sum(length(body))")?,
+                    first: (first > 0).then(|| seconds(first)),
+                });
+            }
+            tiers.push(TierState {
+                name: "flows and records".to_owned(),
+                keep: seconds(Keep::default().age),
+                bytes: row_bytes,
+                first: parts.first().map(|(second, _)| *second as f64),
+            });
+            let health = self.health.as_deref();
+            let failed = health.and_then(Health::why);
+            let cells = |tier: &tiers::Tier| tier.keep / if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() };
+            let point_bound: u64 = SERIES.iter().map(|tier| cells(tier) * series * POINT).sum();
+            let mean = |at: usize| count(&format!("SELECT ifnull(CAST(avg(length(body)) AS INTEGER), 0) FROM readings WHERE tier = {at}"));
+            let lists = count("SELECT count(DISTINCT name) FROM readings")?;
+            let mut list_bound = 0;
+            for (at, tier) in LISTS.iter().enumerate() {
+                list_bound += cells(tier) * lists * mean(at)?;
+            }
+            Ok(StoreState {
+                path: self.folder.display().to_string(),
+                bytes: bytes + row_bytes,
+                limit: health.map_or(Keep::default().bytes, Health::limit),
+                bound: point_bound + list_bound,
+                free: keep::free(&self.folder),
+                state: match (health, &failed) {
+                    (None, _) => "reading",
+                    (Some(_), None) => "writing",
+                    (Some(_), Some(_)) => "waiting",
+                }
+                .to_owned(),
+                failed,
+                dropped_rows: health.map_or(0, Health::lost_rows),
+                tiers,
+            })
+        })
+    }
+}
+
+/// Octets that a point takes, in a page that is two thirds full.
+const POINT: u64 = 50;

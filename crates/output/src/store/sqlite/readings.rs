@@ -1,0 +1,310 @@
+//! Top lists and distinct counts: how they are kept, and added up over a time.
+
+use super::schema::said;
+use super::tiers::{LISTS, Tier};
+use crate::store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
+
+/// How hard zstd tries: an interval's lists are compressed several times.
+const LEVEL: i32 = 3;
+/// Octets that a list may come to: what is more is no list of ours.
+const MOST: usize = 64 << 20;
+
+/// A list as it is kept.
+#[derive(Serialize, Deserialize)]
+struct KeptTop {
+    key: KeyKind,
+    show: usize,
+    unit: Unit,
+    absent: u64,
+    inserts: u64,
+    shed: (u64, u64),
+    /// Key, packets, octets, flows, error.
+    rows: Vec<(Key, u64, u64, u64, u64)>,
+}
+
+/// What kinds of readings are kept.
+const TOP: &str = "top";
+const DISTINCT: &str = "distinct";
+
+/// The kind of a reading, where it is one that is kept here.
+pub fn kind(reading: &Reading) -> Option<&'static str> {
+    match reading {
+        Reading::Top(_) => Some(TOP),
+        Reading::Distinct(_) => Some(DISTINCT),
+        _ => None,
+    }
+}
+
+fn pack(reading: &Reading) -> io::Result<Vec<u8>> {
+    let text = match reading {
+        Reading::Top(top) => serde_json::to_vec(&KeptTop {
+            key: top.key,
+            show: top.show,
+            unit: top.unit,
+            absent: top.absent,
+            inserts: top.inserts,
+            shed: (top.shed.packets, top.shed.bytes),
+            rows: top
+                .rows
+                .iter()
+                .map(|row| (row.key, row.count.packets, row.count.bytes, row.flows, row.error))
+                .collect(),
+        })?,
+        Reading::Distinct(count) => serde_json::to_vec(count)?,
+        _ => Vec::new(),
+    };
+    zstd::bulk::compress(&text, LEVEL)
+}
+
+fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
+    let text = zstd::bulk::decompress(body, MOST)?;
+    Ok(match kind {
+        TOP => {
+            let kept: KeptTop = serde_json::from_slice(&text)?;
+            let rows: Vec<TopRow> = kept
+                .rows
+                .into_iter()
+                .map(|(key, packets, bytes, flows, error)| TopRow {
+                    key,
+                    count: Count { packets, bytes },
+                    flows,
+                    error,
+                })
+                .collect();
+            let (key, show, unit, absent, inserts) =
+                (kept.key, kept.show, kept.unit, kept.absent, kept.inserts);
+            let shed = Count { packets: kept.shed.0, bytes: kept.shed.1 };
+            Reading::Top(Top { key, show, unit, capacity: rows.len(), rows, absent, inserts, shed })
+        }
+        DISTINCT => Reading::Distinct(serde_json::from_slice::<DistinctCount>(&text)?),
+        other => return Err(io::Error::other(format!("no kind of reading {other:?}"))),
+    })
+}
+
+/// The same within what a tier keeps of it.
+fn cut(reading: Reading, tier: &Tier) -> Reading {
+    match reading {
+        Reading::Top(top) => Reading::Top(top.within(tier.rows)),
+        other => other,
+    }
+}
+
+/// The cells that are open: adding to them needs no reading.
+#[derive(Default)]
+pub struct Open(HashMap<(usize, String), (u64, Reading)>);
+
+impl Open {
+    /// Forgets all: what they were may not have been written.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds a reading to one cell of each tier.
+    pub fn write(
+        &mut self,
+        to: &Transaction<'_>,
+        path: &Path,
+        name: &str,
+        (start, end): (u64, u64),
+        reading: &Reading,
+    ) -> Result<(), StoreError> {
+        let said = said(path);
+        let Some(kind) = kind(reading) else { return Ok(()) };
+        for (at, tier) in LISTS.iter().enumerate() {
+            let (from, until) = tier.cell.of(start, end);
+            let key = (at, name.to_owned());
+            let known =
+                self.0.remove(&key).filter(|(time, open)| *time == from && self::kind(open) == Some(kind));
+            let before = match known {
+                Some((_, reading)) => Some(reading),
+                None => one(to, path, at, name, from)?.filter(|open| self::kind(open) == Some(kind)),
+            };
+            let sum = match before {
+                Some(mut sum) => {
+                    // A list that is asked by another key now begins anew.
+                    if is_alike(&sum, reading) {
+                        sum.merge(reading)
+                    } else {
+                        sum = reading.clone()
+                    }
+                    sum
+                }
+                None => reading.clone(),
+            };
+            let sum = cut(sum, tier);
+            let body = pack(&sum).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+            to.prepare_cached(
+                "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tier, name, time)
+                 DO UPDATE SET until = max(until, ?4), kind = ?5, body = ?6",
+            )
+            .and_then(|mut add| add.execute(params![at as i64, name, from as i64, until as i64, kind, body]))
+            .map_err(said)?;
+            if at > 0 {
+                self.0.insert(key, (from, sum));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_alike(a: &Reading, b: &Reading) -> bool {
+    match (a, b) {
+        (Reading::Top(a), Reading::Top(b)) => (a.key, a.unit) == (b.key, b.unit),
+        (Reading::Distinct(a), Reading::Distinct(b)) => a.of == b.of,
+        _ => false,
+    }
+}
+
+fn one(
+    from: &Connection,
+    path: &Path,
+    tier: usize,
+    name: &str,
+    time: u64,
+) -> Result<Option<Reading>, StoreError> {
+    let said = said(path);
+    let mut query = from
+        .prepare_cached("SELECT kind, body FROM readings WHERE tier = ?1 AND name = ?2 AND time = ?3")
+        .map_err(said)?;
+    let row: Option<(String, Vec<u8>)> = query
+        .query_row(params![tier as i64, name, time as i64], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .map_err(said)?;
+    // What cannot be read is begun anew: it is one cell.
+    Ok(row.and_then(|(kind, body)| unpack(&kind, &body).ok()))
+}
+
+/// A sum of readings, and what of the time it does not follow exactly.
+#[derive(Debug, Default)]
+pub struct Sum {
+    /// The sum; `None` where nothing is kept of the time.
+    pub reading: Option<Reading>,
+    /// What was rounded.
+    pub partial: Option<String>,
+}
+
+/// Adds up what is kept of a list from `from` to `to`, out of as few cells as can be.
+pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Result<Sum, StoreError> {
+    let mut sum = Sum::default();
+    let mut pieces = vec![(from, to)];
+    for at in (0..LISTS.len()).rev() {
+        let mut rest = Vec::new();
+        let first_of_finer = match at {
+            0 => None,
+            at => first(of, path, at - 1, name)?,
+        };
+        for (from, to) in pieces {
+            // Where the next finer tier does not reach back as far, this one's cells are taken as they are.
+            let is_last = at == 0 || first_of_finer.is_none_or(|first| first >= to);
+            let cells = cells(of, path, at, name, (from, to), is_last)?;
+            let Some((begin, end)) = cells.first().zip(cells.last()).map(|(a, b)| (a.0, b.1)) else {
+                rest.push((from, to));
+                continue;
+            };
+            if is_last && at > 0 && (begin < from || end > to) {
+                let tier = LISTS.get(at).map_or("", |tier| tier.name);
+                sum.partial = Some(format!(
+                    "the ends of the time are rounded to {tier}: finer times are no longer kept"
+                ));
+            }
+            for (.., reading) in cells {
+                match &mut sum.reading {
+                    Some(whole) if is_alike(whole, &reading) => {
+                        // Tiers hold different numbers of rows; the sum has room for the most.
+                        if let (Reading::Top(whole), Reading::Top(part)) = (&mut *whole, &reading) {
+                            whole.capacity = whole.capacity.max(part.capacity).max(most_rows());
+                        }
+                        whole.merge(&reading);
+                    }
+                    Some(_) => {
+                        sum.partial = Some("the list was asked by another key before".to_owned());
+                        sum.reading = Some(reading);
+                    }
+                    None => sum.reading = Some(reading),
+                }
+            }
+            if !is_last {
+                rest.extend([(from, begin), (end, to)].into_iter().filter(|(from, to)| from < to));
+            }
+        }
+        pieces = rest;
+    }
+    Ok(sum)
+}
+
+fn most_rows() -> usize {
+    LISTS.iter().map(|tier| tier.rows).max().unwrap_or(0)
+}
+
+/// The first time that a tier has of a list.
+fn first(of: &Connection, path: &Path, tier: usize, name: &str) -> Result<Option<u64>, StoreError> {
+    let said = said(path);
+    let mut query =
+        of.prepare_cached("SELECT min(time) FROM readings WHERE tier = ?1 AND name = ?2").map_err(said)?;
+    let first: Option<i64> = query.query_row(params![tier as i64, name], |row| row.get(0)).map_err(said)?;
+    Ok(first.map(|first| first as u64))
+}
+
+/// The cells of a tier that lie in a time, or with `overlapping` those that have a part of it.
+fn cells(
+    of: &Connection,
+    path: &Path,
+    tier: usize,
+    name: &str,
+    (from, to): (u64, u64),
+    overlapping: bool,
+) -> Result<Vec<(u64, u64, Reading)>, StoreError> {
+    let said = said(path);
+    let text = match (overlapping, tier) {
+        // An interval belongs to where it begins.
+        (true, 0) => "time >= ?3 AND time < ?4",
+        (true, _) => "until > ?3 AND time < ?4",
+        (false, _) => "time >= ?3 AND until <= ?4",
+    };
+    let mut query = of
+        .prepare_cached(&format!(
+            "SELECT time, until, kind, body FROM readings WHERE tier = ?1 AND name = ?2 AND {text} ORDER BY time"
+        ))
+        .map_err(said)?;
+    let bound = |time: u64| time.min(i64::MAX as u64) as i64;
+    let mut rows = query.query(params![tier as i64, name, bound(from), bound(to)]).map_err(said)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(said)? {
+        let read = || -> rusqlite::Result<(i64, i64, String, Vec<u8>)> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        };
+        let (time, until, kind, body) = read().map_err(said)?;
+        if let Ok(reading) = unpack(&kind, &body) {
+            found.push((time as u64, until as u64, reading));
+        }
+    }
+    Ok(found)
+}
+
+/// The names of all lists, with the last reading of each.
+pub fn names(of: &Connection, path: &Path) -> Result<Vec<(String, Reading)>, StoreError> {
+    let said = said(path);
+    let last = LISTS.len() as i64 - 1;
+    let mut query = of
+        .prepare_cached(
+            "SELECT name, kind, body, max(time) FROM readings WHERE tier = ?1 GROUP BY name ORDER BY min(rowid)",
+        )
+        .map_err(said)?;
+    let rows = query
+        .query_map([last], |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?)))
+        .map_err(said)?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (name, kind, body) = row.map_err(said)?;
+        if let Ok(reading) = unpack(&kind, &body) {
+            found.push((name, reading));
+        }
+    }
+    Ok(found)
+}

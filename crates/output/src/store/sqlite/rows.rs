@@ -1,0 +1,235 @@
+//! Flows and records: how they are written into partitions of time.
+
+use super::schema::{self, Kind, said};
+use crate::json::Object;
+use crate::ports;
+use crate::records::json::{Shapes, Style};
+use crate::row::{COLUMNS, Ends, Times, services, write_members};
+use crate::store::StoreError;
+use rusqlite::{Connection, params};
+use std::path::{Path, PathBuf};
+use weir_engine::{FlowIdentity, FlowRecord};
+use weir_proto::Record;
+
+/// Columns that stand in the table itself: what is left of a flow is its detail.
+const IN_TABLE: [&str; 14] = [
+    "start",
+    "end",
+    "uid",
+    "protocol",
+    "ip_proto",
+    "services",
+    "source",
+    "source_port",
+    "destination",
+    "destination_port",
+    "packets",
+    "reverse_packets",
+    "state",
+    "destination_name",
+];
+
+/// A flow or a record on its way.
+#[derive(Clone, Debug)]
+pub enum Row {
+    /// A flow.
+    Flow(Box<FlowRecord>, Option<Box<str>>),
+    /// Something that was said.
+    Record(Box<RecordRow>),
+}
+
+/// A record on its way.
+#[derive(Clone, Debug)]
+pub struct RecordRow {
+    table: &'static str,
+    flow: FlowIdentity,
+    time: u64,
+    body: String,
+}
+
+impl Row {
+    /// Octets that it takes while it waits, roughly.
+    pub fn memory(&self) -> usize {
+        size_of::<Row>()
+            + match self {
+                Row::Flow(_, name) => size_of::<FlowRecord>() + name.as_ref().map_or(0, |name| name.len()),
+                Row::Record(record) => size_of::<RecordRow>() + record.body.len(),
+            }
+    }
+
+    /// When it was, in nanoseconds since the epoch.
+    pub fn time(&self) -> u64 {
+        match self {
+            Row::Flow(flow, _) => flow.last.0,
+            Row::Record(record) => record.time,
+        }
+    }
+}
+
+/// Makes rows of records.
+pub struct Maker(Shapes);
+
+impl Default for Maker {
+    fn default() -> Self {
+        Self(Shapes::new(Style { times: Times::Epoch, name: |field| field.name }))
+    }
+}
+
+impl Maker {
+    /// The row of a record.
+    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> Row {
+        let mut body = Vec::with_capacity(256);
+        Object::write(&mut body, |object| self.0.write(object, record.table, &record.values));
+        let body = String::from_utf8(body).unwrap_or_default();
+        Row::Record(Box::new(RecordRow { table: record.table.name, flow: *flow, time: record.time.0, body }))
+    }
+}
+
+/// A partition that is written into.
+pub struct Partition {
+    connection: Connection,
+    path: PathBuf,
+    /// The time of its first row.
+    begun: u64,
+}
+
+impl Partition {
+    /// Goes on with the last partition of a folder, or makes the first one.
+    pub fn open(folder: &Path, now: u64, fits: impl Fn(u64, u64) -> bool) -> Result<Self, StoreError> {
+        if let Some((second, path)) = schema::partitions(folder).pop()
+            && fits(second * 1_000_000_000, schema::size(&path))
+        {
+            let connection = schema::open(&path, Kind::Rows)?;
+            return Ok(Self { connection, path, begun: second * 1_000_000_000 });
+        }
+        Self::begin(folder, now)
+    }
+
+    /// Makes a new one.
+    pub fn begin(folder: &Path, now: u64) -> Result<Self, StoreError> {
+        // Two of a second are one.
+        let path = folder.join(format!("{}{:012}.db", schema::PARTITION, now / 1_000_000_000));
+        let connection = schema::open(&path, Kind::Rows)?;
+        Ok(Self { connection, path, begun: now })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The time of its first row.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The database.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Writes rows, all or none.
+    pub fn write(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+        let said = said(&self.path);
+        let transaction = self.connection.transaction().map_err(said)?;
+        {
+            let mut flows = transaction
+                .prepare_cached(
+                    "INSERT INTO flows (uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes,
+                     rbytes, vlan, state, service, name, detail)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                )
+                .map_err(said)?;
+            let mut records = transaction
+                .prepare_cached(
+                    "INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                )
+                .map_err(said)?;
+            let (mut first, mut last) = (u64::MAX, 0);
+            for row in rows {
+                match row {
+                    Row::Flow(flow, name) => {
+                        let (source, destination) = (flow.initiator(), flow.responder());
+                        let services = services(flow).collect::<Vec<_>>().join(" ");
+                        flows
+                            .execute(params![
+                                flow.id as i64,
+                                flow.first.0 as i64,
+                                flow.last.0 as i64,
+                                flow.key.proto,
+                                source.0,
+                                source.1,
+                                destination.0,
+                                destination.1,
+                                flow.forward.packets as i64,
+                                flow.reverse.packets as i64,
+                                flow.forward.frame_bytes as i64,
+                                flow.reverse.frame_bytes as i64,
+                                flow.vlan[0],
+                                flow.state.name(),
+                                (!services.is_empty()).then_some(services),
+                                name.as_deref(),
+                                detail(flow),
+                            ])
+                            .map_err(said)?;
+                        first = first.min(flow.first.0);
+                    }
+                    Row::Record(record) => {
+                        let flow = &record.flow;
+                        let lower = usize::from(!flow.initiator_is_lower);
+                        let end = |at: usize| {
+                            let address = flow.key.addr.get(at).copied().unwrap_or_default();
+                            (address, flow.key.port.get(at).copied().unwrap_or_default())
+                        };
+                        let (source, destination) = (end(lower), end(1 - lower));
+                        records
+                            .execute(params![
+                                record.table,
+                                flow.id() as i64,
+                                record.time as i64,
+                                flow.key.proto,
+                                source.0,
+                                source.1,
+                                destination.0,
+                                destination.1,
+                                flow.vlan[0],
+                                record.body,
+                            ])
+                            .map_err(said)?;
+                        first = first.min(record.time);
+                    }
+                }
+                last = last.max(row.time());
+            }
+            transaction
+                .execute(
+                    "INSERT INTO meta VALUES ('first', ?1), ('last', ?2) ON CONFLICT (name) DO UPDATE SET value =
+                     CASE name WHEN 'first' THEN min(value, excluded.value) ELSE max(value, excluded.value) END",
+                    params![first.min(i64::MAX as u64) as i64, last as i64],
+                )
+                .map_err(said)?;
+        }
+        transaction.commit().map_err(said)
+    }
+}
+
+/// What is known of a flow besides what has a column, as a JSON object.
+fn detail(flow: &FlowRecord) -> String {
+    let ends = Ends::of(flow);
+    let mut out = vec![b'{'];
+    let columns = COLUMNS.iter().filter(|column| !IN_TABLE.contains(&column.name));
+    write_members(
+        &mut out,
+        columns.map(|column| (column.name, (column.value)(flow, &ends))),
+        Times::Epoch,
+        true,
+    );
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The name of an IP protocol, or its number.
+pub fn protocol(number: u8) -> String {
+    ports::protocol(number)
+}

@@ -1,0 +1,225 @@
+//! The databases of a store and their versions.
+//!
+//! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
+//! partition of time, so that what is too old or too much goes as whole files, at no cost for what stays. All are in WAL mode:
+//! readers do not wait for the writer, and a process that is killed loses at most what it had not committed.
+
+use crate::store::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The database of series and lists.
+pub const MAIN: &str = "weir.db";
+/// What the names of partitions begin with.
+pub const PARTITION: &str = "rows-";
+
+/// Which kind of database, each with what leads from one version to the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Series, lists, events.
+    Main,
+    /// Flows and records.
+    Rows,
+}
+
+/// Of series and lists: times are nanoseconds since the epoch. In the tier of intervals, least and most are those of
+/// the sum and are left out.
+static MAIN_STEPS: &[&str] = &["
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, help TEXT NOT NULL)
+        STRICT;
+    CREATE TABLE points (tier INTEGER NOT NULL, series INTEGER NOT NULL, time INTEGER NOT NULL,
+        seconds REAL NOT NULL, sum REAL NOT NULL, least REAL, most REAL, PRIMARY KEY (tier, series, time))
+        WITHOUT ROWID, STRICT;
+    CREATE TABLE readings (tier INTEGER NOT NULL, name TEXT NOT NULL, time INTEGER NOT NULL, until INTEGER NOT NULL,
+        kind TEXT NOT NULL, body BLOB NOT NULL) STRICT;
+    CREATE UNIQUE INDEX readings_by_time ON readings (tier, name, time);
+    CREATE TABLE events (time INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+    CREATE INDEX events_by_time ON events (time);
+"];
+
+/// Of flows and records: addresses are 16 octets, IPv4 mapped into IPv6, so that their order is that of numbers.
+static ROW_STEPS: &[&str] = &["
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE flows (id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
+        fpackets INTEGER NOT NULL, rpackets INTEGER NOT NULL, fbytes INTEGER NOT NULL, rbytes INTEGER NOT NULL,
+        vlan INTEGER NOT NULL, state TEXT NOT NULL, service TEXT, name TEXT, detail TEXT NOT NULL) STRICT;
+    CREATE INDEX flows_by_uid ON flows (uid);
+    CREATE TABLE records (id INTEGER PRIMARY KEY, tbl TEXT NOT NULL, uid INTEGER NOT NULL, time INTEGER NOT NULL,
+        proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
+        vlan INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+    CREATE INDEX records_by_uid ON records (uid);
+    CREATE INDEX records_by_table ON records (tbl, time);
+"];
+
+impl Kind {
+    fn steps(self) -> &'static [&'static str] {
+        match self {
+            Kind::Main => MAIN_STEPS,
+            Kind::Rows => ROW_STEPS,
+        }
+    }
+
+    /// The version that this program writes.
+    pub fn version(self) -> i64 {
+        self.steps().len() as i64
+    }
+}
+
+/// What the database of a file says.
+pub fn said(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
+    move |error| StoreError::Database { path: path.to_owned(), error }
+}
+
+/// Opens a database to write into; it is made, or brought to the version of this program, where that is needed.
+pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+    let said = said(path);
+    let mut connection = Connection::open(path).map_err(said)?;
+    // The owner alone reads what was seen on a link; where the file is somebody else's, they have chosen.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+    }
+    connection.busy_timeout(Duration::from_secs(5)).map_err(said)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(said)?;
+    // With a write-ahead log this loses nothing when the process is killed.
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(said)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 1000).map_err(said)?;
+    migrate(&mut connection, path, kind)?;
+    Ok(connection)
+}
+
+/// Opens a database to read it.
+pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+    if !path.exists() {
+        return Err(StoreError::NotThere(path.parent().unwrap_or(path).to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(said(path))?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(said(path))?;
+    let found = version(&connection, path)?;
+    refuse_newer(found, path, kind)?;
+    Ok(connection)
+}
+
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(said(path))
+}
+
+fn refuse_newer(found: i64, path: &Path, kind: Kind) -> Result<(), StoreError> {
+    let known = kind.version();
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), StoreError> {
+    let found = version(connection, path)?;
+    refuse_newer(found, path, kind)?;
+    for (at, step) in kind.steps().iter().enumerate().skip(found as usize) {
+        let transaction = connection.transaction().map_err(said(path))?;
+        transaction.execute_batch(step).map_err(said(path))?;
+        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(said(path))?;
+        transaction.commit().map_err(said(path))?;
+    }
+    Ok(())
+}
+
+/// Whether an error says that a file is no database, or a broken one.
+pub fn is_corrupt(error: &StoreError) -> bool {
+    let StoreError::Database { error, .. } = error else { return false };
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Gives a broken database, with its log, another name; that name.
+pub fn move_aside(path: &Path, now: u64) -> Result<PathBuf, StoreError> {
+    let with = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let aside = with(&format!(".corrupt-{}", now / 1_000_000_000));
+    std::fs::rename(path, &aside).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+    for part in ["-wal", "-shm"] {
+        let mut name = aside.as_os_str().to_owned();
+        name.push(part);
+        // Without its log it is as broken as before.
+        let _ = std::fs::rename(with(part), name);
+    }
+    Ok(aside)
+}
+
+/// The partitions of a folder, the oldest first: the second of their beginning, and their files.
+pub fn partitions(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let second = name.strip_prefix(PARTITION)?.strip_suffix(".db")?.parse().ok()?;
+            Some((second, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Octets that a database and its log take on the disk.
+pub fn size(path: &Path) -> u64 {
+    ["", "-wal", "-shm"]
+        .iter()
+        .filter_map(|part| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(part);
+            Some(std::fs::metadata(PathBuf::from(name)).ok()?.len())
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_earlier_version_is_brought_forward_and_a_newer_one_refused() {
+        for kind in [Kind::Main, Kind::Rows] {
+            for from in 0..=kind.version() {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("x.db");
+                let old = Connection::open(&path).unwrap();
+                for step in kind.steps().iter().take(from as usize) {
+                    old.execute_batch(step).unwrap();
+                }
+                old.pragma_update(None, "user_version", from).unwrap();
+                drop(old);
+                let now = open(&path, kind).unwrap();
+                assert_eq!(version(&now, &path).unwrap(), kind.version());
+                now.execute("INSERT INTO meta VALUES ('a', 1)", []).unwrap();
+            }
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("x.db");
+            let new = open(&path, kind).unwrap();
+            new.pragma_update(None, "user_version", kind.version() + 1).unwrap();
+            drop(new);
+            for opened in [open(&path, kind), open_to_read(&path, kind)] {
+                let text = opened.err().unwrap().to_string();
+                assert!(text.contains("a newer Weir"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_database_is_known_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(MAIN);
+        std::fs::write(&path, vec![b'x'; 8192]).unwrap();
+        let error = open(&path, Kind::Main).err().unwrap();
+        assert!(is_corrupt(&error), "{error}");
+        let aside = move_aside(&path, 7_000_000_000).unwrap();
+        assert!(aside.ends_with("weir.db.corrupt-7") && aside.exists() && !path.exists());
+        open(&path, Kind::Main).unwrap();
+    }
+}

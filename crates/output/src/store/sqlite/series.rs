@@ -1,0 +1,354 @@
+//! Series: what of an interval becomes points, how they are kept, and how they are read.
+
+use super::schema::said;
+use super::tiers::{SERIES, Tier};
+use crate::store::{Span, StoreError};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use weir_api::web::{Band, BandPoints, Points, SeriesData, SeriesInfo};
+use weir_api::{Answer, Count, Reading, Snapshot, counters};
+
+const SECOND: f64 = 1e9;
+/// Points of all series together that an answer may have.
+const MOST_POINTS: usize = 2_000_000;
+const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
+
+/// A point on its way: a sum over an interval, in the unit of its series times seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The series.
+    pub id: String,
+    /// Of its values.
+    pub unit: &'static str,
+    /// What they mean.
+    pub help: String,
+    /// The value over the interval.
+    pub value: f64,
+}
+
+/// The series of a counter.
+pub fn counter_id(name: &str) -> String {
+    format!("ledger/{name}")
+}
+
+/// The series of a line of a chart, in bits or packets a second.
+pub fn line_id(chart: &str, line: &str, bits: bool) -> String {
+    format!("chart/{chart}/{line}/{}", if bits { "bits" } else { "packets" })
+}
+
+/// The series of a class of packets of a subscription, in bits or packets a second.
+pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
+    format!("class/{subscription}/{class}/{}", if bits { "bits" } else { "packets" })
+}
+
+/// The points of an interval: counters, lines, classes, distinct counts, and how many keys lists were given.
+pub fn points(snapshot: &Snapshot) -> Vec<Point> {
+    let length = snapshot.interval.end.saturating_sub(snapshot.interval.start).max(1_000_000) as f64 / SECOND;
+    let mut points: Vec<Point> = counters()
+        .map(|counter| {
+            let (unit, factor) = rate_unit(counter.unit);
+            let value = (counter.of)(snapshot) as f64 * factor / length;
+            Point { id: counter_id(counter.name), unit, help: counter.help.trim().to_owned(), value }
+        })
+        .collect();
+    // Intervals do not know of flows that began before them: only sums since the beginning do.
+    for answer in &snapshot.answers {
+        answer_points(answer, length, &mut points);
+    }
+    points
+}
+
+fn rate_unit(unit: &str) -> (&'static str, f64) {
+    match unit {
+        "packets" => ("packets/s", 1.0),
+        "octets" => ("bits/s", 8.0),
+        "flows" => ("flows/s", 1.0),
+        "records" | "rows" => ("rows/s", 1.0),
+        "files" => ("files/s", 1.0),
+        _ => ("1/s", 1.0),
+    }
+}
+
+fn answer_points(answer: &Answer, length: f64, points: &mut Vec<Point>) {
+    let name = &answer.subscription;
+    let mut both = |id: &dyn Fn(bool) -> String, help: String, count: &Count| {
+        let rates = [(true, "bits/s", count.bytes as f64 * 8.0), (false, "packets/s", count.packets as f64)];
+        for (bits, unit, sum) in rates {
+            points.push(Point { id: id(bits), unit, help: help.clone(), value: sum / length });
+        }
+    };
+    match &answer.reading {
+        Reading::Count(count) => {
+            let chart = answer.chart.as_deref().unwrap_or("counts");
+            both(&|bits| line_id(chart, name, bits), format!("{name} of {chart}"), count);
+        }
+        Reading::Classes { classes, .. } => {
+            for class in classes {
+                let help = format!("{} of {name}", class.label);
+                both(&|bits| class_id(name, &class.label, bits), help, &class.count);
+            }
+        }
+        Reading::Top(top) => points.push(Point {
+            id: format!("list/{name}/inserts"),
+            unit: "keys/s",
+            help: format!("Keys that had no row in {name} when they came: a flood shows here first"),
+            value: top.inserts as f64 / length,
+        }),
+        Reading::Distinct(count) => points.push(Point {
+            id: format!("distinct/{name}"),
+            unit: count.of.name(),
+            help: format!("Different {} in an interval", count.of.name()),
+            value: count.estimate() as f64,
+        }),
+        Reading::Scans(scans) => points.push(Point {
+            id: format!("scans/{name}"),
+            unit: "scans",
+            help: "Scans that were found in an interval".to_owned(),
+            value: scans.found().len() as f64,
+        }),
+        Reading::Histogram(histogram) if histogram.n > 0 => points.push(Point {
+            id: format!("mean/{name}"),
+            unit: "",
+            help: format!("Mean {} in an interval", histogram.of),
+            value: histogram.mean(),
+        }),
+        Reading::Histogram(_) | Reading::Series(_) => {}
+    }
+}
+
+/// Numbers of series by name.
+pub type Known = HashMap<String, i64>;
+
+/// Adds the points of an interval to one cell of each tier.
+pub fn write(
+    to: &Transaction<'_>,
+    known: &mut Known,
+    (start, end): (u64, u64),
+    points: &[Point],
+) -> rusqlite::Result<()> {
+    let seconds = end.saturating_sub(start).max(1_000_000) as f64 / SECOND;
+    let mut name = to.prepare_cached(
+        "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
+         ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
+    )?;
+    let mut add = to.prepare_cached(
+        "INSERT INTO points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO UPDATE SET
+         least = min(ifnull(least, sum / seconds), ?7), most = max(ifnull(most, sum / seconds), ?7),
+         seconds = seconds + ?4, sum = sum + ?5",
+    )?;
+    for point in points {
+        let id = match known.get(&point.id) {
+            Some(id) => *id,
+            None => {
+                let id = name.query_row(params![point.id, point.unit, point.help], |row| row.get(0))?;
+                known.insert(point.id.clone(), id);
+                id
+            }
+        };
+        for (at, tier) in SERIES.iter().enumerate() {
+            let time = tier.cell.of(start, end).0 as i64;
+            // Of one interval, least and most are the value itself.
+            let extreme = (at > 0).then_some(point.value);
+            add.execute(params![at as i64, id, time, seconds, point.value * seconds, extreme, point.value])?;
+        }
+    }
+    Ok(())
+}
+
+/// Every series.
+pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreError> {
+    let said = said(path);
+    let mut rows = from.prepare_cached("SELECT name, unit, help FROM series ORDER BY name").map_err(said)?;
+    let found = rows
+        .query_map([], |row| Ok(SeriesInfo { id: row.get(0)?, unit: row.get(1)?, help: row.get(2)? }))
+        .map_err(said)?;
+    found.collect::<Result<_, _>>().map_err(said)
+}
+
+/// A stretch of time in cells of equal length.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    tier: usize,
+    from: u64,
+    to: u64,
+    step: u64,
+}
+
+impl Grid {
+    /// The tier whose cells are the longest that are short enough, but that still has the beginning.
+    fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> Option<u64>, interval: u64) -> Self {
+        let (from, to) = span;
+        let wanted = to.saturating_sub(from).div_ceil(points.max(1) as u64).max(1);
+        let length = |at: usize| match at {
+            0 => interval,
+            at => SERIES.get(at).map_or(interval, |tier: &Tier| tier.cell.length()),
+        };
+        let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
+        let oldest = (0..SERIES.len()).filter_map(&first).min();
+        let wanted_first = from.max(oldest.unwrap_or(from));
+        // A cell of a coarser tier begins earlier than what is in it.
+        while tier + 1 < SERIES.len()
+            && first(tier).is_none_or(|first| first > wanted_first.saturating_add(length(tier)))
+        {
+            tier += 1;
+        }
+        let step = wanted.div_ceil(length(tier)).max(1) * length(tier);
+        Self { tier, from: from - from % step, to, step }
+    }
+
+    fn cells(&self) -> usize {
+        (self.to.saturating_sub(self.from).div_ceil(self.step)).max(1) as usize
+    }
+}
+
+/// What a bucket of a grid has.
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    seconds: f64,
+    sum: f64,
+    least: f64,
+    most: f64,
+}
+
+fn read(from: &Connection, id: i64, grid: Grid) -> rusqlite::Result<Vec<Option<Bucket>>> {
+    let mut buckets: Vec<Option<Bucket>> = vec![None; grid.cells()];
+    let mut rows = from.prepare_cached(
+        "SELECT time, seconds, sum, ifnull(least, sum / seconds), ifnull(most, sum / seconds) FROM points
+         WHERE tier = ?1 AND series = ?2 AND time >= ?3 AND time < ?4 ORDER BY time",
+    )?;
+    let mut rows =
+        rows.query(params![grid.tier as i64, id, grid.from as i64, grid.to.min(i64::MAX as u64) as i64])?;
+    while let Some(row) = rows.next()? {
+        let time: i64 = row.get(0)?;
+        let at = (time as u64).saturating_sub(grid.from) / grid.step;
+        let (seconds, sum, least, most) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+        if let Some(bucket) = buckets.get_mut(at as usize) {
+            *bucket = Some(match bucket.take() {
+                None => Bucket { seconds, sum, least, most },
+                Some(b) => Bucket {
+                    seconds: b.seconds + seconds,
+                    sum: b.sum + sum,
+                    least: b.least.min(least),
+                    most: b.most.max(most),
+                },
+            });
+        }
+    }
+    Ok(buckets)
+}
+
+/// A database of series, as it is asked.
+pub struct Reader<'c> {
+    /// The database.
+    pub from: &'c Connection,
+    /// Its file.
+    pub path: &'c Path,
+    /// The beginning and the end of what is kept.
+    pub extent: (u64, u64),
+    /// The length of the intervals that were written last.
+    pub interval: u64,
+}
+
+impl Reader<'_> {
+    fn grid(&self, span: Span, points: usize) -> Result<Grid, StoreError> {
+        let (first, last) = self.extent;
+        let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
+        let mut firsts = [None; SERIES.len()];
+        for (tier, first) in firsts.iter_mut().enumerate() {
+            *first = self.first_of(tier)?;
+        }
+        let first = |tier: usize| firsts.get(tier).copied().flatten();
+        Ok(Grid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
+    }
+
+    /// The beginning of what a tier has: of the counters, which every interval has.
+    fn first_of(&self, tier: usize) -> Result<Option<u64>, StoreError> {
+        let said = said(self.path);
+        let mut query = self
+            .from
+            .prepare_cached(
+                "SELECT min(time) FROM points WHERE tier = ?1 AND series = (SELECT id FROM series WHERE name = ?2)",
+            )
+            .map_err(said)?;
+        let first: Option<i64> =
+            query.query_row(params![tier as i64, counter_id("caught")], |row| row.get(0)).map_err(said)?;
+        Ok(first.map(|first| first as u64))
+    }
+
+    fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
+        let said = said(self.path);
+        let mut query = self.from.prepare_cached("SELECT id FROM series WHERE name = ?1").map_err(said)?;
+        query.query_row([id], |row| row.get(0)).optional().map_err(said)
+    }
+
+    /// See [`crate::store::Store::points`].
+    pub fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError> {
+        let grid = self.grid(span, points.clamp(1, 100_000))?;
+        let mut data = SeriesData {
+            step: grid.step as f64 / SECOND,
+            tier: SERIES.get(grid.tier).map_or("", |tier| tier.name).to_owned(),
+            times: (0..grid.cells()).map(|at| (grid.from + at as u64 * grid.step) as f64 / SECOND).collect(),
+            ..SeriesData::default()
+        };
+        for id in ids {
+            if (data.series.len() + 1) * grid.cells() > MOST_POINTS {
+                let (shown, all) = (data.series.len(), ids.len());
+                data.partial =
+                    Some(format!("{shown} of {all} series: an answer has {MOST_POINTS} points at most"));
+                break;
+            }
+            let Some(number) = self.number(id)? else { continue };
+            let buckets = read(self.from, number, grid).map_err(said(self.path))?;
+            let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
+            data.series.push(Points {
+                id: id.clone(),
+                avg: of(|b| b.sum / b.seconds),
+                min: of(|b| b.least),
+                max: of(|b| b.most),
+            });
+        }
+        Ok(data)
+    }
+
+    /// See [`crate::store::Store::band`].
+    pub fn band(&self, ids: &[String], span: Span, points: usize, weeks: usize) -> Result<Band, StoreError> {
+        let (first, last) = self.extent;
+        let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
+        let back = |time: u64, weeks: usize| time.saturating_sub(weeks as u64 * WEEK);
+        let weeks = weeks.clamp(1, 52);
+        let past: Vec<usize> = (1..=weeks).filter(|week| back(to, *week) > first).collect();
+        let mut band = Band { weeks: past.len(), ..Band::default() };
+        let Some(oldest) = past.last() else { return Ok(band) };
+        // All weeks have the step of the oldest, which may be in a coarser tier; steps divide a week.
+        let shape = self.grid(
+            Span { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
+            points.clamp(1, 10_000),
+        )?;
+        let shape = Grid { from: from - from % shape.step, to, ..shape };
+        band.times =
+            (0..shape.cells()).map(|at| (shape.from + at as u64 * shape.step) as f64 / SECOND).collect();
+        for id in ids.iter().take(1 + MOST_POINTS / shape.cells().max(1) / weeks) {
+            let Some(number) = self.number(id)? else { continue };
+            let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for week in &past {
+                let grid = Grid { from: back(shape.from, *week), to: back(shape.to, *week), ..shape };
+                let buckets = read(self.from, number, grid).map_err(said(self.path))?;
+                for (at, bucket) in buckets.into_iter().enumerate() {
+                    columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));
+                }
+            }
+            columns.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+            let of = |part: fn(&[f64]) -> Option<f64>| {
+                (0..shape.cells()).map(|at| columns.get(&at).and_then(|values| part(values))).collect()
+            };
+            band.series.push(BandPoints {
+                id: id.clone(),
+                low: of(|values| values.first().copied()),
+                mid: of(|values| values.get(values.len() / 2).copied()),
+                high: of(|values| values.last().copied()),
+            });
+        }
+        Ok(band)
+    }
+}
