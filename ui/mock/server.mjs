@@ -26,6 +26,7 @@ export function serve(options = {}) {
   const all = makeFlows(file ? first : last - 86_400, last, file ? 900 : 6000);
   let config = CONFIG;
 
+  const streams = new Set();
   const text = (request, name) => request.searchParams.get(name) ?? '';
   const number = (request, name, otherwise) => (request.searchParams.get(name) === null ? otherwise : Number(text(request, name)));
   const range = (request) => ({ from: Math.max(number(request, 'from', first), first), to: Math.min(number(request, 'to', now() + 1), now() + 1) });
@@ -249,7 +250,8 @@ export function serve(options = {}) {
     };
     pulse();
     const each = setInterval(pulse, 1000);
-    response.on('close', () => clearInterval(each));
+    streams.add(response);
+    response.on('close', () => { clearInterval(each); streams.delete(response); });
   }
 
   const server = createServer(async (incoming, response) => {
@@ -264,7 +266,7 @@ export function serve(options = {}) {
       const name = decodeURIComponent(request.pathname.slice('/api/v1/'.length));
       if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow));
       if (set.fail && new RegExp(set.fail).test(name)) return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
-      if (name === 'live') return set.mode === 'live' ? live(response) : json(404, { error: 'nothing is live here' });
+      if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'nothing is live here' });
       if (name === 'packets') {
         response.writeHead(200, { 'content-type': 'application/vnd.tcpdump.pcap', 'content-disposition': 'attachment; filename="weir.pcap"' });
         return response.end(Buffer.from('d4c3b2a1020004000000000000000000ffff000001000000', 'hex'));
@@ -289,6 +291,9 @@ export function serve(options = {}) {
   return new Promise((done) => server.listen(set.port ?? 0, '127.0.0.1', () => done({
     url: `http://127.0.0.1:${server.address().port}`,
     set,
+    end: () => { for (const each of streams) each.write('event: end\ndata: {}\n\n'); },
+    /** Breaks every event stream, and refuses new ones until told otherwise. */
+    deaf: (on) => { set.deaf = on; if (on) for (const each of streams) each.destroy(); },
     stop: () => { server.closeAllConnections(); server.close(); },
   })));
 }

@@ -4,4 +4,7 @@ import './app.css';
 import App from './App.svelte';
 
 const target = document.getElementById('app');
-if (target) mount(App, { target });
+if (target) {
+  target.replaceChildren(); // the line that stood there while this was loaded
+  mount(App, { target });
+}

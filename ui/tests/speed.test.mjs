@@ -34,16 +34,18 @@ test('the first page is 100 kB gzip at most', async () => {
 
 test('first paint comes within a second on loopback', async () => {
   const times = [];
+  const whole = [];
   for (let run = 0; run < 3; run += 1) {
     const context = await browser.newContext();
     const page = await context.newPage();
     await page.goto(site.url);
-    await settled(page);
+    await page.waitForFunction(() => /Mostly/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''));
+    whole.push(await page.evaluate(() => performance.now()));
     times.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
     await context.close();
   }
   times.sort((a, b) => a - b);
-  console.log(`first paint: ${times.map((time) => time.toFixed(0)).join(', ')} ms`);
+  console.log(`first paint: ${times.map((time) => time.toFixed(0)).join(', ')} ms; sentences: ${whole.map((time) => time.toFixed(0)).join(', ')} ms`);
   assert.ok(times[1] < 1000, `${times}`);
 });
 

@@ -11,6 +11,12 @@ export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[]
   return add(data.series.filter((series) => ids.includes(series.id)).map((series) => series.avg), data.times.length);
 }
 
+/** Seconds of the range that there is anything of: a capture does not fill its last second. */
+function covered(status: Status, range: Range): number {
+  const end = status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to);
+  return Math.max(0.001, end - Math.max(range.from, status.first ?? range.from));
+}
+
 /** "what is on this link" */
 export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[]): string {
   const said: string[] = [];
@@ -22,10 +28,9 @@ export function traffic(status: Status, range: Range, pulse: Pulse | null, live:
     const whole = total(bits, data.step) / 8;
     const middle = mean(bits);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-    const when = data.times[bits.indexOf(most)];
     const where = live && pulse ? '' : ` on ${source}`;
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
-    else said.push(`${bytes(whole)} in ${range.moving ? `the last ${lately(range.to - range.from)}` : span(range.to - range.from)}${where}: ${amount(middle, 'bits/s')} in the mean${when !== undefined && most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`);
+    else said.push(`${bytes(whole)} in ${range.moving ? `the last ${lately(covered(status, range))}` : span(covered(status, range))}${where}: ${amount(middle, 'bits/s')} on average${most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`);
   }
   return said.join(' ');
 }
@@ -34,7 +39,7 @@ export function shares(list: TopList | null, count = 3): string {
   if (!list || list.rows.length === 0) return '';
   const all = list.total.bytes;
   const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
-  return `Mostly ${named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0]} of the octets.`;
+  return `${list.filter ? 'Of what the filter matches, mostly' : 'Mostly'} ${named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0]}${list.filter ? '' : ' of the octets'}.`;
 }
 
 /** "who talks most" */
@@ -44,7 +49,7 @@ export function talker(list: TopList | null): string {
   const name = first.name ? ` (${first.name})` : '';
   const doubt = first.error > 0 ? `, at most ${amount(first.error, list.unit)} more` : '';
   const second = list.rows[1];
-  return `${first.label}${name}: ${bytes(first.bytes)}, ${percent(first.bytes, list.total.bytes)} of all${doubt}.${second ? ` Then ${second.label}${second.name ? ` (${second.name})` : ''} with ${bytes(second.bytes)}.` : ''}`;
+  return `${first.label}${name}: ${bytes(first.bytes)}, ${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'what the filter matches' : 'all'}${doubt}.${second ? ` Then ${second.label}${second.name ? ` (${second.name})` : ''} with ${bytes(second.bytes)}.` : ''}`;
 }
 
 /** By how much the range is above the same hours before; null where there is nothing to compare with. */

@@ -37,7 +37,11 @@ export function range(): Range | null {
   const begin = status.first ?? end - 1;
   const text = param('range') ?? (live ? '1h' : 'all');
   const span = parseSpan(text);
-  if (span === null) return { from: Math.min(Math.floor(begin), end - 1), to: end, text: 'all', moving: live };
+  if (span === null) {
+    const whole = pace(end - begin);
+    const last = live ? Math.max(Math.floor(end / whole) * whole, Math.floor(begin) + 1) : end;
+    return { from: Math.min(Math.floor(begin), last - 1), to: last, text: 'all', moving: live };
+  }
   const step = pace(span);
   const stop = live ? Math.floor(end / step) * step : end;
   return { from: stop - span, to: stop, text, moving: live };

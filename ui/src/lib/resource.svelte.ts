@@ -52,10 +52,9 @@ export class Resource<T> {
 /** Inside a component: asks whenever `url` comes to another address; null asks nothing. */
 export function resource<T>(url: () => string | null): Resource<T> {
   const made = new Resource<T>();
-  $effect(() => {
-    const next = url();
-    void made.ask(next);
-  });
+  // Derived, so that a clock that moves without changing the address asks nothing.
+  const next = $derived(url());
+  $effect(() => { void made.ask(next); });
   $effect(() => () => { void made.ask(null); });
   return made;
 }
