@@ -264,7 +264,7 @@ export function serve(options = {}) {
     };
     if (request.pathname.startsWith('/api/v1/')) {
       const name = decodeURIComponent(request.pathname.slice('/api/v1/'.length));
-      if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow));
+      if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow).unref());
       if (set.fail && new RegExp(set.fail).test(name)) return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
       if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'nothing is live here' });
       if (name === 'packets') {

@@ -24,7 +24,8 @@ for (const [theme, colorScheme, shown] of THEMES) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });
     await context.addInitScript((name) => localStorage.setItem('weir.theme', name), theme);
     const page = await context.newPage();
-    for (const path of [...PAGES, '/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines']) {
+    // What opens and unfolds is the same in each theme but for its colours: tried on light and on dark ground.
+    for (const path of [...PAGES, ...(theme === 'contrast' ? [] : ['/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines'])]) {
       await page.goto(site.url + path.replace('?row=first', ''));
       await settled(page);
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), shown);

@@ -20,6 +20,9 @@ export class ManyLines {
   url = $state<string | null>(null);
   #abort: AbortController | null = null;
   #question: Question | null = null;
+  #weighed: { key: string; data: SeriesData } | null = null;
+  /** Points that the weighed lines came with. */
+  #points = COARSE;
 
   ask(question: Question | null): void {
     this.#abort?.abort();
@@ -58,23 +61,32 @@ export class ManyLines {
   }
 
   async #many(q: Question, signal: AbortSignal): Promise<SeriesData> {
-    const span = { from: q.from, to: q.to };
-    this.url = api('series/data', { chart: q.chart.name, top: q.count, ...span, points: q.points });
-    let data: SeriesData;
-    try {
-      data = await get<SeriesData>(this.url, signal);
-      if (!data.ranking) data = reduce(q, data);
-    } catch (error) {
-      if (!(error instanceof ApiError) || ![400, 404, 413, 422].includes(error.status)) throw error;
-      return this.#batches(q, signal);
-    }
+    const key = [q.chart.name, q.from, q.to, q.points].join(' ');
+    // To draw one more line is no reason to weigh all of them again.
+    if (this.#weighed?.key !== key) this.#weighed = { key, data: await this.#weigh(q, signal) };
+    const { data } = this.#weighed;
     const missing = q.pinned.filter((id) => !data.series.some((series) => series.id === id));
     if (missing.length === 0) return data;
-    const more = await get<SeriesData>(api('series/data', { ids: missing.join(','), ...span, points: q.points }), signal);
+    const more = await get<SeriesData>(api('series/data', { ids: missing.join(','), from: q.from, to: q.to, points: this.#points }), signal);
     if (more.times.length !== data.times.length) return data;
     // What is drawn on its own is no longer among the rest.
-    const less = (key: 'avg' | 'min' | 'max'): Values => (data.others?.[key] ?? []).map((value, at) => value === null ? null : Math.max(0, more.series.reduce((left, series) => left - (series[key][at] ?? 0), value)));
+    const less = (which: 'avg' | 'min' | 'max'): Values => (data.others?.[which] ?? []).map((value, at) => value === null ? null : Math.max(0, more.series.reduce((left, series) => left - (series[which][at] ?? 0), value)));
     return { ...data, series: [...data.series, ...more.series], others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null };
+  }
+
+  async #weigh(q: Question, signal: AbortSignal): Promise<SeriesData> {
+    this.#points = q.points;
+    this.url = api('series/data', { chart: q.chart.name, top: q.count, from: q.from, to: q.to, points: q.points });
+    try {
+      const data = await get<SeriesData>(this.url, signal);
+      if (data.ranking) return data;
+      if (data.series.length === q.chart.lines.length) return reduce(q, data);
+    } catch (error) {
+      if (!(error instanceof ApiError) || ![400, 404, 413, 422].includes(error.status)) throw error;
+    }
+    // It was not understood: the lines are weighed here.
+    this.#points = Math.min(q.points, COARSE);
+    return this.#batches(q, signal);
   }
 
   /** A sensor that cannot weigh lines itself: all are asked for, some at a time, and only what is drawn is kept. */
@@ -82,7 +94,7 @@ export class ManyLines {
     const ids = q.chart.lines.map((line) => line.id);
     let sum: SeriesData | null = null;
     for (let at = 0; at < ids.length; at += BATCH) {
-      const part: SeriesData = await get<SeriesData>(api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: Math.min(q.points, COARSE) }), signal);
+      const part: SeriesData = await get<SeriesData>(api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: this.#points }), signal);
       if (sum && part.times.length !== sum.times.length) continue; // the range has moved on between two answers
       sum = reduce(q, part, sum);
       if (at + BATCH < ids.length) this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines have been weighed so far.` };
@@ -98,7 +110,7 @@ function reduce(q: Question, part: SeriesData, before: SeriesData | null = null)
   const weights = new Map((before?.ranking ?? []).map((each) => [each.id, each.weight]));
   for (const series of part.series) weights.set(series.id, total(series.avg, part.step));
   const ranking = [...weights].map(([id, weight]) => ({ id, weight })).sort((a, b) => b.weight - a.weight);
-  const kept = new Set([...ranking.slice(0, q.count).map((each) => each.id), ...q.pinned]);
+  const kept = new Set(ranking.slice(0, q.count).map((each) => each.id));
   const rest = all.filter((series) => !kept.has(series.id));
   const sum = (key: 'avg' | 'min' | 'max'): Values => add([...(before?.others ? [before.others[key]] : []), ...rest.map((series) => series[key])], part.times.length);
   const others = rest.length > 0 || before?.others ? { avg: sum('avg'), min: sum('min'), max: sum('max') } : null;
