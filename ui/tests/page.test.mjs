@@ -141,6 +141,35 @@ test('a click on a band of a chart includes its expression', { skip: !own && 'ne
   await done(page);
 });
 
+test('addresses that were kept show what they showed; what is not known in them is let be', { skip: !own && 'names what the stand-in has' }, async () => {
+  const KEPT = [
+    ['/charts?range=7d&style=lines&band=off&chart=ports', async (page) => {
+      assert.equal(await page.locator('main h1').innerText(), 'Filter-sets: Services of the campus');
+      assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['lines', 'without']);
+      assert.equal(await page.locator('[aria-label="Span"] [aria-current="true"]').innerText(), 'week');
+    }],
+    ['/talkers?range=24h&by=packets&top=25&heat=packets/udp', async (page) => {
+      assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['packets', '25 rows']);
+      assert.equal(await page.locator('[data-panel="list-sources"] li').count(), 25);
+    }],
+    ['/protocols?range=24h&protocol=dns&text=b%C3%BCcher&gone=1', async (page) => {
+      assert.equal(await page.locator('[data-panel="records"] h2').innerText(), 'dns');
+      assert.equal(await page.locator('[data-panel="records"] input').inputValue(), 'b\u00fccher');
+      assert.match(await page.locator('[data-panel="records"]').innerText(), /No record in this range matches/);
+    }],
+    ['/flows?range=24h&sort=first&offset=100&filter=(tcp)%20and%20(not%20(port%2080))', async (page) => {
+      assert.match(await page.locator('[data-panel="flows"]').innerText(), /101 to 200 of/);
+      assert.deepEqual(await page.locator('[aria-label="Parts of the filter"] code').allInnerTexts(), ['tcp', 'not (port 80)']);
+    }],
+    ['/?from=1700000000&to=1700003600', async (page) => assert.match(await range(page), /^2023-11-14 23:13:20/)],
+  ];
+  for (const [path, look] of KEPT) {
+    const page = await open(path);
+    await look(page);
+    await done(page);
+  }
+});
+
 test('the filter is checked while it is typed, with the place of the error', async () => {
   const page = await open('/flows');
   await page.fill('#filter', 'tcp porrt 443');
