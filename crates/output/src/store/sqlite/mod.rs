@@ -7,6 +7,8 @@ mod readings;
 mod rows;
 mod schema;
 mod series;
+#[cfg(test)]
+mod tests;
 mod tiers;
 mod writer;
 
@@ -138,6 +140,9 @@ impl SqliteStore {
     fn sum(&self, name: &str, span: Span) -> Result<readings::Sum, StoreError> {
         self.main(|from, path| {
             let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            if span.to.is_some_and(|to| to <= first) || span.from.is_some_and(|from| from >= last) {
+                return Ok(readings::Sum::default());
+            }
             // All that there is needs no rounding.
             let begin = span.from.filter(|from| *from > first).unwrap_or(0);
             let end = span.to.filter(|to| *to < last).unwrap_or(i64::MAX as u64);

@@ -111,6 +111,18 @@ impl Writer {
         Arc::clone(&self.health)
     }
 
+    /// As if the disk had room for so many pages more; `None` for as many as there are.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&mut self, more: Option<i64>) {
+        let connections =
+            [Some(&self.main), self.partition.as_ref().map(Partition::connection)].into_iter().flatten();
+        for connection in connections {
+            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+            let most = more.map_or(1 << 30, |more| pages + more);
+            connection.query_row(&format!("PRAGMA max_page_count = {most}"), [], |_| Ok(())).unwrap();
+        }
+    }
+
     fn push(&mut self, row: Row) {
         if self.rows_memory >= MOST_WAITING {
             self.health.lost(1);

@@ -1,0 +1,454 @@
+//! The store against what was written into it.
+
+use super::*;
+use crate::sample::{self, count, ip};
+use crate::store::FlowOrder;
+use crate::{Existing, Output, OutputContext};
+use std::net::IpAddr;
+use weir_api::{Interval, Ledger, Snapshot, TopRow};
+use weir_engine::FlowRecord;
+use weir_filter::{FlowEnds, Options};
+use weir_wire::Time;
+
+const S: u64 = 1_000_000_000;
+/// Midnight of a Sunday in UTC: 2026-11-22.
+const DAY0: u64 = 1_795_305_600 * S;
+
+fn context(folder: &Path, existing: Existing) -> OutputContext {
+    OutputContext { directory: folder.to_owned(), existing, start: DAY0, ..OutputContext::default() }
+}
+
+fn writer(folder: &Path) -> Writer {
+    Writer::open(&context(folder, Existing::Continue), Keep { free: 0, ..Keep::default() }).unwrap()
+}
+
+fn store(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, None).unwrap()
+}
+
+/// An interval in which so many packets were caught, from the sources of which each has sent so many octets.
+fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
+    let rows = sources
+        .iter()
+        .map(|(host, bytes)| sample::row(Key::Address(IpAddr::from([10, 0, 0, *host])), 1, *bytes, 1))
+        .collect();
+    Snapshot {
+        interval: Interval { start, end: start + length },
+        ledger: Ledger { caught, bytes: caught * 100, ..Ledger::default() },
+        answers: vec![sample::answer("sources", None, "top", sample::top(KeyKind::Source, rows))],
+        ..Snapshot::default()
+    }
+}
+
+fn caught(data: &SeriesData) -> Vec<Option<f64>> {
+    data.series.first().map(|points| points.avg.clone()).unwrap_or_default()
+}
+
+fn ids(name: &str) -> Vec<String> {
+    vec![counter_id(name)]
+}
+
+fn wanted(text: &str) -> FlowsWanted {
+    FlowsWanted {
+        test: FlowTest::parse(text, &Options::default()).unwrap(),
+        span: Span::default(),
+        order: FlowOrder::First,
+        descending: false,
+        limit: 100,
+        offset: 0,
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let snapshot = sample::snapshot();
+    let (flow, ping) = (sample::flow(), sample::ping());
+    to.named_flow(&flow, Some("www.example.org")).unwrap();
+    to.flow(&ping).unwrap();
+    to.record(&sample::identity(), &sample::record()).unwrap();
+    to.interval(&snapshot).unwrap();
+    let store = store(folder.path());
+    assert_eq!(store.extent().unwrap(), Some((snapshot.interval.start, snapshot.interval.end)));
+    let data = store.points(&ids("caught"), Span::default(), 100).unwrap();
+    let seconds = (snapshot.interval.end - snapshot.interval.start) as f64 / 1e9;
+    let found: Vec<f64> = caught(&data).into_iter().flatten().collect();
+    assert!((found[0] * seconds - snapshot.ledger.caught as f64).abs() < 1e-6, "{found:?}");
+    let talkers = snapshot.answers.iter().find(|answer| answer.subscription == "talkers").unwrap();
+    let Reading::Top(talkers) = &talkers.reading else { panic!() };
+    let top = store.top("talkers", Span::default(), None, 3).unwrap();
+    let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();
+    assert_eq!(top.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), ranked);
+    assert!(top.exact && top.rows[0].filter.contains("host "), "{top:?}");
+    let error = store.top("talker", Span::default(), None, 3).unwrap_err().to_string();
+    assert!(error.contains("talkers"), "{error}");
+
+    let flows = store.flows(&wanted("")).unwrap();
+    assert_eq!((flows.matched, flows.rows.len()), (2, 2));
+    let all: u64 = [&flow, &ping].iter().map(|f| f.forward.frame_bytes + f.reverse.frame_bytes).sum();
+    assert_eq!(flows.matched_bytes, all);
+    assert_eq!(flows.histogram.flows.iter().sum::<u64>(), 2);
+    let shown = flows.rows.iter().find(|row| row.name.is_some()).unwrap();
+    assert_eq!(shown.packets, [flow.forward.packets, flow.reverse.packets]);
+    assert_eq!(shown.state, flow.state.name());
+    assert!(shown.community_id.starts_with("1:"), "{shown:?}");
+    let detail = store.flow(&shown.id).unwrap().unwrap();
+    assert_eq!(detail.flow, *shown);
+    assert!(detail.details.iter().any(|row| row.name == "ttl"), "{detail:?}");
+    assert!(store.flow("Czzzzzzzzzzzzzzzzzz").unwrap().is_none() && store.flow("'; DROP").unwrap().is_none());
+
+    let table = sample::record().table.name.to_owned();
+    assert_eq!(store.record_counts().unwrap(), [(table.clone(), 1)]);
+    let ask = |text: &str| {
+        let test = FlowTest::All(Vec::new());
+        let wanted = RecordsWanted {
+            table: table.clone(),
+            test,
+            text: text.to_owned(),
+            span: Span::default(),
+            limit: 9,
+            offset: 0,
+        };
+        store.records(&wanted).unwrap()
+    };
+    let records = ask("");
+    assert_eq!((records.matched, records.rows.len()), (1, 1));
+    assert!(!records.rows[0].values.is_empty());
+    assert_eq!(ask("no such thing").matched, 0);
+    let state = store.state().unwrap();
+    assert!(state.bytes > 0 && state.bound > 0 && state.state == "reading", "{state:?}");
+    assert!(store.distinct(Span::default()).unwrap().rows.len() <= 1);
+}
+
+#[test]
+fn points_of_every_step_have_the_same_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    // Three hours of half minutes.
+    let values: Vec<u64> = (0..360).map(|at| 100 + at * 37 % 91).collect();
+    for (at, value) in values.iter().enumerate() {
+        to.interval(&interval(DAY0 + at as u64 * 30 * S, 30 * S, *value, &[])).unwrap();
+    }
+    let store = store(folder.path());
+    let all: u64 = values.iter().sum();
+    for points in [1, 3, 7, 36, 180, 360, 5000] {
+        let data = store.points(&ids("caught"), Span::default(), points).unwrap();
+        let sum: f64 = caught(&data).into_iter().flatten().map(|rate| rate * data.step).sum();
+        // The last bucket may end after the data: then its rate is over what was measured.
+        let whole = (3.0 * 3600.0 / data.step).fract() == 0.0;
+        assert!(
+            !whole || (sum - all as f64).abs() < 1e-3,
+            "{points}: {sum} is not {all}, step {}",
+            data.step
+        );
+        assert!(data.times.len() <= points.max(1) + 1, "{points}: {}", data.times.len());
+        let (least, most) = (&data.series[0].min, &data.series[0].max);
+        let least = least.iter().flatten().fold(f64::MAX, |a, b| a.min(*b));
+        let most = most.iter().flatten().fold(0.0_f64, |a, b| a.max(*b));
+        assert!((least * 30.0 - 100.0).abs() < 1e-6 && (most * 30.0 - 190.0).abs() < 1e-6, "{least} {most}");
+    }
+    let hour = Span { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + 7200 * S) };
+    let data = store.points(&ids("caught"), hour, 1).unwrap();
+    let expected: u64 = values[120..240].iter().sum();
+    assert_eq!((data.tier.as_str(), data.times.len()), ("1h", 1));
+    assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
+}
+
+#[test]
+fn a_list_over_a_time_is_the_sum_of_its_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    // Ten minutes each, over the end of a month, with weeks and days in it.
+    let start = DAY0 + 5 * 86_400 * S;
+    let step = 600 * S;
+    let sources = |at: u64| [((at % 50) as u8, 1000 + at), (77, 10), ((at % 7) as u8 + 100, 500)];
+    let count = 6 * 24 * 9;
+    for at in 0..count {
+        to.interval(&interval(start + at * step, step, 1, &sources(at))).unwrap();
+    }
+    let store = store(folder.path());
+    // Single intervals are kept for two days; before, ends are rounded to hours, which is said.
+    let last = count - 2 * 144;
+    let exact =
+        [(0, count), (0, 6), (144, 288), (6, 900), (last + 7, count), (6, last + 100), (last + 9, last + 10)];
+    let rounded = [(1, count), (5, 7), (145, 1000)];
+    for ((from, to), is_exact) in
+        exact.map(|span| (span, true)).into_iter().chain(rounded.map(|span| (span, false)))
+    {
+        let mut truth = std::collections::BTreeMap::new();
+        for at in from..to {
+            for (host, bytes) in sources(at) {
+                *truth.entry(format!("10.0.0.{host}")).or_insert(0) += bytes;
+            }
+        }
+        let span = Span { from: Some(start + from * step), to: Some(start + to * step) };
+        let top = store.top("sources", span, None, 1000).unwrap();
+        let found = top.rows.into_iter().map(|row| (row.label, row.bytes)).collect();
+        assert_eq!(truth == found, is_exact, "{from}..{to}: {truth:?}\n{found:?}");
+        assert_eq!(top.partial.is_none(), is_exact, "{from}..{to}: {:?}", top.partial);
+    }
+    let nothing = Span { from: Some(DAY0 - 2 * S), to: Some(DAY0 - S) };
+    assert!(store.top("sources", nothing, None, 10).unwrap().rows.is_empty());
+}
+
+#[test]
+fn what_is_new_was_not_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for at in 0..48 {
+        let new: &[(u8, u64)] = if at < 40 { &[(1, 10)] } else { &[(1, 10), (2, 99)] };
+        to.interval(&interval(DAY0 + at * 3600 * S, 3600 * S, 1, new)).unwrap();
+    }
+    let store = store(folder.path());
+    let news = store.news(Span { from: Some(DAY0 + 40 * 3600 * S), to: None }).unwrap();
+    assert_eq!(news.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["10.0.0.2"]);
+    assert!(store.news(Span::default()).unwrap().partial.is_some());
+    let band =
+        store.band(&ids("caught"), Span { from: Some(DAY0 + 40 * 3600 * S), to: None }, 10, 4).unwrap();
+    assert_eq!(band.weeks, 0, "there is no week before");
+}
+
+#[test]
+fn the_band_is_of_the_weeks_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for at in 0..24 * 7 * 4 {
+        let week = at / (24 * 7);
+        to.interval(&interval(DAY0 + at * 3600 * S, 3600 * S, 3600 * (week + 1), &[])).unwrap();
+    }
+    let store = store(folder.path());
+    let last = DAY0 + 3 * 7 * 86_400 * S;
+    let span = Span { from: Some(last), to: Some(last + 86_400 * S) };
+    let band = store.band(&ids("caught"), span, 24, 4).unwrap();
+    assert_eq!((band.weeks, band.times.len()), (3, 24));
+    let [points] = band.series.as_slice() else { panic!("{band:?}") };
+    assert!(points.low.iter().all(|low| *low == Some(1.0)), "{points:?}");
+    assert!(
+        points.mid.iter().all(|mid| *mid == Some(2.0)) && points.high.iter().all(|high| *high == Some(3.0))
+    );
+}
+
+/// The same question answered by SQL and by the test itself.
+#[test]
+fn conditions_are_what_tests_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let mut flows: Vec<FlowRecord> = Vec::new();
+    for at in 0..64_u32 {
+        let mut flow = if at % 4 == 0 { sample::ping() } else { sample::flow() };
+        flow.id = u64::from(at) + 1;
+        flow.first = Time(DAY0 + u64::from(at) * S);
+        flow.last = Time(flow.first.0 + u64::from(at % 5) * S);
+        flow.key.addr = match at % 3 {
+            0 => [weir_wire::mapped([10, 0, 0, at as u8]), weir_wire::mapped([192, 0, 2, 9])],
+            1 => [weir_wire::mapped([10, 0, 1, 1]), weir_wire::mapped([10, 0, 0, 3])],
+            _ => [[0x20; 16], [at as u8; 16]],
+        };
+        if at % 4 != 0 {
+            flow.key.port = [1000 + at as u16, [53, 80, 443][at as usize % 3]];
+            flow.key.proto = if at % 5 == 0 { 17 } else { 6 };
+        }
+        flow.initiator_is_lower = at % 2 == 0;
+        flow.vlan = [[0, 5, 7][at as usize % 3], 0];
+        flows.push(flow);
+    }
+    for flow in &flows {
+        to.flow(flow).unwrap();
+    }
+    to.flush().unwrap();
+    let store = store(folder.path());
+    for text in [
+        "",
+        "host 10.0.0.3",
+        "src host 10.0.0.3",
+        "dst net 192.0.2.0/24",
+        "not net 10.0.0.0/8",
+        "ip6",
+        "tcp port 80 or udp",
+        "src port 1007",
+        "portrange 1010-1030 and not vlan 5",
+        "vlan",
+        "icmp",
+        "ip and not (tcp or icmp)",
+        "src and dst net 10.0.0.0/8",
+        "src net 10.0.0.0/28 or dst port 443",
+        "proto 1",
+        "ip6 src host 2020:2020:2020:2020:2020:2020:2020:2020",
+    ] {
+        let test = FlowTest::parse(text, &Options::default()).unwrap();
+        let truth: Vec<String> = flows
+            .iter()
+            .filter(|flow| {
+                let (source, destination) = (flow.initiator(), flow.responder());
+                test.holds(&FlowEnds {
+                    address: [source.0, destination.0],
+                    port: [source.1, destination.1],
+                    protocol: flow.key.proto,
+                    vlan: flow.vlan[0],
+                })
+            })
+            .map(|flow| crate::row::uid(flow.id))
+            .collect();
+        let found = store.flows(&wanted(text)).unwrap();
+        assert_eq!(found.rows.into_iter().map(|row| row.uid).collect::<Vec<_>>(), truth, "{text}");
+        let trial = store.trial(&test, Span::default()).unwrap();
+        assert_eq!((trial.flows, trial.of.flows), (truth.len() as u64, 64), "{text}");
+    }
+    // Orders and pages.
+    for (name, order) in FlowOrder::ALL {
+        let mut whole = Vec::new();
+        for offset in (0..70).step_by(10) {
+            let page = store.flows(&FlowsWanted { order, offset, limit: 10, ..wanted("") }).unwrap();
+            whole.extend(page.rows.into_iter().map(|row| row.id));
+        }
+        assert_eq!(whole.len(), 64, "{name}");
+        let mut down: Vec<String> = store
+            .flows(&FlowsWanted { order, descending: true, limit: 64, ..wanted("") })
+            .unwrap()
+            .rows
+            .into_iter()
+            .map(|row| row.id)
+            .collect();
+        whole.sort();
+        down.sort();
+        assert_eq!(whole, down, "{name}");
+    }
+    let groups = store
+        .group(GroupBy::Service, &FlowTest::All(Vec::new()), Span::default(), RankBy::Flows, 100)
+        .unwrap();
+    assert_eq!(groups.rows.iter().map(|row| row.flows).sum::<u64>(), 64);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_has_room_to_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.limit_pages(Some(0));
+    let mut told = 0;
+    for at in 1..40 {
+        let sources: Vec<(u8, u64)> = (0..200).map(|host| (host, at * 100)).collect();
+        told += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
+        to.flow(&sample::flow()).unwrap();
+    }
+    assert_eq!(told, 1, "it is said once");
+    let health = to.health();
+    assert!(health.why().is_some_and(|why| why.contains("full")), "{:?}", health.why());
+    let with_health = SqliteStore::open(folder.path(), Some(health.clone())).unwrap();
+    assert_eq!(with_health.state().unwrap().state, "waiting");
+    to.limit_pages(None);
+    to.flush().unwrap();
+    assert_eq!((health.why(), health.lost_rows()), (None, 0));
+    to.interval(&interval(DAY0 + 40 * 30 * S, 30 * S, 7, &[])).unwrap();
+    let store = store(folder.path());
+    let data = store.points(&ids("caught"), Span::default(), 1000).unwrap();
+    assert_eq!(caught(&data).into_iter().flatten().count(), 41);
+    let events = store.events(Span::default(), 10).unwrap().events;
+    assert!(events.iter().any(|event| event.text.contains("writing goes on")), "{events:?}");
+}
+
+#[test]
+fn a_broken_database_is_moved_aside_and_a_newer_one_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let path = folder.path().join(MAIN);
+    let mut octets = std::fs::read(&path).unwrap();
+    let from = octets.len() / 2;
+    octets[from..].fill(0xa5);
+    std::fs::write(&path, &octets).unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0 + 60 * S, 30 * S, 7, &[(1, 1)])).unwrap();
+    let store = store(folder.path());
+    assert_eq!(store.extent().unwrap(), Some((DAY0 + 60 * S, DAY0 + 90 * S)));
+    let events = store.events(Span::default(), 10).unwrap().events;
+    assert!(events.iter().any(|event| event.text.contains("corrupt-")), "{events:?}");
+    drop(to);
+    let main = schema::open(&path, Kind::Main).unwrap();
+    main.pragma_update(None, "user_version", 99).unwrap();
+    drop(main);
+    let error = Writer::open(&context(folder.path(), Existing::Continue), Keep::default()).err().unwrap();
+    assert!(error.to_string().contains("version 99") && path.exists(), "{error}");
+}
+
+#[test]
+fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
+    drop(to);
+    let open = |existing| Writer::open(&context(folder.path(), existing), Keep::default());
+    assert!(open(Existing::Replace).err().unwrap().to_string().contains("live run"));
+    let other = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let mut to = Writer::open(&context(other.path(), Existing::Replace), Keep::default()).unwrap();
+        to.flow(&sample::flow()).unwrap();
+        to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
+        to.finish().unwrap();
+        assert_eq!(store(other.path()).flows(&wanted("")).unwrap().matched, 1);
+    }
+}
+
+#[test]
+fn clocks_that_leap_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let year = 365 * 86_400 * S;
+    let times = [0, 3600 * S, 0, 10 * year, 10 * year + 30 * S, 7200 * S];
+    for time in times {
+        to.interval(&interval(DAY0 + time, 30 * S, 30, &[(1, 5)])).unwrap();
+    }
+    let store = store(folder.path());
+    let span = Span { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
+    let data = store.points(&ids("caught"), span, 3000).unwrap();
+    let measured: Vec<f64> = caught(&data).into_iter().flatten().collect();
+    // What was written twice for one time has the rate of both.
+    assert_eq!(measured, [1.0; 3]);
+    let top = store.top("sources", Span::default(), None, 9).unwrap();
+    assert_eq!(top.rows[0].bytes, 5 * times.len() as u64);
+    let kinds: Vec<String> =
+        store.events(Span::default(), 10).unwrap().events.into_iter().map(|event| event.kind).collect();
+    assert!(kinds.contains(&"clock".to_owned()), "{kinds:?}");
+}
+
+#[test]
+fn a_list_keeps_its_bounds_when_it_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let mut truth: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    for at in 0..20_u64 {
+        let rows: Vec<TopRow> = (0..3000_u32)
+            .map(|host| {
+                let bytes = 10 + u64::from(host % 97) * (at + 1);
+                *truth.entry(host).or_default() += bytes;
+                TopRow {
+                    key: Key::Address(IpAddr::from((0x0a00_0000 + host).to_be_bytes())),
+                    count: count(1, bytes),
+                    flows: 1,
+                    error: 0,
+                }
+            })
+            .collect();
+        let mut snapshot = interval(DAY0 + at * 60 * S, 60 * S, 1, &[]);
+        snapshot.answers = vec![sample::answer("sources", None, "top", sample::top(KeyKind::Source, rows))];
+        to.interval(&snapshot).unwrap();
+    }
+    let top = store(folder.path()).top("sources", Span::default(), None, 10_000).unwrap();
+    assert!(!top.exact && top.rows.len() <= 1024 && top.absent > 0, "{} {}", top.rows.len(), top.absent);
+    let all: u64 = truth.values().sum();
+    assert_eq!(top.total.bytes, all, "what has no row is in the total");
+    let found: std::collections::BTreeMap<&str, (u64, u64)> =
+        top.rows.iter().map(|row| (row.label.as_str(), (row.bytes, row.error))).collect();
+    for (host, bytes) in truth {
+        let label = ip(&IpAddr::from((0x0a00_0000 + host).to_be_bytes()).to_string()).to_string();
+        match found.get(label.as_str()) {
+            Some((low, error)) => {
+                assert!(*low <= bytes && bytes <= low + error, "{label} {low} {error} {bytes}")
+            }
+            None => assert!(bytes <= top.absent, "{label} had {bytes}, and {} is the most", top.absent),
+        }
+    }
+}
