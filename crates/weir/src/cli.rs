@@ -72,6 +72,11 @@ pub enum Command {
     Report(Report),
     /// Play a model of traffic as a capture.
     Generate(Generate),
+    /// Ask a store: `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    Query(Query),
+    /// Look into a store, or write its series for other tools.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
@@ -83,6 +88,69 @@ pub enum Command {
     /// Print the manual page in troff.
     #[command(hide = true)]
     Man,
+}
+
+/// Ask a store: a question on one line, or the same as a JSON object.
+#[derive(Debug, Args)]
+#[command(after_help = QUESTIONS)]
+pub struct Query {
+    /// The question.
+    #[arg(required = true, num_args = 1..)]
+    pub question: Vec<String>,
+    /// The folder of the store.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// The answer as a JSON object.
+    #[arg(short, long, conflicts_with = "csv")]
+    pub json: bool,
+    /// The answer as CSV.
+    #[arg(long)]
+    pub csv: bool,
+}
+
+const QUESTIONS: &str = "\
+Questions: what is asked, then clauses in any order; `where` takes the rest of the line.
+  top KEY      src, dst, talker, service, flow, protocol, pair, vlan, state, application, name
+  list NAME    a list of the configuration
+  flows | count | distinct | records TABLE | series NAME
+Clauses:
+  by bytes|packets|flows     since 24h     until 1h     in 2026-03     limit 20
+  order -bytes (flows)       points 600 (series)        text WORD (records)
+  where EXPR                 pcap-filter(7) of flows: `src` is who began the flow";
+
+/// Look into a store, or write its series for other tools.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// How large it is, how large it can become, and what is kept how long.
+    State {
+        /// The folder of the store.
+        #[arg(short, long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// As a JSON object.
+        #[arg(short, long)]
+        json: bool,
+    },
+    /// The names of all series, with unit and meaning.
+    Series {
+        /// The folder of the store.
+        #[arg(short, long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Write series for other tools.
+    Export {
+        /// The folder of the store.
+        #[arg(short, long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// A folder for files that `rrdtool restore` reads, one for each series.
+        #[arg(long, value_name = "DIR", required_unless_present = "prometheus")]
+        rrd: Option<PathBuf>,
+        /// OpenMetrics text with times on standard output, for `promtool tsdb create-blocks-from openmetrics`.
+        #[arg(long, conflicts_with = "rrd")]
+        prometheus: bool,
+        /// Only these series.
+        #[arg(short, long, value_name = "NAME")]
+        series: Vec<String>,
+    },
 }
 
 /// The options of a run.

@@ -22,9 +22,11 @@ mod offline;
 mod online;
 mod orders;
 mod printer;
+mod query;
 mod report;
 mod resolved;
 mod run;
+mod store;
 mod streams;
 mod subscriptions;
 
@@ -55,6 +57,8 @@ fn main() -> ExitCode {
         Some(Command::Streams(options)) => streams::streams(&options),
         Some(Command::Report(options)) => report::report(&options),
         Some(Command::Generate(options)) => generate::generate(&options),
+        Some(Command::Query(options)) => query::query(&options),
+        Some(Command::Store(command)) => store::store(&command),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

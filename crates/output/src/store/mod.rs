@@ -8,6 +8,7 @@
 //! a crash, and a clock that leaps only writes into other cells.
 
 mod label;
+pub mod query;
 pub mod sqlite;
 
 use std::io;
@@ -140,6 +141,8 @@ pub enum GroupBy {
     Source,
     Destination,
     Pair,
+    /// Who was asked, at which port, and who asked.
+    Talker,
     Flow,
     /// The port of who was asked, with the protocol.
     Service,

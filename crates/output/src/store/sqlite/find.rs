@@ -493,6 +493,7 @@ pub fn group(
         GroupBy::Source => "src",
         GroupBy::Destination => "dst",
         GroupBy::Pair => "src, dst",
+        GroupBy::Talker => "dst, dport, src, proto",
         GroupBy::Flow => "src, sport, dst, dport, proto",
         GroupBy::Service => "proto, dport",
         GroupBy::Protocol => "proto",
@@ -555,6 +556,9 @@ fn key_of(row: &Row<'_>, by: GroupBy) -> rusqlite::Result<Group> {
     Ok(Group::Key(match by {
         GroupBy::Source | GroupBy::Destination => Key::Address(address(3)?),
         GroupBy::Pair => Key::Pair(address(3)?, address(4)?),
+        GroupBy::Talker => {
+            Key::Talker { server: address(3)?, port: row.get(4)?, client: address(5)?, protocol: row.get(6)? }
+        }
         GroupBy::Flow => Key::Flow {
             source: address(3)?,
             source_port: row.get(4)?,

@@ -1,5 +1,6 @@
 //! A store in SQLite databases, in one folder.
 
+mod export;
 mod find;
 mod health;
 mod keep;

@@ -168,14 +168,24 @@ pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreErro
 
 /// A stretch of time in cells of equal length.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
-    tier: usize,
-    from: u64,
-    to: u64,
-    step: u64,
+pub struct CellGrid {
+    /// The tier.
+    pub tier: usize,
+    /// Its beginning, in nanoseconds since the epoch.
+    pub from: u64,
+    /// Its end, not included.
+    pub to: u64,
+    /// The length of a cell.
+    pub step: u64,
 }
 
-impl Grid {
+impl CellGrid {
+    /// Average, least and most of each cell.
+    pub fn read(self, from: &Connection, series: i64) -> rusqlite::Result<Vec<Option<[f64; 3]>>> {
+        let buckets = read(from, series, self)?;
+        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.least, b.most])).collect())
+    }
+
     /// The tier whose cells are the longest that are short enough, but that still has the beginning.
     fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> Option<u64>, interval: u64) -> Self {
         let (from, to) = span;
@@ -211,7 +221,7 @@ struct Bucket {
     most: f64,
 }
 
-fn read(from: &Connection, id: i64, grid: Grid) -> rusqlite::Result<Vec<Option<Bucket>>> {
+fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
     let mut buckets: Vec<Option<Bucket>> = vec![None; grid.cells()];
     let mut rows = from.prepare_cached(
         "SELECT time, seconds, sum, ifnull(least, sum / seconds), ifnull(most, sum / seconds) FROM points
@@ -251,7 +261,7 @@ pub struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    fn grid(&self, span: Span, points: usize) -> Result<Grid, StoreError> {
+    fn grid(&self, span: Span, points: usize) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
         let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
         let mut firsts = [None; SERIES.len()];
@@ -259,7 +269,7 @@ impl Reader<'_> {
             *first = self.first_of(tier)?;
         }
         let first = |tier: usize| firsts.get(tier).copied().flatten();
-        Ok(Grid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
+        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
     }
 
     /// The beginning of what a tier has: of the counters, which every interval has.
@@ -276,7 +286,8 @@ impl Reader<'_> {
         Ok(first.map(|first| first as u64))
     }
 
-    fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
+    /// The number of a series.
+    pub fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
         let said = said(self.path);
         let mut query = self.from.prepare_cached("SELECT id FROM series WHERE name = ?1").map_err(said)?;
         query.query_row([id], |row| row.get(0)).optional().map_err(said)
@@ -325,14 +336,14 @@ impl Reader<'_> {
             Span { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
             points.clamp(1, 10_000),
         )?;
-        let shape = Grid { from: from - from % shape.step, to, ..shape };
+        let shape = CellGrid { from: from - from % shape.step, to, ..shape };
         band.times =
             (0..shape.cells()).map(|at| (shape.from + at as u64 * shape.step) as f64 / SECOND).collect();
         for id in ids.iter().take(1 + MOST_POINTS / shape.cells().max(1) / weeks) {
             let Some(number) = self.number(id)? else { continue };
             let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for week in &past {
-                let grid = Grid { from: back(shape.from, *week), to: back(shape.to, *week), ..shape };
+                let grid = CellGrid { from: back(shape.from, *week), to: back(shape.to, *week), ..shape };
                 let buckets = read(self.from, number, grid).map_err(said(self.path))?;
                 for (at, bucket) in buckets.into_iter().enumerate() {
                     columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));

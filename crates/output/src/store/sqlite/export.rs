@@ -1,0 +1,96 @@
+//! Series for other tools: files that `rrdtool restore` reads, and OpenMetrics text with times.
+
+use super::schema::said;
+use super::series::{CellGrid, Reader};
+use super::tiers::SERIES;
+use super::{SqliteStore, writer};
+use crate::store::{Span, StoreError};
+use std::fmt::Write;
+use weir_api::web::SeriesInfo;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What is written of a number that there is not, in RRD's XML.
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "NaN".to_owned(), |value| format!("{value:.10e}"))
+}
+
+impl SqliteStore {
+    /// A series as XML for `rrdtool restore`: averages, least and most of each tier, from the first point that is kept.
+    ///
+    /// # Errors
+    /// When the database says no, or there is no such series.
+    pub fn rrd(&self, id: &str) -> Result<String, StoreError> {
+        self.main(|from, path| {
+            let number_of = |name| writer::number(from, path, name);
+            let (first, last) = (number_of("first")?, number_of("last")?);
+            let interval = number_of("interval")?;
+            let reader = Reader { from, path, extent: (first, last), interval };
+            let series = reader.number(id)?.ok_or_else(|| StoreError::Unknown(format!("no series {id:?}")))?;
+            // RRD's steps are whole seconds of which all rows are multiples.
+            let wanted = (interval / SECOND).clamp(1, 300);
+            let step = (1..=wanted).rev().find(|step| 300 % step == 0).unwrap_or(1);
+            let mut xml = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rrd>\n<version>0003</version>\n");
+            let update = last / SECOND - last / SECOND % step;
+            let _ = write!(
+                xml,
+                "<step>{step}</step>\n<lastupdate>{update}</lastupdate>\n<ds><name>value</name><type>GAUGE</type>\
+                 <minimal_heartbeat>{}</minimal_heartbeat><min>NaN</min><max>NaN</max><last_ds>U</last_ds>\
+                 <value>0</value><unknown_sec>0</unknown_sec></ds>\n",
+                2 * step
+            );
+            for (at, tier) in SERIES.iter().enumerate() {
+                let length = if at == 0 { step } else { tier.cell.length() / SECOND };
+                // The last row of an archive ends at the last multiple of its length.
+                let end = update - update % length;
+                let begin = (first / SECOND).max(end.saturating_sub(tier.keep / SECOND)) / length * length;
+                let begin = begin.min(end.saturating_sub(length));
+                let grid = CellGrid { tier: at, from: begin * SECOND, to: end * SECOND, step: length * SECOND };
+                let rows = grid.read(from, series).map_err(said(path))?;
+                for (name, of) in [("AVERAGE", 0), ("MIN", 1), ("MAX", 2)] {
+                    let _ = write!(
+                        xml,
+                        "<rra><cf>{name}</cf><pdp_per_row>{}</pdp_per_row><params><xff>0.5</xff></params><cdp_prep><ds>\
+                         <primary_value>NaN</primary_value><secondary_value>NaN</secondary_value><value>NaN</value>\
+                         <unknown_datapoints>0</unknown_datapoints></ds></cdp_prep>\n<database>\n",
+                        length / step
+                    );
+                    for row in &rows {
+                        let value = row.and_then(|row| row.get(of).copied());
+                        let _ = writeln!(xml, "<row><v>{}</v></row>", number(value));
+                    }
+                    xml.push_str("</database>\n</rra>\n");
+                }
+            }
+            xml.push_str("</rrd>\n");
+            Ok(xml)
+        })
+    }
+
+    /// The points of series as OpenMetrics text with times, as `promtool tsdb create-blocks-from openmetrics` reads it.
+    ///
+    /// # Errors
+    /// When the database says no.
+    pub fn open_metrics(
+        &self,
+        series: &[SeriesInfo],
+        span: Span,
+        points: usize,
+    ) -> Result<String, StoreError> {
+        let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let mut text =
+            String::from("# HELP weir_series Series of Weir, each in its unit.\n# TYPE weir_series gauge\n");
+        for info in series {
+            let data = self.reader(|reader| reader.points(std::slice::from_ref(&info.id), span, points))?;
+            let Some(points) = data.series.first() else { continue };
+            for (time, value) in data.times.iter().zip(&points.avg) {
+                if let Some(value) = value {
+                    let (id, unit) = (escape(&info.id), escape(&info.unit));
+                    let _ = writeln!(text, "weir_series{{id=\"{id}\",unit=\"{unit}\"}} {value} {time}");
+                }
+            }
+        }
+        text.push_str("# EOF\n");
+        Ok(text)
+    }
+}

@@ -1,0 +1,152 @@
+//! `weir query`: a question to a store, and its answer as a table, JSON or CSV.
+
+use crate::cli;
+use crate::exit::{Exit, complain};
+use crate::names::SystemNames;
+use serde_json::Value;
+use std::fmt::Write;
+use weir_api::web::{Answered, Column};
+use weir_filter::Options;
+use weir_output::figures::{bytes, count, printable};
+use weir_output::store::StoreError;
+use weir_output::store::query::{QueryError, Question};
+use weir_output::store::sqlite::SqliteStore;
+
+/// Does what the command line asks for.
+pub fn query(options: &cli::Query) -> Exit {
+    let text = options.question.join(" ");
+    let names = Options { resolver: Some(&SystemNames), ..Options::default() };
+    let question = match Question::parse(&text, &names) {
+        Ok(question) => question,
+        Err(error) => return complain(Exit::Usage, place(&text, &error)),
+    };
+    let answer = SqliteStore::open(&options.dir, None).and_then(|store| question.ask(&store));
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return complain(exit_of(&error), error),
+    };
+    let text = match (options.json, options.csv) {
+        (true, _) => serde_json::to_string(&answer).unwrap_or_default() + "\n",
+        (_, true) => csv(&answer),
+        _ => table(&answer),
+    };
+    print!("{text}");
+    if !options.json
+        && let Some(partial) = &answer.partial
+    {
+        eprintln!("weir: {partial}");
+    }
+    if answer.partial.is_some() { Exit::Partial } else { Exit::Good }
+}
+
+/// The exit code of what a store says.
+pub fn exit_of(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Unknown(_) => Exit::Usage,
+        _ => Exit::Unreadable,
+    }
+}
+
+/// The question with a line under the place that is wrong.
+fn place(text: &str, error: &QueryError) -> String {
+    let before = text.get(..error.offset).unwrap_or(text).chars().count();
+    let wrong =
+        text.get(error.offset..error.offset + error.length).unwrap_or_default().chars().count().max(1);
+    format!("{error}\n  {}\n  {:before$}{:^<wrong$}", printable(text), "", "")
+}
+
+fn cell(value: &Value, column: &Column) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => printable(text),
+        Value::Number(number) => match (number.as_u64(), column.unit.as_str()) {
+            (Some(n), "bytes") if column.name != "error" => bytes(n),
+            (Some(n), "packets" | "flows") => count(n),
+            (Some(n), _) => n.to_string(),
+            (None, _) => {
+                let number = number.as_f64().unwrap_or_default();
+                if number == 0.0 || number.abs() >= 0.01 {
+                    format!("{number:.2}")
+                } else {
+                    format!("{number:.6}")
+                }
+            }
+        },
+        other => printable(&other.to_string()),
+    }
+}
+
+/// For people: columns as wide as what is in them, numbers on the right.
+fn table(answer: &Answered) -> String {
+    let head = answer.columns.iter().map(|column| match column.unit.as_str() {
+        "" => column.name.clone(),
+        unit if unit == column.name => column.name.clone(),
+        unit => format!("{} ({unit})", column.name),
+    });
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.collect())
+            .chain(answer.rows.iter().map(|row| {
+                row.iter().zip(&answer.columns).map(|(value, column)| cell(value, column)).collect()
+            }))
+            .collect();
+    let is_number = |at: usize| {
+        let mut values =
+            answer.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null()).peekable();
+        values.peek().is_some() && values.all(Value::is_number)
+    };
+    // A column of nothing takes no room.
+    let shown: Vec<(usize, usize, bool)> = (0..answer.columns.len())
+        .filter(|at| rows.iter().skip(1).any(|row| row.get(*at).is_some_and(|cell| !cell.is_empty())))
+        .map(|at| {
+            let width = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+            (at, width.unwrap_or(0), is_number(at))
+        })
+        .collect();
+    let mut text = String::new();
+    if answer.rows.is_empty() || shown.is_empty() {
+        text.push_str("nothing\n");
+    }
+    for row in &rows {
+        if shown.is_empty() {
+            break;
+        }
+        let mut line = String::new();
+        for (at, width, is_number) in &shown {
+            let cell = row.get(*at).map(String::as_str).unwrap_or_default();
+            let room = width.saturating_sub(cell.chars().count());
+            let _ = match is_number {
+                true => write!(line, "{:room$}{cell}  ", ""),
+                false => write!(line, "{cell}{:room$}  ", ""),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// RFC 4180; what a spreadsheet would take for a formula has an apostrophe before it.
+fn csv(answer: &Answered) -> String {
+    let quoted = |text: &str| {
+        let text = match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+            true => format!("'{text}"),
+            false => text.to_owned(),
+        };
+        match text.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        }
+    };
+    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+    let mut text = line(answer.columns.iter().map(|column| quoted(&column.name)).collect());
+    for row in &answer.rows {
+        let cells = row.iter().map(|value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => quoted(text),
+            Value::Number(number) => number.to_string(),
+            other => quoted(&other.to_string()),
+        });
+        text.push_str(&line(cells.collect()));
+    }
+    text
+}

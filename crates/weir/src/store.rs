@@ -1,0 +1,104 @@
+//! `weir store`: how a store is, what series it has, and these for other tools.
+
+use crate::cli::StoreCommand;
+use crate::exit::{Exit, complain};
+use crate::query::exit_of;
+use std::path::Path;
+use weir_api::web::{SeriesInfo, StoreState};
+use weir_output::figures::{bytes, printable};
+use weir_output::store::sqlite::SqliteStore;
+use weir_output::store::{Span, Store, StoreError};
+
+/// Points of a series that are written for Prometheus: two weeks of five minutes.
+const POINTS: usize = 4032;
+
+/// Does what the command line asks for.
+pub fn store(command: &StoreCommand) -> Exit {
+    let done = match command {
+        StoreCommand::State { dir, json } => open(dir).and_then(|store| {
+            let state = store.state()?;
+            match json {
+                true => println!("{}", serde_json::to_string(&state).unwrap_or_default()),
+                false => print!("{}", shown(&state)),
+            }
+            Ok(())
+        }),
+        StoreCommand::Series { dir } => open(dir).and_then(|store| {
+            for SeriesInfo { id, unit, help } in store.series()? {
+                println!("{}  {}  {}", printable(&id), printable(&unit), printable(&help));
+            }
+            Ok(())
+        }),
+        StoreCommand::Export { dir, rrd, series, .. } => open(dir).and_then(|store| {
+            let chosen = choose(&store, series)?;
+            match rrd {
+                Some(folder) => write_rrd(&store, &chosen, folder),
+                None => {
+                    print!("{}", store.open_metrics(&chosen, Span::default(), POINTS)?);
+                    Ok(())
+                }
+            }
+        }),
+    };
+    match done {
+        Ok(()) => Exit::Good,
+        Err(error @ StoreError::File { .. }) => complain(Exit::Output, error),
+        Err(error) => complain(exit_of(&error), error),
+    }
+}
+
+fn open(folder: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(folder, None)
+}
+
+fn choose(store: &SqliteStore, names: &[String]) -> Result<Vec<SeriesInfo>, StoreError> {
+    let all = store.series()?;
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|info| info.id == **name)) {
+        return Err(StoreError::Unknown(format!("no series {unknown:?}; `weir store series` lists them")));
+    }
+    Ok(all.into_iter().filter(|info| names.is_empty() || names.contains(&info.id)).collect())
+}
+
+fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Result<(), StoreError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| StoreError::File { path, error }
+    };
+    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    for info in series {
+        let path = folder.join(file_name(&info.id));
+        std::fs::write(&path, store.rrd(&info.id)?).map_err(failed(&path))?;
+    }
+    println!("{} files for `rrdtool restore` in {}", series.len(), folder.display());
+    Ok(())
+}
+
+/// A name that every file system has: what is no letter, digit, point or dash is its octets.
+fn file_name(id: &str) -> String {
+    let mut name = String::new();
+    for octet in id.bytes() {
+        match octet {
+            b'/' => name.push('_'),
+            b if b.is_ascii_alphanumeric() || b == b'-' || b == b'.' => name.push(b as char),
+            b => name.push_str(&format!("%{b:02x}")),
+        }
+    }
+    name + ".xml"
+}
+
+fn shown(state: &StoreState) -> String {
+    let mut text = format!(
+        "{}: {} of {} at most; {} free on the disk; series and lists come to {} when all tiers are full\n",
+        state.path,
+        bytes(state.bytes),
+        bytes(state.limit),
+        bytes(state.free),
+        bytes(state.bound)
+    );
+    for tier in &state.tiers {
+        let days = tier.keep / 86_400.0;
+        let size = if tier.bytes > 0 { format!(", {}", bytes(tier.bytes)) } else { String::new() };
+        text.push_str(&format!("  {:<20} kept for {days:.0} days{size}\n", tier.name));
+    }
+    text
+}
