@@ -452,3 +452,95 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
         }
     }
 }
+
+/// A year of the six lists of the summary, each as full as a list can be, in a link whose hosts change all the time: an
+/// interval of half a minute for the last two days, which is as long as these are kept, and of an hour before.
+#[test]
+#[ignore = "minutes"]
+fn a_year_of_every_list_stays_under_a_gigabyte() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random >> 33
+    };
+    let lists = [
+        ("talkers", KeyKind::Talker, 4096),
+        ("services", KeyKind::Service, 1024),
+        ("sources", KeyKind::Source, 1024),
+        ("destinations", KeyKind::Destination, 1024),
+        ("flows", KeyKind::Flow, 4096),
+        ("protocols", KeyKind::Protocol, 20),
+    ];
+    let mut fill = |start: u64, length: u64| {
+        let mut snapshot = interval(start, length, 1_000_000, &[]);
+        snapshot.answers.clear();
+        for (name, kind, rows) in lists {
+            let mut made = std::collections::BTreeMap::new();
+            for at in 0..rows {
+                // Half of the hosts are always there, half of them never again.
+                let host = |n: u64| {
+                    IpAddr::from((0x0a00_0000 + if at % 2 == 0 { at as u32 } else { n as u32 }).to_be_bytes())
+                };
+                let (a, b, port) = (host(next()), host(next()), next() as u16);
+                let key = match kind {
+                    KeyKind::Talker => Key::Talker { server: a, port, client: b, protocol: 6 },
+                    KeyKind::Service => Key::Port { protocol: 6, port },
+                    KeyKind::Flow => Key::Flow {
+                        source: a,
+                        source_port: port,
+                        destination: b,
+                        destination_port: 443,
+                        protocol: 6,
+                    },
+                    KeyKind::Protocol => Key::Protocol(at as u8),
+                    _ => Key::Address(a),
+                };
+                let bytes = 1_000_000_000 / (at as u64 + 1) + next() % 1000;
+                made.insert(
+                    key,
+                    TopRow { key, count: count(bytes / 700 + 1, bytes), flows: 1, error: next() % 500 },
+                );
+            }
+            let mut reading = sample::top(kind, made.into_values().collect());
+            if let Reading::Top(top) = &mut reading {
+                top.absent = 400;
+            }
+            snapshot.answers.push(sample::answer(name, None, "top", reading));
+        }
+        snapshot
+    };
+    let begun = std::time::Instant::now();
+    let (hours, halves) = (363 * 24, 2 * 24 * 120);
+    for at in 0..hours {
+        to.interval(&fill(DAY0 + at * 3600 * S, 3600 * S)).unwrap();
+    }
+    let end = DAY0 + hours * 3600 * S;
+    for at in 0..halves {
+        to.interval(&fill(end + at * 30 * S, 30 * S)).unwrap();
+    }
+    let each = begun.elapsed().as_secs_f64() * 1e3 / (hours + halves) as f64;
+    to.finish().unwrap();
+    let size = schema::size(&folder.path().join(MAIN));
+    let store = store(folder.path());
+    // 2027-03.
+    let march = Span { from: Some(1_803_859_200 * S), to: Some(1_806_537_600 * S) };
+    let asked = std::time::Instant::now();
+    let top = store.top("sources", march, None, 20).unwrap();
+    let took = asked.elapsed();
+    let asked = std::time::Instant::now();
+    let day = Span { from: Some(end + 3 * 3600 * S + 17 * S), to: Some(end + 27 * 3600 * S + 17 * S) };
+    let of_day = store.top("talkers", day, None, 20).unwrap();
+    let took_day = asked.elapsed();
+    let state = store.state().unwrap();
+    println!(
+        "a year of six lists: {:.0} MB (bound {:.0} MB); {each:.1} ms an interval; sources of March in {took:?}, talkers of \
+         24 hours in {took_day:?}",
+        size as f64 / 1e6,
+        state.bound as f64 / 1e6
+    );
+    assert!(size < 1 << 30, "{size}");
+    assert_eq!((top.rows.len(), top.partial, of_day.rows.len()), (20, None, 20));
+    assert!(took.as_secs_f64() < 1.0 && took_day.as_secs_f64() < 1.0, "{took:?} {took_day:?}");
+}
