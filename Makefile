@@ -3,17 +3,26 @@ PCAP ?= testdata/sample/sample.pcap
 EXPR ?=
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: build run test test-long bench install clean man
+.PHONY: build ui run test test-long bench install clean man
 
+# The pages are a part of the program where npm is there to build them; without them it says so.
 build:
+	@if [ ! -e ui/dist/index.html ] && command -v npm >/dev/null; then \
+		$(MAKE) --no-print-directory ui || echo "make: the pages could not be built" >&2; fi
 	@cargo build --release --quiet -p weir
 
-# A capture file (PCAP=x.pcap), or a link until Ctrl-C (IF=eth0); EXPR='tcp port 80' for a part of it.
+# The pages, from ui/ into ui/dist/.
+ui:
+	@cd ui && npm ci --silent --no-audit --no-fund && npm run --silent build >/dev/null
+
+# A capture file (PCAP=x.pcap), or a link (IF=eth0); EXPR='tcp port 80' for a part of it. The summary of the file, then the
+# address of its pages, which are served until Ctrl-C; where nobody can press it (CI=1, or the output goes elsewhere) the
+# program ends when it has printed both. A link is served until Ctrl-C or SIGTERM everywhere.
 run: build
 ifdef IF
-	@$(WEIR) -i $(IF) $(EXPR)
+	@$(WEIR) serve -i $(IF) $(EXPR)
 else
-	@$(WEIR) $(PCAP) $(EXPR)
+	@if [ -t 1 ] && [ "$${CI:-}" != 1 ]; then wait=; else wait=--no-wait; fi; $(WEIR) open $$wait $(PCAP) $(EXPR)
 endif
 
 # Every check there is; installs what is missing when it may, else says the command.

@@ -29,6 +29,17 @@ pub enum Reading {
 }
 
 impl Reading {
+    /// Whether the other has the same shape and counts the same things, so that the two can be added.
+    pub fn is_like(&self, other: &Reading) -> bool {
+        match (self, other) {
+            (Reading::Top(a), Reading::Top(b)) => (a.key, a.unit) == (b.key, b.unit),
+            (Reading::Classes { classes: a, .. }, Reading::Classes { classes: b, .. }) => a.len() == b.len(),
+            (Reading::Histogram(a), Reading::Histogram(b)) => a.of == b.of && a.edges == b.edges,
+            (Reading::Distinct(a), Reading::Distinct(b)) => a.of == b.of,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+
     /// Adds the reading of the same function on another worker, interval or machine. Readings of different
     /// shapes come from different functions and are never added: `self` stays as it is.
     pub fn merge(&mut self, other: &Reading) {

@@ -31,6 +31,21 @@ pub struct Answer {
     pub nanoseconds: u64,
 }
 
+impl Answer {
+    /// Whether the other is an answer of the same function of the same subscription.
+    fn is_like(&self, other: &Answer) -> bool {
+        self.subscription == other.subscription
+            && self.chart == other.chart
+            && self.function == other.function
+            && self.reading.is_like(&other.reading)
+    }
+
+    fn add(&mut self, other: &Answer) {
+        self.reading.merge(&other.reading);
+        self.nanoseconds += other.nanoseconds;
+    }
+}
+
 /// The merged answers of an interval, or of a whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
@@ -71,12 +86,25 @@ impl Snapshot {
         self.offloaders.truncate(4);
         if self.answers.is_empty() {
             self.answers.clone_from(&other.answers);
-        } else {
+        } else if self.is_of_the_plan_of(other) {
             for (mine, theirs) in self.answers.iter_mut().zip(&other.answers) {
-                mine.reading.merge(&theirs.reading);
-                mine.nanoseconds += theirs.nanoseconds;
+                mine.add(theirs);
+            }
+        } else if !other.answers.is_empty() {
+            // The plan was changed: what is still asked goes on, the rest has nobody who asks for it.
+            let before = std::mem::replace(&mut self.answers, other.answers.clone());
+            for (at, mine) in self.answers.iter_mut().enumerate() {
+                let same_place = before.get(at).filter(|old| old.is_like(mine));
+                if let Some(old) = same_place.or_else(|| before.iter().find(|old| old.is_like(mine))) {
+                    mine.add(old);
+                }
             }
         }
+    }
+
+    fn is_of_the_plan_of(&self, other: &Snapshot) -> bool {
+        self.answers.len() == other.answers.len()
+            && self.answers.iter().zip(&other.answers).all(|(mine, theirs)| mine.is_like(theirs))
     }
 
     /// Whether it is of a worker or a run that has seen no packet yet. Packets of the time 0 there are.

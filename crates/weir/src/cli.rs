@@ -1,6 +1,7 @@
 //! The command line: help, manual page and completions are made from these definitions.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use weir_proto::Hashes;
 
@@ -31,6 +32,8 @@ Examples:
   weir x.pcap                              a summary of a capture file
   weir x.pcap 'tcp port 443'               of the packets that match
   weir -i eth0                             live; on a terminal a full-screen view
+  weir open x.pcap                         the summary, then pages in a browser until Ctrl-C
+  weir serve -i eth0                       pages of a link: http://127.0.0.1:8470/
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
   weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
@@ -77,6 +80,10 @@ pub enum Command {
     /// Look into a store, or write its series for other tools.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Analyse a capture, print its summary, and serve pages about it until Ctrl-C.
+    Open(Box<Open>),
+    /// Listen to a link, store what is found, and serve pages about it.
+    Serve(Box<Serve>),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
@@ -341,6 +348,75 @@ pub struct Run {
     /// Times in this zone, as Europe/Berlin.
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+}
+
+/// The port of the pages when nothing is said.
+pub const PORT: u16 = 8470;
+
+/// Analyse a capture, print its summary, and serve pages about it until Ctrl-C.
+///
+/// Everything that a summary can be asked for can be asked here too. The address is the last line; no browser is
+/// started. The exit code is that of the analysis.
+#[derive(Debug, Args)]
+pub struct Open {
+    #[command(flatten)]
+    pub run: Run,
+
+    /// The port of the pages [default: 8470, or the next that is free].
+    #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
+    /// Keep what is found in a folder; without one it is in a temporary folder, and gone at the end.
+    #[arg(long, value_name = "DIR", help_heading = "Pages")]
+    pub store: Option<PathBuf>,
+
+    /// Print the summary and the address, and end: for where nobody can press Ctrl-C.
+    #[arg(long, help_heading = "Pages")]
+    pub no_wait: bool,
+}
+
+/// Listen to a link, store what is found, and serve pages about it.
+///
+/// Everything that a live run can be asked for can be asked here too. Without interfaces only what is stored is
+/// served. On loopback everybody may look; elsewhere there must be TLS and users or tokens. Who has `write` in their
+/// file may apply a configuration from the pages.
+#[derive(Debug, Args)]
+pub struct Serve {
+    #[command(flatten)]
+    pub run: Run,
+
+    /// The port of the pages [default: 8470].
+    #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
+    /// The address of the pages, without which they are on 127.0.0.1 and ::1. Any but these needs --tls-cert and
+    /// --tls-key, and --user-file or --token-file.
+    #[arg(long, value_name = "ADDRESS", help_heading = "Pages")]
+    pub listen: Option<IpAddr>,
+
+    /// Keep what is found in a folder; without one it is in a temporary folder, and gone at the end.
+    #[arg(long, value_name = "DIR", help_heading = "Pages")]
+    pub store: Option<PathBuf>,
+
+    /// The certificate of the pages, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Pages")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Its key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Pages")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Who may look: lines `TOKEN`, or `TOKEN write` for who may apply a configuration.
+    #[arg(long, value_name = "FILE", help_heading = "Pages")]
+    pub token_file: Option<PathBuf>,
+
+    /// Who may look: lines `NAME:read:HASH` or `NAME:write:HASH`, as --hash-password prints.
+    #[arg(long, value_name = "FILE", help_heading = "Pages")]
+    pub user_file: Option<PathBuf>,
+
+    /// Read a password from standard input, print its line for --user-file, and end.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "weir", help_heading = "Pages")]
+    pub hash_password: Option<String>,
 }
 
 /// Anonymisation of a run.

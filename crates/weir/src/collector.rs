@@ -5,6 +5,7 @@
 
 use crate::carve::Carver;
 use crate::resolved::{Resolved, Shown};
+use crate::serve::hub::{self, Hub};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::io;
@@ -288,6 +289,10 @@ pub struct Collector {
     /// Names that clients asked for, and those of them that are in rows.
     resolved: Resolved,
     shown: Shown,
+    /// Who is told of each interval.
+    hub: Option<Arc<Hub>>,
+    /// Messages that wait.
+    messages: usize,
     /// What nothing passes by on its way out.
     anonymiser: Option<Anonymiser>,
     /// Nanoseconds after which logs are rolled, and the number of the period that is written.
@@ -324,6 +329,8 @@ impl Collector {
             // A part of what is for rows.
             resolved: Resolved::new(memory / 8),
             shown: Shown::default(),
+            hub: None,
+            messages: 0,
             anonymiser: None,
             rotate: None,
             period: None,
@@ -334,6 +341,16 @@ impl Collector {
     /// From now on all that is written, and all that is handed on, goes through it.
     pub fn anonymise(&mut self, anonymiser: Option<Anonymiser>) {
         self.anonymiser = anonymiser;
+    }
+
+    /// From now on it is told of each interval.
+    pub fn tell(&mut self, hub: Option<Arc<Hub>>) {
+        self.hub = hub;
+    }
+
+    /// So many messages wait for it.
+    pub fn has_waiting(&mut self, messages: usize) {
+        self.messages = messages;
     }
 
     /// From now on logs are rolled every so many nanoseconds, where an interval ends, and when `hangup` is set.
@@ -511,6 +528,10 @@ impl Collector {
         }
         self.total.merge(&pending.merged);
         self.report.merge(&pending.merged);
+        if let Some(hub) = &self.hub {
+            let load = hub::Load { messages: self.messages, most_messages: QUEUE, waiting: self.waiting };
+            hub.pulse(&pending.merged, &load);
+        }
         if start != end && end % self.report_length == 0 {
             self.emit_report();
         }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
-use weir_filter::{Counter, Decided, Explanation, Filter, Options, Set, Way};
+use weir_filter::{Counter, Decided, Explanation, Filter, FilterError, Options, Set, Way};
 use weir_output::figures;
 use weir_wire::{Batch, Chunk, FlowKey, Layers, LinkType, Packet, Tag, build, decode};
 
@@ -128,6 +128,25 @@ pub fn explain(options: &cli::Explain) -> Exit {
     }
 }
 
+/// How an expression is evaluated, a line for each thing there is to say; without what it costs.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, FilterError> {
+    let set = Set::compile(&[expression], reading).map_err(|error| error.error)?;
+    let Some(explanation) = set.explain(0) else { return Ok(Vec::new()) };
+    let found = Found {
+        expression: expression.split_whitespace().collect::<Vec<_>>().join(" "),
+        way: set.way(),
+        lines: None,
+        packets: 0,
+        of: String::new(),
+        explanation,
+    };
+    // The first line is the expression.
+    Ok(found.ways().lines().skip(1).map(|line| line.trim_end().to_owned()).collect())
+}
+
 /// The expressions of a configuration; what has none counts every packet.
 fn lines_of(config: &config::Config) -> Vec<String> {
     let specs = config.plan().into_iter().filter(|spec| !spec.remainder);
@@ -140,7 +159,7 @@ fn join(
     alone: &Set,
     expression: &str,
     reading: &Options<'_>,
-) -> Result<(Set, Set), weir_filter::FilterError> {
+) -> Result<(Set, Set), FilterError> {
     let set = Set::compile_from(Some(alone), lines, reading).map_err(|error| error.error)?;
     let with = set.with(expression, reading)?;
     Ok((set, with))
@@ -278,6 +297,12 @@ struct Found {
 
 impl Found {
     fn text(&self, cost: &Cost) -> String {
+        let mut text = self.ways();
+        self.costs(&mut text, cost);
+        text
+    }
+
+    fn ways(&self) -> String {
         let Explanation { terms, comparisons, instructions, wary, ethernet_only, .. } = &self.explanation;
         let mut text = match self.expression.as_str() {
             "" => "every packet\n".to_owned(),
@@ -344,7 +369,6 @@ impl Found {
             None => "matches nothing on Ethernet".to_owned(),
         };
         line(&mut text, "program", &program);
-        self.costs(&mut text, cost);
         text
     }
 

@@ -26,6 +26,7 @@ mod query;
 mod report;
 mod resolved;
 mod run;
+mod serve;
 mod store;
 mod streams;
 mod subscriptions;
@@ -59,6 +60,8 @@ fn main() -> ExitCode {
         Some(Command::Generate(options)) => generate::generate(&options),
         Some(Command::Query(options)) => query::query(&options),
         Some(Command::Store(command)) => store::store(&command),
+        Some(Command::Open(options)) => serve::open(*options),
+        Some(Command::Serve(options)) => serve::serve(*options),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

@@ -8,169 +8,19 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use support::net::*;
 use support::*;
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// Two namespaces, `near` in the first linked to `far` in the second, gone with the value. Nothing but what a test
-/// sends is on the link.
-struct Net {
-    here: String,
-    there: String,
-}
-
-impl Net {
-    fn new() -> Option<Net> {
-        if !is_root() {
-            println!("skipped: not root");
-            return None;
-        }
-        let name = format!("weir-t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let net = Net { here: format!("{name}a"), there: format!("{name}b") };
-        for space in [&net.here, &net.there] {
-            match Command::new("ip").args(["netns", "add", space]).output() {
-                Ok(made) if made.status.success() => {}
-                Ok(made) => {
-                    println!("skipped: ip netns add: {}", String::from_utf8_lossy(&made.stderr));
-                    return None;
-                }
-                Err(error) => {
-                    println!("skipped: ip: {error}");
-                    return None;
-                }
-            }
-            let quiet = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; \
-                         echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6";
-            let _ = net.inside(space, "sh").args(["-c", quiet]).stderr(Stdio::null()).status();
-        }
-        net.link();
-        Some(net)
-    }
-
-    /// Makes the link.
-    fn link(&self) {
-        let (a, b) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
-        let peer = ["peer", "name", "far", "address", b, "netns", &self.there];
-        self.ip(
-            &self.here,
-            &[&["link", "add", "name", "near", "address", a, "type", "veth"][..], &peer].concat(),
-        );
-        self.ip(&self.there, &["link", "set", "far", "up"]);
-        self.ip(&self.here, &["link", "set", "near", "up"]);
-        self.ip(&self.here, &["address", "add", "10.77.0.1/24", "dev", "near"]);
-        // A host that is not there: its packets cross the link, and nobody answers.
-        self.ip(
-            &self.here,
-            &["neigh", "replace", "10.77.0.9", "lladdr", b, "dev", "near", "nud", "permanent"],
-        );
-    }
-
-    fn ip(&self, space: &str, arguments: &[&str]) {
-        let done = Command::new("ip").args(["-n", space]).args(arguments).output().unwrap();
-        assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    }
-
-    fn inside(&self, space: &str, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", space, program]);
-        command
-    }
-
-    /// The program at the far end of the link.
-    fn weir(&self, arguments: &[&str]) -> Command {
-        let mut command = self.inside(&self.there, env!("CARGO_BIN_EXE_weir"));
-        command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
-        command
-    }
-
-    /// Starts it, and waits until it listens.
-    fn start(&self, arguments: &[&str]) -> Child {
-        self.listening(start(&mut self.weir(arguments)))
-    }
-
-    fn listening(&self, mut child: Child) -> Child {
-        // Behind the titles, a line for each socket: its sixth word is 1 when it runs.
-        let listening = || {
-            let sockets = self.inside(&self.there, "cat").arg("/proc/net/packet").output().unwrap();
-            let lines = String::from_utf8_lossy(&sockets.stdout).into_owned();
-            lines.lines().skip(1).filter(|line| line.split_whitespace().nth(5) == Some("1")).count()
-        };
-        let (mut ended, mut before) = (None, 0);
-        // There is one for each worker and interface: all are there when no more come.
-        let ready = eventually(|| {
-            ended = child.try_wait().unwrap();
-            thread::sleep(Duration::from_millis(200));
-            let now = listening();
-            let all = now > 0 && now == before;
-            before = now;
-            ended.is_some() || all
-        });
-        assert!(ready && ended.is_none(), "the program does not listen: {:?}", finish(child));
-        child
-    }
-
-    /// Begins to send so many datagrams, with a pause of so many microseconds after each hundred.
-    fn begin_to_send(&self, packets: u64, pause: u64) -> Child {
-        let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
-        command.env("WEIR_SEND", format!("{packets} {pause}"));
-        start(&mut command)
-    }
-
-    /// How many datagrams were sent.
-    #[track_caller]
-    fn sent(sender: Child) -> u64 {
-        let ran = finish(sender).exits(0);
-        let text = ran.text();
-        let line =
-            text.lines().find_map(|line| line.split("datagrams sent: ").nth(1)).expect("the sender says so");
-        line.trim().parse().unwrap()
-    }
-
-    /// Sends so many datagrams.
-    #[track_caller]
-    fn send(&self, packets: u64) -> u64 {
-        Net::sent(self.begin_to_send(packets, 0))
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for space in [&self.here, &self.there] {
-            // What a test that failed has left running in its namespace.
-            if let Ok(left) = Command::new("ip").args(["netns", "pids", space]).output() {
-                for process in String::from_utf8_lossy(&left.stdout).split_whitespace() {
-                    let _ = Command::new("kill").args(["-s", "KILL", process]).status();
-                }
-            }
-            let _ = Command::new("ip").args(["netns", "del", space]).stderr(Stdio::null()).status();
-        }
-    }
-}
 
 /// Runs in a namespace, in a process of its own.
 #[test]
 #[ignore = "the others run it, in a namespace"]
 fn sender() {
-    let Ok(order) = std::env::var("WEIR_SEND") else { return };
-    let numbers: Vec<u64> = order.split(' ').map(|word| word.parse().unwrap()).collect();
-    let socket = UdpSocket::bind("10.77.0.1:4000").unwrap();
-    socket.connect("10.77.0.9:9").unwrap();
-    let mut sent = 0;
-    for n in 1..=numbers[0] {
-        sent += u64::from(socket.send(b"a datagram of weir").is_ok());
-        if numbers[1] > 0 && n % 100 == 0 {
-            thread::sleep(Duration::from_micros(numbers[1]));
-        }
-    }
-    println!("datagrams sent: {sent}");
+    send_as_told();
 }
 
 /// The ledger of `-j`: offered, caught, dropped; it adds up.

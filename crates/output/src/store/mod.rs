@@ -7,7 +7,7 @@
 //! all that tiers need (`Reading::merge` for lists, sums, least and most for series): there is nothing to catch up after
 //! a crash, and a clock that leaps only writes into other cells.
 
-mod label;
+pub mod label;
 pub mod query;
 pub mod sqlite;
 

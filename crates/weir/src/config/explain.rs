@@ -4,7 +4,7 @@ use super::fault::printable;
 use super::functions::written;
 use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_api::{Level, SubscriptionSpec};
 
 /// `weir config explain FILE`.
@@ -16,13 +16,15 @@ pub fn explain(path: &Path) -> Outcome {
     }
 }
 
-fn explained(path: &str, config: &Config) -> String {
+/// Every setting: its key, tables before it joined by a point, its value, and its line where the file has it.
+pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let folder = config.output.dir.value.as_ref();
+    let path = |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |p| p.display().to_string());
+    let server = &config.server;
     let after = |limit: Option<u64>, unit: &str, scale: u64| {
         limit.map_or("never".to_owned(), |limit| format!("after {}{unit}", limit / scale))
     };
-    let settings = [
+    vec![
         ("interval", interval(config.interval.value.as_secs()), config.interval.line),
         ("memory", memory(config.memory.value), config.memory.line),
         (
@@ -32,11 +34,7 @@ fn explained(path: &str, config: &Config) -> String {
         ),
         ("interfaces", list(&config.interfaces.value), config.interfaces.line),
         ("expression", every(&config.expression.value).to_owned(), config.expression.line),
-        (
-            "output.dir",
-            folder.map_or("none".to_owned(), |dir| dir.display().to_string()),
-            config.output.dir.line,
-        ),
+        ("output.dir", path(&config.output.dir.value), config.output.dir.line),
         ("output.log", list(&config.output.log.value), config.output.log.line),
         ("output.rotate", after(config.output.rotate.value, "s", 1_000_000_000), config.output.rotate.line),
         (
@@ -45,7 +43,25 @@ fn explained(path: &str, config: &Config) -> String {
             config.output.rotate_size.line,
         ),
         ("output.zstd", config.output.zstd.value.to_string(), config.output.zstd.line),
-    ];
+        (
+            "server.listen",
+            server.listen.value.map_or("loopback".to_owned(), |address| address.to_string()),
+            server.listen.line,
+        ),
+        (
+            "server.port",
+            server.port.value.map_or(crate::cli::PORT.to_string(), |port| port.to_string()),
+            server.port.line,
+        ),
+        ("server.tls_cert", path(&server.tls_cert.value), server.tls_cert.line),
+        ("server.tls_key", path(&server.tls_key.value), server.tls_key.line),
+        ("server.users", path(&server.users.value), server.users.line),
+        ("server.tokens", path(&server.tokens.value), server.tokens.line),
+    ]
+}
+
+fn explained(path: &str, config: &Config) -> String {
+    let settings = settings(config);
     let mut out = String::new();
     let wide = settings.iter().map(|(_, value, _)| value.chars().count().min(40)).max().unwrap_or(0);
     for (key, value, line) in settings {

@@ -92,6 +92,13 @@ impl ConfigErrors {
     }
 }
 
+impl ConfigErrors {
+    /// Line and column, counted from 1, what was found, and what would be accepted.
+    pub fn each(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
+        self.blocks.iter().map(|b| (b.line, b.column, b.message.as_str(), b.accepted.as_str()))
+    }
+}
+
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for block in &self.blocks {

@@ -10,11 +10,13 @@ mod fault;
 mod functions;
 mod ourmon;
 mod read;
+mod server;
 
 pub use anon::{Anon, LONGEST_SHIFT};
-pub use explain::explain;
+pub use explain::{explain, settings};
 pub use fault::ConfigErrors;
 pub use ourmon::from_ourmon;
+pub use server::Server;
 
 use fault::{Fault, printable};
 use read::{Key, Node, Reader};
@@ -66,6 +68,8 @@ pub struct Config {
     pub output: Output,
     /// What becomes of what could tell somebody.
     pub anon: Anon,
+    /// Where the pages are served, and for whom.
+    pub server: Server,
     /// Ourmon's filter-sets, in the order of the file.
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
@@ -123,7 +127,7 @@ impl Default for Output {
 }
 
 /// The name of the line for what matches no other line.
-const XTRA: &str = "xtra";
+pub const XTRA: &str = "xtra";
 
 impl Default for Config {
     fn default() -> Self {
@@ -135,6 +139,7 @@ impl Default for Config {
             expression: Setting::default(),
             output: Output::default(),
             anon: Anon::default(),
+            server: Server::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
         }
@@ -164,7 +169,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 9] = [
+static KEYS: [Key<Config>; 10] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -237,6 +242,16 @@ static KEYS: [Key<Config>; 9] = [
         read: |r, node, config| {
             if let Some(table) = r.table(node) {
                 r.fill(table, &anon::KEYS, &mut config.anon);
+            }
+        },
+    },
+    Key {
+        name: "server",
+        takes: "a table, such as [server]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &server::KEYS, &mut config.server);
+                server::check(r, table);
             }
         },
     },
@@ -514,7 +529,10 @@ pub fn load_file(path: &Path) -> Result<Config, String> {
 }
 
 /// The file's text.
-fn read_text(path: &Path) -> Result<String, String> {
+///
+/// # Errors
+/// That it cannot be read, or is none.
+pub fn read_text(path: &Path) -> Result<String, String> {
     let shown = printable(&path.to_string_lossy());
     let octets = std::fs::read(path).map_err(|error| format!("{shown}: cannot be read: {error}\n"))?;
     String::from_utf8(octets).map_err(|error| {

@@ -79,6 +79,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.capture.offered = total.ledger.caught;
 
+    if let Some(beside) = &session.beside {
+        beside.hub.end(&total);
+    }
+
     let mut exit = report_read_errors(&outcome.errors).or(written.exit());
     let text = summary::of_files(session, &outcome, &total, &written, &failures, names);
     exit = exit.or(print(session, &text));

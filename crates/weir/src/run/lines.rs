@@ -21,7 +21,7 @@ impl Lines {
         let to_stdout = session.options.write.as_deref() == Some("-");
         Lines {
             printer: Printer::start(session.options.line_buffered),
-            silent: to_stdout || session.options.quiet || session.options.json,
+            silent: to_stdout || session.options.quiet || session.options.json || session.beside.is_some(),
             zone: session.zone.clone(),
             names: !session.options.numeric,
         }
@@ -34,9 +34,11 @@ impl Lines {
         }
     }
 
-    /// Says on standard error that a link went or came: what it carried in between was not seen.
-    pub fn link(&mut self, event: &LinkEvent) {
-        eprintln!("weir: {}", notice(event, &self.zone));
+    /// Says on standard error that a link went or came: what it carried in between was not seen. The words.
+    pub fn link(&mut self, event: &LinkEvent) -> String {
+        let text = notice(event, &self.zone);
+        eprintln!("weir: {text}");
+        text
     }
 
     /// Waits for the lines to be read.

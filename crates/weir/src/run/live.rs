@@ -1,5 +1,6 @@
 //! A run over live links.
 
+use super::change::Change;
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
@@ -10,6 +11,7 @@ use crate::live::Screen;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
 use crate::printer::Printer;
+use crate::serve::Beside;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -34,7 +36,8 @@ pub fn run(session: Session) -> Exit {
 fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let workers = if session.request.limit.is_some() { 1 } else { session.request.workers };
     let full_screen = wants_screen(session);
-    let rings = open(session, workers, full_screen).map_err(|error| (Exit::Unreadable, error.to_string()))?;
+    let changeable = full_screen || session.beside.as_ref().is_some_and(|beside| beside.changeable);
+    let rings = open(session, workers, changeable).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let interfaces = describe(session, rings.first());
     let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let carving = session.carving()?;
@@ -66,8 +69,12 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         let mut view = FullScreen::new(session, screen, &mailbox, clock, interfaces);
         exit = exit.or(view.watch(&mut collector, &from));
     } else {
+        if let Some(beside) = &session.beside {
+            let plan = Arc::clone(&session.plan);
+            beside.begin(Change::new(session, plan, Arc::clone(&mailbox), clock));
+        }
         let mut lines = Lines::new(session);
-        watch(&mut collector, &from, &mut lines);
+        watch(&mut collector, &from, &mut lines, session.beside.as_ref());
         exit = exit.or(lines.finish());
     }
     // The orders hold the last sender of the packet file, which ends when nobody can send to it.
@@ -80,6 +87,9 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         }
     }
     let (total, failures, names) = collector.finish();
+    if let Some(beside) = &session.beside {
+        beside.hub.end(&total);
+    }
     let written = dumps.finish(carving);
     exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
     let text = summary::of_links(session, &total, &written, &failures, names);
@@ -109,7 +119,7 @@ fn wants_screen(session: &Session) -> bool {
     let options = &session.options;
     let plain =
         options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
-    !plain && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+    !plain && session.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// The summary; a reader that does not read it is not waited for.
@@ -166,7 +176,7 @@ fn describe(session: &Session, rings: Option<&Rings>) -> Vec<InterfaceInfo> {
 }
 
 /// Takes messages until every worker is done.
-fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines) {
+fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines, beside: Option<&Beside>) {
     while !collector.is_done() {
         let message = match from.recv_timeout(WAIT) {
             Ok(message) => message,
@@ -177,8 +187,12 @@ fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines)
             Err(RecvTimeoutError::Disconnected) => break,
         };
         if let Message::Link(event) = &message {
-            lines.link(event);
+            let text = lines.link(event);
+            if let Some(beside) = beside {
+                beside.hub.note_at(event.at.0, "link", text);
+            }
         }
+        collector.has_waiting(from.len());
         if let Some(pulse) = collector.take(message) {
             lines.pulse(&pulse);
             collector.flush();

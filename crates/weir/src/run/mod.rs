@@ -1,16 +1,17 @@
 //! A run from request to summary.
 
+mod change;
 mod files;
 mod lines;
 mod live;
 mod progress;
-mod receipts;
+pub mod receipts;
 mod request;
 mod screen;
 mod summary;
 mod verbose;
 
-pub use request::{inputs, words, worker_count};
+pub use request::{Request, inputs, words, worker_count};
 
 use crate::carve::{Carving, Limits};
 use crate::cli;
@@ -21,21 +22,27 @@ use crate::exit::{Exit, complain};
 use crate::interfaces;
 use crate::names::SystemNames;
 use crate::online::LiveClock;
-use request::Request;
+use crate::serve::Beside;
+use crate::serve::hub::Share;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_api::{SessionCount, Snapshot};
+use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError, Written};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
+use weir_output::store::sqlite::{Keep, Writer};
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_proto::{FILES, Hashes, Table, Wants};
+
+/// The log that the pages read.
+const STORE: &str = "store";
 
 /// Tables whose rows need what is in mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
@@ -55,11 +62,11 @@ pub fn run(options: cli::Run) -> Exit {
     if request.inputs.is_empty() && request.interfaces.is_empty() {
         return interfaces::welcome();
     }
-    let session = match Session::new(options, request) {
+    let session = match Session::new(options, request, None) {
         Ok(session) => session,
         Err((exit, error)) => return complain(exit, error),
     };
-    if session.request.inputs.is_empty() { live::run(session) } else { files::run(session) }
+    session.run()
 }
 
 /// The plan of a run for an expression, which the screen may change: what the plan `before` has compiled is used
@@ -68,6 +75,7 @@ fn compile(
     options: &cli::Run,
     request: &Request,
     expression: &str,
+    subscriptions: &[SubscriptionSpec],
     before: Option<&Plan>,
 ) -> Result<Plan, PlanError> {
     let live = request.inputs.is_empty();
@@ -76,13 +84,13 @@ fn compile(
         checksum: request.checksum,
         seed: request.seed,
     };
-    Plan::after(before, expression, request.plan(), settings)
+    Plan::after(before, expression, request.plan(subscriptions), settings)
 }
 
 /// What both kinds of run need.
-struct Session {
-    options: cli::Run,
-    request: Request,
+pub struct Session {
+    options: Arc<cli::Run>,
+    request: Arc<Request>,
     plan: Arc<Plan>,
     zone: Zone,
     /// The logs that are written.
@@ -95,10 +103,20 @@ struct Session {
     interrupted: Arc<AtomicBool>,
     /// Set by SIGHUP, where there are logs: they are to be rolled.
     hangup: Arc<AtomicBool>,
+    /// The pages that are served beside the run.
+    beside: Option<Beside>,
 }
 
 impl Session {
-    fn new(options: cli::Run, request: Request) -> Result<Session, (Exit, String)> {
+    /// Makes the plan, and takes the signals.
+    ///
+    /// # Errors
+    /// What of the request cannot be done.
+    pub fn new(
+        options: cli::Run,
+        request: Request,
+        beside: Option<Beside>,
+    ) -> Result<Session, (Exit, String)> {
         let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
         if rolls && request.logs.is_none() {
             let text = "--log-rotate, --log-rotate-size and --log-zstd are for logs: say where with -o DIR";
@@ -109,9 +127,16 @@ impl Session {
             None => Zone::utc(),
         };
         let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        let logs = Log::find_all(kinds.iter().map(String::as_str))
+        let mut logs = Log::find_all(kinds.iter().map(String::as_str))
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
-        let plan = compile(&options, &request, &request.expression, None)
+        if beside.is_some() {
+            if logs.iter().any(|log| log.spec().name == STORE) {
+                let text = "--log store: the pages have a store already, and --store DIR says where";
+                return Err((Exit::Usage, text.to_owned()));
+            }
+            logs.push(Log::find(STORE).map_err(|error| (Exit::Usage, error))?);
+        }
+        let plan = compile(&options, &request, &request.expression, &request.subscriptions, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
@@ -140,19 +165,89 @@ impl Session {
                 .map_err(|error| (Exit::Usage, format!("cannot handle signals: {error}")))?;
         }
         let plan = Arc::new(plan);
-        Ok(Session { options, request, plan, zone, logs, anonymiser, stop, interrupted, hangup })
+        let (options, request) = (Arc::new(options), Arc::new(request));
+        Ok(Session { options, request, plan, zone, logs, anonymiser, stop, interrupted, hangup, beside })
+    }
+
+    /// How a run divides its memory, for those who look at it.
+    pub fn tables(request: &Request) -> Vec<Share> {
+        let part = request.memory / PARTS;
+        let is_live = request.inputs.is_empty();
+        let mut tables = vec![
+            Share {
+                table: "flows",
+                help: "Flows that are open. When it is full, one that was not used lately ends early.",
+                limit: part * FLOW_PARTS,
+                used: |total, _, limit| (total.flows.active() * OCTETS_OF_A_FLOW).min(limit as u64),
+                shed: |total| total.flows.evicted,
+            },
+            Share {
+                table: "rows",
+                help: "Rows of flows and records that wait for the end of their interval.",
+                limit: part * ROW_PARTS,
+                used: |_, load, _| load.waiting as u64,
+                shed: |total| total.ledger.rows_shed,
+            },
+        ];
+        if is_live {
+            tables.push(Share {
+                table: "ring",
+                help: "Packets that the kernel has and no worker has taken. When it is full, packets are dropped.",
+                limit: part * RING_PARTS,
+                used: |_, _, _| 0,
+                shed: |total| total.ledger.capture.dropped,
+            });
+        }
+        tables
+    }
+
+    /// Set when it is to end.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Whether what comes out is anonymised.
+    pub fn is_anonymised(&self) -> bool {
+        self.anonymiser.is_some()
+    }
+
+    /// Reads the files or listens to the links.
+    pub fn run(self) -> Exit {
+        if self.request.inputs.is_empty() { live::run(self) } else { files::run(self) }
     }
 
     /// Opens the logs.
     fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
-        let Some((directory, _)) = &self.request.logs else { return Ok(Vec::new()) };
+        let mut opened = Vec::new();
+        if let Some((directory, _)) = &self.request.logs {
+            self.prepare(directory)?;
+            let context = self.context(directory);
+            for log in self.logs.iter().filter(|log| self.beside.is_none() || log.spec().name != STORE) {
+                opened.push(log.open(&context).map_err(|error| (Exit::Output, error.to_string()))?);
+            }
+        }
+        if let Some(beside) = &self.beside {
+            self.prepare(&beside.store)?;
+            let store = Writer::open(&self.context(&beside.store), Keep::default())
+                .map_err(|error| (Exit::Output, error.to_string()))?;
+            beside.hub.set_health(store.health());
+            opened.push(Box::new(store));
+        }
+        Ok(opened)
+    }
+
+    /// Makes the directory.
+    fn prepare(&self, directory: &Path) -> Result<(), (Exit, String)> {
         let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
         if directory.exists() && !directory.is_dir() {
             return Err((Exit::Output, format!("{}: logs need a directory", directory.display())));
         }
-        std::fs::create_dir_all(directory).map_err(failed)?;
-        let context = OutputContext {
-            directory: directory.clone(),
+        std::fs::create_dir_all(directory).map_err(failed)
+    }
+
+    fn context(&self, directory: &Path) -> OutputContext {
+        OutputContext {
+            directory: directory.to_owned(),
             zone: self.zone.clone(),
             // The names of files and the expression may tell whose packets they are.
             command: match self.anonymiser {
@@ -163,9 +258,7 @@ impl Session {
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
-        };
-        let opened = self.logs.iter().map(|log| log.open(&context));
-        opened.collect::<io::Result<_>>().map_err(|error| (Exit::Output, error.to_string()))
+        }
     }
 
     /// Whether any of the logs has a row for each flow.
@@ -211,7 +304,7 @@ impl Session {
 
     /// Begins to keep files, where that is asked for.
     fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
-        let cli::Run { files, files_each, files_total, files_count, .. } = &self.options;
+        let cli::Run { files, files_each, files_total, files_count, .. } = &*self.options;
         let Some(directory) = files else { return Ok(None) };
         let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
@@ -225,7 +318,7 @@ impl Session {
 
     /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let cli::Run { write, unparsed, .. } = &self.options;
+        let cli::Run { write, unparsed, .. } = &*self.options;
         if let Some(name) = unparsed.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
         {
             let why = if name == "-" { "standard output is for -w" } else { "-w writes it already" };
@@ -305,6 +398,7 @@ impl Session {
         let memory = self.request.memory / PARTS * ROW_PARTS;
         let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
         collector.anonymise(self.anonymiser.clone());
+        collector.tell(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.hangup));
         collector
     }
@@ -405,6 +499,9 @@ const FLOW_PARTS: usize = 32;
 const READ_FLOW_PARTS: (usize, usize) = (22, 33);
 const ROW_PARTS: usize = 8;
 const RING_PARTS: usize = 16;
+
+/// Octets of a flow in its table, about: two cache lines, what is seldom looked at, and its places in the index.
+const OCTETS_OF_A_FLOW: u64 = 512;
 
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {

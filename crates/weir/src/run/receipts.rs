@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
+use weir_api::web::CostRow;
 use weir_api::{Answer, Snapshot};
 use weir_engine::UNPARSED;
 use weir_output::figures::printable;
@@ -93,4 +94,17 @@ pub fn json(total: &Snapshot) -> String {
     json!({"v": 1, "kind": "costs", "packets": packets, "stages": stages, "subscriptions": subscriptions})
         .to_string()
         + "\n"
+}
+
+/// The same as rows, stages first.
+pub fn costs(total: &Snapshot) -> Vec<CostRow> {
+    let row = |name: &str, kind: &str, nanoseconds: u64| CostRow {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        ns_per_packet: per_packet(nanoseconds, total),
+    };
+    let stages = total.costs.parts().into_iter().map(|(stage, nanoseconds)| row(stage, "stage", nanoseconds));
+    let receipts = receipts(total);
+    let subscriptions = receipts.iter().map(|receipt| row(receipt.name, "subscription", receipt.nanoseconds));
+    stages.chain(subscriptions).collect()
 }

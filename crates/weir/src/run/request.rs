@@ -27,6 +27,12 @@ pub struct Request {
     pub rotate: Option<u64>,
     /// How else they follow each other.
     pub rolling: Rolling,
+    /// Whether pages are served: what they draw is asked too.
+    pub pages: bool,
+    /// Where pages are served, as the configuration says it.
+    pub server: config::Server,
+    /// The configuration's file.
+    pub config: Option<PathBuf>,
     /// What the configuration says of anonymisation.
     pub anon: config::Anon,
     /// The length of a report in nanoseconds.
@@ -101,6 +107,9 @@ impl Request {
                 bytes: options.log_rotate_size.or(config.output.rotate_size.value),
                 zstd: options.log_zstd || config.output.zstd.value,
             },
+            pages: false,
+            server: config.server,
+            config: config_path,
             anon: config.anon,
             interval,
             memory,
@@ -115,16 +124,16 @@ impl Request {
         })
     }
 
-    /// Everything that the run subscribes to: what the summary is made of, then what was asked for.
-    pub fn plan(&self) -> Vec<SubscriptionSpec> {
+    /// Everything that a run with these subscriptions subscribes to: what the summary is made of, then them.
+    pub fn plan(&self, subscriptions: &[SubscriptionSpec]) -> Vec<SubscriptionSpec> {
         let mut specs = subscriptions::summary();
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
-        if wants_mon && self.subscriptions.is_empty() {
+        if wants_mon && subscriptions.is_empty() {
             specs.extend(subscriptions::ourmon());
-        } else if self.inputs.is_empty() {
+        } else if self.inputs.is_empty() || self.pages {
             specs.extend(subscriptions::screen());
         }
-        specs.extend(self.subscriptions.iter().cloned());
+        specs.extend(subscriptions.iter().cloned());
         specs
     }
 }

@@ -149,7 +149,7 @@ impl<'s> FullScreen<'s> {
 
     fn change_expression(&mut self, expression: String) {
         let Session { options, request, plan, .. } = self.session;
-        match compile(options, request, &expression, Some(plan)) {
+        match compile(options, request, &expression, &request.subscriptions, Some(plan)) {
             Ok(plan) => {
                 self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
                 self.expression = expression;

@@ -15,7 +15,7 @@ mod writer;
 
 pub use health::Health;
 pub use keep::Keep;
-pub use series::{class_id, counter_id, line_id};
+pub use series::{Point, class_id, counter_id, line_id, points};
 pub use writer::Writer;
 
 pub(crate) use writer::STORE;

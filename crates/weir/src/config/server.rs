@@ -1,0 +1,74 @@
+//! The table `[server]`: where the pages are served, and for whom.
+
+use super::Setting;
+use super::fault::Fault;
+use super::read::{Key, Node, Reader};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use toml::de::DeTable;
+
+/// What a file says of the pages. What it says nothing of is as on the command line without that option.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Server {
+    /// The address; without one both of loopback.
+    pub listen: Setting<Option<IpAddr>>,
+    /// The port.
+    pub port: Setting<Option<u16>>,
+    /// The certificate, PEM.
+    pub tls_cert: Setting<Option<PathBuf>>,
+    /// Its key, PEM.
+    pub tls_key: Setting<Option<PathBuf>>,
+    /// The file of users.
+    pub users: Setting<Option<PathBuf>>,
+    /// The file of tokens.
+    pub tokens: Setting<Option<PathBuf>>,
+}
+
+const FILE: &str = "a file, such as \"/etc/weir/users\"";
+
+pub(super) static KEYS: [Key<Server>; 6] = [
+    Key {
+        name: "listen",
+        takes: "an address, such as \"192.0.2.1\" or \"::\"",
+        read: |r, node, server| {
+            let line = Some(r.line(node.span().start));
+            match r.string(node).map(str::parse) {
+                Some(Ok(address)) => server.listen = Setting { value: Some(address), line },
+                Some(Err(_)) => r.refuse(node.span(), "this is no address of IPv4 or IPv6"),
+                None => {}
+            }
+        },
+    },
+    Key {
+        name: "port",
+        takes: "a whole number from 1 to 65535",
+        read: |r, node, server| {
+            let line = Some(r.line(node.span().start));
+            if let Some(port) = r.integer(node, 1, 65_535) {
+                server.port = Setting { value: Some(port as u16), line };
+            }
+        },
+    },
+    Key { name: "tls_cert", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_cert) },
+    Key { name: "tls_key", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_key) },
+    Key { name: "users", takes: FILE, read: |r, node, server| path(r, node, &mut server.users) },
+    Key { name: "tokens", takes: FILE, read: |r, node, server| path(r, node, &mut server.tokens) },
+];
+
+fn path(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
+    let line = Some(r.line(node.span().start));
+    match r.string(node) {
+        Some("") => r.refuse(node.span(), "an empty path"),
+        Some(path) => *to = Setting { value: Some(PathBuf::from(path)), line },
+        None => {}
+    }
+}
+
+/// A certificate and its key go together.
+pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>) {
+    for (one, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+        if let (Some(node), false) = (table.get(one), table.contains_key(other)) {
+            r.faults.push(Fault::new(node.span(), format!("{one} without {other}")));
+        }
+    }
+}

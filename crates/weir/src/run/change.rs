@@ -1,0 +1,56 @@
+//! Another configuration for a live run: what it asks becomes a plan, and workers take it at a pulse.
+
+use super::{Request, Session, compile};
+use crate::cli;
+use crate::online::LiveClock;
+use crate::orders::Mailbox;
+use crate::serve::Control;
+use crate::serve::hub::Hub;
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_api::SubscriptionSpec;
+use weir_engine::Plan;
+
+/// Changes the plan of a live run.
+pub struct Change {
+    options: Arc<cli::Run>,
+    request: Arc<Request>,
+    /// The plan that is in effect: what it has compiled is used again.
+    plan: Mutex<Arc<Plan>>,
+    mailbox: Arc<Mailbox>,
+    clock: LiveClock,
+    hub: Option<Arc<Hub>>,
+}
+
+impl Change {
+    /// For a run that begins with that plan.
+    pub fn new(session: &Session, plan: Arc<Plan>, mailbox: Arc<Mailbox>, clock: LiveClock) -> Self {
+        Self {
+            options: Arc::clone(&session.options),
+            request: Arc::clone(&session.request),
+            plan: Mutex::new(plan),
+            mailbox,
+            clock,
+            hub: session.beside.as_ref().map(|beside| Arc::clone(&beside.hub)),
+        }
+    }
+}
+
+impl Control for Change {
+    fn prepare(
+        &self,
+        expression: &str,
+        subscriptions: Vec<SubscriptionSpec>,
+    ) -> Result<Box<dyn FnOnce() + '_>, String> {
+        let before = Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner));
+        let plan = compile(&self.options, &self.request, expression, &subscriptions, Some(&before));
+        let plan = Arc::new(plan.map_err(|error| error.to_string())?);
+        let expression = expression.to_owned();
+        Ok(Box::new(move || {
+            self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::clone(&plan));
+            *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+            if let Some(hub) = &self.hub {
+                hub.set_expression(&expression);
+            }
+        }))
+    }
+}

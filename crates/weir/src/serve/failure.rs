@@ -1,0 +1,81 @@
+//! What is answered when there is no answer.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use weir_filter::FilterError;
+use weir_output::store::StoreError;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Failure {
+    #[serde(skip)]
+    pub status: StatusCode,
+    /// What was found.
+    pub error: String,
+    /// What would be accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    /// Where in the expression, in octets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<usize>,
+    /// How many octets of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
+}
+
+impl Failure {
+    /// One of that status.
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), help: None, offset: None, length: None }
+    }
+
+    /// A question that is wrong, and what would be accepted.
+    pub fn question(error: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..Self::new(StatusCode::BAD_REQUEST, error) }
+    }
+
+    /// There is nothing of that name.
+    pub fn unknown(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, error)
+    }
+
+    /// It cannot be answered now.
+    pub fn busy(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
+    /// Who asks may not.
+    pub fn forbidden(error: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..Self::new(StatusCode::FORBIDDEN, error) }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.status, Json(self)).into_response()
+    }
+}
+
+impl From<FilterError> for Failure {
+    fn from(error: FilterError) -> Self {
+        Self {
+            offset: Some(error.span.start),
+            length: Some(error.span.len()),
+            help: Some("pcap-filter(7) expressions, such as `tcp port 443 and net 10.0.0.0/8`".to_owned()),
+            ..Self::new(StatusCode::BAD_REQUEST, error.message)
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let status = match &error {
+            StoreError::Unknown(_) | StoreError::NotThere(_) => StatusCode::NOT_FOUND,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}

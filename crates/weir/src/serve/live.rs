@@ -1,0 +1,110 @@
+//! Streams of events: one pulse a second for each who reads, and no more memory for one who does not.
+
+use super::app::{App, Shared};
+use super::failure::Failure;
+use super::hub::{Reader, message};
+use super::server::Connection;
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use serde_json::json;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::timeout;
+
+/// Streams at once.
+const MOST: usize = 1000;
+/// Pulses that wait for one reader, besides what its connection holds: then it is dropped.
+const WAITING: usize = 4;
+/// A stream on which nothing is said is kept open by a comment.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// A pulse a second of a live run, and the end of it.
+#[utoipa::path(get, path = "/api/v1/live", responses(
+    (status = 200, description = "Server-sent events: `pulse` with a Pulse, at most one a second, and `end`",
+     content_type = "text/event-stream", body = weir_api::web::Pulse),
+    (status = 503, description = "1,000 streams are open", body = Failure)))]
+pub async fn live(
+    State(app): State<Shared>,
+    connection: Option<Extension<Arc<Connection>>>,
+) -> Result<Response, Failure> {
+    let (to, from) = mpsc::channel(WAITING);
+    let mut readers = app.readers.lock().unwrap_or_else(PoisonError::into_inner);
+    readers.retain(|reader| !reader.is_closed());
+    if readers.len() >= MOST {
+        return Err(Failure::busy(format!("{MOST} streams are open, which is all there may be")));
+    }
+    let first = match app.hub.now().ended {
+        true => message("end", &json!({})),
+        false => Bytes::from_static(b": a pulse a second\n\n"),
+    };
+    // There is room for one.
+    let _ = to.try_send(first);
+    readers.push(to);
+    drop(readers);
+    if let Some(Extension(connection)) = connection {
+        connection.is_stream();
+    }
+    let mut response = Body::new(Events { from, _reader: app.hub.reader() }).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(response)
+}
+
+/// What one reader reads.
+struct Events {
+    from: mpsc::Receiver<Bytes>,
+    _reader: Reader,
+}
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.from.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+/// Hands pulses to all who read until the program ends.
+pub async fn broadcast(app: Arc<App>) {
+    let mut news = app.hub.watch();
+    let mut has_ended = app.hub.now().ended;
+    loop {
+        let event = match timeout(QUIET, news.changed()).await {
+            Err(_) => Bytes::from_static(b": \n\n"),
+            Ok(Err(_)) => return,
+            Ok(Ok(())) => {
+                let now = Arc::clone(&news.borrow_and_update());
+                match (now.ended, &now.pulse) {
+                    (true, _) if !has_ended => {
+                        has_ended = true;
+                        message("end", &json!({}))
+                    }
+                    (false, Some(pulse)) => pulse.clone(),
+                    _ => continue,
+                }
+            }
+        };
+        let mut readers = app.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.retain(|reader| match reader.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(_)) => {
+                app.hub.streams.dropped.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        });
+    }
+}

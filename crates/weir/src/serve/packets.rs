@@ -1,0 +1,233 @@
+//! Packets of a capture that is still there: read again through an expression.
+
+use super::app::{Reading, Shared};
+use super::failure::Failure;
+use super::routes::Ask;
+use super::routes::asked::span;
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use utoipa::{IntoParams, ToSchema};
+use weir_capture::{Files, Input, ReadOptions};
+use weir_filter::Filter;
+use weir_output::store::Span;
+use weir_wire::{Chunk, LinkType, Packet, decode};
+
+/// How long a capture is read for one answer.
+const LONGEST: Duration = Duration::from_secs(25);
+/// How long for a download, which its client may take slowly.
+const LONGEST_DOWNLOAD: Duration = Duration::from_secs(600);
+/// Octets of a download at most.
+const MOST_OCTETS: u64 = 4 << 30;
+/// Octets that are handed on at once.
+const GATHER: usize = 64 << 10;
+
+/// Captures that packets came from.
+#[derive(Clone)]
+pub struct Source {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// The expression of the run.
+    pub expression: String,
+    /// How expressions are read.
+    pub reading: Reading,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PacketsAsked {
+    /// A pcap-filter(7) expression.
+    filter: Option<String>,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+}
+
+/// How much a download would be.
+#[derive(Default, Serialize, ToSchema)]
+pub struct Size {
+    /// Packets.
+    packets: u64,
+    /// Octets of the file.
+    bytes: u64,
+    /// What was cut.
+    partial: Option<String>,
+}
+
+/// How many packets an expression and a time have, and how long their file would be.
+#[utoipa::path(get, path = "/api/v1/packets/size", params(PacketsAsked),
+    responses((status = 200, body = Size), (status = 400, body = Failure), (status = 404, body = Failure)))]
+pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Json<Size>, Failure> {
+    let (source, wanted) = wanted(&app, &asked)?;
+    let count = move || {
+        let mut size = Size { bytes: HEADER, ..Size::default() };
+        size.partial = source.read(&wanted, LONGEST, &mut |packet| {
+            size.packets += 1;
+            size.bytes += RECORD + packet.data.len() as u64;
+            size.bytes <= MOST_OCTETS
+        })?;
+        Ok(size)
+    };
+    Ok(Json(app.wait(count).await?))
+}
+
+/// The packets of an expression and a time as a capture file.
+#[utoipa::path(get, path = "/api/v1/packets", params(PacketsAsked), responses(
+    (status = 200, description = "A pcap file with nanoseconds", content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>),
+    (status = 400, body = Failure), (status = 404, body = Failure)))]
+pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Response, Failure> {
+    let (source, wanted) = wanted(&app, &asked)?;
+    let Ok(turn) = std::sync::Arc::clone(&app.turns).try_acquire_owned() else {
+        return Err(Failure::busy("too many questions are being answered: ask again"));
+    };
+    let (to, from) = mpsc::channel::<Bytes>(4);
+    tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let mut gathered: Vec<u8> = Vec::with_capacity(GATHER * 2);
+        let mut sent = 0;
+        let read = source.read(&wanted, LONGEST_DOWNLOAD, &mut |packet| {
+            if gathered.is_empty() && sent == 0 {
+                gathered.extend(header(packet.link));
+            }
+            record(&mut gathered, packet);
+            if gathered.len() < GATHER {
+                return true;
+            }
+            sent += gathered.len() as u64;
+            // Whoever asked may have gone.
+            to.blocking_send(Bytes::from(std::mem::take(&mut gathered))).is_ok() && sent <= MOST_OCTETS
+        });
+        if gathered.is_empty() && sent == 0 {
+            gathered.extend(header(LinkType::ETHERNET));
+        }
+        // The answer has begun: what was cut can only be seen by its size, which was told before.
+        let _ = (read, to.blocking_send(Bytes::from(gathered)));
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "application/vnd.tcpdump.pcap"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"weir.pcap\""),
+    ];
+    Ok((headers, Body::new(Download(from))).into_response())
+}
+
+struct Download(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Download {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// Which packets.
+struct Wanted {
+    filters: Vec<Filter>,
+    span: Span,
+}
+
+fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failure> {
+    let source = app.packets.clone().filter(Source::is_there);
+    let source =
+        source.ok_or_else(|| Failure::unknown("there is no capture file that packets could be read from"))?;
+    let own = Filter::compile(asked.filter.as_deref().unwrap_or_default(), &source.reading.options())?;
+    let run = Filter::compile(&source.expression, &source.reading.options())?;
+    Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)? }))
+}
+
+impl Source {
+    /// Whether the files are still there.
+    pub fn is_there(&self) -> bool {
+        !self.files.is_empty() && self.files.iter().all(|file| file.exists())
+    }
+
+    /// Shows the packets that are wanted, in order, as long as it is told true; what was left out.
+    fn read(
+        &self,
+        wanted: &Wanted,
+        longest: Duration,
+        show: &mut dyn FnMut(&Packet<'_>) -> bool,
+    ) -> Result<Option<String>, Failure> {
+        let inputs: Vec<Input> = self.files.iter().cloned().map(Input::Path).collect();
+        let mut files = Files::open(&inputs, &ReadOptions::default())
+            .map_err(|error| Failure::unknown(error.to_string()))?;
+        let (mut chunk, started) = (Chunk::default(), Instant::now());
+        let (mut partial, mut link, mut others) = (None, None, 0_u64);
+        'read: loop {
+            match files.fill(&mut chunk) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The summary has said it.
+                Err(error) => partial = Some(error.to_string()),
+            }
+            for packet in chunk.batch().packets() {
+                let Span { from, to } = wanted.span;
+                let time = packet.time.0;
+                if from.is_some_and(|from| time < from) || to.is_some_and(|to| time >= to) {
+                    continue;
+                }
+                let layers = decode(&packet);
+                if !wanted.filters.iter().all(|filter| filter.matches(&packet, &layers)) {
+                    continue;
+                }
+                // A file of that format has packets of one kind of link.
+                if *link.get_or_insert(packet.link) != packet.link {
+                    others += 1;
+                    continue;
+                }
+                if !show(&packet) {
+                    partial = Some(format!("a download ends behind {} GiB", MOST_OCTETS >> 30));
+                    break 'read;
+                }
+            }
+            if started.elapsed() > longest {
+                partial =
+                    Some(format!("the capture was read for {} s, and not to its end", longest.as_secs()));
+                break;
+            }
+        }
+        if others > 0 && partial.is_none() {
+            partial = Some(format!("{others} packets of links of another type are left out"));
+        }
+        Ok(partial)
+    }
+}
+
+/// Octets of a pcap file's header, and of each record's.
+const HEADER: u64 = 24;
+const RECORD: u64 = 16;
+
+/// The header of a pcap file with nanoseconds (draft-ietf-opsawg-pcap).
+fn header(link: LinkType) -> Vec<u8> {
+    let mut out = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
+    out.extend(2_u16.to_le_bytes());
+    out.extend(4_u16.to_le_bytes());
+    out.extend([0; 8]);
+    out.extend(262_144_u32.to_le_bytes());
+    out.extend(u32::from(link.0).to_le_bytes());
+    out
+}
+
+fn record(out: &mut Vec<u8>, packet: &Packet<'_>) {
+    let (seconds, nanoseconds) = (packet.time.0 / 1_000_000_000, packet.time.0 % 1_000_000_000);
+    out.extend((seconds as u32).to_le_bytes());
+    out.extend((nanoseconds as u32).to_le_bytes());
+    out.extend((packet.data.len() as u32).to_le_bytes());
+    out.extend(packet.wire_len.to_le_bytes());
+    out.extend(packet.data);
+}

@@ -1,0 +1,99 @@
+//! What a request asks: its parameters, read strictly.
+
+use crate::serve::failure::Failure;
+use axum::extract::FromRequestParts;
+use axum::extract::Query;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use weir_filter::{FlowTest, Options};
+use weir_output::store::Span;
+
+/// The parameters behind the question mark.
+pub struct Ask<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ask<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(asked)) => Ok(Ask(asked)),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                let text = text.trim_start_matches("Failed to deserialize query string: ");
+                Err(Failure::question(text, "/api/openapi.json says which parameters there are"))
+            }
+        }
+    }
+}
+
+/// The latest time that can be asked for, in seconds since the epoch: nanoseconds of it fit into 64 bits.
+const LATEST: f64 = 18_446_744_073.0;
+
+/// A range of seconds in nanoseconds.
+///
+/// # Errors
+/// That a time is none, or that the end is before the beginning.
+pub fn span(from: Option<f64>, to: Option<f64>) -> Result<Span, Failure> {
+    let time = |name: &str, value: Option<f64>| match value {
+        None => Ok(None),
+        Some(value) if (0.0..=LATEST).contains(&value) => {
+            // Whole seconds and the fraction apart: 64 bits of a float are too few for nanoseconds of today.
+            let fraction = (value.fract() * 1e9).round() as u64;
+            Ok(Some(value.trunc() as u64 * 1_000_000_000 + fraction))
+        }
+        Some(value) => Err(Failure::question(
+            format!("{name} cannot be {value}"),
+            "a time in seconds since the epoch is wanted, such as 1750000000 or 1750000000.5",
+        )),
+    };
+    let (from, to) = (time("from", from)?, time("to", to)?);
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        return Err(Failure::question("the range ends before it begins", "`from` is not after `to`"));
+    }
+    Ok(Span { from, to })
+}
+
+/// A number of rows or points.
+///
+/// # Errors
+/// That it is 0 or too many.
+pub fn count(name: &str, asked: Option<usize>, otherwise: usize, most: usize) -> Result<usize, Failure> {
+    match asked.unwrap_or(otherwise) {
+        n if (1..=most).contains(&n) => Ok(n),
+        n => Err(Failure::question(
+            format!("{name} cannot be {n}"),
+            format!("a number from 1 to {most} is wanted"),
+        )),
+    }
+}
+
+/// An expression of flows that are over.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn flow_test(text: Option<&str>, options: &Options<'_>) -> Result<FlowTest, Failure> {
+    Ok(FlowTest::parse(text.unwrap_or_default(), options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(span(None, None).ok(), Some(Span::default()));
+        let halves = span(Some(1.5), Some(1_750_000_000.25)).ok();
+        assert_eq!(halves, Some(Span { from: Some(1_500_000_000), to: Some(1_750_000_000_250_000_000) }));
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -0.001, 1e300, 2e10] {
+            assert!(span(Some(wrong), None).is_err() && span(None, Some(wrong)).is_err(), "{wrong}");
+        }
+        assert!(span(Some(2.0), Some(1.0)).is_err());
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("limit", None, 20, 100).ok(), Some(20));
+        assert_eq!(count("limit", Some(100), 20, 100).ok(), Some(100));
+        assert!(count("limit", Some(0), 20, 100).is_err() && count("limit", Some(101), 20, 100).is_err());
+    }
+}

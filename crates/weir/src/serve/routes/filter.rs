@@ -1,0 +1,95 @@
+//! Expressions: whether one is good, how it would be evaluated, what it would have caught.
+
+use super::Ask;
+use super::asked::{flow_test, span};
+use crate::explain;
+use crate::serve::app::Shared;
+use crate::serve::failure::Failure;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use weir_api::web::FilterTry;
+use weir_filter::FilterError;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct FilterAsked {
+    /// A pcap-filter(7) expression.
+    expression: String,
+}
+
+/// Whether an expression is good.
+#[derive(Serialize, ToSchema)]
+pub struct FilterCheck {
+    /// Whether it is.
+    ok: bool,
+    /// What is wrong with it.
+    error: Option<Fault>,
+    /// The expression on one line, with single spaces.
+    canonical: String,
+    /// How it is evaluated, line by line, as `weir explain` says it.
+    explain: Vec<String>,
+}
+
+/// What is wrong with an expression, and where.
+#[derive(Serialize, ToSchema)]
+pub struct Fault {
+    /// What was found and what was expected.
+    message: String,
+    /// Where, in octets.
+    offset: usize,
+    /// How many octets of it.
+    length: usize,
+    /// What would be accepted.
+    help: Option<String>,
+}
+
+impl From<FilterError> for Fault {
+    fn from(error: FilterError) -> Self {
+        Self { message: error.message, offset: error.span.start, length: error.span.len(), help: None }
+    }
+}
+
+/// Whether an expression is good, and how it is evaluated.
+#[utoipa::path(get, path = "/api/v1/filter", params(FilterAsked),
+    responses((status = 200, body = FilterCheck), (status = 400, body = Failure)))]
+pub async fn filter(
+    State(app): State<Shared>,
+    Ask(asked): Ask<FilterAsked>,
+) -> Result<Json<FilterCheck>, Failure> {
+    let reading = app.reading;
+    let check = move || {
+        let canonical = asked.expression.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(match explain::lines(&asked.expression, &reading.options()) {
+            Ok(explain) => FilterCheck { ok: true, error: None, canonical, explain },
+            Err(error) => {
+                FilterCheck { ok: false, error: Some(error.into()), canonical, explain: Vec::new() }
+            }
+        })
+    };
+    Ok(Json(app.wait(check).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TryAsked {
+    /// A pcap-filter(7) expression of what flows have: addresses, nets, ports, protocols, VLAN.
+    expression: String,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+}
+
+/// What an expression would have caught of the flows that are stored, beside all of them.
+#[utoipa::path(get, path = "/api/v1/filter/try", params(TryAsked),
+    responses((status = 200, body = FilterTry), (status = 400, body = Failure)))]
+pub async fn attempt(
+    State(app): State<Shared>,
+    Ask(asked): Ask<TryAsked>,
+) -> Result<Json<FilterTry>, Failure> {
+    let (test, span) =
+        (flow_test(Some(&asked.expression), &app.reading.options())?, span(asked.from, asked.to)?);
+    Ok(Json(app.ask(move |store| store.trial(&test, span)).await?))
+}

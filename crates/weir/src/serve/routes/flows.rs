@@ -1,0 +1,173 @@
+//! Flows, and what was said in them.
+
+use super::Ask;
+use super::asked::{count, flow_test, span};
+use crate::serve::app::Shared;
+use crate::serve::failure::Failure;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use utoipa::IntoParams;
+use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
+use weir_output::store::{FlowOrder, FlowsWanted, RecordsWanted};
+use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
+
+/// Rows of one answer.
+const MOST_ROWS: usize = 10_000;
+/// Rows before them.
+const MOST_OFFSET: usize = 100_000_000;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct FlowsAsked {
+    /// A pcap-filter(7) expression of what flows have: addresses, nets, ports, protocols, VLAN.
+    filter: Option<String>,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+    /// `first`, `last`, `duration`, `bytes`, `packets`, `source`, `destination`, `service` or `state`; with `-` before
+    /// it, the greatest first (`-first`).
+    sort: Option<String>,
+    /// Most rows of the answer (100).
+    limit: Option<usize>,
+    /// Rows before them (0).
+    offset: Option<usize>,
+}
+
+/// Flows for which an expression holds, when they began, and how many there are in all.
+#[utoipa::path(get, path = "/api/v1/flows", params(FlowsAsked),
+    responses((status = 200, body = Flows), (status = 400, body = Failure)))]
+pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Result<Json<Flows>, Failure> {
+    let sort = asked.sort.as_deref().unwrap_or("-first");
+    let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
+    let Some((_, order)) = FlowOrder::ALL.into_iter().find(|(known, _)| *known == name) else {
+        let names = FlowOrder::ALL.map(|(name, _)| name).join(", ");
+        let text = format!("flows cannot be sorted by {name:?}");
+        return Err(Failure::question(text, format!("{names}; `-` before it for the greatest first")));
+    };
+    let wanted = FlowsWanted {
+        test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
+        span: span(asked.from, asked.to)?,
+        order,
+        descending,
+        limit: count("limit", asked.limit, 100, MOST_ROWS)?,
+        offset: offset(asked.offset)?,
+    };
+    Ok(Json(app.ask(move |store| store.flows(&wanted)).await?))
+}
+
+/// A flow and what was said in it.
+#[utoipa::path(get, path = "/api/v1/flows/{id}",
+    params(("id" = String, Path, description = "As it stands in a row of /api/v1/flows")),
+    responses((status = 200, body = FlowDetail), (status = 404, body = Failure)))]
+pub async fn flow(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<FlowDetail>, Failure> {
+    if id.len() > 256 {
+        return Err(Failure::question("no flow is called so", "an `id` of /api/v1/flows"));
+    }
+    let asked = id.clone();
+    match app.ask(move |store| store.flow(&asked)).await? {
+        Some(detail) => Ok(Json(detail)),
+        None => {
+            Err(Failure::unknown(format!("there is no flow {id:?}: it was never stored, or it is too old")))
+        }
+    }
+}
+
+/// Every table of protocols, with its fields and how many rows of it are stored.
+#[utoipa::path(get, path = "/api/v1/protocols", responses((status = 200, body = Protocols)))]
+pub async fn protocols(State(app): State<Shared>) -> Json<Protocols> {
+    let counts = match app.store.is_some() {
+        true => app.ask(|store| store.record_counts()).await.unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let rows: BTreeMap<String, u64> = counts.into_iter().collect();
+    let shared = SHARED_TABLES.iter().map(|table| (*table, ""));
+    let own =
+        PROTOCOLS.iter().flat_map(|protocol| protocol.tables.iter().map(|table| (*table, protocol.name)));
+    let mut tables: Vec<TableInfo> = Vec::new();
+    for (table, protocol) in shared.chain(own) {
+        // Protocols that are spoken in two ways have one table.
+        if !tables.iter().any(|known| known.name == table.name) {
+            tables.push(described(table, protocol, rows.get(table.name).copied().unwrap_or(0)));
+        }
+    }
+    Json(Protocols { tables })
+}
+
+fn described(table: &Table, protocol: &str, rows: u64) -> TableInfo {
+    let field = |field: &weir_proto::Field| FieldInfo {
+        name: field.name.to_owned(),
+        help: field.help.to_owned(),
+        kind: kind(field.kind).to_owned(),
+    };
+    TableInfo {
+        name: table.name.to_owned(),
+        help: table.help.to_owned(),
+        protocol: protocol.to_owned(),
+        rows,
+        fields: table.fields.iter().map(field).collect(),
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "bool",
+        Kind::Uint | Kind::Int | Kind::Real | Kind::Span | Kind::Port => "number",
+        Kind::Time => "time",
+        Kind::Text | Kind::Word => "text",
+        Kind::Address => "address",
+        Kind::List(_) | Kind::Set(_) | Kind::Rows(_) => "list",
+    }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RecordsAsked {
+    /// A pcap-filter(7) expression of the flow in which it was said.
+    filter: Option<String>,
+    /// What stands in one of the values.
+    text: Option<String>,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+    /// Most rows of the answer (100).
+    limit: Option<usize>,
+    /// Rows before them (0).
+    offset: Option<usize>,
+}
+
+/// Rows of a table, the latest first.
+#[utoipa::path(get, path = "/api/v1/records/{table}",
+    params(("table" = String, Path, description = "A table of /api/v1/protocols"), RecordsAsked),
+    responses((status = 200, body = Records), (status = 400, body = Failure), (status = 404, body = Failure)))]
+pub async fn records(
+    State(app): State<Shared>,
+    Path(table): Path<String>,
+    Ask(asked): Ask<RecordsAsked>,
+) -> Result<Json<Records>, Failure> {
+    if !weir_proto::tables().any(|known| known.name == table) {
+        return Err(Failure::unknown(format!("there is no table {table:?}; /api/v1/protocols has them all")));
+    }
+    let wanted = RecordsWanted {
+        table,
+        test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
+        text: asked.text.unwrap_or_default(),
+        span: span(asked.from, asked.to)?,
+        limit: count("limit", asked.limit, 100, MOST_ROWS)?,
+        offset: offset(asked.offset)?,
+    };
+    Ok(Json(app.ask(move |store| store.records(&wanted)).await?))
+}
+
+fn offset(asked: Option<usize>) -> Result<usize, Failure> {
+    match asked.unwrap_or(0) {
+        n if n <= MOST_OFFSET => Ok(n),
+        n => Err(Failure::question(
+            format!("offset cannot be {n}"),
+            format!("a number up to {MOST_OFFSET} is wanted"),
+        )),
+    }
+}

@@ -1,0 +1,147 @@
+//! Charts and series.
+
+use super::Ask;
+use super::asked::{count, span};
+use crate::serve::app::Shared;
+use crate::serve::failure::Failure;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, SeriesList};
+use weir_output::store::sqlite::counter_id;
+
+/// Series of one answer.
+const MOST_SERIES: usize = 100;
+/// Points of each.
+const MOST_POINTS: usize = 100_000;
+/// Weeks that a band may be made of.
+const MOST_WEEKS: usize = 52;
+
+/// What charts there are, built in ones first, and of which series their lines are.
+#[utoipa::path(get, path = "/api/v1/charts", responses((status = 200, body = Charts)))]
+pub async fn charts(State(app): State<Shared>) -> Json<Charts> {
+    let known = match app.store.is_some() {
+        true => app.ask(|store| store.series()).await.unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let mut charts = built_in(&known);
+    charts.extend(app.configuration.charts());
+    Json(Charts { charts })
+}
+
+/// Charts of what is always counted: all of the link, then classes of packets, as far as there are series of them.
+fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
+    let chart = |name: &str, title: &str, unit: &str, lines: Vec<ChartLine>| Chart {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        configured: false,
+        lines,
+    };
+    let line = |id: String, name: &str, expression: &str| ChartLine {
+        id,
+        name: name.to_owned(),
+        expression: expression.to_owned(),
+        remainder: false,
+    };
+    let mut charts = vec![
+        chart("traffic", "Traffic", "bits/s", vec![line(counter_id("bytes"), "all", "")]),
+        chart("packets", "Packets", "packets/s", vec![line(counter_id("caught"), "all", "")]),
+    ];
+    for (subscription, title, bits) in CLASSES {
+        let (from, to) = (format!("class/{subscription}/"), if bits { "/bits" } else { "/packets" });
+        let class = |series: &SeriesInfo| {
+            let name = series.id.strip_prefix(&from)?.strip_suffix(to)?;
+            let expression = if EXPRESSIONS.contains(&name) { name } else { "" };
+            Some(ChartLine { remainder: name == REST, ..line(series.id.clone(), name, expression) })
+        };
+        let lines: Vec<ChartLine> = known.iter().filter_map(class).collect();
+        if !lines.is_empty() {
+            charts.push(chart(subscription, title, if bits { "bits/s" } else { "packets/s" }, lines));
+        }
+    }
+    charts
+}
+
+/// Classes of packets that every run of the pages counts, and whether their octets are drawn.
+static CLASSES: [(&str, &str, bool); 3] = [
+    ("ipproto", "Protocols", true),
+    ("cast", "Unicast, multicast, broadcast", false),
+    ("size", "Sizes of packets", false),
+];
+
+/// The class of what is in no other.
+const REST: &str = "xtra";
+
+/// Classes whose names are expressions.
+static EXPRESSIONS: [&str; 4] = ["tcp", "udp", "icmp", "arp"];
+
+/// Every series there is.
+#[utoipa::path(get, path = "/api/v1/series", responses((status = 200, body = SeriesList), (status = 503, body = Failure)))]
+pub async fn series(State(app): State<Shared>) -> Result<Json<SeriesList>, Failure> {
+    Ok(Json(SeriesList { series: app.ask(|store| store.series()).await? }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DataAsked {
+    /// Names of series, joined by commas; at most 100.
+    ids: String,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+    /// About how many points are wanted (600).
+    points: Option<usize>,
+}
+
+/// Points of series: average, least and most.
+#[utoipa::path(get, path = "/api/v1/series/data", params(DataAsked),
+    responses((status = 200, body = SeriesData), (status = 400, body = Failure)))]
+pub async fn data(
+    State(app): State<Shared>,
+    Ask(asked): Ask<DataAsked>,
+) -> Result<Json<SeriesData>, Failure> {
+    let (ids, span) = (ids(&asked.ids)?, span(asked.from, asked.to)?);
+    let points = count("points", asked.points, 600, MOST_POINTS)?;
+    Ok(Json(app.ask(move |store| store.points(&ids, span, points)).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct BandAsked {
+    /// Names of series, joined by commas; at most 100.
+    ids: String,
+    /// The beginning of the time that is asked about, in seconds since the epoch.
+    from: Option<f64>,
+    /// Its end, not included.
+    to: Option<f64>,
+    /// About how many points are wanted (600).
+    points: Option<usize>,
+    /// How many weeks before (4).
+    weeks: Option<usize>,
+}
+
+/// Least, median and most of the same hours in the weeks before.
+#[utoipa::path(get, path = "/api/v1/series/band", params(BandAsked),
+    responses((status = 200, body = Band), (status = 400, body = Failure)))]
+pub async fn band(State(app): State<Shared>, Ask(asked): Ask<BandAsked>) -> Result<Json<Band>, Failure> {
+    let (ids, span) = (ids(&asked.ids)?, span(asked.from, asked.to)?);
+    let points = count("points", asked.points, 600, MOST_POINTS)?;
+    let weeks = count("weeks", asked.weeks, 4, MOST_WEEKS)?;
+    Ok(Json(app.ask(move |store| store.band(&ids, span, points, weeks)).await?))
+}
+
+fn ids(text: &str) -> Result<Vec<String>, Failure> {
+    let ids: Vec<String> =
+        text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    match ids.len() {
+        0 => Err(Failure::question("no series is named", "`ids=ledger/caught`; /api/v1/series has them all")),
+        n if n > MOST_SERIES => Err(Failure::question(
+            format!("{n} series at once"),
+            format!("at most {MOST_SERIES}: ask again for the others"),
+        )),
+        _ => Ok(ids),
+    }
+}

@@ -1,0 +1,185 @@
+//! Connections: few enough, none that stands still, with or without TLS.
+
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// Connections at once, besides those on which events are read.
+const CONNECTIONS: usize = 512;
+/// How long a client may take to say what it wants, the handshake of TLS among it.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long a client may leave what it asked for unread.
+const UNREAD: Duration = Duration::from_secs(20);
+/// Octets of a request's head, and of an answer that waits here for a client to read. The system holds as much again.
+const BUFFER: usize = 32 << 10;
+/// Connections that wait to be taken.
+const BACKLOG: u32 = 1024;
+
+/// A connection, as those who answer on it know it.
+pub struct Connection(Mutex<Option<OwnedSemaphorePermit>>);
+
+impl Connection {
+    /// Events are read on it: it makes room for one that asks.
+    pub fn is_stream(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// Takes the port on both addresses of loopback, or on one address.
+///
+/// # Errors
+/// What the system says.
+pub fn bind(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> {
+    match address {
+        Some(address) => Ok(vec![listen(SocketAddr::new(address, port))?]),
+        None => {
+            let first = listen((Ipv4Addr::LOCALHOST, port).into())?;
+            // With port 0 the system has chosen one.
+            let port = first.local_addr()?.port();
+            match listen((Ipv6Addr::LOCALHOST, port).into()) {
+                Ok(second) => Ok(vec![first, second]),
+                // There are machines without IPv6.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+                Err(_) => Ok(vec![first]),
+            }
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The connections of a run before may be ending yet.
+    socket.set_reuseaddr(true)?;
+    // What a client does not read must not fill megabytes of the system's memory before that is seen.
+    socket.set_send_buffer_size(BUFFER as u32)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Takes connections until the runtime ends.
+pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, pages: Router, room: Arc<Semaphore>) {
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, permit, tls.clone(), pages.clone()));
+            }
+            // No descriptors left, or a client that has gone already.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Room for connections.
+pub fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(CONNECTIONS))
+}
+
+async fn serve(stream: TcpStream, permit: OwnedSemaphorePermit, tls: Option<TlsAcceptor>, pages: Router) {
+    let _ = stream.set_nodelay(true);
+    let connection = Arc::new(Connection(Mutex::new(Some(permit))));
+    let wire = Wire { stream, stalled: None };
+    match tls {
+        None => answer(wire, pages, connection).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = timeout(HEAD, tls.accept(wire)).await {
+                answer(stream, pages, connection).await;
+            }
+        }
+    }
+}
+
+async fn answer<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    stream: S,
+    pages: Router,
+    connection: Arc<Connection>,
+) {
+    let pages = TowerToHyperService::new(pages);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&connection));
+        pages.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER).max_headers(64);
+    // Whatever ends a connection ends that one alone.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// A connection that ends when what is written to it is not read.
+struct Wire {
+    stream: TcpStream,
+    /// Runs while the client reads nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wire {
+    fn watched<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled =
+            self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + UNREAD)));
+        match stalled.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, octets);
+        self.watched(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, octets);
+        self.watched(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

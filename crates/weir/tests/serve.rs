@@ -1,0 +1,583 @@
+//! `weir open` and `weir serve`: what the HTTP interface answers, to whom, and what it refuses.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::http::*;
+use support::*;
+
+fn array<'v>(value: &'v Value, key: &str) -> &'v Vec<Value> {
+    value[key].as_array().unwrap_or_else(|| panic!("{key} is no list in {value}"))
+}
+
+fn has(value: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(value.get(key).is_some(), "{key} is missing in {value}");
+    }
+}
+
+#[test]
+fn every_question_has_the_answer_of_the_contract() {
+    let server = Server::open(&[]);
+    assert!(server.printed.contains("10,444") || server.printed.contains("10 444"), "{}", server.printed);
+    let status = server.json("/api/v1/status");
+    has(&status, &["version", "sensor", "started", "now", "interval", "first", "last", "zone"]);
+    assert_eq!(
+        (&status["mode"], &status["write"], &status["packets"]),
+        (&json!("file"), &json!(false), &json!(true))
+    );
+    assert!(status["first"].as_f64() < status["last"].as_f64(), "{status}");
+
+    let charts = server.json("/api/v1/charts");
+    assert_eq!(charts["charts"][0]["name"], "traffic");
+    assert_eq!(charts["charts"][0]["unit"], "bits/s");
+    let mut ids = Vec::new();
+    for chart in array(&charts, "charts") {
+        has(chart, &["title", "configured"]);
+        ids.extend(array(chart, "lines").iter().map(|line| line["id"].as_str().unwrap().to_owned()));
+    }
+    let series = server.json("/api/v1/series");
+    let known: BTreeSet<&str> =
+        array(&series, "series").iter().map(|series| series["id"].as_str().unwrap()).collect();
+    assert!(known.contains("ledger/caught") && known.contains("ledger/dropped"));
+    assert!(ids.len() > 4 && ids.iter().all(|id| known.contains(id.as_str())), "{ids:?}");
+    let data =
+        server.json(&format!("/api/v1/series/data?ids={}&points=50", ids.join(",").replace(' ', "%20")));
+    has(&data, &["step", "tier", "times", "partial"]);
+    assert_eq!(array(&data, "series").len(), ids.len(), "{data}");
+    let band = server.json("/api/v1/series/band?ids=ledger/caught&points=50&weeks=2");
+    has(&band, &["times", "weeks", "series"]);
+
+    let lists = server.json("/api/v1/lists");
+    has(&lists, &["distinct"]);
+    for list in array(&lists, "lists") {
+        let name = list["name"].as_str().unwrap();
+        let top = server.json(&format!("/api/v1/top?list={name}&limit=5"));
+        has(&top, &["key", "unit", "exact", "absent", "inserts", "total", "partial"]);
+        assert!((1..=5).contains(&array(&top, "rows").len()), "{top}");
+        for row in array(&top, "rows") {
+            has(row, &["label", "key", "packets", "bytes", "flows", "error", "filter", "name"]);
+        }
+        assert!(top.get("filter").is_none());
+    }
+    let narrowed = server.json("/api/v1/top?list=sources&filter=udp+port+53&by=packets");
+    assert_eq!(narrowed["filter"], "udp port 53");
+    has(&server.json("/api/v1/distinct"), &["rows"]);
+    has(&server.json("/api/v1/new"), &["rows", "against", "partial"]);
+
+    let flows = server.json("/api/v1/flows?sort=-bytes&limit=3");
+    has(&flows, &["matched", "matched_packets", "matched_bytes", "histogram", "partial"]);
+    assert_eq!(array(&flows, "rows").len(), 3);
+    let bytes = |row: &Value| row["bytes"][0].as_u64().unwrap() + row["bytes"][1].as_u64().unwrap();
+    let sums: Vec<u64> = array(&flows, "rows").iter().map(bytes).collect();
+    assert!(sums.is_sorted_by(|a, b| a >= b), "{sums:?}");
+    let id = flows["rows"][0]["id"].as_str().unwrap();
+    let detail = server.json(&format!("/api/v1/flows/{id}"));
+    assert_eq!(detail["flow"]["id"], id);
+    has(&detail, &["details", "records", "partial"]);
+
+    let protocols = server.json("/api/v1/protocols");
+    let tables: Vec<&str> =
+        array(&protocols, "tables").iter().map(|table| table["name"].as_str().unwrap()).collect();
+    assert_eq!(tables.iter().collect::<BTreeSet<_>>().len(), tables.len(), "each once");
+    for table in ["dns", "http", "files"] {
+        assert!(tables.contains(&table), "{tables:?}");
+        let rows = server.json(&format!("/api/v1/records/{table}?limit=2"));
+        assert_eq!(rows["table"], table);
+        assert!(rows["matched"].as_u64().unwrap() > 0, "{rows}");
+        has(&rows["rows"][0], &["time", "flow", "uid", "source", "source_port", "destination", "values"]);
+    }
+
+    let config = server.json("/api/v1/config");
+    assert!(
+        array(&config, "values").iter().any(|value| value["key"] == "memory" && value["origin"] == "default")
+    );
+    let filter = server.json("/api/v1/filter?expression=tcp++port%20443");
+    assert_eq!((&filter["ok"], &filter["canonical"]), (&json!(true), &json!("tcp port 443")));
+    assert!(!array(&filter, "explain").is_empty());
+    let wrong = server.json("/api/v1/filter?expression=tcp+prt+443");
+    assert_eq!(
+        (&wrong["ok"], &wrong["error"]["offset"], &wrong["error"]["length"]),
+        (&json!(false), &json!(4), &json!(3))
+    );
+    let tried = server.json("/api/v1/filter/try?expression=udp+port+53");
+    assert!(
+        tried["flows"].as_u64() > Some(0) && tried["flows"].as_u64() < tried["of"]["flows"].as_u64(),
+        "{tried}"
+    );
+    has(&server.json("/api/v1/events"), &["events", "partial"]);
+    assert_eq!(server.get("/healthz").is(200).text(), "ok\n");
+    assert!(server.get("/metrics").is(200).text().contains("\nweir_caught_packets_total 10444\n"));
+    assert_eq!(server.end().0, Some(0), "Ctrl-C is how it ends");
+}
+
+#[test]
+fn numbers_are_those_of_the_other_commands() {
+    let server = Server::open(&[]);
+    let sample = sample();
+    let facts = weir([text(&sample), "-j"]).exits(0);
+    let sensor = server.json("/api/v1/sensor");
+    let mut compared = 0;
+    for row in array(&sensor, "ledger") {
+        let name = row["name"].as_str().unwrap();
+        let fact = facts.json().into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
+        if let Some(value) = fact.get(name).and_then(Value::as_u64) {
+            assert_eq!(row["value"].as_u64(), Some(value), "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared} counters compared");
+    // Parts add up to their whole.
+    let value = |name: &str| {
+        let row = array(&sensor, "ledger").iter().find(|row| row["name"] == name);
+        row.unwrap()["value"].as_u64().unwrap()
+    };
+    assert_eq!(value("offered"), value("caught") + value("dropped"));
+    assert_eq!(value("caught"), value("filtered") + value("analysed"));
+    assert_eq!(sensor["imbalance"], Value::Null);
+    has(&sensor, &["memory", "costs", "queues", "clients", "store"]);
+
+    for expression in ["udp port 53", "tcp port 80", "icmp", "host 10.99.0.1"] {
+        let counted = weir(["count", text(&sample), "-j", "-e", expression]).exits(0);
+        let counted = &counted.json()[0];
+        let size = server.json(&format!("/api/v1/packets/size?filter={}", expression.replace(' ', "+")));
+        assert_eq!(size["packets"], counted["packets"], "{expression}");
+        let answer = server.get(&format!("/api/v1/packets?filter={}", expression.replace(' ', "+"))).is(200);
+        assert_eq!(answer.body.len() as u64, size["bytes"].as_u64().unwrap(), "the size was told before");
+        assert_eq!(answer.headers["content-type"], "application/vnd.tcpdump.pcap");
+        let folder = tempfile::tempdir().unwrap();
+        let copy = put(folder.path(), "copy.pcap", &answer.body);
+        if counted["packets"].as_u64() > Some(0) {
+            let read = weir([text(&copy), "-j"]).exits(0);
+            assert_eq!(Some(read.fact("ledger", "caught")), counted["packets"].as_u64(), "{expression}");
+        }
+    }
+}
+
+#[test]
+fn each_answer_has_the_headers_that_keep_a_browser_safe() {
+    let server = Server::open(&[]);
+    for path in [
+        "/",
+        "/flows",
+        "/api/v1/status",
+        "/api/v1/nothing",
+        "/nothing.js",
+        "/healthz",
+        "/api/v1/flows?limit=x",
+    ] {
+        let answer = server.get(path);
+        let policy = &answer.headers["content-security-policy"];
+        for part in ["default-src 'self'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers["referrer-policy"], "no-referrer", "{path}");
+        assert_eq!(answer.headers["cross-origin-resource-policy"], "same-origin", "{path}");
+        assert!(answer.headers.contains_key("cache-control"), "{path}");
+    }
+    assert_eq!(server.get("/api/v1/status").headers["cache-control"], "no-store");
+}
+
+#[test]
+fn pages_of_other_sites_read_and_send_nothing() {
+    let server = Server::open(&[]);
+    let port = server.host().split(':').nth(1).unwrap().to_owned();
+    for good in [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
+        server.request("GET", "/api/v1/status", &[("Host", &good)], "").is(200);
+    }
+    for wrong in
+        [format!("evil.example:{port}"), "localhost:1".to_owned(), String::new(), "evil.example".to_owned()]
+    {
+        let answer = server.request("GET", "/api/v1/status", &[("Host", &wrong)], "");
+        assert!(answer.status == 403 || answer.status == 400, "{wrong}: {}", answer.status);
+        assert!(!answer.text().contains("\"mode\""), "{wrong}");
+    }
+    let body = "{\"text\": \"\"}";
+    let json = ("Content-Type", "application/json");
+    let check =
+        |origin: &str| server.request("POST", "/api/v1/config/check", &[json, ("Origin", origin)], body);
+    assert_eq!(check(server.address.trim_end_matches('/')).status, 200);
+    for wrong in ["http://evil.example", "null", "http://localhost:1"] {
+        assert_eq!(check(wrong).status, 403, "{wrong}");
+    }
+    // A form of another site has no such content type.
+    let form = [("Content-Type", "text/plain")];
+    assert_eq!(server.request("POST", "/api/v1/config/check", &form, body).status, 400);
+    // Nobody has a right to write.
+    assert_eq!(server.request("POST", "/api/v1/config/apply", &[json], body).status, 403);
+}
+
+#[test]
+fn wrong_questions_are_answered_with_what_would_be_accepted() {
+    let server = Server::open(&[]);
+    for (path, status, says) in [
+        ("/api/v1/flows?limit=0", 400, "from 1 to"),
+        ("/api/v1/flows?limit=many", 400, "limit"),
+        ("/api/v1/flows?sort=weight", 400, "bytes"),
+        ("/api/v1/flows?filter=tcp+prt", 400, "offset"),
+        ("/api/v1/flows?filter=tcp%5B13%5D%3D2", 400, "packets alone"),
+        ("/api/v1/flows?from=NaN", 400, "seconds since the epoch"),
+        ("/api/v1/flows?from=-1", 400, "seconds since the epoch"),
+        ("/api/v1/flows?to=1e300", 400, "seconds since the epoch"),
+        ("/api/v1/flows?from=20&to=10", 400, "before it begins"),
+        ("/api/v1/flows/nothing", 404, "no flow"),
+        ("/api/v1/top?list=nothing", 404, "nothing"),
+        ("/api/v1/top", 400, "list"),
+        ("/api/v1/top?list=sources&by=weight", 400, "flows"),
+        ("/api/v1/series/data?ids=", 400, "ledger/caught"),
+        ("/api/v1/series/data?ids=a&points=99999999", 400, "from 1 to"),
+        ("/api/v1/records/nothing", 404, "/api/v1/protocols"),
+        ("/api/v1/packets?filter=host", 400, "offset"),
+        ("/api/v1/nothing", 404, "openapi"),
+    ] {
+        let answer = server.get(path).is(status);
+        assert!(
+            answer.json()["error"].is_string() && answer.text().contains(says),
+            "{path}: {}",
+            answer.text()
+        );
+    }
+    assert_eq!(server.request("DELETE", "/api/v1/flows", &[], "").status, 405);
+    assert_eq!(server.request("PUT", "/", &[], "").status, 405);
+}
+
+#[test]
+fn the_document_names_every_question_and_each_of_them_is_answered() {
+    let server = Server::open(&[]);
+    let document = server.json("/api/openapi.json");
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() >= 25, "{}", paths.len());
+    let text = document.to_string();
+    for (at, _) in text.match_indices("#/components/schemas/") {
+        let name = text[at + 21..].split('"').next().unwrap();
+        assert!(document["components"]["schemas"][name].is_object(), "{name}");
+    }
+    let id = server.json("/api/v1/flows?limit=1")["rows"][0]["id"].as_str().unwrap().to_owned();
+    for (path, methods) in paths.iter().filter(|(path, _)| *path != "/api/v1/live") {
+        let path = path.replace("{id}", &id).replace("{table}", "dns");
+        let needed: Vec<String> = methods["get"]["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|parameter| parameter["required"] == true && parameter["in"] == "query")
+            .map(|parameter| match parameter["name"].as_str().unwrap() {
+                "list" => "list=sources".to_owned(),
+                "ids" => "ids=ledger/caught".to_owned(),
+                name => format!("{name}=tcp"),
+            })
+            .collect();
+        match methods.get("get") {
+            Some(_) => drop(server.get(&format!("{path}?{}", needed.join("&"))).is(200)),
+            None => {
+                let status = server
+                    .request("POST", &path, &[("Content-Type", "application/json")], "{\"text\":\"\"}")
+                    .status;
+                assert!(status == 200 || status == 403, "{path}: {status}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_pages_is_ever_read() {
+    let server = Server::open(&[]);
+    for path in [
+        "/../../../../etc/passwd",
+        "/..%2f..%2f..%2f..%2fetc/passwd",
+        "/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/assets/../../../Cargo.toml",
+        "/assets/..%5c..%5cCargo.toml",
+        "//etc/passwd.",
+        "/.%00./Cargo.toml",
+        "/....//....//etc/passwd.txt",
+        "/api/v1/flows/..%2f..%2fetc%2fpasswd",
+        "/api/v1/records/..%2fdns",
+    ] {
+        let answer = server.get(path);
+        assert!(matches!(answer.status, 400 | 404), "{path}: {} {}", answer.status, answer.text());
+        assert!(!answer.text().contains("root:") && !answer.text().contains("[workspace]"), "{path}");
+    }
+    // An address that a page has made is the first page; a file that is not there is not.
+    assert!(server.get("/talkers").is(200).headers["content-type"].starts_with("text/html"));
+    server.get("/assets/nothing.js").is(404);
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let server = Server::open(&[]);
+    assert_eq!(server.get(&format!("/api/v1/flows?filter={}", "a".repeat(9000))).status, 414);
+    let answer = server.request("GET", "/", &[("X-Long", &"a".repeat(100_000))], "");
+    assert!(matches!(answer.status, 431 | 0), "{}", answer.status);
+    let body = format!("{{\"text\": \"{}\"}}", "#".repeat(2 << 20));
+    let answer =
+        server.request("POST", "/api/v1/config/check", &[("Content-Type", "application/json")], &body);
+    assert!(matches!(answer.status, 413 | 0), "{}", answer.status);
+    let body = format!("{{\"text\": \"{}\"}}", "#".repeat(1 << 19));
+    server.request("POST", "/api/v1/config/check", &[("Content-Type", "application/json")], &body).is(200);
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00"[..],
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n\r\n\r\n",
+        b"GET\r\n\r\n",
+        &[0xff; 5000],
+    ] {
+        let answer = server.send(&[garbage, b"\r\n\r\n"].concat());
+        assert!(answer.status == 0 || (400..600).contains(&answer.status), "{}", answer.status);
+    }
+    server.get("/healthz").is(200);
+}
+
+#[test]
+fn who_says_nothing_is_closed_while_others_are_served() {
+    let server = Server::open(&[]);
+    let started = Instant::now();
+    let mut slow: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    for (n, stream) in slow.iter_mut().enumerate() {
+        stream.write_all(if n % 2 == 0 { b"GET / HT" } else { b"GET / HTTP/1.1\r\nX: a" }).unwrap();
+    }
+    for second in 0..3 {
+        let asked = Instant::now();
+        server.get("/api/v1/status").is(200);
+        assert!(asked.elapsed() < Duration::from_secs(5), "in second {second}: {:?}", asked.elapsed());
+        // One octet now and then does not help.
+        slow.iter_mut().for_each(|stream| drop(stream.write_all(b"a")));
+        thread::sleep(Duration::from_secs(1));
+    }
+    for stream in &mut slow {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(30), "closed after {took:?}");
+    server.get("/healthz").is(200);
+}
+
+#[test]
+fn the_configuration_is_checked_with_places_and_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "weir.toml", b"interval = \"10s\"\n[server]\nport = 8471\n");
+    let server = Server::open(&["--config", text(&file)]);
+    let config = server.json("/api/v1/config");
+    assert!(config["text"].as_str().unwrap().contains("interval"));
+    let value =
+        |key: &str| array(&config, "values").iter().find(|value| value["key"] == key).unwrap().clone();
+    assert_eq!(value("interval")["value"], "10s");
+    assert!(value("interval")["origin"].as_str().unwrap().ends_with("weir.toml:1"));
+    assert_eq!(value("server.port")["value"], "8471");
+    let check = |new: &str| {
+        let body = json!({"text": new}).to_string();
+        server
+            .request("POST", "/api/v1/config/check", &[("Content-Type", "application/json")], &body)
+            .is(200)
+            .json()
+    };
+    let wrong = check("interval = \"10s\"\n[server]\nprot = 8471\n");
+    assert_eq!((&wrong["ok"], &wrong["errors"][0]["line"]), (&json!(false), &json!(3)));
+    let good = check("interval = \"10s\"\n[server]\nport = 8472\n");
+    assert_eq!((&good["ok"], &good["applied"]), (&json!(true), &json!(false)));
+    assert_eq!(good["difference"], "-port = 8471\n+port = 8472\n");
+}
+
+#[test]
+fn a_taken_port() {
+    let sample = sample();
+    let port = port().to_string();
+    let first = Server::start(program().args(["open", text(&sample), "--port", &port]));
+    weir(["open", text(&sample), "--port", &port]).exits(4).says("is taken");
+    weir(["serve", "-i", "lo", "--port", &port]).exits(4).says("is taken");
+    drop(first);
+    // Without a port the next free one is found.
+    let usual = std::net::TcpListener::bind(("127.0.0.1", 8470));
+    let other = Server::start(program().args(["open", text(&sample)]));
+    other.get("/healthz").is(200);
+    assert!(usual.is_err() || !other.address.contains(":8470/"), "{}", other.address);
+}
+
+#[test]
+fn usage() {
+    let sample = sample();
+    weir(["open"]).exits(1).says("which capture");
+    weir(["open", "/nowhere.pcap"]).exits(2).says("no such file");
+    weir(["open", text(&sample), "--port", "0"]).exits(1);
+    weir(["open", text(&sample), "tcp prt 80"]).exits(1).says("prt");
+    weir(["serve", text(&sample)]).exits(1).says("weir open");
+    weir(["serve"]).exits(1).says("--store");
+    weir(["serve", "--store", "/nowhere/store"]).exits(4).says("/nowhere/store");
+    weir(["open", text(&sample), "-o", "/tmp/x", "--log", "store"]).exits(1).says("--store DIR");
+    // For where nobody presses Ctrl-C.
+    let port = port().to_string();
+    let ran = weir(["open", text(&sample), "--no-wait", "--port", &port]).exits(0);
+    assert!(ran.text().contains(&format!("http://127.0.0.1:{port}/")), "{}", ran.text());
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "weir.toml", b"[server]\nlisten = \"loopback\"\ntls_cert = \"x\"\n");
+    let ran = weir(["config", "check", text(&file)]).exits(1).says("tls_cert without tls_key");
+    assert!(ran.stderr.contains("weir.toml:2:10"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_store_is_kept_and_served_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let first = Server::open(&["--store", text(&store)]);
+    let flows = first.json("/api/v1/flows?limit=2");
+    assert_eq!(first.end().0, Some(0));
+    let port = port().to_string();
+    let again = Server::start(program().args(["serve", "--store", text(&store), "--port", &port]));
+    assert_eq!(again.json("/api/v1/status")["mode"], "store");
+    assert_eq!(again.json("/api/v1/flows?limit=2"), flows);
+    assert_eq!(again.end().0, Some(0));
+}
+
+mod guarded {
+    use super::*;
+    use std::net::TcpStream;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+    use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+    const TOKEN: &str = "0123456789abcdefghij0123456789";
+
+    struct Files {
+        _folder: tempfile::TempDir,
+        certificate: PathBuf,
+        key: PathBuf,
+        tokens: PathBuf,
+        users: PathBuf,
+        der: CertificateDer<'static>,
+    }
+
+    fn files() -> Files {
+        let made = rcgen::generate_simple_self_signed(vec!["weir.test".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let hashed = weir_reads(["serve", "--hash-password", "ann"], b"a long password\n".to_vec()).exits(0);
+        assert!(hashed.text().starts_with("ann:read:$argon2id$"), "{}", hashed.text());
+        Files {
+            certificate: put(folder.path(), "cert.pem", made.cert.pem().as_bytes()),
+            key: put(folder.path(), "key.pem", made.signing_key.serialize_pem().as_bytes()),
+            tokens: put(folder.path(), "tokens", format!("{TOKEN}\n").as_bytes()),
+            users: put(folder.path(), "users", hashed.text().as_bytes()),
+            der: made.cert.der().clone(),
+            _folder: folder,
+        }
+    }
+
+    fn stored(folder: &Path) -> PathBuf {
+        let store = folder.join("store");
+        let sample = sample();
+        weir([text(&sample), "-q", "-o", text(&store), "--log", "store"]).exits(0);
+        store
+    }
+
+    #[test]
+    fn others_need_tls_and_a_name() {
+        let files = files();
+        let folder = tempfile::tempdir().unwrap();
+        let store = stored(folder.path());
+        let port = port().to_string();
+        let tls = ["--tls-cert", text(&files.certificate), "--tls-key", text(&files.key)];
+        let token = ["--token-file", text(&files.tokens)];
+        let common = ["serve", "--store", text(&store), "--port", &port, "--listen", "0.0.0.0"];
+        weir(common).exits(1).says("TLS");
+        weir(common.iter().chain(&tls)).exits(1).says("--user-file");
+        weir(common.iter().chain(&token)).exits(1).says("--tls-cert");
+        weir(
+            common
+                .iter()
+                .chain(&["--tls-cert", text(&files.key), "--tls-key", text(&files.key)])
+                .chain(&token),
+        )
+        .exits(1)
+        .says("key.pem");
+        weir(common.iter().chain(&tls).chain(&["--user-file", text(&files.tokens)]))
+            .exits(1)
+            .says("tokens:1");
+
+        let server = Server::start(program().args(common).args(tls).args(token));
+        assert!(server.address.starts_with("https://"), "{}", server.address);
+        let ask = |path: &str, header: &str| {
+            let mut roots = RootCertStore::empty();
+            roots.add(files.der.clone()).unwrap();
+            let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+            let config =
+                ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+            let config = config.with_root_certificates(roots).with_no_client_auth();
+            let name = ServerName::try_from("weir.test").unwrap();
+            let tcp = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+            let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), tcp);
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: weir.test\r\nConnection: close\r\n{header}\r\n")
+                .unwrap();
+            let mut octets = Vec::new();
+            let _ = stream.read_to_end(&mut octets);
+            Answer::parse(&octets)
+        };
+        assert_eq!(ask("/api/v1/status", "").status, 401);
+        assert_eq!(ask("/", "").status, 401);
+        assert_eq!(ask("/healthz", "").status, 200);
+        let answer = ask("/api/v1/status", &format!("Authorization: Bearer {TOKEN}\r\n")).is(200).json();
+        assert_eq!((&answer["mode"], &answer["write"]), (&json!("store"), &json!(false)));
+        assert_eq!(ask("/api/v1/status", "Authorization: Bearer 0123456789abcdefghijk\r\n").status, 401);
+        // Who speaks without TLS is not understood.
+        let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        plain.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut octets = Vec::new();
+        let _ = plain.read_to_end(&mut octets);
+        assert!(!octets.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&octets));
+    }
+
+    #[test]
+    fn passwords_on_loopback() {
+        let files = files();
+        let folder = tempfile::tempdir().unwrap();
+        let store = stored(folder.path());
+        let port = port().to_string();
+        let arguments =
+            ["serve", "--store", text(&store), "--port", &port, "--user-file", text(&files.users)];
+        let server = Server::start(program().args(arguments));
+        let refused = server.get("/api/v1/status").is(401);
+        assert!(refused.headers["www-authenticate"].starts_with("Basic "), "a browser asks");
+        assert!(refused.json()["help"].as_str().unwrap().contains("password"));
+        // "ann:a long password" and "ann:another password" in Base64.
+        let ask = |base64: &str| {
+            let value = format!("Basic {base64}");
+            server.request("GET", "/api/v1/status", &[("Authorization", &value)], "").status
+        };
+        assert_eq!(ask("YW5uOmEgbG9uZyBwYXNzd29yZA=="), 200);
+        assert_eq!(ask("YW5uOmFub3RoZXIgcGFzc3dvcmQ="), 401);
+        assert_eq!(ask("%%%"), 401);
+        let body = "{\"text\": \"\"}";
+        let headers =
+            [("Authorization", "Basic YW5uOmEgbG9uZyBwYXNzd29yZA=="), ("Content-Type", "application/json")];
+        assert_eq!(server.request("POST", "/api/v1/config/apply", &headers, body).status, 403);
+    }
+
+    #[test]
+    fn a_password_is_hashed_or_refused() {
+        weir_reads(["serve", "--hash-password", "ann"], b"short".to_vec()).exits(1).says("8 characters");
+        weir_reads(["serve", "--hash-password", "a:b"], b"long enough".to_vec()).exits(1).says("colon");
+        let one = weir_reads(["serve", "--hash-password"], b"long enough\n".to_vec()).exits(0);
+        let two = weir_reads(["serve", "--hash-password"], b"long enough\n".to_vec()).exits(0);
+        assert!(one.text().starts_with("weir:read:") && one.text() != two.text(), "salted");
+    }
+}
+
+/// A run whose standard output nobody reads ends all the same.
+#[test]
+fn ctrl_c_while_a_capture_is_read_ends_it() {
+    let mut child = start(program().args(["open", "-", "--port", &port().to_string()]).stdin(Stdio::piped()));
+    let held = child.stdin.take();
+    thread::sleep(Duration::from_millis(500));
+    signal(&child, "INT");
+    finish(child).exits(130);
+    drop(held);
+}

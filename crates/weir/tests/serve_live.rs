@@ -1,0 +1,303 @@
+//! `weir serve` on a live link, seen from the namespace in which it listens. Needs root and ip(8); each test is skipped,
+//! with the reason, where there are none.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::http::*;
+use support::net::*;
+use support::*;
+
+/// Runs in a namespace, in a process of its own.
+#[test]
+#[ignore = "the others run it, in a namespace"]
+fn sender() {
+    send_as_told();
+}
+
+/// Sends what it is told from inside of a namespace, and prints each answer on a line.
+#[test]
+#[ignore = "the others run it, in a namespace"]
+fn asker() {
+    let Ok(order) = std::env::var("WEIR_ASK") else { return };
+    let order: Value = serde_json::from_str(&order).unwrap();
+    let host = order["host"].as_str().unwrap();
+    for request in order["requests"].as_array().unwrap() {
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(request.as_str().unwrap().as_bytes()).unwrap();
+        let mut octets = Vec::new();
+        let _ = stream.read_to_end(&mut octets);
+        let answer = Answer::parse(&octets);
+        println!("answer: {}", json!({"status": answer.status, "body": answer.text()}));
+    }
+}
+
+/// Reads streams of events from inside of a namespace, some of them not at all.
+#[test]
+#[ignore = "the others run it, in a namespace"]
+fn reader() {
+    let Ok(order) = std::env::var("WEIR_READ") else { return };
+    let order: Value = serde_json::from_str(&order).unwrap();
+    let host = order["host"].as_str().unwrap().to_owned();
+    let number = |key: &str| order[key].as_u64().unwrap();
+    let request = format!("GET /api/v1/live HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let mut slow = Vec::new();
+    for _ in 0..number("slow") {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&host.parse::<SocketAddr>().unwrap().into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(request.as_bytes()).unwrap();
+        slow.push(stream);
+    }
+    let end = Instant::now() + Duration::from_secs(number("seconds"));
+    let (to, from) = channel();
+    for _ in 0..number("streams") {
+        let (to, host, request) = (to.clone(), host.clone(), request.clone());
+        thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(move || {
+                let mut stream = TcpStream::connect(host).unwrap();
+                stream.write_all(request.as_bytes()).unwrap();
+                stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                let (mut times, mut buffer, mut text) = (Vec::new(), [0; 16 << 10], String::new());
+                while Instant::now() < end {
+                    let Ok(n) = stream.read(&mut buffer) else { continue };
+                    if n == 0 {
+                        break;
+                    }
+                    text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+                    while let Some(at) = text.find("event: pulse\n") {
+                        times.push(Instant::now());
+                        text.drain(..at + 12);
+                    }
+                }
+                to.send(times).unwrap();
+            })
+            .unwrap();
+    }
+    drop(to);
+    let all: Vec<Vec<Instant>> = from.iter().collect();
+    let counts: Vec<usize> = all.iter().map(Vec::len).collect();
+    let gaps = all.iter().flat_map(|times| times.windows(2).map(|two| two[1] - two[0]));
+    let shortest = gaps.min().unwrap_or_default().as_secs_f64();
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    println!("read: {}", json!({"streams": all.len(), "least": least, "most": most, "shortest": shortest}));
+    drop(slow);
+}
+
+/// The program that serves at the far end of the link.
+struct Pages<'n> {
+    net: &'n Net,
+    server: Server,
+}
+
+impl<'n> Pages<'n> {
+    fn start(net: &'n Net, arguments: &[&str]) -> Self {
+        net.ip(&net.there, &["link", "set", "lo", "up"]);
+        let port = port().to_string();
+        let all: Vec<&str> =
+            ["serve", "-i", "far", "--port", &port].into_iter().chain(arguments.iter().copied()).collect();
+        Self { net, server: Server::start(&mut net.weir(&all)) }
+    }
+
+    fn own(&self, test: &str) -> std::process::Command {
+        let mut command = self.net.inside(&self.net.there, text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", test, "--nocapture"]);
+        command
+    }
+
+    /// Status and body of each request.
+    #[track_caller]
+    fn ask(&self, requests: &[String]) -> Vec<(u64, String)> {
+        let order = json!({"host": self.server.host(), "requests": requests}).to_string();
+        let ran = run(self.own("asker").env("WEIR_ASK", order)).exits(0);
+        let answers = ran.text();
+        let answers = answers.lines().filter_map(|line| line.split_once("answer: "));
+        let read = |(_, answer): (&str, &str)| {
+            let answer: Value = serde_json::from_str(answer).unwrap();
+            (answer["status"].as_u64().unwrap(), answer["body"].as_str().unwrap().to_owned())
+        };
+        answers.map(read).collect()
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        let host = self.server.host();
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        )
+    }
+
+    #[track_caller]
+    fn json(&self, path: &str) -> Value {
+        let (status, body) = self.ask(&[self.request("GET", path, "", "")]).remove(0);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn read(&self, streams: u64, slow: u64, seconds: u64) -> Child {
+        let order = json!({"host": self.server.host(), "streams": streams, "slow": slow, "seconds": seconds});
+        start(self.own("reader").env("WEIR_READ", order.to_string()))
+    }
+
+    /// Clock ticks that the server's thread has taken so far, a hundred to a second.
+    fn ticks(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.server.child.id())).unwrap();
+        let stats = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        let of_pages = stats.filter(|stat| stat.contains("(pages)"));
+        let ticks = |stat: String| {
+            let after = stat.rsplit(')').next().unwrap_or_default().to_owned();
+            after.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>()
+        };
+        of_pages.map(ticks).sum()
+    }
+}
+
+#[track_caller]
+fn told(reader: Child) -> Value {
+    let ran = finish(reader).exits(0);
+    let text = ran.text();
+    let line =
+        text.lines().find_map(|line| line.split_once("read: ")).expect("the reader says so").1.to_owned();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn a_page_within_two_seconds_and_every_packet_in_it() {
+    let Some(net) = Net::new() else { return };
+    let started = Instant::now();
+    let pages = Pages::start(&net, &["--interval", "1s"]);
+    let status = pages.json("/api/v1/status");
+    let took = started.elapsed();
+    println!("the first answer came after {} ms", took.as_millis());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!((&status["mode"], &status["source"]), (&json!("live"), &json!(["far"])));
+    let sent = net.send(5000);
+    let caught = || {
+        let sensor = pages.json("/api/v1/sensor");
+        let rows = sensor["ledger"].as_array().unwrap().clone();
+        rows.iter().find(|row| row["name"] == "caught").unwrap()["value"].as_u64().unwrap()
+    };
+    assert!(eventually(|| caught() == sent), "{} of {sent}", caught());
+    assert!(eventually(|| !pages.json("/api/v1/top?list=talkers")["rows"].as_array().unwrap().is_empty()));
+    let events = pages.json("/api/v1/events");
+    assert_eq!(events["events"][0]["kind"], "start", "{events}");
+    let (code, printed) = pages.server.end();
+    assert_eq!(code, Some(130), "as every live run");
+    assert!(printed.contains("interrupted") && printed.contains("5,000"), "{printed}");
+}
+
+#[test]
+fn two_hundred_streams_while_a_link_is_busy() {
+    let Some(net) = Net::new() else { return };
+    let pages = Pages::start(&net, &["-j"]);
+    // What the server's thread costs when nobody looks, and then when two hundred do.
+    let before = pages.ticks();
+    thread::sleep(Duration::from_secs(3));
+    let alone = (pages.ticks() - before) as f64 / 3.0;
+    let reader = pages.read(200, 0, 12);
+    thread::sleep(Duration::from_secs(2));
+    let before = pages.ticks();
+    let sender = net.begin_to_send(200_000, 2000);
+    thread::sleep(Duration::from_secs(8));
+    let watched = (pages.ticks() - before) as f64 / 8.0;
+    println!("the server's thread takes {alone:.1} % of a core alone and {watched:.1} % for 200 streams");
+    assert!(watched < 25.0, "{watched}");
+    let read = told(reader);
+    println!("{read}");
+    assert_eq!(read["streams"], 200);
+    // One a second: no stream misses one, none has more.
+    assert!(read["least"].as_u64() >= Some(9) && read["most"].as_u64() <= Some(13), "{read}");
+    let sent = Net::sent(sender);
+    let (code, printed) = pages.server.end();
+    assert_eq!(code, Some(130));
+    let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
+    assert_eq!((&ledger["caught"], &ledger["dropped"]), (&json!(sent), &json!(0)), "nothing is lost");
+}
+
+#[test]
+fn who_does_not_read_is_dropped_and_counted_and_others_go_on() {
+    let Some(net) = Net::new() else { return };
+    let pages = Pages::start(&net, &[]);
+    let mut reader = pages.read(3, 5, 100);
+    let clients = || pages.json("/api/v1/sensor")["clients"][0].clone();
+    assert!(eventually(|| clients()["connected"] == 8), "{}", clients());
+    let started = Instant::now();
+    assert!(eventually(|| clients()["dropped"] == 5), "{}", clients());
+    println!("dropped after {} s", started.elapsed().as_secs());
+    assert!(eventually(|| clients()["connected"] == 3), "{}", clients());
+    let metrics = pages.ask(&[pages.request("GET", "/metrics", "", "")]).remove(0).1;
+    assert!(metrics.contains("weir_event_streams_dropped_total 5"), "{metrics}");
+    let _ = reader.kill();
+    let _ = reader.wait();
+    assert!(eventually(|| clients()["connected"] == 0), "{}", clients());
+    assert_eq!(pages.server.end().0, Some(130));
+}
+
+#[test]
+fn a_configuration_is_applied_by_who_may() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let old = "interval = \"1s\"\n";
+    let file = put(folder.path(), "weir.toml", old.as_bytes());
+    let tokens = put(folder.path(), "tokens", b"reader-reader-reader-1\nwriter-writer-writer-1 write\n");
+    let pages = Pages::start(&net, &["-c", text(&file), "--token-file", text(&tokens), "-j"]);
+    let apply = |token: &str, new: &str| {
+        let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n");
+        let body = json!({"text": new}).to_string();
+        let (status, body) =
+            pages.ask(&[pages.request("POST", "/api/v1/config/apply", &headers, &body)]).remove(0);
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let get = |path: &str| {
+        let headers = "Authorization: Bearer writer-writer-writer-1\r\n";
+        let (status, body) = pages.ask(&[pages.request("GET", path, headers, "")]).remove(0);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<Value>(&body).unwrap()
+    };
+    assert_eq!(get("/api/v1/status")["write"], true);
+    let before = net.send(1000);
+    let new = format!(
+        "{old}[[chart]]\nname = \"mine\"\nunit = \"packets\"\nlines = [{{ name = \"nine\", expression = \"udp port 9\" }}]\n"
+    );
+    assert_eq!(apply("reader-reader-reader-1", &new).0, 403);
+    let (status, bad) = apply("writer-writer-writer-1", "interval = \"1s\"\nexpression = \"udp prt 9\"\n");
+    assert_eq!((status, &bad["ok"], &bad["applied"]), (200, &json!(false), &json!(false)), "{bad}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), old, "a bad one replaces nothing");
+    let (status, good) = apply("writer-writer-writer-1", &new);
+    assert_eq!((status, &good["applied"]), (200, &json!(true)), "{good}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), new);
+    // It holds from the pulse after next on.
+    thread::sleep(Duration::from_secs(3));
+    let after = net.send(2000);
+    let charts = get("/api/v1/charts");
+    let mine =
+        charts["charts"].as_array().unwrap().iter().find(|chart| chart["name"] == "mine").unwrap().clone();
+    let id = mine["lines"][0]["id"].as_str().unwrap().to_owned();
+    let points = || {
+        let data = get(&format!("/api/v1/series/data?ids={id}"));
+        let points = data["series"][0]["max"].as_array().cloned().unwrap_or_default();
+        points.iter().filter_map(Value::as_f64).sum::<f64>()
+    };
+    assert!(eventually(|| points() > 0.0), "the new line has points");
+    assert!(get("/api/v1/events")["events"].to_string().contains("a configuration was applied"));
+    let (code, printed) = pages.server.end();
+    assert_eq!(code, Some(130));
+    let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
+    assert_eq!(
+        ledger["caught"],
+        json!(before + after),
+        "a swap of plans loses nothing and counts nothing twice"
+    );
+}
