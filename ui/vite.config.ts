@@ -2,7 +2,9 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
 // The daemon that the development server asks; `npm run mock` listens there too.
-const api = process.env.WEIR_URL ?? 'http://127.0.0.1:8470';
+const target = process.env.WEIR_URL ?? 'http://127.0.0.1:8470';
+// The daemon answers only to its own name, so that no other site can speak through a browser.
+const api = { target, changeOrigin: true, headers: { origin: target } };
 
 export default defineConfig({
   plugins: [svelte()],

@@ -1,6 +1,7 @@
 // The first lines of the overview: plain sentences from figures, with nothing in them that the figures do not say.
 
-import type { Band, News, Pulse, SeriesData, Status, TopList } from './api';
+import type { Band, News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
+import { short } from './commands';
 import type { Range } from './range.svelte';
 import { add, mean, total } from './series';
 import { lately, span, stamp } from './time';
@@ -11,6 +12,19 @@ export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[]
   return add(data.series.filter((series) => ids.includes(series.id)).map((series) => series.avg), data.times.length);
 }
 
+/** What the ledger counted, each one: known of all that was seen, not of a part of it. */
+export interface Counted { caught: number; dropped: number; bytes?: number }
+
+/** The ledger, where the range is all of a capture: then nothing is reckoned from rates. */
+export function counted(status: Status | null, range: Range | null, sensor: Sensor | null): Counted | null {
+  if (!status || !range || !sensor || status.mode !== 'file') return null;
+  if (range.from > (status.first ?? Infinity) || range.to < (status.last ?? -Infinity)) return null;
+  const value = (name: string) => sensor.ledger.find((row) => row.name === name)?.value;
+  const caught = value('caught');
+  const bytes = value('bytes');
+  return caught === undefined ? null : { caught, dropped: value('dropped') ?? 0, ...(bytes === undefined ? {} : { bytes }) };
+}
+
 /** Seconds of the range that there is anything of: a capture does not fill its last second. */
 function covered(status: Status, range: Range): number {
   const end = status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to);
@@ -18,15 +32,15 @@ function covered(status: Status, range: Range): number {
 }
 
 /** "what is on this link" */
-export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[]): string {
+export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[], counted: Counted | null): string {
   const said: string[] = [];
-  const source = status.source.join(', ') || 'the store';
+  const source = status.source.map(short).join(', ') || 'the store';
   if (live && pulse && pulse.seconds > 0) {
     said.push(`${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
   }
   if (data) {
-    const whole = total(bits, data.step) / 8;
-    const middle = mean(bits);
+    const whole = counted?.bytes ?? total(bits, data.step) / 8;
+    const middle = counted?.bytes === undefined ? mean(bits) : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && pulse ? '' : ` on ${source}`;
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
@@ -86,13 +100,13 @@ export function changed(bits: (number | null)[], band: Band | null, news: News |
 export interface Loss { caught: number; dropped: number; offered: number; text: string; bad: boolean }
 
 /** "was anything lost" */
-export function loss(data: SeriesData | null, zone: string): Loss | null {
+export function loss(data: SeriesData | null, zone: string, counted: Counted | null = null): Loss | null {
   if (!data) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
-  if (mean(caughtBy) === null && mean(droppedBy) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
-  const caught = Math.round(total(caughtBy, data.step));
-  const dropped = Math.round(total(droppedBy, data.step));
+  if (!counted && mean(caughtBy) === null && mean(droppedBy) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
+  const caught = counted?.caught ?? Math.round(total(caughtBy, data.step));
+  const dropped = counted?.dropped ?? Math.round(total(droppedBy, data.step));
   const offered = caught + dropped;
   const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(most)];

@@ -44,11 +44,12 @@ export function range(): Range | null {
   }
   const step = pace(span);
   const stop = live ? Math.floor(end / step) * step : end;
-  return { from: stop - span, to: stop, text, moving: live };
+  return { from: Math.max(0, stop - span), to: stop, text, moving: live };
 }
 
 export function setRange(from: number, to: number): void {
-  const [low, high] = from < to ? [from, to] : [to, from];
+  // Nothing was before the epoch, and the sensor is asked for no such time.
+  const [low, high] = (from < to ? [from, to] : [to, from]).map((time) => Math.max(0, time)) as [number, number];
   const fine = high - low < 30;
   const neat = (value: number) => (fine ? Number(value.toFixed(3)) : Math.round(value));
   if (neat(high) <= neat(low)) return;
