@@ -236,6 +236,8 @@ export function serve(options = {}) {
 
   function live(response) {
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+    let caught = 0;
+    let dropped = 0;
     const pulse = () => {
       const time = Math.floor(Date.now() / 1000);
       const bits = rate('traffic/all', time, 1);
@@ -244,7 +246,7 @@ export function serve(options = {}) {
       const talkers = top('talkers', recent, 'bytes', 5, true);
       const scale = (0.7 * bits) / 8 / Math.max(1, sum(talkers, (row) => row.bytes));
       for (const row of talkers) row.bytes = Math.round(row.bytes * scale);
-      const data = { time, seconds: 1, packets, bytes: Math.round(bits / 8), caught: packets, dropped: Math.round(rate('ledger/dropped', time, 1)), flows_active: 4100 + (hash(String(time)) % 300),
+      const data = { time, seconds: 1, packets, bytes: Math.round(bits / 8), caught: (caught += packets), dropped: (dropped += Math.round(rate('ledger/dropped', time, 1))), flows_active: 4100 + (hash(String(time)) % 300),
         series: Object.fromEntries(CHARTS(0).flatMap((chart) => chart.lines.map((line) => [line.id, rate(line.id, time, 1)]))), talkers };
       response.write(`event: pulse\ndata: ${JSON.stringify(data)}\n\n`);
     };

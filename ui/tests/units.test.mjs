@@ -73,12 +73,20 @@ test('clocks of a zone, over both changes', async () => {
 test('the sentence about loss says what the ledger says', async () => {
   const { loss } = await load('/src/lib/prose.ts');
   const data = (dropped) => ({ step: 10, tier: 'interval', times: [0, 10], partial: null, series: [{ id: 'ledger/caught', avg: [100, 100], min: [], max: [] }, { id: 'ledger/dropped', avg: dropped, min: [], max: [] }] });
-  assert.match(loss(data([0, 0]), 'UTC').text, /^Nothing was lost: all 2 ?\.?0?0? ?k packets/);
-  const some = loss(data([0, 1]), 'UTC');
+  const status = { mode: 'live', first: 0, last: 20 };
+  const range = { from: 0, to: 20 };
+  assert.match(loss(data([0, 0]), 'UTC', status, range).text, /^Nothing was lost: all 2 ?\.?0?0? ?k packets/);
+  const some = loss(data([0, 1]), 'UTC', status, range);
   assert.equal(some.dropped, 10);
   assert.equal(some.offered, 2010);
   assert.equal(some.text, '0.50 % was lost: 10 of 2.01 k packets were dropped, most at 1970-01-01 00:00:10.');
-  assert.match(loss({ ...data([null, null]), series: [] }, 'UTC').text, /No packet was counted/);
+  assert.match(loss({ ...data([null, null]), series: [] }, 'UTC', status, range).text, /No packet was counted/);
+  // Of a step that has only begun, what has begun counts; of a whole capture, what the ledger says.
+  assert.equal(loss(data([0, 0]), 'UTC', { ...status, first: 5 }, { from: 0, to: 12 }).offered, 700);
+  const { counted } = await load('/src/lib/prose.ts');
+  const ledger = { ledger: [{ name: 'caught', value: 10_444 }, { name: 'dropped', value: 3 }, { name: 'bytes', value: 9 }] };
+  assert.deepEqual(counted({ mode: 'file', first: 1, last: 2 }, { from: 1, to: 3 }, ledger), { caught: 10_444, dropped: 3, bytes: 9 });
+  assert.equal(counted({ mode: 'file', first: 1, last: 2 }, { from: 1.5, to: 3 }, ledger), null);
 });
 
 test('of ten thousand lines the heaviest are drawn and the rest is one sum', async () => {

@@ -253,6 +253,7 @@ export interface Pulse {
   seconds: number;
   packets: number;
   bytes: number;
+  /** Since the run began. */
   caught: number;
   dropped: number;
   flows_active: number;

@@ -3,7 +3,7 @@
 import type { Band, News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
 import type { Range } from './range.svelte';
-import { add, mean, total } from './series';
+import { add, mean, within } from './series';
 import { lately, span, stamp } from './time';
 import { amount, bytes, exact, percent, plural, si } from './units';
 
@@ -27,8 +27,12 @@ export function counted(status: Status | null, range: Range | null, sensor: Sens
 
 /** Seconds of the range that there is anything of: a capture does not fill its last second. */
 function covered(status: Status, range: Range): number {
-  const end = status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to);
-  return Math.max(0.001, end - Math.max(range.from, status.first ?? range.from));
+  const [from, to] = covers(status, range);
+  return Math.max(0.001, to - from);
+}
+
+function covers(status: Status, range: Range): [number, number] {
+  return [Math.max(range.from, status.first ?? range.from), status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to)];
 }
 
 /** "what is on this link" */
@@ -39,7 +43,7 @@ export function traffic(status: Status, range: Range, pulse: Pulse | null, live:
     said.push(`${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
   }
   if (data) {
-    const whole = counted?.bytes ?? total(bits, data.step) / 8;
+    const whole = counted?.bytes ?? within(bits, data.times, data.step, ...covers(status, range)) / 8;
     const middle = counted?.bytes === undefined ? mean(bits) : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && pulse ? '' : ` on ${source}`;
@@ -100,13 +104,13 @@ export function changed(bits: (number | null)[], band: Band | null, news: News |
 export interface Loss { caught: number; dropped: number; offered: number; text: string; bad: boolean }
 
 /** "was anything lost" */
-export function loss(data: SeriesData | null, zone: string, counted: Counted | null = null): Loss | null {
-  if (!data) return null;
+export function loss(data: SeriesData | null, zone: string, status: Status | null, range: Range | null, counted: Counted | null = null): Loss | null {
+  if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
   if (!counted && mean(caughtBy) === null && mean(droppedBy) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
-  const caught = counted?.caught ?? Math.round(total(caughtBy, data.step));
-  const dropped = counted?.dropped ?? Math.round(total(droppedBy, data.step));
+  const caught = counted?.caught ?? Math.round(within(caughtBy, data.times, data.step, ...covers(status, range)));
+  const dropped = counted?.dropped ?? Math.round(within(droppedBy, data.times, data.step, ...covers(status, range)));
   const offered = caught + dropped;
   const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(most)];

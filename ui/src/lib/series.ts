@@ -44,6 +44,17 @@ export function total(values: Values, step: number): number {
   return sum * step;
 }
 
+/** As `total`, of the part of each step that lies within what is asked for and stored: a mean of an hour that has
+ *  only begun is no hour's worth. */
+export function within(values: Values, times: number[], step: number, from: number, to: number): number {
+  let sum = 0;
+  values.forEach((value, at) => {
+    const time = times[at] ?? 0;
+    sum += (value ?? 0) * Math.max(0, Math.min(time + step, to) - Math.max(time, from));
+  });
+  return sum;
+}
+
 export function mean(values: Values): number | null {
   let sum = 0;
   let count = 0;
