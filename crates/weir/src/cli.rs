@@ -113,6 +113,9 @@ pub struct Query {
     /// The answer as CSV.
     #[arg(long)]
     pub csv: bool,
+    /// The answer as a Parquet file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
+    pub parquet: Option<PathBuf>,
 }
 
 const QUESTIONS: &str = "\

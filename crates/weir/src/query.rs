@@ -8,9 +8,9 @@ use std::fmt::Write;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::figures::{bytes, count, printable};
-use weir_output::store::StoreError;
 use weir_output::store::query::{QueryError, Question};
 use weir_output::store::sqlite::SqliteStore;
+use weir_output::store::{StoreError, parquet};
 
 /// Does what the command line asks for.
 pub fn query(options: &cli::Query) -> Exit {
@@ -25,7 +25,13 @@ pub fn query(options: &cli::Query) -> Exit {
         Ok(answer) => answer,
         Err(error) => return complain(exit_of(&error), error),
     };
+    if let Some(path) = &options.parquet
+        && let Err(error) = parquet::write(path, &answer)
+    {
+        return complain(Exit::Output, format!("{}: {error}", path.display()));
+    }
     let text = match (options.json, options.csv) {
+        _ if options.parquet.is_some() => String::new(),
         (true, _) => serde_json::to_string(&answer).unwrap_or_default() + "\n",
         (_, true) => csv(&answer),
         _ => table(&answer),
