@@ -117,3 +117,53 @@ impl Snapshot {
         self.answers.iter().filter(move |a| a.subscription == subscription).map(|a| &a.reading)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, Count, Unit};
+
+    fn answer(name: &str, reading: Reading) -> Answer {
+        let (subscription, function) = (name.to_owned(), "f".to_owned());
+        Answer { subscription, chart: None, function, reading, nanoseconds: 1 }
+    }
+
+    fn count(packets: u64) -> Reading {
+        Reading::Count(Count { packets, bytes: 0 })
+    }
+
+    fn of(answers: Vec<Answer>) -> Snapshot {
+        Snapshot { answers, ..Snapshot::default() }
+    }
+
+    #[test]
+    fn what_two_plans_both_ask_is_added_and_the_later_one_holds() {
+        let classes = Reading::Classes {
+            unit: Unit::Packets,
+            classes: vec![Class { label: "c".to_owned(), count: Count::default() }],
+        };
+        let mut sum = of(vec![answer("a", count(1)), answer("b", count(2)), answer("x", count(3))]);
+        // One is new, two have changed places, one is gone, and one asks for something else under its name.
+        let later = of(vec![
+            answer("n", count(10)),
+            answer("b", count(20)),
+            answer("a", count(30)),
+            answer("x", classes),
+        ]);
+        sum.merge(&later);
+        let found: Vec<(&str, Option<u64>, u64)> = sum
+            .answers
+            .iter()
+            .map(|answer| {
+                let packets =
+                    if let Reading::Count(count) = &answer.reading { Some(count.packets) } else { None };
+                (answer.subscription.as_str(), packets, answer.nanoseconds)
+            })
+            .collect();
+        assert_eq!(found, [("n", Some(10), 1), ("b", Some(22), 2), ("a", Some(31), 2), ("x", None, 1)]);
+        // A snapshot of a worker that has not begun takes nothing away.
+        let before = sum.clone();
+        sum.merge(&Snapshot::default());
+        assert_eq!(sum, before);
+    }
+}

@@ -176,8 +176,10 @@ fn told(reader: Child) -> Value {
 #[test]
 fn a_page_within_two_seconds_and_every_packet_in_it() {
     let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
     let started = Instant::now();
-    let pages = Pages::start(&net, &["--interval", "1s"]);
+    let pages = Pages::start(&net, &["--interval", "1s", "--store", text(&store)]);
     let status = pages.json("/api/v1/status");
     let took = started.elapsed();
     println!("the first answer came after {} ms", took.as_millis());
@@ -196,6 +198,13 @@ fn a_page_within_two_seconds_and_every_packet_in_it() {
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130), "as every live run");
     assert!(printed.contains("interrupted") && printed.contains("5,000"), "{printed}");
+    // What was stored is served again, with what happened to the sensor.
+    let port = port().to_string();
+    let again = Server::start(program().args(["serve", "--store", text(&store), "--port", &port]));
+    let events = again.json("/api/v1/events")["events"].to_string();
+    assert!(events.contains("\"end\"") && events.contains("\"start\""), "{events}");
+    let flows = again.json("/api/v1/flows");
+    assert_eq!(flows["matched_packets"].as_u64(), Some(sent), "{flows}");
 }
 
 #[test]

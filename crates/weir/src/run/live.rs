@@ -86,6 +86,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
             Err(_) => exit = exit.or(complain(Exit::Partial, "a worker failed: the results are partial")),
         }
     }
+    if let Some(beside) = &session.beside {
+        // The store is closed with the collector.
+        beside.hub.note("end", "the run was ended");
+    }
     let (total, failures, names) = collector.finish();
     if let Some(beside) = &session.beside {
         beside.hub.end(&total);

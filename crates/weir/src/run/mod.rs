@@ -34,6 +34,7 @@ use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError, Written};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
+use weir_flow::FlowTable;
 use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_output::store::sqlite::{Keep, Writer};
@@ -173,18 +174,22 @@ impl Session {
     pub fn tables(request: &Request) -> Vec<Share> {
         let part = request.memory / PARTS;
         let is_live = request.inputs.is_empty();
+        // A small table has rows of the same size.
+        let table = FlowTable::new(&FlowConfig { memory: 1 << 20, ..FlowConfig::default() }).stats();
         let mut tables = vec![
             Share {
                 table: "flows",
                 help: "Flows that are open. When it is full, one that was not used lately ends early.",
                 limit: part * FLOW_PARTS,
-                used: |total, _, limit| (total.flows.active() * OCTETS_OF_A_FLOW).min(limit as u64),
+                each: table.memory / table.capacity.max(1),
+                used: |total, _, share| total.flows.active() * share.each,
                 shed: |total| total.flows.evicted,
             },
             Share {
                 table: "rows",
                 help: "Rows of flows and records that wait for the end of their interval.",
                 limit: part * ROW_PARTS,
+                each: 1,
                 used: |_, load, _| load.waiting as u64,
                 shed: |total| total.ledger.rows_shed,
             },
@@ -192,9 +197,10 @@ impl Session {
         if is_live {
             tables.push(Share {
                 table: "ring",
-                help: "Packets that the kernel has and no worker has taken. When it is full, packets are dropped.",
+                help: "Where the kernel puts packets until a worker takes them: taken as a whole. When it is full, packets are dropped.",
                 limit: part * RING_PARTS,
-                used: |_, _, _| 0,
+                each: 1,
+                used: |_, _, share| share.limit as u64,
                 shed: |total| total.ledger.capture.dropped,
             });
         }
@@ -499,9 +505,6 @@ const FLOW_PARTS: usize = 32;
 const READ_FLOW_PARTS: (usize, usize) = (22, 33);
 const ROW_PARTS: usize = 8;
 const RING_PARTS: usize = 16;
-
-/// Octets of a flow in its table, about: two cache lines, what is seldom looked at, and its places in the index.
-const OCTETS_OF_A_FLOW: u64 = 512;
 
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {

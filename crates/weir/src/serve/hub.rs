@@ -86,6 +86,8 @@ pub struct Hub {
     now: watch::Sender<Arc<Now>>,
     expression: Mutex<String>,
     events: Mutex<VecDeque<Event>>,
+    /// Packets that had been lost before, while some are.
+    lossy_since: Mutex<Option<u64>>,
     /// The store's writer, which keeps events too.
     health: OnceLock<Arc<Health>>,
     /// Limits of tables, which the run knows.
@@ -101,8 +103,10 @@ pub struct Share {
     pub help: &'static str,
     /// The most octets that it takes.
     pub limit: usize,
-    /// What of it is in use, where that is known.
-    pub used: fn(&Snapshot, &Load, usize) -> u64,
+    /// Octets of one row of it.
+    pub each: u64,
+    /// What of it is in use.
+    pub used: fn(&Snapshot, &Load, &Share) -> u64,
     /// What had no room.
     pub shed: fn(&Snapshot) -> u64,
 }
@@ -132,6 +136,7 @@ impl Hub {
             now,
             expression: Mutex::new(expression),
             events: Mutex::default(),
+            lossy_since: Mutex::default(),
             health: OnceLock::new(),
             tables: Mutex::default(),
         }
@@ -176,6 +181,7 @@ impl Hub {
     /// Takes an interval that is complete.
     pub fn pulse(&self, pulse: &Snapshot, load: &Load) {
         let before = self.now();
+        self.watch_loss(&before.total, pulse);
         let mut total = before.total.clone();
         total.merge(&without_readings(pulse));
         let mut metrics = before.metrics.clone();
@@ -197,6 +203,29 @@ impl Hub {
         self.now.send_replace(Arc::new(next));
     }
 
+    /// Notes when packets begin to be lost, and when that ends with a pulse in which none is.
+    fn watch_loss(&self, before: &Snapshot, pulse: &Snapshot) {
+        let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
+        let mut since = lock(&self.lossy_since);
+        let (now, end) = (lost(pulse), pulse.interval.end);
+        match (*since, now) {
+            (None, 1..) => {
+                *since = Some(lost(before));
+                let text = format!("packets are being lost: {now} of {}", pulse.ledger.capture.offered);
+                self.note_at(end, "loss", text);
+            }
+            (Some(known), 0) => {
+                *since = None;
+                self.note_at(
+                    end,
+                    "loss",
+                    format!("no packets are lost any more: {} were", lost(before) - known),
+                );
+            }
+            _ => {}
+        }
+    }
+
     /// The run is over, and this is what it found in all.
     pub fn end(&self, total: &Snapshot) {
         let before = self.now();
@@ -213,7 +242,7 @@ impl Hub {
     fn memory(&self, total: &Snapshot, load: &Load) -> Vec<MemoryRow> {
         let row = |share: &Share| MemoryRow {
             table: share.table.to_owned(),
-            used: (share.used)(total, load, share.limit),
+            used: (share.used)(total, load, share).min(share.limit as u64),
             limit: share.limit as u64,
             shed: (share.shed)(total),
             help: share.help.to_owned(),
@@ -350,6 +379,21 @@ mod tests {
         let hub = hub(Mode::File);
         hub.pulse(&pulse(1, 10), &Load::default());
         assert!(hub.now().pulse.is_none());
+    }
+
+    #[test]
+    fn loss_is_told_when_it_begins_and_when_it_ends() {
+        let hub = hub(Mode::Live);
+        for (second, dropped) in [(1, 0), (2, 3), (3, 4), (4, 0), (5, 0)] {
+            let mut pulse = pulse(second, 10);
+            pulse.ledger.capture.dropped = dropped;
+            pulse.ledger.capture.offered = 10 + dropped;
+            hub.pulse(&pulse, &Load::default());
+        }
+        let told: Vec<(f64, String)> =
+            hub.events().into_iter().map(|event| (event.time, event.text)).collect();
+        let began = (3.0, "packets are being lost: 3 of 13".to_owned());
+        assert_eq!(told, [(5.0, "no packets are lost any more: 7 were".to_owned()), began]);
     }
 
     #[test]
