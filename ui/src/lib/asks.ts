@@ -13,6 +13,13 @@ export function ranged(path: string, range: Range | null, params: Params = {}): 
   return range && api(path, { ...params, from: neat(range.from), to: neat(range.to) });
 }
 
+/** Of the range what is stored: a store of five minutes has no hour, and is not asked for the steps of one. */
+export function stored(range: Range | null, status: Status | null): Range | null {
+  if (!range || status?.first === null || status?.first === undefined) return range;
+  const from = Math.max(range.from, Math.floor(status.first));
+  return from < range.to ? { ...range, from } : range;
+}
+
 /** `top src by bytes since 24h where ...`, for lists that the query language has a word for. */
 export function topQuery(word: string | undefined, by: string, range: Range | null, filter: string, status: Status | null): string | null {
   if (!word || !range || !status) return null;

@@ -76,7 +76,7 @@ export function span(seconds: number): string {
   if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   for (const [size, word] of SPANS) {
     const count = seconds / size;
-    if (count >= 0.99 && Math.abs(count - Math.round(count)) < 0.02) return `${Math.round(count)} ${word}${Math.round(count) === 1 ? '' : 's'}`;
+    if (count >= 0.99 && count < 119.5 && Math.abs(count - Math.round(count)) < 0.02) return `${Math.round(count)} ${word}${Math.round(count) === 1 ? '' : 's'}`;
   }
   const [size, word] = SPANS.find(([each]) => seconds >= each * 2) ?? [1, 'second'];
   return `${(seconds / size).toFixed(1)} ${word}s`;
