@@ -21,6 +21,12 @@ pub fn screen() -> Vec<SubscriptionSpec> {
     ["cast", "size", "ipproto"].iter().map(|name| all(name, FunctionCall::new(name))).collect()
 }
 
+/// What only pages show: how many different ones there were.
+pub fn pages() -> Vec<SubscriptionSpec> {
+    let distinct = |of: &str| all(of, FunctionCall::new("distinct").with("of", of));
+    ["hosts", "pairs", "ports"].map(distinct).into()
+}
+
 /// What a mon.lite is made of where no configuration says: Ourmon's fixed filters and lists of flows and ports.
 pub fn ourmon() -> Vec<SubscriptionSpec> {
     let list = |name: &str, expression: &str, by: &str| {

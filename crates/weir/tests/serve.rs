@@ -72,6 +72,11 @@ fn every_question_has_the_answer_of_the_contract() {
     has(&server.json("/api/v1/distinct"), &["rows"]);
     has(&server.json("/api/v1/new"), &["rows", "against", "partial"]);
 
+    let answer = server.json("/api/v1/query?q=top+src+by+bytes+limit+2+where+udp+port+53");
+    has(&answer, &["q", "columns", "partial", "milliseconds"]);
+    assert_eq!(array(&answer, "rows").len(), 2, "{answer}");
+    assert_eq!(array(&server.json("/api/v1/distinct"), "rows").len(), 3);
+
     let flows = server.json("/api/v1/flows?sort=-bytes&limit=3");
     has(&flows, &["matched", "matched_packets", "matched_bytes", "histogram", "partial"]);
     assert_eq!(array(&flows, "rows").len(), 3);

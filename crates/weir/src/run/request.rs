@@ -133,6 +133,9 @@ impl Request {
         } else if self.inputs.is_empty() || self.pages {
             specs.extend(subscriptions::screen());
         }
+        if self.pages {
+            specs.extend(subscriptions::pages());
+        }
         specs.extend(subscriptions.iter().cloned());
         specs
     }

@@ -17,7 +17,7 @@ const MOST_ROWS: usize = 10_000;
 
 /// What flows can be added up by, where a list is narrowed by an expression.
 static GROUPS: [(&str, GroupBy); 6] = [
-    ("talkers", GroupBy::Pair),
+    ("talkers", GroupBy::Talker),
     ("services", GroupBy::Service),
     ("sources", GroupBy::Source),
     ("destinations", GroupBy::Destination),

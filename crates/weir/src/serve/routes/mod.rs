@@ -5,6 +5,7 @@ mod filter;
 mod flows;
 mod history;
 mod lists;
+mod query;
 mod sensor;
 mod settings;
 
@@ -55,6 +56,7 @@ served! {
     get "/api/v1/top" lists::top;
     get "/api/v1/distinct" lists::distinct;
     get "/api/v1/new" lists::news;
+    get "/api/v1/query" query::query;
     get "/api/v1/flows" flows::flows;
     get "/api/v1/flows/{id}" flows::flow;
     get "/api/v1/protocols" flows::protocols;

@@ -1,0 +1,36 @@
+//! Questions of the query language.
+
+use super::Ask;
+use crate::serve::app::Shared;
+use crate::serve::failure::Failure;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use weir_api::web::Answered;
+use weir_output::store::query::{QueryError, Question};
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Asked {
+    /// The question, on one line or as a JSON object: `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    q: String,
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        Self {
+            offset: Some(error.offset),
+            length: Some(error.length),
+            ..Failure::question(error.message, "`weir query --help` says what can be asked")
+        }
+    }
+}
+
+/// The answer to a question, as `weir query` gives it.
+#[utoipa::path(get, path = "/api/v1/query", params(Asked),
+    responses((status = 200, body = Answered), (status = 400, body = Failure), (status = 404, body = Failure)))]
+pub async fn query(State(app): State<Shared>, Ask(asked): Ask<Asked>) -> Result<Json<Answered>, Failure> {
+    let question = Question::parse(&asked.q, &app.reading.options())?;
+    Ok(Json(app.ask(move |store| question.ask(store)).await?))
+}
