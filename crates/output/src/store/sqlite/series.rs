@@ -32,14 +32,19 @@ pub fn counter_id(name: &str) -> String {
     format!("ledger/{name}")
 }
 
+/// A name as a part of a series' name: parts are joined by `/`, names by commas.
+fn part(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2f").replace(',', "%2c")
+}
+
 /// The series of a line of a chart, in bits or packets a second.
 pub fn line_id(chart: &str, line: &str, bits: bool) -> String {
-    format!("chart/{chart}/{line}/{}", if bits { "bits" } else { "packets" })
+    format!("chart/{}/{}/{}", part(chart), part(line), if bits { "bits" } else { "packets" })
 }
 
 /// The series of a class of packets of a subscription, in bits or packets a second.
 pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
-    format!("class/{subscription}/{class}/{}", if bits { "bits" } else { "packets" })
+    format!("class/{}/{}/{}", part(subscription), part(class), if bits { "bits" } else { "packets" })
 }
 
 /// The points of an interval: counters, lines, classes, distinct counts, and how many keys lists were given.
@@ -90,25 +95,25 @@ fn answer_points(answer: &Answer, length: f64, points: &mut Vec<Point>) {
             }
         }
         Reading::Top(top) => points.push(Point {
-            id: format!("list/{name}/inserts"),
+            id: format!("list/{}/inserts", part(name)),
             unit: "keys/s",
             help: format!("Keys that had no row in {name} when they came: a flood shows here first"),
             value: top.inserts as f64 / length,
         }),
         Reading::Distinct(count) => points.push(Point {
-            id: format!("distinct/{name}"),
+            id: format!("distinct/{}", part(name)),
             unit: count.of.name(),
             help: format!("Different {} in an interval", count.of.name()),
             value: count.estimate() as f64,
         }),
         Reading::Scans(scans) => points.push(Point {
-            id: format!("scans/{name}"),
+            id: format!("scans/{}", part(name)),
             unit: "scans",
             help: "Scans that were found in an interval".to_owned(),
             value: scans.found().len() as f64,
         }),
         Reading::Histogram(histogram) if histogram.n > 0 => points.push(Point {
-            id: format!("mean/{name}"),
+            id: format!("mean/{}", part(name)),
             unit: "",
             help: format!("Mean {} in an interval", histogram.of),
             value: histogram.mean(),
@@ -187,7 +192,13 @@ impl CellGrid {
     }
 
     /// The tier whose cells are the longest that are short enough, but that still has the beginning.
-    fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> Option<u64>, interval: u64) -> Self {
+    fn of(
+        span: (u64, u64),
+        points: usize,
+        first: impl Fn(usize) -> Option<u64>,
+        kept_from: u64,
+        interval: u64,
+    ) -> Self {
         let (from, to) = span;
         let wanted = to.saturating_sub(from).div_ceil(points.max(1) as u64).max(1);
         let length = |at: usize| match at {
@@ -195,9 +206,8 @@ impl CellGrid {
             at => SERIES.get(at).map_or(interval, |tier: &Tier| tier.cell.length()),
         };
         let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
-        let oldest = (0..SERIES.len()).filter_map(&first).min();
-        let wanted_first = from.max(oldest.unwrap_or(from));
-        // A cell of a coarser tier begins earlier than what is in it.
+        // Cells of coarser tiers begin before what is in them: what is kept begins with the first interval.
+        let wanted_first = from.max(kept_from);
         while tier + 1 < SERIES.len()
             && first(tier).is_none_or(|first| first > wanted_first.saturating_add(length(tier)))
         {
@@ -263,13 +273,14 @@ pub struct Reader<'c> {
 impl Reader<'_> {
     fn grid(&self, span: Span, points: usize) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
-        let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
+        // Before what is kept there is nothing to draw.
+        let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
         let mut firsts = [None; SERIES.len()];
         for (tier, first) in firsts.iter_mut().enumerate() {
             *first = self.first_of(tier)?;
         }
         let first = |tier: usize| firsts.get(tier).copied().flatten();
-        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
+        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.extent.0, self.interval.max(1)))
     }
 
     /// The beginning of what a tier has: of the counters, which every interval has.

@@ -155,6 +155,27 @@ fn points_of_every_step_have_the_same_sum() {
     assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
 }
 
+/// As those of a capture: the first and the last interval are shorter, and the day began long before.
+#[test]
+fn intervals_of_a_second_have_points_of_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let start = DAY0 + 43_200 * S + S / 2;
+    to.interval(&interval(start, S / 2, 5, &[])).unwrap();
+    for at in 0..20 {
+        to.interval(&interval(start + S / 2 + at * S, S, 10, &[])).unwrap();
+    }
+    to.interval(&interval(start + S / 2 + 20 * S, S / 3, 3, &[])).unwrap();
+    let store = store(folder.path());
+    for from in [None, Some(DAY0 - 7 * 86_400 * S), Some(start)] {
+        let span = Span { from, to: Some(start + 21 * S) };
+        let data = store.points(&ids("caught"), span, 100_000).unwrap();
+        assert_eq!((data.step, data.tier.as_str()), (1.0, "interval"), "{from:?}");
+        let found: Vec<f64> = caught(&data).into_iter().flatten().collect();
+        assert_eq!((found.len(), found[0], found[1]), (22, 10.0, 10.0), "{from:?}");
+    }
+}
+
 #[test]
 fn a_list_over_a_time_is_the_sum_of_its_intervals() {
     let folder = tempfile::tempdir().unwrap();

@@ -62,6 +62,8 @@ pub struct Writer {
     /// Whether the last attempt has failed, and was told.
     is_failing: bool,
     leap: Leap,
+    /// Nanoseconds of the interval that was written last.
+    last_length: u64,
     /// The hour in which was looked for what is too old.
     swept: u64,
 }
@@ -102,6 +104,7 @@ impl Writer {
             health,
             is_failing: false,
             leap,
+            last_length: 0,
             swept: 0,
         })
     }
@@ -208,7 +211,11 @@ impl Writer {
             }
         }
         if let Some((from, to)) = extent {
-            let length = self.intervals.back().map_or(0, |interval| interval.span.1 - interval.span.0);
+            // The last interval of a capture, and the first, may be shorter than the others.
+            let length = |interval: &Waiting| interval.span.1 - interval.span.0;
+            let last = self.intervals.iter().rev().take(2).map(length).max().unwrap_or(0);
+            let before = self.intervals.back().map_or(0, length);
+            let length = last.max(std::mem::replace(&mut self.last_length, before));
             transaction
                 .execute(
                     "INSERT INTO meta VALUES ('first', ?1), ('last', ?2), ('interval', ?3), ('trusted', ?4)

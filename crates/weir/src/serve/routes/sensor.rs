@@ -14,8 +14,8 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::atomic::Ordering;
 use utoipa::IntoParams;
-use weir_api::counters;
 use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
+use weir_api::{Counter, counters};
 
 /// Who answers, and what it has.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = Status)))]
@@ -53,12 +53,14 @@ pub async fn status(State(app): State<Shared>, Extension(right): Extension<Right
 pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let now = app.hub.now();
     let total = &now.total;
-    // The whole that a row is a part of is the nearest above that is less deep.
-    let mut wholes: Vec<&'static str> = Vec::new();
+    // The whole that a row is a part of is the nearest above that is less deep; what is counted in another unit is
+    // about it, and no part of it.
+    let mut wholes: Vec<&'static Counter> = Vec::new();
     let ledger = counters().map(|counter| {
         wholes.truncate(counter.depth);
-        let parent = wholes.last().map(|name| (*name).to_owned());
-        wholes.push(counter.name);
+        let parent =
+            wholes.last().filter(|whole| whole.unit == counter.unit).map(|whole| whole.name.to_owned());
+        wholes.push(counter);
         LedgerRow {
             name: counter.name.to_owned(),
             label: counter.label.to_owned(),
@@ -77,7 +79,11 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let streams = &app.hub.streams;
     Json(Sensor {
         ledger,
-        imbalance: total.ledger.imbalance().or_else(|| total.sessions.imbalance()),
+        // While flows are open what is said in them is neither known nor unknown.
+        imbalance: total
+            .ledger
+            .imbalance()
+            .or_else(|| total.sessions.imbalance().filter(|_| app.hub.about.mode == Mode::File)),
         memory: now.memory.clone(),
         costs: receipts::costs(total),
         queues: now.queues.clone(),
