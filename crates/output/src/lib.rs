@@ -130,6 +130,8 @@ pub struct OutputContext {
     pub existing: Existing,
     /// How they follow each other.
     pub rolling: Rolling,
+    /// How much of flows and records a store keeps.
+    pub keep: store::sqlite::Keep,
     /// For times that are written for people.
     pub zone: Zone,
     /// The command that began the run.

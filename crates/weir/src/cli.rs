@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use weir_output::store::sqlite::Keep;
 use weir_proto::Hashes;
 
 /// Reads the packets of a link once and answers every question about them.
@@ -269,6 +270,10 @@ pub struct Run {
     /// Compress finished files of the logs with zstd.
     #[arg(long)]
     pub log_zstd: bool,
+
+    /// How much of flows and records a store keeps, as `30d,10G,free=1G`: age, size, and what stays free on the disk.
+    #[arg(long, value_name = "KEEP", value_parser = keep)]
+    pub keep: Option<Keep>,
 
     /// Measure each flow, for the logs csv and text: round trips, jitter, loss, hops, windows, throughput, as a
     /// record `stream`.
@@ -802,6 +807,24 @@ fn hashes(text: &str) -> Result<Hashes, String> {
     Ok(hashes)
 }
 
+/// `30d,10G,free=1G`, in any order; what is left out stays as it is by default.
+fn keep(text: &str) -> Result<Keep, String> {
+    const WANTED: &str = "an age, a size and a free size are wanted, separated by commas, as 30d,10G,free=1G";
+    let mut keep = Keep::default();
+    for part in text.split(',') {
+        if let Some(size) = part.strip_prefix("free=") {
+            keep.free = if size == "0" { 0 } else { octets(size).map_err(|_| WANTED)? };
+        } else if part.ends_with(['h', 'd']) {
+            keep.age = period(part).map_err(|_| WANTED)?;
+        } else if part.ends_with(['M', 'G', 'T']) {
+            keep.bytes = octets(part).map_err(|_| WANTED)?;
+        } else {
+            return Err(WANTED.to_owned());
+        }
+    }
+    Ok(keep)
+}
+
 /// Octets of `100`, `64K`, `512M` or `2G`.
 pub fn octets(text: &str) -> Result<u64, String> {
     const WANTED: &str = "a size is wanted, as 64K, 512M or 2G";
@@ -845,6 +868,9 @@ mod tests {
         assert_eq!((period("10m"), period("1d")), (Ok(600_000_000_000), Ok(86_400_000_000_000)));
         assert!(period("0").is_err() && period("1y").is_err() && period("m").is_err());
         assert_eq!(interval("30s"), Ok(30_000_000_000));
+        let most = Keep { age: 2 * 86_400_000_000_000, bytes: 5 << 30, free: 0 };
+        assert_eq!(keep("5G,free=0,2d"), Ok(most));
+        assert!(keep("5").is_err() && keep("").is_err() && keep("free=x").is_err() && keep("1d;2G").is_err());
         assert_eq!(interval("5m"), Ok(300_000_000_000));
         assert!(interval("0").is_err() && interval("2h").is_err() && interval("s").is_err());
     }

@@ -72,6 +72,9 @@ fn every_example_works_as_it_is_written() {
         if example.contains("--audit-path logs") {
             shell(desk.path(), "weir x.pcap -o logs --anon cryptopan --key-file K").exits(0);
         }
+        if example.contains("-d DIR") {
+            shell(desk.path(), "weir x.pcap -o DIR --log store -q").exits(0);
+        }
         // What serves until Ctrl-C ends by itself here.
         let waits = example.starts_with("weir open ");
         let example = if waits { &format!("{example} --no-wait --port {}", http::port()) } else { example };

@@ -278,6 +278,7 @@ fn the_document_names_every_question_and_each_of_them_is_answered() {
             .map(|parameter| match parameter["name"].as_str().unwrap() {
                 "list" => "list=sources".to_owned(),
                 "ids" => "ids=ledger/caught".to_owned(),
+                "q" => "q=count".to_owned(),
                 name => format!("{name}=tcp"),
             })
             .collect();

@@ -37,7 +37,7 @@ use weir_filter::Options;
 use weir_flow::FlowTable;
 use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
-use weir_output::store::sqlite::{Keep, Writer};
+use weir_output::store::sqlite::Writer;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_proto::{FILES, Hashes, Table, Wants};
@@ -234,7 +234,7 @@ impl Session {
         }
         if let Some(beside) = &self.beside {
             self.prepare(&beside.store)?;
-            let store = Writer::open(&self.context(&beside.store), Keep::default())
+            let store = Writer::open(&self.context(&beside.store))
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
             opened.push(Box::new(store));
@@ -264,6 +264,7 @@ impl Session {
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
+            keep: self.options.keep.unwrap_or_default(),
         }
     }
 

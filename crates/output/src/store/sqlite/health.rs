@@ -14,7 +14,7 @@ const MOST_EVENTS: usize = 1000;
 /// How the writer does.
 pub struct Health {
     folder: PathBuf,
-    limit: u64,
+    keep: Keep,
     state: Mutex<State>,
 }
 
@@ -30,7 +30,7 @@ struct State {
 impl Health {
     /// Of the store of a folder.
     pub fn new(folder: &Path, keep: &Keep) -> Self {
-        let health = Self { folder: folder.to_owned(), limit: keep.bytes, state: Mutex::default() };
+        let health = Self { folder: folder.to_owned(), keep: *keep, state: Mutex::default() };
         health.measure(folder);
         health
     }
@@ -45,9 +45,9 @@ impl Health {
         &self.folder
     }
 
-    /// The most that the store may take, in octets.
-    pub fn limit(&self) -> u64 {
-        self.limit
+    /// How much is kept.
+    pub fn keep(&self) -> Keep {
+        self.keep
     }
 
     /// Something has happened, at a time in nanoseconds since the epoch; it is written with the next interval.

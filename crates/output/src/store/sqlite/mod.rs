@@ -457,6 +457,15 @@ impl Store for SqliteStore {
             };
             let series = count("SELECT count(*) FROM series")?;
             let interval = writer::number(from, path, "interval")?.max(1_000_000_000);
+            let health = self.health.as_deref();
+            let kept = match health {
+                Some(health) => health.keep(),
+                None => Keep {
+                    age: Some(writer::number(from, path, "keep age")?).filter(|age| *age > 0).unwrap_or(Keep::default().age),
+                    bytes: Some(writer::number(from, path, "keep bytes")?).filter(|n| *n > 0).unwrap_or(Keep::default().bytes),
+                    ..Keep::default()
+                },
+            };
             let mut tiers = Vec::new();
             for (at, tier) in SERIES.iter().enumerate() {
                 let first = count(&format!(
@@ -481,11 +490,10 @@ impl Store for SqliteStore {
             }
             tiers.push(TierState {
                 name: "flows and records".to_owned(),
-                keep: seconds(Keep::default().age),
+                keep: seconds(kept.age),
                 bytes: row_bytes,
                 first: parts.first().map(|(second, _)| *second as f64),
             });
-            let health = self.health.as_deref();
             let failed = health.and_then(Health::why);
             let cells = |tier: &tiers::Tier| tier.keep / if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() };
             let point_bound: u64 = SERIES.iter().map(|tier| cells(tier) * series * POINT).sum();
@@ -498,7 +506,7 @@ impl Store for SqliteStore {
             Ok(StoreState {
                 path: self.folder.display().to_string(),
                 bytes: bytes + row_bytes,
-                limit: health.map_or(Keep::default().bytes, Health::limit),
+                limit: kept.bytes,
                 bound: point_bound + list_bound,
                 free: keep::free(&self.folder),
                 state: match (health, &failed) {

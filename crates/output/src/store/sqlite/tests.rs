@@ -15,11 +15,17 @@ const S: u64 = 1_000_000_000;
 const DAY0: u64 = 1_795_305_600 * S;
 
 fn context(folder: &Path, existing: Existing) -> OutputContext {
-    OutputContext { directory: folder.to_owned(), existing, start: DAY0, ..OutputContext::default() }
+    OutputContext {
+        directory: folder.to_owned(),
+        existing,
+        start: DAY0,
+        keep: Keep { free: 0, ..Keep::default() },
+        ..OutputContext::default()
+    }
 }
 
 fn writer(folder: &Path) -> Writer {
-    Writer::open(&context(folder, Existing::Continue), Keep { free: 0, ..Keep::default() }).unwrap()
+    Writer::open(&context(folder, Existing::Continue)).unwrap()
 }
 
 fn store(folder: &Path) -> SqliteStore {
@@ -391,7 +397,7 @@ fn a_broken_database_is_moved_aside_and_a_newer_one_refused() {
     let main = schema::open(&path, Kind::Main).unwrap();
     main.pragma_update(None, "user_version", 99).unwrap();
     drop(main);
-    let error = Writer::open(&context(folder.path(), Existing::Continue), Keep::default()).err().unwrap();
+    let error = Writer::open(&context(folder.path(), Existing::Continue)).err().unwrap();
     assert!(error.to_string().contains("version 99") && path.exists(), "{error}");
 }
 
@@ -401,11 +407,11 @@ fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
     drop(to);
-    let open = |existing| Writer::open(&context(folder.path(), existing), Keep::default());
+    let open = |existing| Writer::open(&context(folder.path(), existing));
     assert!(open(Existing::Replace).err().unwrap().to_string().contains("live run"));
     let other = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let mut to = Writer::open(&context(other.path(), Existing::Replace), Keep::default()).unwrap();
+        let mut to = Writer::open(&context(other.path(), Existing::Replace)).unwrap();
         to.flow(&sample::flow()).unwrap();
         to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
         to.finish().unwrap();

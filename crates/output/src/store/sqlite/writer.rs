@@ -36,7 +36,7 @@ pub(crate) static STORE: OutputSpec = OutputSpec {
     flows: true,
     has: |_| true,
     shows: |_| true,
-    open: |context| Ok(Box::new(Writer::open(context, Keep::default()).map_err(io::Error::other)?)),
+    open: |context| Ok(Box::new(Writer::open(context).map_err(io::Error::other)?)),
 };
 
 /// An interval on its way.
@@ -73,7 +73,8 @@ impl Writer {
     ///
     /// # Errors
     /// When it is of a newer version, or of a live run where this is one over files, and when it cannot be opened.
-    pub fn open(context: &OutputContext, keep: Keep) -> Result<Self, StoreError> {
+    pub fn open(context: &OutputContext) -> Result<Self, StoreError> {
+        let keep = context.keep;
         let folder = context.directory.clone();
         let path = folder.join(MAIN);
         let begins_anew = context.existing == Existing::Replace;
@@ -89,6 +90,10 @@ impl Writer {
             )
         };
         set("mode", if begins_anew { "file" } else { "live" }).map_err(said(&path))?;
+        for (name, value) in [("keep age", keep.age), ("keep bytes", keep.bytes)] {
+            let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+            main.execute(text, params![name, value.min(i64::MAX as u64) as i64]).map_err(said(&path))?;
+        }
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
