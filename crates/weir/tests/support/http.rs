@@ -7,11 +7,17 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A port that no other test of this process takes, and most likely nobody else.
+/// A port that no other test of this process takes, and most likely nobody else: below those that the kernel gives to
+/// whoever connects.
 pub fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let base = 20_000 + (std::process::id() % 400) as u16 * 100;
-    base + NEXT.fetch_add(1, Ordering::Relaxed)
+    let base = 10_000 + (std::process::id() % 200) as u16 * 100;
+    loop {
+        let port = base + NEXT.fetch_add(1, Ordering::Relaxed);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// An answer.
