@@ -1,8 +1,6 @@
 //! How the writer does, seen by readers of the same process; and what it thinks of the clock.
 
 use super::keep::Keep;
-use super::schema::{self, MAIN};
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use weir_api::web::Event;
 
@@ -13,7 +11,6 @@ const MOST_EVENTS: usize = 1000;
 
 /// How the writer does.
 pub struct Health {
-    folder: PathBuf,
     keep: Keep,
     state: Mutex<State>,
 }
@@ -22,27 +19,18 @@ pub struct Health {
 struct State {
     failed: Option<String>,
     lost: u64,
-    bytes: u64,
-    free: u64,
     events: Vec<Event>,
 }
 
 impl Health {
-    /// Of the store of a folder.
-    pub fn new(folder: &Path, keep: &Keep) -> Self {
-        let health = Self { folder: folder.to_owned(), keep: *keep, state: Mutex::default() };
-        health.measure(folder);
-        health
+    /// Of a store that keeps so much.
+    pub fn new(keep: &Keep) -> Self {
+        Self { keep: *keep, state: Mutex::default() }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         // A thread that died while it held it has left it whole: each change is one field.
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// How much is kept.
@@ -101,14 +89,6 @@ impl Health {
     /// Why nothing can be written, where that is so.
     pub fn why(&self) -> Option<String> {
         self.with(|state| state.failed.clone())
-    }
-
-    /// Looks at the disk again.
-    pub fn measure(&self, folder: &Path) {
-        let bytes = schema::size(&folder.join(MAIN))
-            + schema::partitions(folder).iter().map(|(_, path)| schema::size(path)).sum::<u64>();
-        let free = super::keep::free(folder);
-        self.with(|state| (state.bytes, state.free) = (bytes, free));
     }
 }
 

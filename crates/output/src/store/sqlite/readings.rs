@@ -80,7 +80,9 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
             let (key, show, unit, absent, inserts) =
                 (kept.key, kept.show, kept.unit, kept.absent, kept.inserts);
             let shed = Count { packets: kept.shed.0, bytes: kept.shed.1 };
-            Reading::Top(Top { key, show, unit, capacity: rows.len(), rows, absent, inserts, shed })
+            // Tiers hold different numbers of rows; a sum of them has room for the most.
+            let capacity = rows.len().max(most_rows());
+            Reading::Top(Top { key, show, unit, capacity, rows, absent, inserts, shed })
         }
         DISTINCT => Reading::Distinct(serde_json::from_slice::<DistinctCount>(&text)?),
         other => return Err(io::Error::other(format!("no kind of reading {other:?}"))),
@@ -216,10 +218,6 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
             for (.., reading) in cells {
                 match &mut sum.reading {
                     Some(whole) if is_alike(whole, &reading) => {
-                        // Tiers hold different numbers of rows; the sum has room for the most.
-                        if let (Reading::Top(whole), Reading::Top(part)) = (&mut *whole, &reading) {
-                            whole.capacity = whole.capacity.max(part.capacity).max(most_rows());
-                        }
                         whole.merge(&reading);
                     }
                     Some(_) => {

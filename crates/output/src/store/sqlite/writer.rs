@@ -13,7 +13,7 @@ use super::series::{self, Known, Point};
 use super::tiers::{LISTS, SERIES};
 use crate::store::StoreError;
 use crate::{Existing, Output, OutputContext, OutputSpec};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,19 +81,15 @@ impl Writer {
         if begins_anew {
             clear(&folder)?;
         }
-        let health = Arc::new(Health::new(&folder, &keep));
+        let health = Arc::new(Health::new(&keep));
         let main = open_main(&path, context.start, &health)?;
-        let set = |name: &str, value: &str| {
-            main.execute(
-                "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2",
-                params![name, value],
-            )
-        };
-        set("mode", if begins_anew { "file" } else { "live" }).map_err(said(&path))?;
-        for (name, value) in [("keep age", keep.age), ("keep bytes", keep.bytes)] {
+        let set = |name: &str, value: &dyn ToSql| {
             let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
-            main.execute(text, params![name, value.min(i64::MAX as u64) as i64]).map_err(said(&path))?;
-        }
+            main.execute(text, params![name, value]).map_err(said(&path))
+        };
+        set("mode", if begins_anew { &"file" } else { &"live" })?;
+        set("keep age", &keep.age.min(i64::MAX as u64).cast_signed())?;
+        set("keep bytes", &keep.bytes.min(i64::MAX as u64).cast_signed())?;
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
@@ -245,6 +241,11 @@ impl Writer {
 
     /// Writes what waits. What fails is told once; then it is tried again without a word until it does not.
     fn write(&mut self) -> io::Result<()> {
+        let is_idle = self.rows.is_empty() && self.intervals.is_empty() && !self.health.has_events();
+        // What could not be dropped is tried again.
+        if is_idle && !self.is_failing {
+            return Ok(());
+        }
         let rows = self.write_rows();
         let intervals = self.write_intervals();
         let swept = self.sweep();
@@ -274,7 +275,6 @@ impl Writer {
         for dropped in self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())? {
             self.health.note(self.leap.latest(), "store", dropped);
         }
-        self.health.measure(&self.folder);
         let hour = self.leap.trusted() / 3_600_000_000_000;
         if std::mem::replace(&mut self.swept, hour) == hour {
             return Ok(());
@@ -327,13 +327,13 @@ fn open_main(path: &Path, now: u64, health: &Health) -> Result<Connection, Store
     }
     let aside = schema::move_aside(path, now)?;
     let text = format!("{} was broken and is now {}; a new one is begun", path.display(), aside.display());
-    eprintln_once(&text);
+    warn(&text);
     health.note(now, "store", text);
     schema::open(path, Kind::Main)
 }
 
 /// A user who sees no store any more must know where it has gone.
-fn eprintln_once(text: &str) {
+fn warn(text: &str) {
     use std::io::Write;
     let _ = writeln!(io::stderr(), "weir: {text}");
 }
