@@ -215,7 +215,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 
 /// Writes a cell: in quotes where it must be, after an apostrophe where a spreadsheet would take it for a formula
 /// (OWASP, CSV injection), and without control characters, so that a record is a line.
-pub(crate) fn cell(out: &mut Vec<u8>, text: &str) {
+pub fn cell(out: &mut Vec<u8>, text: &str) {
     // Nothing in most cells has to be looked at twice.
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b".:/_ ".contains(&octet);
     if text.bytes().all(is_plain) {

@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anon;
-mod csv;
+pub mod csv;
 mod eve;
 pub mod figures;
 mod file;
@@ -33,7 +33,7 @@ mod write;
 mod zeek;
 pub mod zone;
 
-pub use file::{Existing, Rolling};
+pub use file::{Existing, Rolling, replace};
 pub use log::Log;
 
 use std::io;

@@ -47,9 +47,32 @@ pub fn push_uid(out: &mut Vec<u8>, id: u64) {
     out.extend_from_slice(&text);
 }
 
+/// The id in Zeek's form of it.
+pub fn read_uid(text: &str) -> Option<u64> {
+    text.strip_prefix('C')?.bytes().try_fold(0_u64, |id, octet| {
+        let digit = match octet {
+            b'0'..=b'9' => octet - b'0',
+            b'A'..=b'Z' => octet - b'A' + 10,
+            b'a'..=b'z' => octet - b'a' + 36,
+            _ => return None,
+        };
+        id.checked_mul(62)?.checked_add(digit.into())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        for id in [0, 1, 61, 62, u64::MAX] {
+            let mut out = Vec::new();
+            push_uid(&mut out, id);
+            assert_eq!(read_uid(std::str::from_utf8(&out).unwrap()), Some(id));
+        }
+        assert_eq!(["", "7", "C-", "Czzzzzzzzzzzzz"].map(read_uid), [None; 4]);
+    }
 
     #[test]
     fn addresses_are_what_the_standard_library_says() {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
+use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
 use weir_output::store::query::{QueryError, Question};
 use weir_output::store::sqlite::SqliteStore;
@@ -28,7 +29,7 @@ pub fn query(options: &cli::Query) -> Exit {
     if let Some(path) = &options.parquet
         && let Err(error) = parquet::write(path, &answer)
     {
-        return complain(Exit::Output, format!("{}: {error}", path.display()));
+        return complain(Exit::Output, error);
     }
     let text = match (options.json, options.csv) {
         _ if options.parquet.is_some() => String::new(),
@@ -61,7 +62,7 @@ fn place(text: &str, error: &QueryError) -> String {
     format!("{error}\n  {}\n  {:before$}{:^<wrong$}", printable(text), "", "")
 }
 
-fn cell(value: &Value, column: &Column) -> String {
+fn for_people(value: &Value, column: &Column) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => printable(text),
@@ -89,12 +90,11 @@ fn table(answer: &Answered) -> String {
         unit if unit == column.name => column.name.clone(),
         unit => format!("{} ({unit})", column.name),
     });
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.collect())
-            .chain(answer.rows.iter().map(|row| {
-                row.iter().zip(&answer.columns).map(|(value, column)| cell(value, column)).collect()
-            }))
-            .collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head.collect())
+        .chain(answer.rows.iter().map(|row| {
+            row.iter().zip(&answer.columns).map(|(value, column)| for_people(value, column)).collect()
+        }))
+        .collect();
     let is_number = |at: usize| {
         let mut values =
             answer.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null()).peekable();
@@ -131,28 +131,31 @@ fn table(answer: &Answered) -> String {
     text
 }
 
-/// RFC 4180; what a spreadsheet would take for a formula has an apostrophe before it.
+/// A line of names, then a line for each row (RFC 4180).
 fn csv(answer: &Answered) -> String {
-    let quoted = |text: &str| {
-        let text = match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-            true => format!("'{text}"),
-            false => text.to_owned(),
-        };
-        match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text,
-        }
-    };
-    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
-    let mut text = line(answer.columns.iter().map(|column| quoted(&column.name)).collect());
-    for row in &answer.rows {
-        let cells = row.iter().map(|value| match value {
-            Value::Null => String::new(),
-            Value::String(text) => quoted(text),
-            Value::Number(number) => number.to_string(),
-            other => quoted(&other.to_string()),
-        });
-        text.push_str(&line(cells.collect()));
+    let mut out = Vec::new();
+    for (at, column) in answer.columns.iter().enumerate() {
+        next_cell(&mut out, at);
+        cell(&mut out, &column.name);
     }
-    text
+    out.extend(b"\r\n");
+    for row in &answer.rows {
+        for (at, value) in row.iter().enumerate() {
+            next_cell(&mut out, at);
+            match value {
+                Value::Null => {}
+                Value::String(text) => cell(&mut out, text),
+                Value::Number(number) => out.extend(number.to_string().bytes()),
+                other => cell(&mut out, &other.to_string()),
+            }
+        }
+        out.extend(b"\r\n");
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn next_cell(out: &mut Vec<u8>, at: usize) {
+    if at > 0 {
+        out.push(b',');
+    }
 }

@@ -3,6 +3,7 @@
 //! A column in which all values are whole numbers is INT64, one of numbers DOUBLE, of yes and no BOOLEAN, any other
 //! is UTF-8 text; lists and rows in it are JSON. What there is not is null.
 
+use crate::file::replace;
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -12,8 +13,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use weir_api::web::Answered;
 
@@ -63,19 +64,14 @@ impl Kind {
 /// Writes an answer. The file appears when it is whole.
 ///
 /// # Errors
-/// When it cannot be written.
-pub fn write(path: &Path, answer: &Answered) -> Result<(), ParquetError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let written = write_file(&part, answer).and_then(|()| Ok(std::fs::rename(&part, path)?));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
+/// When it cannot be written, with its path.
+pub fn write(path: &Path, answer: &Answered) -> io::Result<()> {
+    let mut content = Vec::new();
+    write_into(&mut content, answer).map_err(io::Error::other)?;
+    replace(path, &content)
 }
 
-fn write_file(path: &Path, answer: &Answered) -> Result<(), ParquetError> {
+fn write_into(to: &mut Vec<u8>, answer: &Answered) -> Result<(), ParquetError> {
     let columns: Vec<Vec<&Value>> = (0..answer.columns.len())
         .map(|at| answer.rows.iter().map(|row| row.get(at).unwrap_or(&Value::Null)).collect())
         .collect();
@@ -92,7 +88,7 @@ fn write_file(path: &Path, answer: &Answered) -> Result<(), ParquetError> {
     let schema = Arc::new(Type::group_type_builder("answer").with_fields(fields).build()?);
     let compression = Compression::ZSTD(ZstdLevel::default());
     let properties = Arc::new(WriterProperties::builder().set_compression(compression).build());
-    let mut file = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
+    let mut file = SerializedFileWriter::new(to, schema, properties)?;
     let mut group = file.next_row_group()?;
     for (values, kind) in columns.iter().zip(kinds) {
         let Some(mut column) = group.next_column()? else { break };
@@ -135,6 +131,7 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use serde_json::json;
+    use std::fs::File;
     use weir_api::web::Column;
 
     #[test]

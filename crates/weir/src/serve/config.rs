@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{SubscriptionSpec, Unit};
+use weir_output::replace;
 use weir_output::store::sqlite::line_id;
 
 /// Lines of a difference that are compared one by one; longer texts are shown as replaced.
@@ -227,9 +228,9 @@ impl Configuration {
             Err(error) => return refuse(Checked { ok: false, ..checked }, 0, error, "another expression"),
         };
         if let Some(path) = &self.path
-            && let Err(error) = replace(path, text)
+            && let Err(error) = replace(path, text.as_bytes())
         {
-            let message = format!("{}: {error}: nothing was changed", path.display());
+            let message = format!("{error}: nothing was changed");
             return refuse(checked, 0, message, "a file that can be written");
         }
         ready();
@@ -246,18 +247,6 @@ fn needs_a_start(old: &Config, new: &Config) -> Option<(&'static str, Option<usi
     let differs = before.iter().zip(&after).find(|((key, a, _), (_, b, _))| *key != "expression" && a != b);
     let differs = differs.map(|(_, (key, _, line))| (*key, *line));
     differs.or_else(|| (old.anon != new.anon).then_some(("anon", None)))
-}
-
-/// Writes a file as a whole, or not at all.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
 }
 
 fn chart(chart: &config::Chart) -> Chart {

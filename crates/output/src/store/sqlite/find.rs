@@ -1,8 +1,10 @@
 //! Flows and records: how they are found.
 
 use super::schema::said;
+use crate::ports;
 use crate::row::{ip, uid};
 use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, StoreError};
+use crate::write::read_uid;
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
@@ -332,7 +334,7 @@ fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
             community_id: community,
             first: first as f64 / SECOND,
             last: last as f64 / SECOND,
-            protocol: super::rows::protocol(number),
+            protocol: ports::protocol(number),
             source: ip(source).to_string(),
             source_port,
             destination: ip(destination).to_string(),
@@ -356,16 +358,7 @@ fn member(object: &str, name: &str) -> Option<String> {
 /// The number behind a flow's name, and the time of its first packet where that is told apart.
 pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
     let (name, first) = id.split_once('.').map_or((id, None), |(name, first)| (name, Some(first)));
-    let digits = name.strip_prefix('C')?;
-    let number = digits.bytes().try_fold(0_u64, |sum, octet| {
-        let digit = match octet {
-            b'0'..=b'9' => octet - b'0',
-            b'A'..=b'Z' => octet - b'A' + 10,
-            b'a'..=b'z' => octet - b'a' + 36,
-            _ => return None,
-        };
-        sum.checked_mul(62)?.checked_add(digit.into())
-    })?;
+    let number = read_uid(name)?;
     Some((number, first.map(str::parse).transpose().ok()?))
 }
 

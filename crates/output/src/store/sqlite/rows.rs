@@ -2,7 +2,6 @@
 
 use super::schema::{self, Kind, said};
 use crate::json::Object;
-use crate::ports;
 use crate::records::json::{Shapes, Style};
 use crate::row::{COLUMNS, Ends, Times, services, write_members};
 use crate::store::StoreError;
@@ -227,9 +226,4 @@ fn detail(flow: &FlowRecord) -> String {
     );
     out.push(b'}');
     String::from_utf8(out).unwrap_or_default()
-}
-
-/// The name of an IP protocol, or its number.
-pub fn protocol(number: u8) -> String {
-    ports::protocol(number)
 }
