@@ -116,6 +116,21 @@ impl FlowOrder {
         ("service", FlowOrder::Service),
         ("state", FlowOrder::State),
     ];
+
+    /// What a name says, and whether it has a `-` before it: the greatest first.
+    ///
+    /// # Errors
+    /// The names there are.
+    pub fn parse(text: &str) -> Result<(Self, bool), String> {
+        let (name, descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+        match Self::ALL.into_iter().find(|(known, _)| *known == name) {
+            Some((_, order)) => Ok((order, descending)),
+            None => {
+                let names = Self::ALL.map(|(name, _)| name).join(", ");
+                Err(format!("one of {names}, with `-` before it for the greatest first"))
+            }
+        }
+    }
 }
 
 /// Which records.
@@ -269,4 +284,19 @@ pub enum RankBy {
     Unit(Unit),
     /// Flows.
     Flows,
+}
+
+impl RankBy {
+    /// What a name says.
+    ///
+    /// # Errors
+    /// The names there are.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(match text {
+            "bytes" | "octets" => RankBy::Unit(Unit::Bytes),
+            "packets" => RankBy::Unit(Unit::Packets),
+            "flows" => RankBy::Flows,
+            _ => return Err("`bytes`, `packets` or `flows`"),
+        })
+    }
 }

@@ -97,6 +97,11 @@ static KEYS: &[(&[&str], Option<&str>, GroupBy)] = &[
     (&["name", "names"], None, GroupBy::Name),
 ];
 
+/// The lists whose keys flows have too, and what flows are added up by to make such a list.
+pub fn lists_of_flows() -> impl Iterator<Item = (&'static str, GroupBy)> {
+    KEYS.iter().filter_map(|(_, list, by)| Some(((*list)?, *by)))
+}
+
 /// A word of the text and where it is.
 #[derive(Clone, Copy, Debug)]
 struct Word<'t> {
@@ -238,12 +243,8 @@ impl Question {
         };
         match clause.text {
             "by" => {
-                self.rank = Some(match value.text {
-                    "bytes" | "octets" => RankBy::Unit(Unit::Bytes),
-                    "packets" => RankBy::Unit(Unit::Packets),
-                    "flows" => RankBy::Flows,
-                    _ => return Err(value.wrong("expected `bytes`, `packets` or `flows`")),
-                });
+                let rank = RankBy::parse(value.text);
+                self.rank = Some(rank.map_err(|names| value.wrong(format!("expected {names}")))?);
             }
             "since" | "from" => match moment(value)? {
                 Moment::Ago(ago) => self.ago = Some(ago),
@@ -262,17 +263,8 @@ impl Question {
                 }
             },
             "order" => {
-                let (descending, name) =
-                    value.text.strip_prefix('-').map_or((false, value.text), |name| (true, name));
-                let known = FlowOrder::ALL.iter().find(|(known, _)| *known == name);
-                let Some((_, order)) = known else {
-                    let names: Vec<&str> = FlowOrder::ALL.iter().map(|(name, _)| *name).collect();
-                    return Err(value.wrong(format!(
-                        "expected one of {}, with `-` for the greatest first",
-                        names.join(", ")
-                    )));
-                };
-                self.order = Some((*order, descending));
+                let order = FlowOrder::parse(value.text);
+                self.order = Some(order.map_err(|names| value.wrong(format!("expected {names}")))?);
             }
             "limit" => self.limit = number()?,
             "points" => self.points = number()?,

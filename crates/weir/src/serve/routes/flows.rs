@@ -41,12 +41,8 @@ pub struct FlowsAsked {
     responses((status = 200, body = Flows), (status = 400, body = Failure)))]
 pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Result<Json<Flows>, Failure> {
     let sort = asked.sort.as_deref().unwrap_or("-first");
-    let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
-    let Some((_, order)) = FlowOrder::ALL.into_iter().find(|(known, _)| *known == name) else {
-        let names = FlowOrder::ALL.map(|(name, _)| name).join(", ");
-        let text = format!("flows cannot be sorted by {name:?}");
-        return Err(Failure::question(text, format!("{names}; `-` before it for the greatest first")));
-    };
+    let (order, descending) = FlowOrder::parse(sort)
+        .map_err(|names| Failure::question(format!("flows cannot be sorted by {sort:?}"), names))?;
     let wanted = FlowsWanted {
         test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
         span: span(asked.from, asked.to)?,
@@ -78,10 +74,8 @@ pub async fn flow(State(app): State<Shared>, Path(id): Path<String>) -> Result<J
 /// Every table of protocols, with its fields and how many rows of it are stored.
 #[utoipa::path(get, path = "/api/v1/protocols", responses((status = 200, body = Protocols)))]
 pub async fn protocols(State(app): State<Shared>) -> Json<Protocols> {
-    let counts = match app.store.is_some() {
-        true => app.ask(|store| store.record_counts()).await.unwrap_or_default(),
-        false => Vec::new(),
-    };
+    // Without a store there are tables, and no rows of them.
+    let counts = app.ask(|store| store.record_counts()).await.unwrap_or_default();
     let rows: BTreeMap<String, u64> = counts.into_iter().collect();
     let shared = SHARED_TABLES.iter().map(|table| (*table, ""));
     let own =

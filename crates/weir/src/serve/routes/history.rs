@@ -21,10 +21,7 @@ const MOST_WEEKS: usize = 52;
 /// What charts there are, built in ones first, and of which series their lines are.
 #[utoipa::path(get, path = "/api/v1/charts", responses((status = 200, body = Charts)))]
 pub async fn charts(State(app): State<Shared>) -> Json<Charts> {
-    let known = match app.store.is_some() {
-        true => app.ask(|store| store.series()).await.unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let known = app.ask(|store| store.series()).await.unwrap_or_default();
     let mut charts = built_in(&known);
     charts.extend(app.configuration.charts());
     Json(Charts { charts })

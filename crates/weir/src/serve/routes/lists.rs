@@ -10,20 +10,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::Unit;
 use weir_api::web::{Distincts, Lists, News, TopList};
-use weir_output::store::{GroupBy, RankBy};
+use weir_output::store::RankBy;
+use weir_output::store::query::lists_of_flows;
 
 /// Rows of one answer.
 const MOST_ROWS: usize = 10_000;
-
-/// What flows can be added up by, where a list is narrowed by an expression.
-static GROUPS: [(&str, GroupBy); 6] = [
-    ("talkers", GroupBy::Talker),
-    ("services", GroupBy::Service),
-    ("sources", GroupBy::Source),
-    ("destinations", GroupBy::Destination),
-    ("flows", GroupBy::Flow),
-    ("protocols", GroupBy::Protocol),
-];
 
 /// What lists and distinct counts there are.
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
@@ -64,29 +55,22 @@ pub struct Narrowed {
 pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result<Json<Narrowed>, Failure> {
     let span = span(asked.from, asked.to)?;
     let limit = count("limit", asked.limit, 20, MOST_ROWS)?;
-    let by = match asked.by.as_deref() {
-        None => None,
-        Some("bytes") => Some(RankBy::Unit(Unit::Bytes)),
-        Some("packets") => Some(RankBy::Unit(Unit::Packets)),
-        Some("flows") => Some(RankBy::Flows),
-        Some(other) => {
-            return Err(Failure::question(
-                format!("by cannot be {other:?}"),
-                "`bytes`, `packets` or `flows` is wanted",
-            ));
-        }
-    };
+    let by = asked.by.as_deref().map(|by| {
+        let wanted = |names| Failure::question(format!("by cannot be {by:?}"), format!("{names} is wanted"));
+        RankBy::parse(by).map_err(wanted)
+    });
+    let by = by.transpose()?;
     let filter = asked.filter.filter(|filter| !filter.trim().is_empty());
     let list = match &filter {
         None => app.ask(move |store| store.top(&asked.list, span, by, limit)).await?,
         Some(filter) => {
             let test = flow_test(Some(filter), &app.reading.options())?;
-            let Some((_, group)) = GROUPS.iter().find(|(name, _)| *name == asked.list) else {
-                let names = GROUPS.map(|(name, _)| name).join(", ");
+            let Some((_, group)) = lists_of_flows().find(|(name, _)| *name == asked.list) else {
+                let names = lists_of_flows().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
                 let text = format!("{} is not made of flows", asked.list);
                 return Err(Failure::question(text, format!("with an expression: {names}")));
             };
-            let (group, rank) = (*group, by.unwrap_or(RankBy::Unit(Unit::Bytes)));
+            let rank = by.unwrap_or(RankBy::Unit(Unit::Bytes));
             let mut list = app.ask(move |store| store.group(group, &test, span, rank, limit)).await?;
             list.list = asked.list;
             list

@@ -22,10 +22,7 @@ use weir_api::{Counter, counters};
 pub async fn status(State(app): State<Shared>, Extension(right): Extension<Right>) -> Json<Status> {
     let about = &app.hub.about;
     let now = app.hub.now();
-    let extent = match app.store.is_some() {
-        true => app.ask(|store| store.extent()).await.ok().flatten(),
-        false => None,
-    };
+    let extent = app.ask(|store| store.extent()).await.ok().flatten();
     let latest = match about.mode {
         Mode::Live => clock(),
         Mode::File => now.total.interval.end,
@@ -72,10 +69,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
         }
     });
     let ledger = ledger.collect();
-    let store = match app.store.is_some() {
-        true => app.ask(|store| store.state()).await.ok(),
-        false => None,
-    };
+    let store = app.ask(|store| store.state()).await.ok();
     let streams = &app.hub.streams;
     Json(Sensor {
         ledger,
