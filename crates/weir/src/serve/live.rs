@@ -1,22 +1,19 @@
 //! Streams of events: one pulse a second for each who reads, and no more memory for one who does not.
 
 use super::app::{App, Shared};
+use super::body::Pieces;
 use super::failure::Failure;
-use super::hub::{Reader, message};
+use super::hub::message;
 use super::server::Connection;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Frame;
 use serde_json::json;
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
@@ -54,27 +51,9 @@ pub async fn live(
     if let Some(Extension(connection)) = connection {
         connection.is_stream();
     }
-    let mut response = Body::new(Events { from, _reader: app.hub.reader() }).into_response();
+    let mut response = Body::new(Pieces::new(from, app.hub.reader())).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
-}
-
-/// What one reader reads.
-struct Events {
-    from: mpsc::Receiver<Bytes>,
-    _reader: Reader,
-}
-
-impl hyper::body::Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.from.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
 }
 
 /// Hands pulses to all who read until the program ends.

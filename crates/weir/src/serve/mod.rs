@@ -5,6 +5,7 @@
 //! it does can hold the run up.
 
 mod app;
+mod body;
 mod config;
 mod failure;
 pub mod hub;

@@ -1,6 +1,7 @@
 //! Packets of a capture that is still there: read again through an expression.
 
 use super::app::{Reading, Shared};
+use super::body::Pieces;
 use super::failure::Failure;
 use super::routes::Ask;
 use super::routes::asked::span;
@@ -9,12 +10,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
@@ -118,21 +115,7 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
         (header::CONTENT_TYPE, "application/vnd.tcpdump.pcap"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"weir.pcap\""),
     ];
-    Ok((headers, Body::new(Download(from))).into_response())
-}
-
-struct Download(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Download {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
+    Ok((headers, Body::new(Pieces::new(from, ()))).into_response())
 }
 
 /// Which packets.
