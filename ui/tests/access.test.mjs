@@ -3,30 +3,22 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
-import { launch, PAGES, settled, target } from './browser.mjs';
+import { test } from 'node:test';
+import { PAGES, settled, stage } from './browser.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-let browser, site;
-before(async () => {
-  site = await target();
-  browser = await launch();
-});
-after(async () => {
-  await browser?.close();
-  site?.stop();
-});
+const on = stage();
 
 const THEMES = [['light', 'light', 'light'], ['dark', 'dark', 'dark'], ['contrast', 'light', 'contrast-light'], ['contrast', 'dark', 'contrast-dark']];
 for (const [theme, colorScheme, shown] of THEMES) {
   test(`axe: ${shown}`, async () => {
     // axe is put in by the test, which the page's own policy would refuse.
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });
+    const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });
     await context.addInitScript((name) => localStorage.setItem('weir.theme', name), theme);
     const page = await context.newPage();
     // What opens and unfolds is the same in each theme but for its colours: tried on light and on dark ground.
     for (const path of [...PAGES, ...(theme === 'contrast' ? [] : ['/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines'])]) {
-      await page.goto(site.url + path.replace('?row=first', ''));
+      await page.goto(on.site.url + path.replace('?row=first', ''));
       await settled(page);
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), shown);
       if (path.endsWith('row=first')) {

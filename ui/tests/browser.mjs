@@ -1,5 +1,6 @@
 // What tests and screenshots share: chromium, and the address of what is tested: WEIR_URL, or the stand-in.
 
+import { after, before } from 'node:test';
 import { chromium } from 'playwright-core';
 import { serve } from '../mock/server.mjs';
 
@@ -10,6 +11,21 @@ export async function target(options = {}) {
 
 export function launch() {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** For a file of tests: what is tested and chromium are there from the first test to the last, unless all are skipped. */
+export function stage(skipped = false) {
+  const on = { site: null, browser: null };
+  before(async () => {
+    if (skipped) return;
+    on.site = await target();
+    on.browser = await launch();
+  });
+  after(async () => {
+    await on.browser?.close();
+    on.site?.stop();
+  });
+  return on;
 }
 
 export const PAGES = ['/', '/charts', '/talkers', '/flows', '/protocols', '/files', '/sensor', '/configuration'];

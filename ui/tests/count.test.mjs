@@ -3,27 +3,18 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { after, before, test } from 'node:test';
-import { launch, settled, target } from './browser.mjs';
+import { test } from 'node:test';
+import { settled, stage } from './browser.mjs';
 
 const { WEIR, WEIR_PCAP, WEIR_URL } = process.env;
 const here = WEIR && WEIR_PCAP && WEIR_URL;
-let browser, site;
-before(async () => {
-  if (!here) return;
-  site = await target();
-  browser = await launch();
-});
-after(async () => {
-  await browser?.close();
-  site?.stop();
-});
+const on = stage(!here);
 
 for (const expression of ['tcp', 'tcp port 80', 'udp', 'tcp and not port 80']) {
   test(`what the page counts of ${expression} is what weir count does`, { skip: !here && 'WEIR, WEIR_PCAP and WEIR_URL are wanted' }, async () => {
     const counted = JSON.parse(execFileSync(WEIR, ['count', WEIR_PCAP, '-e', expression, '-j'], { encoding: 'utf8' }));
-    const page = await browser.newPage();
-    await page.goto(`${site.url}/flows?filter=${encodeURIComponent(expression)}`);
+    const page = await on.browser.newPage();
+    await page.goto(`${on.site.url}/flows?filter=${encodeURIComponent(expression)}`);
     await settled(page);
     const shown = page.locator('[data-matched]');
     assert.equal(Number(await shown.getAttribute('data-packets')), counted.packets);

@@ -1,24 +1,16 @@
 // The page in a browser: over made-up traffic, or over a daemon (WEIR_URL). What only made-up traffic can show says so.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { launch, PAGES, settled, target } from './browser.mjs';
+import { test } from 'node:test';
+import { PAGES, settled, stage, target } from './browser.mjs';
 import { HOSTILE } from '../mock/data.mjs';
 
-let browser, site;
 const own = !process.env.WEIR_URL;
-before(async () => {
-  site = await target();
-  browser = await launch();
-});
-after(async () => {
-  await browser?.close();
-  site?.stop();
-});
+const on = stage();
 
 /** A page that fails the test when anything is refused, fails or is sent to another host. */
 async function open(path, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.faults = [];
   page.asked = [];
@@ -26,9 +18,9 @@ async function open(path, options = {}) {
   page.on('pageerror', (error) => page.faults.push(String(error)));
   page.on('request', (request) => {
     page.asked.push(request.url());
-    if (!request.url().startsWith(options.base ?? site.url)) page.faults.push(`another host: ${request.url()}`);
+    if (!request.url().startsWith(options.base ?? on.site.url)) page.faults.push(`another host: ${request.url()}`);
   });
-  await page.goto((options.base ?? site.url) + path);
+  await page.goto((options.base ?? on.site.url) + path);
   await settled(page);
   return page;
 }
@@ -94,7 +86,7 @@ test('an address that is opened anew shows the same', async () => {
   const page = await open('/flows');
   const now = Math.floor(await page.evaluate(async () => (await (await fetch('/api/v1/status')).json()).last));
   const path = `/flows?from=${now - 1800}&to=${now}&filter=tcp&sort=-packets`;
-  await page.goto(site.url + path);
+  await page.goto(on.site.url + path);
   await settled(page);
   const row = page.locator('[data-panel="flows"] tbody button[aria-expanded]').first();
   await row.click();
@@ -102,7 +94,7 @@ test('an address that is opened anew shows the same', async () => {
   await settled(page);
   const look = async (which) => ({ range: await range(which), rows: await which.locator('[data-panel="flows"] tbody tr:not(.detail)').allInnerTexts(), open: await which.locator('.detail dl').first().innerText(), sort: await which.locator('th[aria-sort]').innerText(), filter: await which.inputValue('#filter') });
   const here = await look(page);
-  const other = await open(page.url().slice(site.url.length));
+  const other = await open(page.url().slice(on.site.url.length));
   await other.waitForSelector('[data-panel="flows"] .detail dl');
   await settled(other);
   assert.deepEqual(await look(other), here);
@@ -288,9 +280,9 @@ test('live: the page says so, moves, and says when the stream is gone', { skip: 
   await page.waitForSelector('[data-live="live"]');
   const first = await page.locator('[data-said="traffic"]').innerText();
   await page.waitForFunction((old) => document.querySelector('[data-said="traffic"]').innerText !== old, first, { timeout: 5000 });
-  site.deaf(true);
+  on.site.deaf(true);
   await page.waitForSelector('[data-live="lost"]', { timeout: 12_000 });
-  site.deaf(false);
+  on.site.deaf(false);
   await page.waitForSelector('[data-live="live"]', { timeout: 20_000 });
   await page.context().close();
 });
@@ -298,7 +290,7 @@ test('live: the page says so, moves, and says when the stream is gone', { skip: 
 test('the end of a capture is said, and what is stored stays', { skip: !own && 'ends the capture' }, async () => {
   const page = await open('/');
   await page.waitForSelector('[data-live="live"]');
-  site.end();
+  on.site.end();
   await page.waitForSelector('[data-live="ended"]');
   assert.match(await page.locator('[data-live]').innerText(), /has ended/);
   await page.waitForTimeout(1500);
@@ -327,7 +319,7 @@ test('an error, a slow answer and an empty one each have their words', { skip: !
   await page.waitForSelector('[data-panel="list-talkers"] ol');
   await page.context().close();
   broken.set.slow = 60_000;
-  page = await (await browser.newContext()).newPage();
+  page = await (await on.browser.newContext()).newPage();
   await page.goto(`${broken.url}/flows`);
   await page.locator('[data-panel="flows"] [role="status"] button', { hasText: 'Stop' }).click({ timeout: 10_000 });
   await page.waitForSelector('[data-panel="flows"] [role="alert"]');
@@ -341,7 +333,7 @@ test('an error, a slow answer and an empty one each have their words', { skip: !
 test('ten thousand lines in a chart: twelve and a sum, and any other by search', { skip: !own && 'needs such a chart' }, async (t) => {
   const many = await target({ lines: 10_000 });
   t.after(many.stop);
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(`${many.url}/charts?range=24h`);
   const panel = page.locator('[data-panel="chart-hosts"]');
   await page.locator('h2', { hasText: 'Services of the campus' }).scrollIntoViewIfNeeded();

@@ -1,28 +1,20 @@
 // What the page holds itself to: size of the first page, first paint, and the time that a chart takes to draw.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { launch, settled, target } from './browser.mjs';
+import { settled, stage } from './browser.mjs';
 
-let browser, site;
-before(async () => {
-  site = await target();
-  browser = await launch();
-});
-after(async () => {
-  await browser?.close();
-  site?.stop();
-});
+const on = stage();
 
 test('the first page is 100 kB gzip at most', async () => {
-  const page = await browser.newPage();
+  const page = await on.browser.newPage();
   const parts = new Map();
   page.on('response', async (response) => {
     const path = new URL(response.url()).pathname;
     if (!path.startsWith('/api/') && response.ok()) parts.set(path, response.body().then((body) => gzipSync(body).length));
   });
-  await page.goto(site.url);
+  await page.goto(on.site.url);
   await settled(page);
   const sizes = await Promise.all(parts.values());
   const sum = sizes.reduce((total, size) => total + size, 0);
@@ -36,9 +28,9 @@ test('first paint comes within a second on loopback', async () => {
   const times = [];
   const whole = [];
   for (let run = 0; run < 3; run += 1) {
-    const context = await browser.newContext();
+    const context = await on.browser.newContext();
     const page = await context.newPage();
-    await page.goto(site.url);
+    await page.goto(on.site.url);
     await page.waitForFunction(() => /Mostly/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''));
     whole.push(await page.evaluate(() => performance.now()));
     times.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
@@ -50,9 +42,9 @@ test('first paint comes within a second on loopback', async () => {
 });
 
 test('100,000 points are drawn within 200 ms', { skip: process.env.WEIR_URL && 'needs a series of so many points' }, async () => {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   // Eight lines of 12,500 points.
-  await page.goto(`${site.url}/charts?range=7d&points=12500&style=lines&band=off`);
+  await page.goto(`${on.site.url}/charts?range=7d&points=12500&style=lines&band=off`);
   await page.waitForFunction(() => performance.getEntriesByName('weir.strip', 'measure').some((entry) => entry.detail.title === 'Protocols' && entry.detail.points >= 100_000), null, { timeout: 30_000 });
   const drawn = await page.evaluate(() => performance.getEntriesByName('weir.strip', 'measure').filter((entry) => entry.detail.points >= 100_000).map((entry) => ({ points: entry.detail.points, took: entry.duration })));
   console.log(drawn.map((each) => `${each.points} points: ${each.took.toFixed(0)} ms`).join(', '));

@@ -2,6 +2,7 @@
 // drawn, and the rest is one sum, so that neither the browser nor the reader drowns.
 
 import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
+import { Pending } from './pending.svelte';
 import { add, total } from './series';
 
 /** More lines than this are not asked for in one question. */
@@ -12,47 +13,13 @@ const COARSE = 200;
 
 interface Question { chart: Chart; from: number; to: number; points: number; count: number; pinned: string[] }
 
-export class ManyLines {
-  data = $state.raw<SeriesData | null>(null);
-  error = $state.raw<ApiError | null>(null);
-  loading = $state(false);
-  since = $state(0);
-  url = $state<string | null>(null);
-  #abort: AbortController | null = null;
-  #question: Question | null = null;
+export class ManyLines extends Pending<SeriesData> {
   #weighed: { key: string; data: SeriesData } | null = null;
   /** Points that the weighed lines came with. */
   #points = COARSE;
 
   ask(question: Question | null): void {
-    this.#abort?.abort();
-    this.#question = question;
-    if (!question) {
-      this.loading = false;
-      return;
-    }
-    const abort = new AbortController();
-    this.#abort = abort;
-    this.loading = true;
-    this.since = Date.now();
-    const work = question.chart.lines.length <= FEW ? this.#few(question, abort.signal) : this.#many(question, abort.signal);
-    work.then(
-      (data) => { if (this.#abort === abort) Object.assign(this, { data, error: null, loading: false }); },
-      (error: unknown) => {
-        if (this.#abort !== abort || abort.signal.aborted) return;
-        this.loading = false;
-        this.error = error instanceof ApiError ? error : new ApiError(String(error), 0);
-      },
-    );
-  }
-
-  again(): void { this.ask(this.#question); }
-
-  stop(): void {
-    this.#abort?.abort();
-    this.#abort = null;
-    this.loading = false;
-    this.error = new ApiError('Stopped before all lines were weighed.', 0, 'A shorter range is answered faster.');
+    this.begin(question && ((signal) => (question.chart.lines.length <= FEW ? this.#few(question, signal) : this.#many(question, signal))));
   }
 
   #few(q: Question, signal: AbortSignal): Promise<SeriesData> {
