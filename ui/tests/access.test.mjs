@@ -10,7 +10,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const on = stage();
 
 const THEMES = [['light', 'light', 'light'], ['dark', 'dark', 'dark'], ['contrast', 'light', 'contrast-light'], ['contrast', 'dark', 'contrast-dark']];
-for (const [theme, colorScheme, shown] of THEMES) {
+// What a daemon shows differs in what is said, not in how it is painted.
+for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0, 2) : THEMES) {
   test(`axe: ${shown}`, async () => {
     // axe is put in by the test, which the page's own policy would refuse.
     const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });

@@ -1,5 +1,6 @@
 // What tests and screenshots share: chromium, and the address of what is tested: WEIR_URL, or the stand-in.
 
+import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { chromium } from 'playwright-core';
 import { serve } from '../mock/server.mjs';
@@ -9,16 +10,37 @@ export async function target(options = {}) {
   return serve(options);
 }
 
-export function launch() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+export const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+
+export function launch(executablePath = CHROMIUM) {
+  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
 /** For a file of tests: what is tested and chromium are there from the first test to the last, unless all are skipped. */
-export function stage(skipped = false) {
-  const on = { site: null, browser: null };
+export function stage({ skip = false, start = target } = {}) {
+  const on = {
+    site: null,
+    browser: null,
+    /** A page that fails the test (at `done`) when anything is refused, fails or is sent to another host. */
+    async open(path, { base = on.site.url, ...options } = {}) {
+      const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+      const page = await context.newPage();
+      page.faults = [];
+      page.asked = [];
+      page.on('console', (message) => { if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text()); });
+      page.on('pageerror', (error) => page.faults.push(String(error)));
+      page.on('request', (request) => {
+        page.asked.push(request.url());
+        if (!request.url().startsWith(base)) page.faults.push(`another host: ${request.url()}`);
+      });
+      await page.goto(base + path);
+      await settled(page);
+      return page;
+    },
+  };
   before(async () => {
-    if (skipped) return;
-    on.site = await target();
+    if (skip) return;
+    on.site = await start();
     on.browser = await launch();
   });
   after(async () => {
@@ -27,6 +49,14 @@ export function stage(skipped = false) {
   });
   return on;
 }
+
+export async function done(page) {
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+}
+
+/** What is asked of a page by its address. */
+export const query = (page) => Object.fromEntries(new URL(page.url()).searchParams);
 
 export const PAGES = ['/', '/charts', '/talkers', '/flows', '/protocols', '/files', '/sensor', '/configuration'];
 

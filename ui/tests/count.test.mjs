@@ -8,7 +8,7 @@ import { settled, stage } from './browser.mjs';
 
 const { WEIR, WEIR_PCAP, WEIR_URL } = process.env;
 const here = WEIR && WEIR_PCAP && WEIR_URL;
-const on = stage(!here);
+const on = stage({ skip: !here });
 
 for (const expression of ['tcp', 'tcp port 80', 'udp', 'tcp and not port 80']) {
   test(`what the page counts of ${expression} is what weir count does`, { skip: !here && 'WEIR, WEIR_PCAP and WEIR_URL are wanted' }, async () => {

@@ -2,34 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PAGES, settled, stage, target } from './browser.mjs';
+import { done, PAGES, query, settled, stage, target } from './browser.mjs';
 import { HOSTILE } from '../mock/data.mjs';
 
 const own = !process.env.WEIR_URL;
 const on = stage();
+const { open } = on;
 
-/** A page that fails the test when anything is refused, fails or is sent to another host. */
-async function open(path, options = {}) {
-  const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const page = await context.newPage();
-  page.faults = [];
-  page.asked = [];
-  page.on('console', (message) => { if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text()); });
-  page.on('pageerror', (error) => page.faults.push(String(error)));
-  page.on('request', (request) => {
-    page.asked.push(request.url());
-    if (!request.url().startsWith(options.base ?? on.site.url)) page.faults.push(`another host: ${request.url()}`);
-  });
-  await page.goto((options.base ?? on.site.url) + path);
-  await settled(page);
-  return page;
-}
-async function done(page) {
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-}
 const range = (page) => page.locator('[data-range]').innerText();
-const query = (page) => Object.fromEntries(new URL(page.url()).searchParams);
 
 /** Drags across the first chart of the page, from one part of its width to another. */
 async function brush(page, panel, from, to) {

@@ -120,7 +120,8 @@ export interface TopList {
 }
 
 /** GET /api/v1/distinct?from=&to= */
-export interface Distinct { rows: { name: string; of: string; estimate: number; error_percent: number }[] }
+export interface DistinctRow { name: string; of: string; estimate: number; error_percent: number }
+export interface Distinct { rows: DistinctRow[] }
 
 /** GET /api/v1/new?from=&to=: seen in the range and not in the days before it. */
 export interface News {

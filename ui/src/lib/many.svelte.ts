@@ -3,7 +3,7 @@
 
 import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
 import { Pending } from './pending.svelte';
-import { add, total } from './series';
+import { add, weigh } from './series';
 
 /** More lines than this are not asked for in one question. */
 export const FEW = 64;
@@ -75,7 +75,7 @@ export class ManyLines extends Pending<SeriesData> {
 function reduce(q: Question, part: SeriesData, before: SeriesData | null = null): SeriesData {
   const all = [...(before?.series ?? []), ...part.series];
   const weights = new Map((before?.ranking ?? []).map((each) => [each.id, each.weight]));
-  for (const series of part.series) weights.set(series.id, total(series.avg, part.step));
+  for (const series of part.series) weights.set(series.id, weigh(series.avg));
   const ranking = [...weights].map(([id, weight]) => ({ id, weight })).sort((a, b) => b.weight - a.weight);
   const kept = new Set(ranking.slice(0, q.count).map((each) => each.id));
   const rest = all.filter((series) => !kept.has(series.id));

@@ -3,7 +3,7 @@
 import type { Band, News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
 import type { Range } from './range.svelte';
-import { add, mean, within } from './series';
+import { add, mean, seconds, total } from './series';
 import { lately, span, stamp } from './time';
 import { amount, bytes, exact, percent, plural, si } from './units';
 
@@ -35,6 +35,13 @@ function covers(status: Status, range: Range): [number, number] {
   return [Math.max(range.from, status.first ?? range.from), status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to)];
 }
 
+/** What the page is about. */
+export function headline(status: Status | null): string {
+  if (!status) return '';
+  const source = status.source.map(short).join(', ');
+  return status.mode === 'file' ? source : status.mode === 'live' ? `${source} on ${status.sensor}` : `What ${status.sensor} has stored`;
+}
+
 /** "what is on this link" */
 export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[], counted: Counted | null): string {
   const said: string[] = [];
@@ -43,8 +50,8 @@ export function traffic(status: Status, range: Range, pulse: Pulse | null, live:
     said.push(`${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
   }
   if (data) {
-    const whole = counted?.bytes ?? within(bits, data.times, data.step, ...covers(status, range)) / 8;
-    const middle = counted?.bytes === undefined ? mean(bits) : (counted.bytes * 8) / covered(status, range);
+    const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
+    const middle = counted?.bytes === undefined ? mean(bits, seconds(data.times, data.step, ...covers(status, range))) : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && pulse ? '' : ` on ${source}`;
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
@@ -108,9 +115,10 @@ export function loss(data: SeriesData | null, zone: string, status: Status | nul
   if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
-  if (!counted && mean(caughtBy) === null && mean(droppedBy) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
-  const caught = counted?.caught ?? Math.round(within(caughtBy, data.times, data.step, ...covers(status, range)));
-  const dropped = counted?.dropped ?? Math.round(within(droppedBy, data.times, data.step, ...covers(status, range)));
+  const measured = seconds(data.times, data.step, ...covers(status, range));
+  if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
+  const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
+  const dropped = counted?.dropped ?? Math.round(total(droppedBy, measured));
   const offered = caught + dropped;
   const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(most)];

@@ -1,6 +1,6 @@
 // The time that the whole page is about. In the address it is either `range=24h`, which moves with the sensor's clock,
 // or `from=` and `to=` in epoch seconds, which do not; `range=all` is what is stored. Without any, a link shows its
-// last hour and a capture all of itself.
+// last hour, or what there is of it, and a capture all of itself.
 
 import { go, param, type Patch } from './url.svelte';
 import { parseSpan } from './time';
@@ -24,6 +24,11 @@ function number(name: string): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
+/** A link that has been watched for a minute fills its chart. */
+function started(stored: number): number {
+  return Math.min(3600, Math.max(60, Math.ceil(stored / 15) * 15));
+}
+
 /** null until the status is known. */
 export function range(): Range | null {
   const status = sensor.status;
@@ -35,8 +40,10 @@ export function range(): Range | null {
   // The last packet belongs to the range, whose end is not part of it.
   const end = live ? Math.max(tick.now, status.now) : Math.floor(status.last ?? status.now) + 1;
   const begin = status.first ?? end - 1;
-  const text = param('range') ?? (live ? '1h' : 'all');
-  const span = parseSpan(text);
+  const asked = param('range');
+  const fresh = asked === null && live ? started(end - begin) : 3600;
+  const text = asked ?? (live ? '1h' : 'all');
+  const span = fresh < 3600 ? fresh : parseSpan(text);
   if (span === null) {
     const whole = pace(end - begin);
     const last = live ? Math.max(Math.floor(end / whole) * whole, Math.floor(begin) + 1) : end;
@@ -44,7 +51,7 @@ export function range(): Range | null {
   }
   const step = pace(span);
   const stop = live ? Math.floor(end / step) * step : end;
-  return { from: Math.max(0, stop - span), to: stop, text, moving: live };
+  return { from: Math.max(0, stop - span), to: stop, text: fresh < 3600 ? null : text, moving: live };
 }
 
 export function setRange(from: number, to: number): void {
@@ -78,7 +85,7 @@ export function zoom(factor: number): void {
   if (!now) return;
   const middle = (now.from + now.to) / 2;
   const half = ((now.to - now.from) / 2) * factor;
-  if (now.moving && now.text) setRange(now.to - half * 2, now.to);
+  if (now.moving) setRange(now.to - half * 2, now.to);
   else setRange(middle - half, middle + half);
 }
 
@@ -86,7 +93,7 @@ export function startClock(): () => void {
   const each = setInterval(() => {
     if (document.hidden || sensor.status?.mode !== 'live' || sensor.live === 'ended') return;
     const now = sensorNow();
-    const span = parseSpan(param('range') ?? '1h') ?? 3600;
+    const span = param('range') === null ? started(now - (sensor.status.first ?? now)) : (parseSpan(param('range') ?? '') ?? 3600);
     // Only when the end of the range moves: a tick asks every panel anew.
     const step = pace(span);
     if (Math.floor(now / step) !== Math.floor(tick.now / step)) tick.now = now;

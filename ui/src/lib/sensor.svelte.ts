@@ -2,6 +2,7 @@
 
 import { ApiError, api, get, type Pulse, type Status } from './api';
 import { prefs } from './prefs.svelte';
+import { seconds } from './series';
 
 /** off: there is nothing live to hear. lost: the stream broke, and is tried again. ended: the capture has ended. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'lost' | 'ended';
@@ -36,6 +37,13 @@ export function zone(): string {
   if (prefs.zone === 'utc') return 'UTC';
   if (prefs.zone === 'browser') return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
   return known(sensor.status?.zone);
+}
+
+/** Of each step of a chart, how much was measured; counts are of whole steps. */
+export function weights(times: number[], step: number, from: number, to: number, counts: boolean): number[] {
+  const status = sensor.status;
+  if (counts || !status) return times.map(() => step);
+  return seconds(times, step, Math.max(from, status.first ?? from), status.mode === 'live' ? to : Math.min(to, status.last ?? to));
 }
 
 /** A zone that this browser does not know is shown as UTC, and named so. */

@@ -38,50 +38,43 @@ export function ledgerLines(caught: Values, dropped: Values): Line[] {
   ];
 }
 
-export function total(values: Values, step: number): number {
-  let sum = 0;
-  for (const value of values) sum += value ?? 0;
-  return sum * step;
+/** Seconds of each step that lie within a time. A rate at an end of what was measured is of the part of its step that was:
+ *  taken for the whole of it, it would be more than there was. */
+export function seconds(times: number[], step: number, from: number, to: number): number[] {
+  return times.map((time) => Math.max(0, Math.min(time + step, to) - Math.max(time, from)));
 }
 
-/** As `total`, of the part of each step that lies within what is asked for and stored: a mean of an hour that has
- *  only begun is no hour's worth. */
-export function within(values: Values, times: number[], step: number, from: number, to: number): number {
-  let sum = 0;
-  values.forEach((value, at) => {
-    const time = times[at] ?? 0;
-    sum += (value ?? 0) * Math.max(0, Math.min(time + step, to) - Math.max(time, from));
-  });
-  return sum;
+/** What rates came to over steps of so many seconds. */
+export function total(values: Values, seconds: number[]): number {
+  return values.reduce<number>((sum, value, at) => sum + (value ?? 0) * (seconds[at] ?? 0), 0);
 }
 
-export function mean(values: Values): number | null {
-  let sum = 0;
-  let count = 0;
-  for (const value of values) {
-    if (value !== null && value !== undefined) {
-      sum += value;
-      count += 1;
-    }
-  }
-  return count === 0 ? null : sum / count;
+/** Of the time that was measured. */
+export function mean(values: Values, seconds: number[]): number | null {
+  const known = values.reduce<number>((sum, value, at) => sum + (value === null || value === undefined ? 0 : (seconds[at] ?? 0)), 0);
+  return known > 0 ? total(values, seconds) / known : null;
 }
 
 export interface Figures { min: number; avg: number; p95: number; max: number; last: number }
 
-export function figures(values: Values): Figures | null {
+export function figures(values: Values, seconds: number[]): Figures | null {
   const known = values.filter((value): value is number => value !== null && value !== undefined);
   const last = known.at(-1);
   if (last === undefined) return null;
   const sorted = Float64Array.from(known).sort();
   const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
-  return { min: sorted[0] ?? 0, avg: known.reduce((sum, value) => sum + value, 0) / known.length, p95: at(0.95), max: sorted.at(-1) ?? 0, last };
+  return { min: sorted[0] ?? 0, avg: mean(values, seconds) ?? last, p95: at(0.95), max: sorted.at(-1) ?? 0, last };
+}
+
+/** By what lines are ranked: their steps are the same. */
+export function weigh(values: Values): number {
+  return values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
 /** Lines by weight with the heaviest first, and the sum of those that were left out. */
 export function heaviest(lines: ChartLine[], data: SeriesData, count: number, pinned: string[]): { shown: Line[]; left: number } {
   const values = new Map(data.series.map((series) => [series.id, series]));
-  const weight = new Map(lines.map((line) => [line.id, total(values.get(line.id)?.avg ?? [], data.step)]));
+  const weight = new Map(lines.map((line) => [line.id, weigh(values.get(line.id)?.avg ?? [])]));
   const order = [...lines].sort((a, b) => (weight.get(b.id) ?? 0) - (weight.get(a.id) ?? 0));
   const top = new Set([...order.slice(0, count).map((line) => line.id), ...pinned]);
   const shown: Line[] = lines

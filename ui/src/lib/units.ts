@@ -53,10 +53,17 @@ export function memory(value: number): string {
 
 export function percent(part: number, of: number): string {
   if (of === 0) return '–';
+  if (part === 0) return '0 %';
   const value = (100 * part) / of;
   if (part > 0 && value < 0.01) return '< 0.01 %';
   if (part < of && value > 99.99) return '> 99.99 %';
   return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)} %`;
+}
+
+/** A sentence of the sensor as one of the page: it begins large and ends. */
+export function sentence(text: string): string {
+  const said = text.trim();
+  return said === '' ? '' : `${said.charAt(0).toUpperCase()}${said.slice(1)}${/[.!?…]$/.test(said) ? '' : '.'}`;
 }
 
 /** One word for one, another for the rest: plural(1, 'flow') → "1 flow". */

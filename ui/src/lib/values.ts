@@ -2,14 +2,19 @@
 
 import type { FieldKind } from './api';
 import { stamp } from './time';
-import { exact } from './units';
 
 export function text(value: unknown, kind: FieldKind, zone: string): string {
   if (value === null || value === undefined) return '';
   if (kind === 'time' && typeof value === 'number') return stamp(value, zone);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (typeof value === 'number') return kind === 'number' && Number.isInteger(value) ? exact(value) : String(Number(value.toPrecision(6)));
-  if (Array.isArray(value)) return value.map((each) => text(each, 'text', zone)).join(', ');
+  // As it was written, so that it can be searched for: many a number is a name (a port, an id, a type).
+  if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+  if (Array.isArray(value)) return value.map((each) => text(each, 'text', zone)).join(value.some((each) => typeof each === 'object') ? '\n' : ', ');
+  if (typeof value === 'object') {
+    // A header, or what else has a name and a value; of others each part.
+    const { name, value: what, ...more } = value as Record<string, unknown>;
+    if (typeof name === 'string' && what !== undefined && Object.keys(more).length === 0) return `${name}: ${text(what, 'text', zone)}`;
+  }
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 

@@ -1,0 +1,260 @@
+// The page over the program, which these tests start themselves: WEIR names it. Captures are written here, the traffic of a
+// link is made here, and what the page shows is what `weir count` says.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { test } from 'node:test';
+import { CHROMIUM, done, launch, query, settled, stage } from './browser.mjs';
+import { connection, lookup, pcap } from './packets.mjs';
+
+const { WEIR } = process.env;
+const SAMPLE = fileURLToPath(new URL('../../testdata/sample/sample.pcap', import.meta.url));
+const skip = !WEIR && 'WEIR, the program, is wanted';
+const on = stage({ skip: !!skip, start: () => null });
+
+/** A folder that is gone after the test. */
+function folder(t) {
+  const made = mkdtempSync(join(tmpdir(), 'weir-pages-'));
+  t.after(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+/** Runs the program until it has said its address; `before` stands in front of it. */
+async function start(t, args, before = []) {
+  const [name, ...rest] = [...before, WEIR, ...args];
+  const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  const ended = new Promise((resolve) => { child.on('close', (code) => resolve(code)); });
+  const url = await new Promise((resolve, reject) => {
+    const hear = (octets) => {
+      said += octets;
+      const found = /^(http:\/\/\S+?)\/?$/m.exec(said);
+      if (found) resolve(found[1]);
+    };
+    child.stdout.on('data', hear);
+    child.stderr.on('data', hear);
+    void ended.then((code) => reject(new Error(`weir ${args.join(' ')} ended with ${code}: ${said}`)));
+  });
+  const stop = async (signal = 'SIGINT') => {
+    if (child.exitCode === null) child.kill(signal);
+    return ended;
+  };
+  t.after(() => stop('SIGKILL'));
+  return { url, stop, said: () => said };
+}
+
+const count = (file, expression) => JSON.parse(execFileSync(WEIR, ['count', file, '-e', expression, '-j'], { encoding: 'utf8' }));
+const matched = async (page) => {
+  const shown = page.locator('[data-matched]');
+  return { packets: Number(await shown.getAttribute('data-packets')), bytes: Number(await shown.getAttribute('data-bytes')) };
+};
+
+const OWNED = "<script>document.title='owned'</script>.example";
+const IMAGE = '<img src=x onerror="document.title=\'owned\'">';
+
+test('what a capture says is text on every page', { skip }, async (t) => {
+  const file = join(folder(t), 'hostile.pcap');
+  const [client, server, resolver] = ['10.1.0.1', '192.0.2.80', '10.1.0.53'];
+  const body = `<html>${IMAGE}</html>`;
+  pcap(file, [
+    ...lookup([client, 5353], [resolver, 53], OWNED.split('.'), server),
+    ...connection([client, 40_000], [server, 80], [
+      [0, `GET /${encodeURIComponent(IMAGE)} HTTP/1.1\r\nHost: ${OWNED}\r\nUser-Agent: ${IMAGE}\r\n\r\n`],
+      [1, `HTTP/1.1 200 OK\r\nServer: ${IMAGE}\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename="${OWNED.replaceAll('"', '')}"\r\nContent-Length: ${body.length}\r\n\r\n${body}`],
+    ]),
+  ]);
+  const { url } = await start(t, ['open', file]);
+  for (const path of ['/', '/talkers', '/flows', '/protocols?protocol=http', '/protocols?protocol=dns', '/files']) {
+    const page = await on.open(path, { base: url });
+    const text = await page.locator('main').evaluate((main) => main.textContent);
+    // Lists have names where the sensor sends them; everything else is shown as it was said.
+    const listed = path === '/' ? await page.evaluate(async () => (await (await fetch('/api/v1/top?list=talkers')).json()).rows.some((row) => `${row.label} ${row.name}`.includes('<script>'))) : true;
+    assert.equal(text.includes('<script>document'), listed, `${path}: ${text}`);
+    if (path === '/flows') {
+      await page.locator('[data-panel="flows"] tbody tr', { hasText: OWNED }).locator('button[aria-expanded]').first().click();
+      await page.locator('.detail section', { hasText: IMAGE }).first().waitFor();
+    }
+    assert.equal(await page.locator('main :is(script, img, iframe, object, embed, style, link)').count(), 0, path);
+    assert.doesNotMatch(await page.title(), /owned/);
+    await done(page);
+  }
+});
+
+test('keys alone, from the address to the records of a flow', { skip }, async (t) => {
+  const { url } = await start(t, ['open', SAMPLE]);
+  const page = await on.open('/', { base: url });
+  const keys = async (...all) => { for (const key of all) await page.keyboard.press(key); };
+  // The first stop of the page leads past its head.
+  await keys('Tab', 'Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+  await keys('g', 'f');
+  await page.waitForFunction(() => location.pathname === '/flows');
+  await settled(page);
+  const all = await matched(page);
+  await keys('/');
+  await page.keyboard.type('tcp port 80');
+  await keys('Enter');
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'tcp port 80');
+  await settled(page);
+  const few = await matched(page);
+  const counted = count(SAMPLE, 'tcp port 80');
+  assert.deepEqual(few, { packets: counted.packets, bytes: counted.bytes });
+  assert.ok(few.packets > 0 && few.packets < all.packets);
+  await keys('Escape');
+  // Down to a row of flows.
+  for (let step = 0; step < 30 && !(await page.evaluate(() => document.activeElement.matches('[data-panel="flows"] [aria-expanded]'))); step += 1) await keys('j');
+  await keys('Enter');
+  await page.locator('[data-panel="flows"] .detail section h3', { hasText: 'http' }).first().waitFor();
+  assert.match(await page.locator('[data-panel="flows"] .detail section').first().innerText(), /method\s+(GET|POST|HEAD)/);
+  assert.ok(query(page).row);
+  // The same key closes it.
+  await keys('Enter');
+  await page.waitForSelector('[data-panel="flows"] .detail', { state: 'detached' });
+  await done(page);
+});
+
+test('packets of a flow: their number before the download, and then as many', { skip }, async (t) => {
+  const { url } = await start(t, ['open', SAMPLE]);
+  const page = await on.open(`/flows?filter=${encodeURIComponent('udp port 53')}`, { base: url });
+  await page.getByRole('button', { name: 'Packets of these' }).click();
+  const link = page.getByRole('link', { name: /^Download / });
+  const counted = count(SAMPLE, 'udp port 53');
+  assert.match(await link.innerText(), new RegExp(`Download ${new Intl.NumberFormat('en').format(counted.packets)} packets, \\d`));
+  const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+  const file = join(folder(t), 'of-these.pcap');
+  await download.saveAs(file);
+  assert.deepEqual(count(file, 'udp port 53'), counted);
+  assert.equal(count(file, 'not udp port 53').packets, 0);
+  await done(page);
+});
+
+test('ten thousand lines in a chart of the configuration: the heaviest, and one sum', { skip }, async (t) => {
+  const LINES = 10_000;
+  const ports = Array.from({ length: LINES }, (_, at) => at + 1);
+  const into = folder(t);
+  const configuration = join(into, 'weir.toml');
+  writeFileSync(configuration, `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('')}]\n`);
+  const { url } = await start(t, ['open', '-c', configuration, SAMPLE]);
+  const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const begun = Date.now();
+  await page.goto(`${url}/charts`);
+  await page.locator('main h1').waitFor();
+  const panel = page.locator('[data-panel="chart-ports"]');
+  // What is not in sight is not asked for.
+  for (let tries = 0; tries < 40 && (await panel.count()) === 0; tries += 1) {
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForTimeout(100);
+  }
+  await panel.getByText(`${LINES - 12} others`).waitFor({ timeout: 60_000 });
+  await panel.getByText('have been weighed').waitFor({ state: 'detached', timeout: 60_000 });
+  const took = Date.now() - begun;
+  console.log(`ten thousand lines: ${took} ms`);
+  assert.ok(took < 30_000, `${took} ms`);
+  // The twelve are those with the most packets, by the program's own count.
+  const expressions = join(into, 'expressions');
+  writeFileSync(expressions, ports.map((port) => `tcp port ${port}\n`).join(''));
+  const counts = execFileSync(WEIR, ['count', SAMPLE, '-F', expressions, '-j'], { encoding: 'utf8', maxBuffer: 1 << 26 }).trim().split('\n').map((line) => JSON.parse(line).packets);
+  const heaviest = [...counts].sort((a, b) => b - a);
+  const drawn = await panel.locator('ul').first().locator('li .name').allInnerTexts();
+  assert.equal(drawn.length, 13);
+  const packets = drawn.slice(0, 12).map((name) => counts[Number(name.slice(1)) - 1]);
+  assert.ok(packets[0] > 0 && packets.every((each) => each >= heaviest[11]), `${drawn}: ${packets}, of ${heaviest.slice(0, 14)}`);
+  // What is not drawn is in the sum: both together are all.
+  await panel.getByRole('button', { name: /^table/ }).click();
+  const sums = await panel.locator('table').first().locator('tbody tr').evaluateAll((rows) => rows.map((row) => row.lastElementChild.innerText));
+  const si = (text) => Number.parseFloat(text) * (/\d\s?k\b/.test(text) ? 1000 : 1);
+  const all = counts.reduce((sum, each) => sum + each, 0);
+  const shown = sums.reduce((sum, each) => sum + si(each), 0);
+  assert.ok(Math.abs(shown / all - 1) < 0.02, `${shown} of ${all}: ${sums}`);
+  await page.close();
+});
+
+/** Two namespaces with a link between them, and nothing else on it; null, with the reason said, where there can be none. */
+function network(t) {
+  if (process.getuid() !== 0) return 'not root';
+  const [here, there] = ['a', 'b'].map((side) => `weir-p${process.pid}${side}`);
+  const ip = (...args) => spawnSync('ip', args, { encoding: 'utf8' });
+  t.after(() => {
+    for (const space of [here, there]) {
+      for (const pid of (ip('netns', 'pids', space).stdout ?? '').split(/\s+/).filter(Boolean)) spawnSync('kill', ['-KILL', pid]);
+      ip('netns', 'del', space);
+    }
+  });
+  const inside = (space) => ['ip', 'netns', 'exec', space];
+  for (const space of [here, there]) {
+    const made = ip('netns', 'add', space);
+    if (made.error || made.status !== 0) return `ip netns add: ${made.error?.message ?? made.stderr}`;
+    const [exec, ...rest] = [...inside(space), 'sh', '-c', 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'];
+    spawnSync(exec, rest);
+  }
+  for (const line of [
+    `-n ${here} link add name near type veth peer name far netns ${there}`,
+    `-n ${here} address add 10.77.0.1/24 dev near`, `-n ${there} address add 10.77.0.2/24 dev far`,
+    `-n ${there} link set lo up`, `-n ${there} link set far up`, `-n ${here} link set near up`,
+  ]) {
+    const done = ip(...line.split(' '));
+    if (done.status !== 0) return `ip ${line}: ${done.stderr}`;
+  }
+  return { here: inside(here), there: inside(there) };
+}
+
+/** Two halves of some talk over the link: pages over TCP and datagrams that nobody answers, until the end is told. */
+const SERVER = `require('http').createServer((request, response) => response.end('x'.repeat(20000))).listen(80, '10.77.0.2', () => console.log('ready'));
+require('dgram').createSocket('udp4').bind(9999, '10.77.0.2');`;
+const CLIENT = `const http = require('http'), socket = require('dgram').createSocket('udp4');
+const page = setInterval(() => http.get({ host: '10.77.0.2', agent: false }, (answer) => answer.resume()).on('error', () => {}), 60);
+const datagram = setInterval(() => socket.send('a datagram of weir', 9999, '10.77.0.2'), 20);
+process.stdin.on('data', () => { clearInterval(page); clearInterval(datagram); setTimeout(() => process.exit(), 500); });`;
+
+test('a link: live within two seconds, each second anew, and what stays is what was dumped', { skip }, async (t) => {
+  const net = network(t);
+  if (typeof net === 'string') return t.skip(net);
+  const into = folder(t);
+  const [dump, store] = [join(into, 'dump.pcap'), join(into, 'store')];
+  const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const server = run(net.there, SERVER);
+  await new Promise((resolve) => { server.stdout.once('data', resolve); });
+  const weir = await start(t, ['serve', '-i', 'far', '--interval', '1s', '-w', dump, '--store', store], net.there);
+  const client = run(net.here, CLIENT);
+  const gone = new Promise((resolve) => { client.on('close', resolve); });
+  // The browser's way is its own program, told in which namespace to be.
+  const chromium = join(into, 'chromium');
+  writeFileSync(chromium, `#!/bin/sh\nexec ${net.there.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });
+  const browser = await launch(chromium);
+  t.after(() => browser.close());
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const begun = Date.now();
+  await page.goto(weir.url);
+  await page.waitForFunction(() => document.querySelector('[data-live="live"]') && /[1-9][\d.]* (k|M)?bit\/s and .* on far now/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''), null, { polling: 50 });
+  const took = Date.now() - begun;
+  console.log(`live after ${took} ms`);
+  assert.ok(took < 2000, `${took} ms`);
+  // Six seconds: the first sentence is another one each second.
+  const moves = await page.evaluate(() => new Promise((resolve) => {
+    const seen = new Set();
+    const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+    setTimeout(() => { clearInterval(watch); resolve(seen.size); }, 6000);
+  }));
+  assert.ok(moves >= 5, `${moves} in six seconds`);
+  assert.equal(await page.locator('[data-panel="now"] canvas').count(), 1);
+  client.stdin.end('enough\n');
+  await gone;
+  await page.waitForTimeout(1500);
+  assert.equal(await weir.stop('SIGTERM'), 130);
+  await page.waitForSelector('[data-live="ended"], [data-live="lost"]', { timeout: 12_000 });
+  await page.close();
+  // What was stored, in a second life.
+  const again = await start(t, ['serve', '--store', store]);
+  for (const expression of ['tcp', 'udp']) {
+    const counted = count(dump, expression);
+    assert.ok(counted.packets > 100, `${expression}: ${counted.packets}`);
+    const kept = await on.open(`/flows?range=all&filter=${expression}`, { base: again.url });
+    assert.deepEqual(await matched(kept), { packets: counted.packets, bytes: counted.bytes }, expression);
+    await done(kept);
+  }
+  server.kill();
+});
