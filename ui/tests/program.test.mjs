@@ -138,7 +138,7 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   const into = folder(t);
   const configuration = join(into, 'weir.toml');
   writeFileSync(configuration, `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('')}]\n`);
-  const { url } = await start(t, ['open', '-c', configuration, SAMPLE]);
+  const { url } = await start(t, ['open', '-c', configuration, '--interval', '1s', SAMPLE]);
   const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   const begun = Date.now();
   await page.goto(`${url}/charts`);
