@@ -1,9 +1,9 @@
 // The first lines of the overview: plain sentences from figures, with nothing in them that the figures do not say.
 
-import type { Band, News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
+import type { News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
 import type { Range } from './range.svelte';
-import { add, mean, seconds, total } from './series';
+import { add, mean, seconds, total, type Past } from './series';
 import { lately, span, stamp } from './time';
 import { amount, bytes, exact, percent, plural, si } from './units';
 
@@ -78,13 +78,12 @@ export function talker(list: TopList | null): string {
 }
 
 /** By how much the range is above the same hours before; null where there is nothing to compare with. */
-export function change(bits: (number | null)[], band: Band | null): number | null {
-  if (!band || band.weeks === 0) return null;
-  const middle = add(band.series.map((series) => series.mid), band.times.length);
+export function change(bits: (number | null)[], past: Past | null): number | null {
+  if (!past) return null;
   let now = 0;
   let then = 0;
   bits.forEach((value, at) => {
-    const before = middle[at];
+    const before = past.mid[at];
     if (value !== null && before !== null && before !== undefined) {
       now += value;
       then += before;
@@ -94,10 +93,10 @@ export function change(bits: (number | null)[], band: Band | null): number | nul
 }
 
 /** "what changed" */
-export function changed(bits: (number | null)[], band: Band | null, news: News | null): string {
+export function changed(bits: (number | null)[], past: Past | null, news: News | null): string {
   const said: string[] = [];
-  const by = change(bits, band);
-  const weeks = band?.weeks === 1 ? 'the week before' : `the ${band?.weeks ?? 0} weeks before`;
+  const by = change(bits, past);
+  const weeks = past?.weeks === 1 ? 'the week before' : `the ${past?.weeks ?? 0} weeks before`;
   if (by === null) said.push('There are no earlier weeks to compare with.');
   else if (Math.abs(by) < 0.05) said.push(`As much as in the same hours of ${weeks}.`);
   else said.push(`${Math.abs(by) >= 10 ? `${si(by + 1)} times` : `${Math.round(Math.abs(by) * 100)} % ${by > 0 ? 'above' : 'below'}`} the same hours of ${weeks}.`);

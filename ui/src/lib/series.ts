@@ -1,6 +1,6 @@
 // Arithmetic on series: sums, what a chart shows of many lines, and figures of one line.
 
-import type { ChartLine, SeriesData, Values } from './api';
+import type { Band, ChartLine, SeriesData, Values } from './api';
 
 export interface Line {
   id: string;
@@ -28,6 +28,31 @@ export function add(all: Values[], length: number): Values {
     }
   }
   return sum;
+}
+
+/** What was answered for other times, at these: the mean of what begins within a step, else what the step lies in. */
+export function at(times: number[], step: number, theirs: number[], values: Values): Values {
+  const wide = theirs.length > 1 ? (theirs[1] ?? 0) - (theirs[0] ?? 0) : step;
+  let next = 0;
+  return times.map((time) => {
+    while (next < theirs.length && (theirs[next] ?? 0) < time - 1e-6) next += 1;
+    let [sum, count] = [0, 0];
+    for (let nth = next; nth < theirs.length && (theirs[nth] ?? 0) < time + step - 1e-6; nth += 1) {
+      const value = values[nth];
+      if (value !== null && value !== undefined) [sum, count] = [sum + value, count + 1];
+    }
+    if (count > 0) return sum / count;
+    return next > 0 && time < (theirs[next - 1] ?? 0) + wide ? (values[next - 1] ?? null) : null;
+  });
+}
+
+/** The same hours of weeks before, summed over lines and at the times of a chart. */
+export interface Past { low: Values; mid: Values; high: Values; weeks: number }
+
+export function past(band: Band | null, data: Pick<SeriesData, 'times' | 'step'> | null): Past | null {
+  if (!band || band.weeks === 0 || !data) return null;
+  const of = (which: 'low' | 'mid' | 'high') => at(data.times, data.step, band.times, add(band.series.map((series) => series[which]), band.times.length));
+  return { low: of('low'), mid: of('mid'), high: of('high'), weeks: band.weeks };
 }
 
 /** Caught and dropped, as they stand below every chart. */

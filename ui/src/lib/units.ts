@@ -7,7 +7,7 @@ const whole = new Intl.NumberFormat('en');
 function digits(value: number): string {
   const size = Math.abs(value);
   if (size === 0 || (size >= 1 && Number.isInteger(value) && size < 1000)) return String(value);
-  return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : size >= 0.01 ? value.toFixed(2) : value.toPrecision(2);
+  return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : size >= 0.1 ? value.toFixed(2) : value.toPrecision(2);
 }
 
 /** 112.3e6 → "112 M"; `unit` follows the prefix. */
