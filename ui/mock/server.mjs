@@ -68,8 +68,8 @@ export function serve(options = {}) {
   }
 
   const LISTS = [
-    { name: 'talkers', title: 'Talkers', key: 'server, port and client', unit: 'bytes' }, { name: 'services', title: 'Services', key: 'protocol and port', unit: 'bytes', query: 'service' },
-    { name: 'sources', title: 'Sources', key: 'address', unit: 'bytes', query: 'src' }, { name: 'destinations', title: 'Destinations', key: 'address', unit: 'bytes', query: 'dst' },
+    { name: 'talkers', title: 'Talkers', key: 'server, port and client', unit: 'bytes' }, { name: 'services', title: 'Services', key: 'protocol and port', unit: 'bytes' },
+    { name: 'sources', title: 'Sources', key: 'address', unit: 'bytes' }, { name: 'destinations', title: 'Destinations', key: 'address', unit: 'bytes' },
     { name: 'flows', title: 'Flows', key: 'five-tuple', unit: 'bytes' }, { name: 'protocols', title: 'Protocols', key: 'protocol', unit: 'bytes' },
   ];
   const KEYS = {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -173,6 +173,24 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   await page.close();
 });
 
+test('what is copied as a command line prints what the page shows', { skip }, async (t) => {
+  const { url } = await start(t, ['open', SAMPLE]);
+  for (const [path, list] of [['/talkers', 'sources'], [`/talkers?filter=${encodeURIComponent('tcp port 80')}`, 'destinations']]) {
+    const page = await on.open(path, { base: url });
+    const panel = page.locator(`[data-panel="list-${list}"]`);
+    await panel.scrollIntoViewIfNeeded();
+    await panel.locator('li').first().waitFor();
+    const shown = await panel.locator('li').evaluateAll((rows) => rows.map((row) => row.querySelector('.label .mono').textContent));
+    await panel.locator('.copy button').first().click();
+    const code = panel.locator('.copy code', { hasText: /^weir query / });
+    await code.waitFor();
+    const command = (await code.innerText()).replace(/^weir/, `'${WEIR}'`);
+    const printed = execFileSync('sh', ['-c', command], { encoding: 'utf8' }).trim().split('\n').slice(1).map((line) => line.split(/\s/)[0]);
+    assert.deepEqual(shown, printed, command);
+    await done(page);
+  }
+});
+
 /** Two namespaces with a link between them, and nothing else on it; null, with the reason said, where there can be none. */
 function network(t) {
   if (process.getuid() !== 0) return 'not root';
@@ -210,6 +228,15 @@ const page = setInterval(() => http.get({ host: '10.77.0.2', agent: false }, (an
 const datagram = setInterval(() => socket.send('a datagram of weir', 9999, '10.77.0.2'), 20);
 process.stdin.on('data', () => { clearInterval(page); clearInterval(datagram); setTimeout(() => process.exit(), 500); });`;
 
+/** A browser in a namespace: its way is its own program, told where to be. */
+async function launchIn(t, space, into) {
+  const chromium = join(into, 'chromium');
+  writeFileSync(chromium, `#!/bin/sh\nexec ${space.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });
+  const browser = await launch(chromium);
+  t.after(() => browser.close());
+  return browser;
+}
+
 test('a link: live within two seconds, each second anew, and what stays is what was dumped', { skip }, async (t) => {
   const net = network(t);
   if (typeof net === 'string') return t.skip(net);
@@ -221,11 +248,7 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   const weir = await start(t, ['serve', '-i', 'far', '--interval', '1s', '-w', dump, '--store', store], net.there);
   const client = run(net.here, CLIENT);
   const gone = new Promise((resolve) => { client.on('close', resolve); });
-  // The browser's way is its own program, told in which namespace to be.
-  const chromium = join(into, 'chromium');
-  writeFileSync(chromium, `#!/bin/sh\nexec ${net.there.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });
-  const browser = await launch(chromium);
-  t.after(() => browser.close());
+  const browser = await launchIn(t, net.there, into);
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   const begun = Date.now();
   await page.goto(weir.url);
@@ -257,4 +280,38 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     await done(kept);
   }
   server.kill();
+});
+
+test('a configuration is checked, compared and applied to a link by who may', { skip }, async (t) => {
+  const net = network(t);
+  if (typeof net === 'string') return t.skip(net);
+  const into = folder(t);
+  const [file, tokens] = [join(into, 'weir.toml'), join(into, 'tokens')];
+  const token = '5f0c2b9d7e1a4c3896d0e2f4a6b8c1d3e5f70912';
+  writeFileSync(file, 'interval = "1s"\n');
+  writeFileSync(tokens, `${token} write\n`, { mode: 0o600 });
+  const weir = await start(t, ['serve', '-i', 'far', '-c', file, '--store', join(into, 'store'), '--token-file', tokens], net.there);
+  const browser = await launchIn(t, net.there, into);
+  const context = await browser.newContext({ httpCredentials: { username: 'anybody', password: token } });
+  const page = await context.newPage();
+  await page.goto(`${weir.url}/configuration`);
+  await settled(page);
+  const text = page.locator('#config-text');
+  const apply = page.getByRole('button', { name: 'Apply' });
+  assert.equal(await text.inputValue(), readFileSync(file, 'utf8'));
+  assert.ok(await apply.isDisabled());
+  await text.fill('interval = "1s"\n[[chart]]\nname = "web"\nlines = [{ name = "http", expression = "tcp porrt 80" }]\n');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.locator('.errors', { hasText: 'line 4' }).waitFor();
+  assert.ok(await apply.isDisabled());
+  const good = 'interval = "1s"\n[[chart]]\nname = "web"\nlines = [{ name = "http", expression = "tcp port 80" }]\n';
+  await text.fill(good);
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.locator('.difference', { hasText: '+name = "web"' }).waitFor();
+  await apply.click();
+  await page.getByText('Applied:').waitFor();
+  assert.equal(readFileSync(file, 'utf8'), good);
+  await page.goto(`${weir.url}/charts?chart=web`);
+  await page.locator('h1', { hasText: 'Filter-sets: web' }).waitFor();
+  await context.close();
 });

@@ -80,8 +80,6 @@ export interface ListInfo {
   title: string;
   key: string;
   unit: 'bytes' | 'packets';
-  /** What the query language calls it: "src" in `top src by bytes since 24h`. */
-  query?: string;
 }
 
 /** GET /api/v1/lists */

@@ -1,6 +1,6 @@
 // The sensor that this page is about: its status, and what it sends each second when it watches a link.
 
-import { ApiError, api, get, type Pulse, type Status } from './api';
+import { ApiError, api, get, type Pulse, type Sensor, type Status } from './api';
 import { prefs } from './prefs.svelte';
 import { seconds } from './series';
 
@@ -19,7 +19,9 @@ export const sensor = $state<{
   retryIn: number;
   pulse: Pulse | null;
   pulses: Pulse[];
-}>({ status: null, error: null, live: 'off', retryIn: 0, pulse: null, pulses: [] });
+  /** Of the store, once `learnFolder` has asked. */
+  folder: string | null;
+}>({ folder: null, status: null, error: null, live: 'off', retryIn: 0, pulse: null, pulses: [] });
 
 /** The sensor's clock less that of the browser, which may be wrong. */
 let skew = 0;
@@ -37,6 +39,16 @@ export function zone(): string {
   if (prefs.zone === 'utc') return 'UTC';
   if (prefs.zone === 'browser') return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
   return known(sensor.status?.zone);
+}
+
+/** Where the store is, for commands that read it: asked when somebody wants one. */
+export async function learnFolder(): Promise<void> {
+  if (sensor.folder !== null) return;
+  try {
+    sensor.folder = (await get<Sensor>(api('sensor'))).store?.path ?? null;
+  } catch {
+    sensor.folder = null; // there is curl
+  }
 }
 
 /** Of each step of a chart, how much was measured; counts are of whole steps. */
