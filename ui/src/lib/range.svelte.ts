@@ -51,7 +51,8 @@ export function range(): Range | null {
   }
   const step = pace(span);
   const stop = live ? Math.floor(end / step) * step : end;
-  return { from: Math.max(0, stop - span), to: stop, text: fresh < 3600 ? null : text, moving: live };
+  if (fresh < 3600) return { from: Math.max(stop - span, Math.min(Math.floor(begin), stop - 15)), to: stop, text: null, moving: true };
+  return { from: Math.max(0, stop - span), to: stop, text, moving: live };
 }
 
 export function setRange(from: number, to: number): void {
