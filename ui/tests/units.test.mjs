@@ -89,6 +89,28 @@ test('the sentence about loss says what the ledger says', async () => {
   assert.equal(counted({ mode: 'file', first: 1, last: 2 }, { from: 1.5, to: 3 }, ledger), null);
 });
 
+test('a rate at an end of what was measured is of the part of its step that was', async () => {
+  const { mean, seconds, total } = await load('/src/lib/series.ts');
+  const measured = seconds([10, 11, 12, 13], 1, 10.5, 12.25);
+  assert.deepEqual(measured, [0.5, 1, 0.25, 0]);
+  assert.equal(total([100, 10, 40, 1000], measured), 70);
+  assert.equal(mean([100, 10, 40, 1000], measured), 40);
+  assert.equal(mean([null, 10, null, 1000], measured), 10);
+  assert.equal(mean([null, null, null, 1000], measured), null);
+});
+
+test('the weeks before stand at the times of the chart, whatever their own steps are', async () => {
+  const { at, past } = await load('/src/lib/series.ts');
+  const same = [0, 10, 20];
+  assert.deepEqual(at(same, 10, same, [1, 2, null]), [1, 2, null]);
+  assert.deepEqual(at([0, 10, 20, 30], 10, [0, 20], [1, 3]), [1, 1, 3, 3], 'a wider step holds for all that lies in it');
+  assert.deepEqual(at([0, 10], 10, [0, 5, 10, 15], [1, 3, null, 5]), [2, 5], 'finer steps are averaged');
+  assert.deepEqual(at([0, 10], 10, [100, 110], [1, 3]), [null, null]);
+  const band = { times: [0, 20], weeks: 2, series: ['a', 'b'].map((id) => ({ id, low: [1, 1], mid: [2, 2], high: [3, null] })) };
+  assert.deepEqual(past(band, { times: [0, 10, 20], step: 10 }), { low: [2, 2, 2], mid: [4, 4, 4], high: [6, 6, null], weeks: 2 });
+  assert.equal(past({ ...band, weeks: 0 }, { times: [0], step: 10 }), null);
+});
+
 test('of ten thousand lines the heaviest are drawn and the rest is one sum', async () => {
   const { heaviest } = await load('/src/lib/series.ts');
   const lines = Array.from({ length: 10_000 }, (_, at) => ({ id: `s${at}`, name: `n${at}`, expression: '', remainder: false }));
