@@ -4,10 +4,10 @@
 //! refused with its place, because a row can say neither yes nor no.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
-use crate::codegen::{dotted, high_bits};
 use crate::error::{ErrorKind, FilterError};
 use crate::filter::{Filter, Options};
-use crate::names::{IP_PROTOCOLS, Protocol, SERVICES, Transport, ip_protocol, lookup};
+use crate::meaning;
+use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
 use crate::parse::parse;
 use std::net::IpAddr;
 use weir_wire::mapped;
@@ -207,34 +207,17 @@ fn named(q: Qualifiers, id: &Id) -> Option<FlowTest> {
 }
 
 fn addresses(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
-    let v4 = |address: u32, mask: u32| {
+    if let Some((address, mask)) = meaning::v4(id, q.kind == IdKind::Net) {
         // A mask with holes has no range.
         let is_prefix = mask.leading_ones() + mask.trailing_zeros() >= 32;
         let [low, high] =
             [address & mask, address | !mask].map(|v4| u128::from_be_bytes(mapped(v4.to_be_bytes())));
-        is_prefix.then_some(FlowTest::Address(ends, low, high))
-    };
-    let shifted = |(value, bits): (u32, u32)| value.checked_shl(32 - bits).unwrap_or(0);
+        return is_prefix.then_some(FlowTest::Address(ends, low, high));
+    }
+    if let Some((address, mask)) = meaning::v6(id) {
+        return Some(FlowTest::Address(ends, address & mask, address | !mask));
+    }
     match id {
-        Id::Number(number) => {
-            let (mut address, mut mask) = (*number, u32::MAX);
-            while q.kind == IdKind::Net && address != 0 && address & 0xff00_0000 == 0 {
-                address <<= 8;
-                mask <<= 8;
-            }
-            v4(address, mask)
-        }
-        Id::Dotted(text) => {
-            let parts = dotted(text)?;
-            v4(shifted(parts), high_bits(parts.1))
-        }
-        Id::Prefix(text, length) if *length <= 32 => v4(shifted(dotted(text)?), high_bits(*length)),
-        Id::Masked(text, mask) => v4(shifted(dotted(text)?), shifted(dotted(mask)?)),
-        Id::V6(address, _, length) => {
-            let mask = !u128::MAX.checked_shr(length.unwrap_or(128)).unwrap_or(0);
-            let low = u128::from_be_bytes(*address) & mask;
-            Some(FlowTest::Address(ends, low, low | !mask))
-        }
         Id::Name(_, resolved) if q.kind != IdKind::Net => {
             let each = resolved.addresses.iter().map(|address| {
                 let address = match address {
@@ -251,26 +234,7 @@ fn addresses(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
 }
 
 fn ports(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
-    let service = |name: &str| SERVICES.iter().find(|(known, ..)| *known == name);
-    let number = |text: &str| text.parse().ok().or_else(|| service(text).map(|(_, port, _)| *port));
-    let (low, high, of) = match id {
-        Id::Number(port) => (u16::try_from(*port).ok()?, u16::try_from(*port).ok()?, None),
-        Id::Name(name, _) if q.kind == IdKind::PortRange => {
-            let (low, high) = name.split_once('-')?;
-            let (low, high) = (number(low)?, number(high)?);
-            (low.min(high), low.max(high), None)
-        }
-        Id::Name(name, _) => {
-            let of = match service(name).map(|(_, _, transport)| transport) {
-                Some(Transport::Tcp) => Some(ip_protocol::TCP),
-                Some(Transport::Udp) => Some(ip_protocol::UDP),
-                _ => None,
-            };
-            let port = number(name)?;
-            (port, port, of)
-        }
-        _ => return None,
-    };
+    let meaning::Ports { low, high, protocol: of } = meaning::ports(q.kind, id)?;
     let wanted = match q.protocol {
         None => of,
         Some(Protocol::Tcp) => Some(ip_protocol::TCP),

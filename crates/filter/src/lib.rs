@@ -34,6 +34,7 @@ mod filter;
 mod flowtest;
 mod graph;
 mod lex;
+mod meaning;
 mod names;
 mod optimize;
 mod parse;

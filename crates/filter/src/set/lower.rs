@@ -11,9 +11,8 @@ use super::ranges::{Addresses, Ranges};
 use super::simd::prefetch;
 use crate::ast::{Arithmetic, Connective, Expr, Id, IdKind, Primitive, Qualifiers, Relation, Side, Test};
 use crate::bpf::op;
-use crate::names::{
-    IP_PROTOCOLS, LINK_PROTOCOLS, Protocol, SERVICES, Transport, ethertype, ip_protocol, lookup,
-};
+use crate::meaning;
+use crate::names::{IP_PROTOCOLS, LINK_PROTOCOLS, Protocol, ethertype, ip_protocol, lookup};
 use std::net::IpAddr;
 use weir_wire::Tag;
 
@@ -600,48 +599,14 @@ impl Lowering {
         let v4 = matches!(q.protocol, None | Some(Protocol::Ip | Protocol::Arp | Protocol::Rarp));
         let v6 = matches!(q.protocol, None | Some(Protocol::Ip6));
         match id {
-            Id::Number(value) if v4 => {
-                let (mut address, mut mask) = (*value, u32::MAX);
-                while is_net && address != 0 && address & 0xff00_0000 == 0 {
-                    address <<= 8;
-                    mask <<= 8;
-                }
+            Id::Number(_) | Id::Dotted(_) | Id::Prefix(..) | Id::Masked(..) if v4 => {
+                let (address, mask) = meaning::v4(id, is_net).ok_or(Unshared(FORM))?;
                 set = masked(address, mask)?;
                 self.zero_words(q.direction, false, &[(address, mask)])?;
             }
-            Id::Dotted(text) if v4 => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
-                set = masked(shifted(address, bits), crate::codegen::high_bits(bits))?;
-                self.zero_words(
-                    q.direction,
-                    false,
-                    &[(shifted(address, bits), crate::codegen::high_bits(bits))],
-                )?;
-            }
-            Id::Prefix(text, len) if v4 && is_net && *len <= 32 => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
-                set = masked(shifted(address, bits), crate::codegen::high_bits(*len))?;
-                self.zero_words(
-                    q.direction,
-                    false,
-                    &[(shifted(address, bits), crate::codegen::high_bits(*len))],
-                )?;
-            }
-            Id::Masked(text, mask) if v4 && is_net => {
-                let (address, bits) = crate::codegen::dotted(text).ok_or(Unshared(FORM))?;
-                let (mask, mask_bits) = crate::codegen::dotted(mask).ok_or(Unshared(FORM))?;
-                let (address, mask) = (shifted(address, bits), shifted(mask, mask_bits));
-                set = masked(address, mask)?;
-                self.zero_words(q.direction, false, &[(address, mask)])?;
-            }
-            Id::V6(address, _, len) if v6 => {
-                let len = len.unwrap_or(128);
-                if len > 128 || (!is_net && len != 128) {
-                    return Err(Unshared(FORM));
-                }
-                let mask = !u128::MAX.checked_shr(len).unwrap_or(0);
-                let low = u128::from_be_bytes(*address);
-                if low & !mask != 0 {
+            Id::V6(..) if v6 => {
+                let (low, mask) = meaning::v6(id).ok_or(Unshared(FORM))?;
+                if low & !mask != 0 || (!is_net && mask != u128::MAX) {
                     return Err(Unshared(FORM));
                 }
                 set = Addresses::v6(low, low | !mask);
@@ -689,20 +654,15 @@ impl Lowering {
             Some(Protocol::Sctp) => Some(ip_protocol::SCTP),
             Some(_) => return Err(Unshared(FORM)),
         };
-        let (low, high, of) = match id {
-            Id::Number(v) => (*v, *v, None),
-            Id::Name(name, _) if q.kind == IdKind::PortRange => {
-                let (low, high) = name.split_once('-').ok_or(Unshared(FORM))?;
-                (number(low)?, number(high)?, None)
-            }
-            Id::Name(name, _) => service(name)?,
-            _ => return Err(Unshared(FORM)),
-        };
+        // What a range of names means is left to its program.
+        let names_a_range = |name: &str| name.bytes().any(|octet| !octet.is_ascii_digit() && octet != b'-');
+        if q.kind == IdKind::PortRange && matches!(id, Id::Name(name, _) if names_a_range(name)) {
+            return Err(Unshared(FORM));
+        }
+        let meaning::Ports { low, high, protocol: of } = meaning::ports(q.kind, id).ok_or(Unshared(FORM))?;
         if wanted.is_some() && of.is_some() && wanted != of {
             return Err(Unshared(FORM));
         }
-        let low_high = (u16::try_from(low.min(high)), u16::try_from(low.max(high)));
-        let (Ok(low), Ok(high)) = low_high else { return Err(Unshared(FORM)) };
         let protocols: Vec<u8> = match wanted.or(of) {
             Some(protocol) => vec![protocol as u8],
             None => vec![ip_protocol::TCP as u8, ip_protocol::UDP as u8, ip_protocol::SCTP as u8],
@@ -892,35 +852,10 @@ fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
     if a.len() > MOST_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
 }
 
-fn shifted(address: u32, bits: u32) -> u32 {
-    address.checked_shl(32 - bits).unwrap_or(0)
-}
-
 /// A network; the mask must be a prefix, and no bit set outside of it.
 fn masked(address: u32, mask: u32) -> Result<Addresses, Unshared> {
     if mask.leading_ones() + mask.trailing_zeros() < 32 || address & !mask != 0 {
         return Err(Unshared(MASK));
     }
     Ok(Addresses::v4(address, address | !mask))
-}
-
-fn number(text: &str) -> Result<u32, Unshared> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Unshared(FORM));
-    }
-    crate::lex::parse_number(text).map_err(|_| Unshared(FORM))
-}
-
-/// A service's port and the protocol that it is of; `None` for both.
-fn service(name: &str) -> Result<(u32, u32, Option<u32>), Unshared> {
-    if let Ok(port) = number(name) {
-        return Ok((port, port, None));
-    }
-    let (_, port, transport) = SERVICES.iter().find(|(known, _, _)| *known == name).ok_or(Unshared(FORM))?;
-    let port = u32::from(*port);
-    Ok(match transport {
-        Transport::Tcp => (port, port, Some(ip_protocol::TCP)),
-        Transport::Udp => (port, port, Some(ip_protocol::UDP)),
-        Transport::Both => (port, port, None),
-    })
 }
