@@ -70,20 +70,7 @@ impl Snapshot {
     /// Adds what another worker found in the same interval, or what was found in another interval. An empty
     /// snapshot is neutral.
     pub fn merge(&mut self, other: &Snapshot) {
-        if self.is_of_no_time() {
-            self.interval = other.interval;
-        } else if !other.is_of_no_time() {
-            self.interval.start = self.interval.start.min(other.interval.start);
-            self.interval.end = self.interval.end.max(other.interval.end);
-        }
-        self.ledger.add(&other.ledger);
-        self.flows.add(&other.flows);
-        self.sessions.add(&other.sessions);
-        self.costs.add(&other.costs);
-        self.offloaders.extend(&other.offloaders);
-        self.offloaders.sort_unstable();
-        self.offloaders.dedup();
-        self.offloaders.truncate(4);
+        self.merge_counters(other);
         if self.answers.is_empty() {
             self.answers.clone_from(&other.answers);
         } else if self.is_of_the_plan_of(other) {
@@ -100,6 +87,24 @@ impl Snapshot {
                 }
             }
         }
+    }
+
+    /// The same for all but the answers, which stay as they are.
+    pub fn merge_counters(&mut self, other: &Snapshot) {
+        if self.is_of_no_time() {
+            self.interval = other.interval;
+        } else if !other.is_of_no_time() {
+            self.interval.start = self.interval.start.min(other.interval.start);
+            self.interval.end = self.interval.end.max(other.interval.end);
+        }
+        self.ledger.add(&other.ledger);
+        self.flows.add(&other.flows);
+        self.sessions.add(&other.sessions);
+        self.costs.add(&other.costs);
+        self.offloaders.extend(&other.offloaders);
+        self.offloaders.sort_unstable();
+        self.offloaders.dedup();
+        self.offloaders.truncate(4);
     }
 
     fn is_of_the_plan_of(&self, other: &Snapshot) -> bool {

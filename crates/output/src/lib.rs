@@ -59,7 +59,10 @@ pub trait Output: Send {
     ///
     /// # Errors
     /// None of the outputs here gives one.
-    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()>;
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        let _ = flow;
+        Ok(())
+    }
 
     /// The same with the name by which the initiator had asked for the responder, where that is known.
     ///
@@ -83,7 +86,9 @@ pub trait Output: Send {
     ///
     /// # Errors
     /// As [`Output::interval`].
-    fn flush(&mut self) -> io::Result<()>;
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Ends the files that have lines, gives them names with the time of their last line or `now`, in nanoseconds since
     /// the epoch, whichever is later, and begins others. A file that somebody has renamed keeps that name.
@@ -99,7 +104,9 @@ pub trait Output: Send {
     ///
     /// # Errors
     /// As [`Output::interval`], and when rows were lost: how many.
-    fn finish(&mut self) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What the program knows about an output.

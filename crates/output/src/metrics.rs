@@ -16,9 +16,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{
-    Answer, CONN_STATES, Costs, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading, Snapshot, counters,
+    Answer, CONN_STATES, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading, Snapshot, counters,
 };
-use weir_engine::FlowRecord;
 
 const FILE: &str = "weir.prom";
 
@@ -48,18 +47,6 @@ impl Output for MetricsFile {
         self.metrics.add(snapshot);
         replace(&self.path, self.metrics.text().as_bytes())
     }
-
-    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// What has been counted so far.
@@ -68,13 +55,8 @@ pub struct Metrics(Arc<Sums>);
 
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    /// In the order of [`counters`].
-    counters: Vec<u64>,
-    errors: [[u64; 4]; 4],
-    states: [u64; CONN_STATES.len()],
-    costs: Costs,
-    /// Packets put through functions, in all and in the last interval.
-    analysed: u64,
+    /// All intervals, without their answers.
+    counted: Snapshot,
     lines: Vec<Line>,
     /// The end of the last interval, in nanoseconds since the epoch.
     end: u64,
@@ -152,18 +134,7 @@ impl Metrics {
     /// Adds an interval. Where the plan has changed, lines that are no more are left out.
     pub fn add(&mut self, snapshot: &Snapshot) {
         let sums = Arc::make_mut(&mut self.0);
-        sums.counters.resize(counters().count(), 0);
-        for (sum, counter) in sums.counters.iter_mut().zip(counters()) {
-            *sum += (counter.of)(snapshot);
-        }
-        for (sum, now) in sums.errors.iter_mut().flatten().zip(snapshot.ledger.errors.0.iter().flatten()) {
-            *sum += now;
-        }
-        for (sum, now) in sums.states.iter_mut().zip(snapshot.flows.states.0) {
-            *sum += now;
-        }
-        sums.costs.add(&snapshot.costs);
-        sums.analysed += snapshot.ledger.analysed;
+        sums.counted.merge_counters(snapshot);
         sums.end = snapshot.interval.end;
         let before = std::mem::take(&mut sums.lines);
         sums.lines =
@@ -248,16 +219,16 @@ impl Collector for Sums {
 
 impl Sums {
     fn encode_counters(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        for (counter, value) in counters().zip(&self.counters) {
+        for counter in counters() {
             // The registry ends each help with a point of its own.
             let help = counter.help.trim().trim_end_matches('.');
             let unit = unit(counter);
             let mut metric = to.encode_descriptor(counter.name, help, unit.as_ref(), MetricType::Counter)?;
             if counter.name != "decode_errors" {
-                total(&mut metric, *value)?;
+                total(&mut metric, (counter.of)(&self.counted))?;
                 continue;
             }
-            for (layer, kinds) in LAYERS.iter().zip(&self.errors) {
+            for (layer, kinds) in LAYERS.iter().zip(&self.counted.ledger.errors.0) {
                 for (kind, value) in ERROR_KINDS.iter().zip(kinds) {
                     total(&mut metric.encode_family(&[("layer", *layer), ("kind", *kind)])?, *value)?;
                 }
@@ -265,7 +236,7 @@ impl Sums {
         }
         let help = "Flows that ended, by state in Zeek's words";
         let mut metric = to.encode_descriptor("flows_by_state", help, None, MetricType::Counter)?;
-        for (state, value) in CONN_STATES.iter().zip(self.states) {
+        for (state, value) in CONN_STATES.iter().zip(self.counted.flows.states.0) {
             total(&mut metric.encode_family(&[("state", *state)])?, value)?;
         }
         Ok(())
@@ -276,7 +247,7 @@ impl Sums {
         let unit = Some(&Unit::Seconds);
         let help = "Workers' time of a stage of the pass, estimated from a part of the packets";
         let mut metric = to.encode_descriptor("stage", help, unit, MetricType::Counter)?;
-        for (stage, nanoseconds) in self.costs.parts() {
+        for (stage, nanoseconds) in self.counted.costs.parts() {
             seconds(&mut metric.encode_family(&[("stage", stage)])?, nanoseconds)?;
         }
         let help = "Workers' time of a function of a subscription, estimated from a part of the packets";
@@ -286,8 +257,8 @@ impl Sums {
         }
         let help = "Nanoseconds of workers' time for each analysed packet, since the beginning";
         let mut metric = to.encode_descriptor("receipt_ns_per_packet", help, None, MetricType::Gauge)?;
-        let each = |nanoseconds: u64| nanoseconds as f64 / self.analysed.max(1) as f64;
-        for (stage, nanoseconds) in self.costs.parts() {
+        let each = |nanoseconds: u64| nanoseconds as f64 / self.counted.ledger.analysed.max(1) as f64;
+        for (stage, nanoseconds) in self.counted.costs.parts() {
             metric.encode_family(&[("stage", stage)])?.encode_gauge(&each(nanoseconds))?;
         }
         for line in &self.lines {

@@ -26,7 +26,6 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
-use weir_engine::FlowRecord;
 
 const FILE: &str = "mon.lite";
 /// The line of a filter-set that counts what no other line does.
@@ -84,18 +83,6 @@ impl Output for Mon {
         };
         replace(&self.path, text.as_bytes())?;
         self.restarted = false;
-        Ok(())
-    }
-
-    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::row::uid;
 use crate::{Output, OutputSpec, ports, zone};
 use std::io::{self, Write};
 use weir_api::Snapshot;
-use weir_engine::{FlowIdentity, FlowRecord};
+use weir_engine::FlowIdentity;
 use weir_proto::{Field, Kind, Record, Value};
 
 pub(crate) static TEXT: OutputSpec = OutputSpec {
@@ -27,10 +27,6 @@ struct Texts {
 impl Output for Texts {
     fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
         self.files.flush()
-    }
-
-    fn flow(&mut self, _: &FlowRecord) -> io::Result<()> {
-        Ok(())
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
