@@ -2,17 +2,19 @@
 
 use crate::config::{self, Config};
 use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{SubscriptionSpec, Unit};
 use weir_output::replace;
 use weir_output::store::sqlite::line_id;
 
-/// Lines of a difference that are compared one by one; longer texts are shown as replaced.
-const COMPARED: usize = 2000;
+/// How long a difference is made shorter; then it is shown as it is.
+const COMPARED: Duration = Duration::from_millis(200);
 
 /// What can be changed while a run lasts.
 pub trait Control: Send + Sync {
@@ -273,48 +275,14 @@ fn chart(chart: &config::Chart) -> Chart {
     }
 }
 
-/// Lines that come and go between two texts, with those around them left out.
+/// Lines that come and go between two texts, without those around them.
 fn difference(old: &str, new: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let same_start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let (old, new) = (&old[same_start..], &new[same_start..]);
-    let same_end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
-    let (old, new) = (&old[..old.len() - same_end], &new[..new.len() - same_end]);
     let mut out = String::new();
-    if old.len() > COMPARED || new.len() > COMPARED {
-        old.iter().for_each(|line| push(&mut out, '-', line));
-        new.iter().for_each(|line| push(&mut out, '+', line));
-        return out;
-    }
-    // The longest lines in common, from each place on.
-    let width = new.len() + 1;
-    let mut common = vec![0_u16; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i * width + j] = match old[i] == new[j] {
-                true => common[(i + 1) * width + j + 1] + 1,
-                false => common[(i + 1) * width + j].max(common[i * width + j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            (i, j) = (i + 1, j + 1);
-        } else if j >= new.len() || i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]
-        {
-            push(&mut out, '-', old[i]);
-            i += 1;
-        } else {
-            push(&mut out, '+', new[j]);
-            j += 1;
-        }
+    let lines = TextDiff::configure().timeout(COMPARED).diff_lines(old, new);
+    for change in lines.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal) {
+        let _ = writeln!(out, "{}{}", change.tag(), change.value().trim_end_matches(['\r', '\n']));
     }
     out
-}
-
-fn push(out: &mut String, sign: char, line: &str) {
-    let _ = writeln!(out, "{sign}{line}");
 }
 
 fn counts(difference: &str) -> (usize, usize) {
@@ -334,8 +302,8 @@ mod tests {
         assert_eq!(difference("a\nb\nc\n", "a\nx\nc\n"), "-b\n+x\n");
         assert_eq!(difference("", "a\nb\n"), "+a\n+b\n");
         assert_eq!(difference("a\nb\nc\nd\n", "b\nx\nd\n"), "-a\n-c\n+x\n");
-        let long = "x\n".repeat(COMPARED + 9);
-        assert_eq!(counts(&difference(&long, "")), (0, COMPARED + 9));
+        let long = "x\n".repeat(2009);
+        assert_eq!(counts(&difference(&long, "")), (0, 2009));
     }
 
     /// Counts plans that were put into effect, and refuses an expression.
