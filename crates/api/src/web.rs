@@ -8,15 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// A stretch of time that is asked about, in seconds since the epoch; what is left out is all that is stored.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, ToSchema)]
-pub struct Range {
-    /// Its beginning.
-    pub from: Option<f64>,
-    /// Its end, not included.
-    pub to: Option<f64>,
-}
-
 /// Where a program's data come from.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -122,10 +113,36 @@ pub struct SeriesData {
     pub tier: String,
     /// When each point begins.
     pub times: Vec<f64>,
-    /// In the order of the question; those that there are not are left out.
+    /// In the order of the question, or the heaviest first; those that there are not are left out.
     pub series: Vec<Points>,
+    /// Where the heaviest were asked for: the sum of all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<PointsOfOthers>,
+    /// Where the heaviest were asked for: what each series comes to, the heaviest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<Vec<Weight>>,
     /// What was cut.
     pub partial: Option<String>,
+}
+
+/// The sum of several series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct PointsOfOthers {
+    /// Averages over time.
+    pub avg: Vec<Option<f64>>,
+    /// The sum of what each had at least, which they need not have had at once.
+    pub min: Vec<Option<f64>>,
+    /// The sum of what each had at most, which they need not have had at once.
+    pub max: Vec<Option<f64>>,
+}
+
+/// What a series comes to in a time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Weight {
+    /// The series.
+    pub id: String,
+    /// Its values times the seconds that they held.
+    pub weight: f64,
 }
 
 /// The points of a series; nothing where nothing was measured.

@@ -273,7 +273,7 @@ pub struct Run {
 
     /// How much of flows and records a store keeps, as `30d,10G,free=1G`: age, size, and what stays free on the disk.
     #[arg(long, value_name = "KEEP", value_parser = keep)]
-    pub keep: Option<Keep>,
+    pub keep: Option<Limits>,
 
     /// Measure each flow, for the logs csv and text: round trips, jitter, loss, hops, windows, throughput, as a
     /// record `stream`.
@@ -370,17 +370,24 @@ pub struct Open {
     #[command(flatten)]
     pub run: Run,
 
-    /// The port of the pages [default: 8470, or the next that is free].
+    #[command(flatten)]
+    pub pages: Pages,
+
+    /// Print the summary and the address, and end: for where nobody can press Ctrl-C.
+    #[arg(long, help_heading = "Pages")]
+    pub no_wait: bool,
+}
+
+/// Where pages are, and what they show is kept.
+#[derive(Debug, Args)]
+pub struct Pages {
+    /// The port of the pages [default: 8470; `weir open` takes the next one where that is taken].
     #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
     /// Keep what is found in a folder; without one it is in a temporary folder, and gone at the end.
     #[arg(long, value_name = "DIR", help_heading = "Pages")]
     pub store: Option<PathBuf>,
-
-    /// Print the summary and the address, and end: for where nobody can press Ctrl-C.
-    #[arg(long, help_heading = "Pages")]
-    pub no_wait: bool,
 }
 
 /// Listen to a link, store what is found, and serve pages about it.
@@ -393,18 +400,13 @@ pub struct Serve {
     #[command(flatten)]
     pub run: Run,
 
-    /// The port of the pages [default: 8470].
-    #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: Option<u16>,
+    #[command(flatten)]
+    pub pages: Pages,
 
     /// The address of the pages, without which they are on 127.0.0.1 and ::1. Any but these needs --tls-cert and
     /// --tls-key, and --user-file or --token-file.
     #[arg(long, value_name = "ADDRESS", help_heading = "Pages")]
     pub listen: Option<IpAddr>,
-
-    /// Keep what is found in a folder; without one it is in a temporary folder, and gone at the end.
-    #[arg(long, value_name = "DIR", help_heading = "Pages")]
-    pub store: Option<PathBuf>,
 
     /// The certificate of the pages, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Pages")]
@@ -807,22 +809,45 @@ fn hashes(text: &str) -> Result<Hashes, String> {
     Ok(hashes)
 }
 
-/// `30d,10G,free=1G`, in any order; what is left out stays as it is by default.
-fn keep(text: &str) -> Result<Keep, String> {
+/// What --keep says of flows and records.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Limits {
+    /// Nanoseconds.
+    pub age: Option<u64>,
+    /// Octets that the store may take.
+    pub bytes: Option<u64>,
+    /// Octets that stay free on the disk.
+    pub free: Option<u64>,
+}
+
+impl Limits {
+    /// What is said here instead of what was said elsewhere.
+    pub fn over(self, keep: Keep) -> Keep {
+        Keep {
+            age: self.age.unwrap_or(keep.age),
+            bytes: self.bytes.unwrap_or(keep.bytes),
+            free: self.free.unwrap_or(keep.free),
+            ..keep
+        }
+    }
+}
+
+/// `30d,10G,free=1G`, in any order.
+fn keep(text: &str) -> Result<Limits, String> {
     const WANTED: &str = "an age, a size and a free size are wanted, separated by commas, as 30d,10G,free=1G";
-    let mut keep = Keep::default();
+    let mut limits = Limits::default();
     for part in text.split(',') {
         if let Some(size) = part.strip_prefix("free=") {
-            keep.free = if size == "0" { 0 } else { octets(size).map_err(|_| WANTED)? };
+            limits.free = Some(if size == "0" { 0 } else { octets(size).map_err(|_| WANTED)? });
         } else if part.ends_with(['h', 'd']) {
-            keep.age = period(part).map_err(|_| WANTED)?;
+            limits.age = Some(period(part).map_err(|_| WANTED)?);
         } else if part.ends_with(['M', 'G', 'T']) {
-            keep.bytes = octets(part).map_err(|_| WANTED)?;
+            limits.bytes = Some(octets(part).map_err(|_| WANTED)?);
         } else {
             return Err(WANTED.to_owned());
         }
     }
-    Ok(keep)
+    Ok(limits)
 }
 
 /// Octets of `100`, `64K`, `512M` or `2G`.
@@ -868,8 +893,8 @@ mod tests {
         assert_eq!((period("10m"), period("1d")), (Ok(600_000_000_000), Ok(86_400_000_000_000)));
         assert!(period("0").is_err() && period("1y").is_err() && period("m").is_err());
         assert_eq!(interval("30s"), Ok(30_000_000_000));
-        let most = Keep { age: 2 * 86_400_000_000_000, bytes: 5 << 30, free: 0 };
-        assert_eq!(keep("5G,free=0,2d"), Ok(most));
+        let most = Keep { age: 2 * 86_400_000_000_000, bytes: 5 << 30, free: 0, ..Keep::default() };
+        assert_eq!(keep("5G,free=0,2d").map(|limits| limits.over(Keep::default())), Ok(most));
         assert!(keep("5").is_err() && keep("").is_err() && keep("free=x").is_err() && keep("1d;2G").is_err());
         assert_eq!(interval("5m"), Ok(300_000_000_000));
         assert!(interval("0").is_err() && interval("2h").is_err() && interval("s").is_err());

@@ -52,6 +52,12 @@ fn every_question_has_the_answer_of_the_contract() {
         server.json(&format!("/api/v1/series/data?ids={}&points=50", ids.join(",").replace(' ', "%20")));
     has(&data, &["step", "tier", "times", "partial"]);
     assert_eq!(array(&data, "series").len(), ids.len(), "{data}");
+    let protocols = array(&charts, "charts").iter().find(|chart| chart["name"] == "ipproto").unwrap();
+    let lines = array(protocols, "lines").len();
+    let heaviest = server.json("/api/v1/series/data?chart=ipproto&top=2&points=50");
+    assert_eq!((array(&heaviest, "series").len(), array(&heaviest, "ranking").len()), (2, lines));
+    assert_eq!(heaviest["series"][0]["id"], heaviest["ranking"][0]["id"], "{heaviest}");
+    assert_eq!(array(&heaviest["others"], "avg").len(), array(&heaviest, "times").len());
     let band = server.json("/api/v1/series/band?ids=ledger/caught&points=50&weeks=2");
     has(&band, &["times", "weeks", "series"]);
 
@@ -240,6 +246,9 @@ fn wrong_questions_are_answered_with_what_would_be_accepted() {
         ("/api/v1/top?list=sources&by=weight", 400, "flows"),
         ("/api/v1/series/data?ids=", 400, "ledger/caught"),
         ("/api/v1/series/data?ids=a&points=99999999", 400, "from 1 to"),
+        ("/api/v1/series/data", 400, "ledger/caught"),
+        ("/api/v1/series/data?chart=nothing", 404, "/api/v1/charts"),
+        ("/api/v1/series/data?chart=traffic&top=101", 400, "from 1 to 100"),
         ("/api/v1/records/nothing", 404, "/api/v1/protocols"),
         ("/api/v1/packets?filter=host", 400, "offset"),
         ("/api/v1/nothing", 404, "openapi"),
@@ -270,7 +279,7 @@ fn the_document_names_every_question_and_each_of_them_is_answered() {
     let id = server.json("/api/v1/flows?limit=1")["rows"][0]["id"].as_str().unwrap().to_owned();
     for (path, methods) in paths.iter().filter(|(path, _)| *path != "/api/v1/live") {
         let path = path.replace("{id}", &id).replace("{table}", "dns");
-        let needed: Vec<String> = methods["get"]["parameters"]
+        let mut needed: Vec<String> = methods["get"]["parameters"]
             .as_array()
             .into_iter()
             .flatten()
@@ -282,6 +291,10 @@ fn the_document_names_every_question_and_each_of_them_is_answered() {
                 name => format!("{name}=tcp"),
             })
             .collect();
+        // One of two ways to name series is needed.
+        if path.ends_with("/series/data") {
+            needed.push("ids=ledger/caught".to_owned());
+        }
         match methods.get("get") {
             Some(_) => drop(server.get(&format!("{path}?{}", needed.join("&"))).is(200)),
             None => {

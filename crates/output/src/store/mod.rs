@@ -12,6 +12,7 @@ pub mod parquet;
 pub mod query;
 pub mod sqlite;
 
+use crate::zone::Zone;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -191,11 +192,31 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError>;
 
-    /// Least, median and most that the same hours had in so many weeks before.
+    /// The heaviest `top` of many series, the sum of the others, and what each of them comes to. Of thousands there are
+    /// fewer points than were asked for.
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn band(&self, ids: &[String], span: Span, points: usize, weeks: usize) -> Result<Band, StoreError>;
+    fn heaviest(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError>;
+
+    /// Least, median and most that the same hours had in so many weeks before, by the clocks of a zone.
+    ///
+    /// # Errors
+    /// As [`Store::extent`].
+    fn band(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        weeks: usize,
+        zone: &Zone,
+    ) -> Result<Band, StoreError>;
 
     /// Every list and distinct count.
     ///

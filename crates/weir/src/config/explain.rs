@@ -2,10 +2,12 @@
 
 use super::fault::printable;
 use super::functions::written;
+use super::store::{LISTS_KEYS, SERIES_KEYS};
 use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_api::{Level, SubscriptionSpec};
+use weir_output::store::sqlite::Keep;
 
 /// `weir config explain FILE`.
 pub fn explain(path: &Path) -> Outcome {
@@ -24,7 +26,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let after = |limit: Option<u64>, unit: &str, scale: u64| {
         limit.map_or("never".to_owned(), |limit| format!("after {}{unit}", limit / scale))
     };
-    vec![
+    let mut settings = vec![
         ("interval", interval(config.interval.value.as_secs()), config.interval.line),
         ("memory", memory(config.memory.value), config.memory.line),
         (
@@ -57,7 +59,28 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("server.tls_key", path(&server.tls_key.value), server.tls_key.line),
         ("server.users", path(&server.users.value), server.users.line),
         ("server.tokens", path(&server.tokens.value), server.tokens.line),
-    ]
+        ("store.dir", path(&config.store.dir.value), config.store.dir.line),
+    ];
+    let store = &config.store;
+    let lines = [store.age.line, store.size.line, store.free.line];
+    settings
+        .extend(limits(&store.keep()).into_iter().zip(lines).map(|((key, value), line)| (key, value, line)));
+    let tiers = SERIES_KEYS.iter().zip(&store.series).chain(LISTS_KEYS.iter().zip(&store.lists));
+    settings.extend(tiers.map(|(key, setting)| (*key, days(setting.value), setting.line)));
+    settings
+}
+
+/// The limits of flows and records in a store, by their keys.
+pub fn limits(keep: &Keep) -> [(&'static str, String); 3] {
+    [("store.age", days(keep.age)), ("store.size", memory(keep.bytes)), ("store.free", memory(keep.free))]
+}
+
+/// Nanoseconds in whole days or, where there are none, hours and less.
+fn days(nanoseconds: u64) -> String {
+    match nanoseconds / 1_000_000_000 {
+        s if s.is_multiple_of(86_400) => format!("{}d", s / 86_400),
+        s => interval(s),
+    }
 }
 
 fn explained(path: &str, config: &Config) -> String {
@@ -66,7 +89,7 @@ fn explained(path: &str, config: &Config) -> String {
     let wide = settings.iter().map(|(_, value, _)| value.chars().count().min(40)).max().unwrap_or(0);
     for (key, value, line) in settings {
         let origin = line.map_or("default".to_owned(), |line| format!("{path}:{line}"));
-        let _ = writeln!(out, "{key:<18} {:<wide$}  {origin}", printable(&value));
+        let _ = writeln!(out, "{key:<21} {:<wide$}  {origin}", printable(&value));
     }
     let plan = config.plan();
     let charts = counted(config.charts.len(), "chart");

@@ -11,12 +11,14 @@ mod functions;
 mod ourmon;
 mod read;
 mod server;
+mod store;
 
 pub use anon::{Anon, LONGEST_SHIFT};
-pub use explain::{explain, settings};
+pub use explain::{explain, limits, settings};
 pub use fault::ConfigErrors;
 pub use ourmon::from_ourmon;
 pub use server::Server;
+pub use store::Store;
 
 use fault::{Fault, printable};
 use read::{Key, Node, Reader};
@@ -70,6 +72,8 @@ pub struct Config {
     pub anon: Anon,
     /// Where the pages are served, and for whom.
     pub server: Server,
+    /// Where the store is, and how much it keeps.
+    pub store: Store,
     /// Ourmon's filter-sets, in the order of the file.
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
@@ -140,6 +144,7 @@ impl Default for Config {
             output: Output::default(),
             anon: Anon::default(),
             server: Server::default(),
+            store: Store::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
         }
@@ -169,7 +174,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 10] = [
+static KEYS: [Key<Config>; 11] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -252,6 +257,16 @@ static KEYS: [Key<Config>; 10] = [
             if let Some(table) = r.table(node) {
                 r.fill(table, &server::KEYS, &mut config.server);
                 server::check(r, table);
+            }
+        },
+    },
+    Key {
+        name: "store",
+        takes: "a table, such as [store]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &store::KEYS, &mut config.store);
+                store::check(r, table, &config.store);
             }
         },
     },

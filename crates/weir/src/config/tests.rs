@@ -1,5 +1,6 @@
 use super::*;
 use weir_api::Level;
+use weir_output::store::sqlite::Keep;
 
 const EXAMPLE: &str = r#"interval = "5m"          # 1s to 1h
 memory = "2G"
@@ -94,12 +95,55 @@ fn an_empty_file_is_all_defaults() {
 }
 
 #[test]
+fn a_store_keeps_what_the_file_says() {
+    let text = "[store]\nage = \"7d\"\nsize = \"2G\"\nfree = \"100M\"\nseries = { 5m = \"30d\" }\nlists = { 1h = \"200d\" }\n";
+    let config = load(Path::new("weir.toml"), text).unwrap();
+    let day = 86_400_000_000_000;
+    let keep = config.store.keep();
+    assert_eq!((keep.age, keep.bytes, keep.free), (7 * day, 2 << 30, 100 << 20));
+    assert_eq!((keep.series[1], keep.lists[1]), (30 * day, 200 * day));
+    let plain = Keep::default();
+    assert_eq!(
+        (keep.series[0], keep.series[2], keep.lists[4]),
+        (plain.series[0], plain.series[2], plain.lists[4])
+    );
+    let shown = settings(&config);
+    for wanted in [
+        ("store.age", "7d", Some(2)),
+        ("store.free", "100M", Some(4)),
+        ("store.series.5m", "30d", Some(5)),
+        ("store.series.1h", "366d", None),
+        ("store.lists.1h", "200d", Some(6)),
+    ] {
+        assert!(shown.contains(&(wanted.0, wanted.1.to_owned(), wanted.2)), "{wanted:?}: {shown:?}");
+    }
+}
+
+/// What the README shows as the default is the default.
+#[test]
+fn the_readme_shows_what_a_store_keeps() {
+    let readme = include_str!("../../../../README.md");
+    let shown: String = readme
+        .lines()
+        .skip_while(|line| *line != "    [store]")
+        .take_while(|line| !line.is_empty())
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config = load(Path::new("README.md"), &shown).unwrap();
+    assert!(
+        config.store.lists.iter().chain(&config.store.series).all(|setting| setting.line.is_some()),
+        "{shown}"
+    );
+    assert_eq!(config.store.keep(), Keep::default());
+}
+
+#[test]
 fn an_unknown_key_is_shown_with_what_was_meant() {
     assert_eq!(
         errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
         ["weir.toml:2:3: unknown key \"intervall\"\n   \
             2 |   intervall = \"30s\"\n     |   ^^^^^^^^^ did you mean \"interval\"?\n     \
-            = accepted: interval, memory, workers, interfaces, expression, output, anon, server, chart, subscription"]
+            = accepted: interval, memory, workers, interfaces, expression, output, anon, server, store, chart, subscription"]
     );
 }
 
@@ -125,6 +169,15 @@ fn every_mistake_is_found_where_it_stands() {
         ("output = 3", "1:10", "output cannot be an integer", ""),
         ("[output]\nlog = [\"zeeek\"]", "2:8", "log cannot be \"zeeek\"", "\"zeek\""),
         ("[output]\nlog = []", "2:7", "without a log nothing is written", ""),
+        ("[store]\nage = \"30\"\nsize = \"1X\"", "3:8", "", ""),
+        ("[store.series]\n1h = \"30m\"", "", "series.1h keeps less than one of its cells", ""),
+        (
+            "[store]\nlists = { 1h = \"999d\" }",
+            "2:9",
+            "lists.1d keeps less than lists.1h, which is finer",
+            "",
+        ),
+        ("[store.series]\n2h = \"3d\"", "2:1", "unknown key \"2h\"", ""),
         ("[output]\ndri = \"x\"", "2:1", "unknown key \"dri\"", "\"dir\""),
         ("[output]\ndir = \"\"", "2:7", "an empty path", ""),
         ("interval = \"1s\"\ninterval = \"2s\"", "2:1", "duplicate key", ""),
@@ -337,9 +390,9 @@ fn explain_shows_values_with_their_origin() {
     let shown = explain(&path).stdout.replace(&path.display().to_string(), "F");
     println!("{shown}");
     for line in [
-        "interval           5m                 F:1",
-        "workers            one for each core  default",
-        "output.log         zeek, mon          F:9",
+        "interval              5m                 F:1",
+        "workers               one for each core  default",
+        "output.log            zeek, mon          F:9",
         "5 subscriptions, 1 chart",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");

@@ -264,7 +264,7 @@ impl Session {
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
-            keep: self.options.keep.unwrap_or_default(),
+            keep: self.options.keep.unwrap_or_default().over(self.request.store.keep()),
         }
     }
 

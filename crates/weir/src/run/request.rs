@@ -31,6 +31,8 @@ pub struct Request {
     pub pages: bool,
     /// Where pages are served, as the configuration says it.
     pub server: config::Server,
+    /// What the file says of the store.
+    pub store: config::Store,
     /// The configuration's file.
     pub config: Option<PathBuf>,
     /// What the configuration says of anonymisation.
@@ -109,6 +111,7 @@ impl Request {
             },
             pages: false,
             server: config.server,
+            store: config.store,
             config: config_path,
             anon: config.anon,
             interval,

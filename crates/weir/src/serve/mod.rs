@@ -104,15 +104,15 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     }
     let runtime = runtime()?;
     // The port is taken first: it is not found out behind a long analysis that it cannot be.
-    let (listeners, port) = runtime.block_on(async { free(options.port) })?;
+    let (listeners, port) = runtime.block_on(async { free(options.pages.port) })?;
     let mut access = Access::read(None, None).map_err(|error| (Exit::Usage, error))?;
     access.only_loopback(port);
-    let configuration = configuration(&options.run, &request, is_short)?;
+    let configuration = configuration(&options.run, options.pages.store.as_deref(), &request, is_short)?;
     let about = about(&options.run, &request, Mode::File);
     let hub = Arc::new(Hub::new(about, request.expression.clone()));
     hub.set_tables(Session::tables(&request));
     let mut packets = source(&options.run, &request);
-    let folder = Folder::of(options.store)?;
+    let folder = Folder::of(options.pages.store)?;
     let store = folder.path().to_owned();
     let beside = Beside { hub: Arc::clone(&hub), store, changeable: false, begin: Mutex::default() };
     let reading = reading(&options.run);
@@ -173,11 +173,11 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             return Err((Exit::Usage, text));
         }
     }
-    let port = options.port.or(from.port.value).unwrap_or(cli::PORT);
+    let port = options.pages.port.or(from.port.value).unwrap_or(cli::PORT);
     if listen.is_none_or(|address| address.is_loopback()) {
         access.only_loopback(port);
     }
-    let configuration = configuration(&options.run, &request, false)?;
+    let configuration = configuration(&options.run, options.pages.store.as_deref(), &request, false)?;
     let runtime = runtime()?;
     let listeners =
         runtime.block_on(async { server::bind(listen, port) }).map_err(|error| taken(port, &error))?;
@@ -185,8 +185,9 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let mode = if request.interfaces.is_empty() { Mode::Store } else { Mode::Live };
     let hub = Arc::new(Hub::new(about(&options.run, &request, mode), request.expression.clone()));
     let reading = reading(&options.run);
+    let folder = options.pages.store.or_else(|| request.store.dir.value.clone());
     if mode == Mode::Store {
-        let Some(folder) = &options.store else {
+        let Some(folder) = &folder else {
             let text = "serve: what? `-i IF` listens to a link, `--store DIR` shows what was stored";
             return Err((Exit::Usage, text.to_owned()));
         };
@@ -197,7 +198,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         return Ok(Exit::Good);
     }
     hub.set_tables(Session::tables(&request));
-    let folder = Folder::of(options.store)?;
+    let folder = Folder::of(folder)?;
     let store = folder.path().to_owned();
     let changeable = access.has_writers();
     let (handle, told, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
@@ -439,6 +440,7 @@ fn reading(options: &cli::Run) -> Reading {
 /// What the configuration says, and what the command line says over it.
 fn configuration(
     options: &cli::Run,
+    store: Option<&Path>,
     request: &Request,
     is_short: bool,
 ) -> Result<Configuration, (Exit, String)> {
@@ -474,6 +476,14 @@ fn configuration(
         format!("after {} octets", request.rolling.bytes.unwrap_or(0)),
     );
     says(options.log_zstd, "output.zstd", "true".to_owned());
+    says(store.is_some(), "store.dir", store.map_or(String::new(), |store| store.display().to_string()));
+    if let Some(limits) = options.keep {
+        let keep = limits.over(request.store.keep());
+        let given = [limits.age, limits.bytes, limits.free];
+        for ((key, value), given) in crate::config::limits(&keep).into_iter().zip(given) {
+            says(given.is_some(), key, value);
+        }
+    }
     if is_short {
         given.push(("interval", "1s".to_owned(), "short capture"));
     }

@@ -3,9 +3,10 @@
 use super::schema::said;
 use super::series::{CellGrid, Reader};
 use super::tiers::SERIES;
-use super::{SqliteStore, writer};
+use super::{SqliteStore, keep_of, writer};
 use crate::store::{Span, StoreError};
 use std::fmt::Write;
+use std::time::Instant;
 use weir_api::web::SeriesInfo;
 
 const SECOND: u64 = 1_000_000_000;
@@ -25,7 +26,8 @@ impl SqliteStore {
             let number_of = |name| writer::number(from, path, name);
             let (first, last) = (number_of("first")?, number_of("last")?);
             let interval = number_of("interval")?;
-            let reader = Reader { from, path, extent: (first, last), interval };
+            let until = Instant::now() + self.patience;
+            let reader = Reader { from, path, extent: (first, last), interval, until };
             let series = reader.number(id)?.ok_or_else(|| StoreError::Unknown(format!("no series {id:?}")))?;
             // RRD's steps are whole seconds of which all rows are multiples.
             let wanted = (interval / SECOND).clamp(1, 300);
@@ -39,11 +41,12 @@ impl SqliteStore {
                  <value>0</value><unknown_sec>0</unknown_sec></ds>\n",
                 2 * step
             );
-            for (at, tier) in SERIES.iter().enumerate() {
+            let kept = keep_of(from, path)?.series;
+            for (at, (tier, keep)) in SERIES.iter().zip(kept).enumerate() {
                 let length = if at == 0 { step } else { tier.cell.length() / SECOND };
                 // The last row of an archive ends at the last multiple of its length.
                 let end = update - update % length;
-                let begin = (first / SECOND).max(end.saturating_sub(tier.keep / SECOND)) / length * length;
+                let begin = (first / SECOND).max(end.saturating_sub(keep / SECOND)) / length * length;
                 let begin = begin.min(end.saturating_sub(length));
                 let grid = CellGrid { tier: at, from: begin * SECOND, to: end * SECOND, step: length * SECOND };
                 let rows = grid.read(from, series).map_err(said(path))?;

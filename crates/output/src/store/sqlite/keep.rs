@@ -1,6 +1,7 @@
 //! How much is kept, and what goes first.
 
 use super::schema::{self, MAIN};
+use super::tiers::{LISTS, SERIES, Tier};
 use super::writer::remove;
 use crate::store::StoreError;
 use std::path::Path;
@@ -11,24 +12,44 @@ const PARTS: u64 = 20;
 /// What a partition comes to at least: a file for each minute helps nobody.
 const SMALLEST: u64 = 4 << 20;
 
-/// What is kept of flows and records; series and lists have their own tiers.
+/// How much is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keep {
-    /// Nanoseconds.
+    /// Nanoseconds that flows and records are kept.
     pub age: u64,
-    /// Octets that the store may take.
+    /// Octets that the store may take; when it has more, flows and records are dropped.
     pub bytes: u64,
-    /// Octets that stay free on the disk.
+    /// Octets that stay free on the disk; when there are fewer, flows and records are dropped.
     pub free: u64,
+    /// Nanoseconds that each tier of [`SERIES`] keeps its cells.
+    pub series: [u64; SERIES.len()],
+    /// Nanoseconds that each tier of [`LISTS`] keeps its cells.
+    pub lists: [u64; LISTS.len()],
 }
 
 impl Default for Keep {
     fn default() -> Self {
-        Self { age: 30 * DAY, bytes: 10 << 30, free: 1 << 30 }
+        let (series, lists) = (SERIES.map(|tier| tier.keep), LISTS.map(|tier| tier.keep));
+        Self { age: 30 * DAY, bytes: 10 << 30, free: 1 << 30, series, lists }
     }
 }
 
 impl Keep {
+    /// Each limit with the name under which a store remembers it, for those who only read it.
+    pub(super) fn limits(&mut self) -> impl Iterator<Item = (String, &mut u64)> {
+        let own = [("age", &mut self.age), ("bytes", &mut self.bytes), ("free", &mut self.free)];
+        let own = own.into_iter().map(|(name, limit)| (format!("keep {name}"), limit));
+        let named = |kind: &'static str| move |tier: &Tier| format!("keep {kind} {}", tier.name);
+        let series = SERIES.iter().map(named("series")).zip(&mut self.series);
+        let lists = LISTS.iter().map(named("lists")).zip(&mut self.lists);
+        own.chain(series).chain(lists)
+    }
+
+    /// The oldest time that a tier keeps at a time.
+    pub(super) fn before(keep: &[u64], tier: usize, now: u64) -> u64 {
+        now.saturating_sub(keep.get(tier).copied().unwrap_or(u64::MAX))
+    }
+
     /// Whether a partition that was begun then, and is so large, takes more rows.
     pub fn has_room(&self, begun: u64, now: u64, size: u64) -> bool {
         size < (self.bytes / PARTS).max(SMALLEST) && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
@@ -89,7 +110,7 @@ mod tests {
         for at in 0..5 {
             partition(folder.path(), at * day, 1000);
         }
-        let keep = Keep { age: 2 * DAY, bytes: 1 << 30, free: 0 };
+        let keep = Keep { age: 2 * DAY, bytes: 1 << 30, free: 0, ..Keep::default() };
         let dropped = keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
         assert_eq!(dropped.len(), 1, "{dropped:?}");
         let keep = Keep { bytes: 2500, ..keep };

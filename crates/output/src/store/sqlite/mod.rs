@@ -16,21 +16,22 @@ mod writer;
 pub use health::Health;
 pub use keep::Keep;
 pub use series::{Point, class_id, counter_id, line_id, points};
+pub use tiers::{LISTS, SERIES, Tier};
 pub use writer::Writer;
 
 pub(crate) use writer::STORE;
 
 use super::label::{detail_rows, list_row, text_row, title};
 use super::{FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, Store, StoreError};
-use find::{Group, PATIENCE, Part};
+use crate::zone::Zone;
+use find::{Group, Part};
 use rusqlite::Connection;
 use schema::{Kind, MAIN, said};
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
-use tiers::{LISTS, SERIES};
+use std::time::{Duration, Instant};
 use weir_api::web::{
     Against, Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry,
     FlowDetail, Flows, ListInfo, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
@@ -39,6 +40,8 @@ use weir_api::web::{
 use weir_api::{Key, KeyKind, Reading, Top, Unit};
 use weir_filter::FlowTest;
 
+/// How long an answer may take; what was found by then is it.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that wait to be used again.
 const SPARE: usize = 8;
 /// Records of a flow that are shown.
@@ -52,6 +55,8 @@ pub struct SqliteStore {
     /// Connections to the database of series, and which file that was.
     spare: Mutex<(u64, Vec<Connection>)>,
     health: Option<Arc<Health>>,
+    /// How long an answer may take.
+    patience: Duration,
 }
 
 impl SqliteStore {
@@ -60,7 +65,7 @@ impl SqliteStore {
     /// # Errors
     /// When there is none, or it is of a newer version.
     pub fn open(folder: &Path, health: Option<Arc<Health>>) -> Result<Self, StoreError> {
-        let store = Self { folder: folder.to_owned(), spare: Mutex::default(), health };
+        let store = Self { folder: folder.to_owned(), spare: Mutex::default(), health, patience: PATIENCE };
         store.main(|_, _| Ok(()))?;
         Ok(store)
     }
@@ -98,7 +103,7 @@ impl SqliteStore {
 
     /// The partitions that have a part of a time, the latest first.
     fn parts(&self, span: Span) -> Result<Vec<Part>, StoreError> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         let mut parts = Vec::new();
         for (_, path) in schema::partitions(&self.folder).into_iter().rev() {
             let mut connection = match schema::open_to_read(&path, Kind::Rows) {
@@ -133,7 +138,8 @@ impl SqliteStore {
         self.main(|from, path| {
             let number = |name| writer::number(from, path, name);
             let extent = (number("first")?, number("last")?);
-            ask(&series::Reader { from, path, extent, interval: number("interval")? })
+            let until = Instant::now() + self.patience;
+            ask(&series::Reader { from, path, extent, interval: number("interval")?, until })
         })
     }
 
@@ -197,8 +203,25 @@ impl Store for SqliteStore {
         self.reader(|reader| reader.points(ids, span, points))
     }
 
-    fn band(&self, ids: &[String], span: Span, points: usize, weeks: usize) -> Result<Band, StoreError> {
-        self.reader(|reader| reader.band(ids, span, points, weeks))
+    fn heaviest(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError> {
+        self.reader(|reader| reader.heaviest(ids, span, points, top))
+    }
+
+    fn band(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        weeks: usize,
+        zone: &Zone,
+    ) -> Result<Band, StoreError> {
+        self.reader(|reader| reader.band(ids, span, points, weeks, zone.time_zone()))
     }
 
     fn lists(&self) -> Result<Lists, StoreError> {
@@ -460,11 +483,7 @@ impl Store for SqliteStore {
             let health = self.health.as_deref();
             let kept = match health {
                 Some(health) => health.keep(),
-                None => Keep {
-                    age: Some(writer::number(from, path, "keep age")?).filter(|age| *age > 0).unwrap_or(Keep::default().age),
-                    bytes: Some(writer::number(from, path, "keep bytes")?).filter(|n| *n > 0).unwrap_or(Keep::default().bytes),
-                    ..Keep::default()
-                },
+                None => keep_of(from, path)?,
             };
             let mut tiers = Vec::new();
             for (at, tier) in SERIES.iter().enumerate() {
@@ -473,7 +492,7 @@ impl Store for SqliteStore {
                 ))?;
                 tiers.push(TierState {
                     name: format!("series {}", tier.name),
-                    keep: seconds(tier.keep),
+                    keep: seconds(kept.series.get(at).copied().unwrap_or(0)),
                     bytes: 0,
                     first: (first > 0).then(|| seconds(first)),
                 });
@@ -483,7 +502,7 @@ impl Store for SqliteStore {
                 let first = of("min(time)")?;
                 tiers.push(TierState {
                     name: format!("lists {}", tier.name),
-                    keep: seconds(tier.keep),
+                    keep: seconds(kept.lists.get(at).copied().unwrap_or(0)),
                     bytes: of("sum(length(body))")?,
                     first: (first > 0).then(|| seconds(first)),
                 });
@@ -495,12 +514,15 @@ impl Store for SqliteStore {
                 first: parts.first().map(|(second, _)| *second as f64),
             });
             let failed = health.and_then(Health::why);
-            let cells = |tier: &tiers::Tier| tier.keep / if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() };
-            let point_bound: u64 = SERIES.iter().map(|tier| cells(tier) * series * POINT).sum();
+            let cells = |(tier, keep): (&tiers::Tier, u64)| {
+                keep / if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() }
+            };
+            let points: u64 = SERIES.iter().zip(kept.series).map(cells).sum();
+            let point_bound = points * series * POINT;
             let mean = |at: usize| count(&format!("SELECT ifnull(CAST(avg(length(body)) AS INTEGER), 0) FROM readings WHERE tier = {at}"));
             let lists = count("SELECT count(DISTINCT name) FROM readings")?;
             let mut list_bound = 0;
-            for (at, tier) in LISTS.iter().enumerate() {
+            for (at, tier) in LISTS.iter().zip(kept.lists).enumerate() {
                 list_bound += cells(tier) * lists * mean(at)?;
             }
             Ok(StoreState {
@@ -525,3 +547,15 @@ impl Store for SqliteStore {
 
 /// Octets that a point takes, in a page that is two thirds full.
 const POINT: u64 = 50;
+
+/// How much the writer of a database keeps; what an older one has not said is as by default.
+fn keep_of(main: &Connection, path: &Path) -> Result<Keep, StoreError> {
+    let mut keep = Keep::default();
+    for (name, limit) in keep.limits() {
+        match writer::number(main, path, &name)? {
+            0 => {}
+            known => *limit = known,
+        }
+    }
+    Ok(keep)
+}

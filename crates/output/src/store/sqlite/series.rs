@@ -3,15 +3,20 @@
 use super::schema::said;
 use super::tiers::{SERIES, Tier};
 use crate::store::{Span, StoreError};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use weir_api::web::{Band, BandPoints, Points, SeriesData, SeriesInfo};
+use std::time::Instant;
+use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
 use weir_api::{Answer, Count, Reading, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
 /// Points of all series together that an answer may have.
 const MOST_POINTS: usize = 2_000_000;
+/// How far clocks are put forward or back.
+const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
 
 /// A point on its way: a sum over an interval, in the unit of its series times seconds.
@@ -217,6 +222,16 @@ impl CellGrid {
         Self { tier, from: from - from % step, to, step }
     }
 
+    /// An answer without series.
+    fn empty(self) -> SeriesData {
+        SeriesData {
+            step: self.step as f64 / SECOND,
+            tier: SERIES.get(self.tier).map_or("", |tier| tier.name).to_owned(),
+            times: (0..self.cells()).map(|at| (self.from + at as u64 * self.step) as f64 / SECOND).collect(),
+            ..SeriesData::default()
+        }
+    }
+
     fn cells(&self) -> usize {
         (self.to.saturating_sub(self.from).div_ceil(self.step)).max(1) as usize
     }
@@ -258,6 +273,39 @@ fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Opti
     Ok(buckets)
 }
 
+fn points_of(id: &str, buckets: &[Option<Bucket>]) -> Points {
+    let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
+    Points { id: id.to_owned(), avg: of(|b| b.sum / b.seconds), min: of(|b| b.least), max: of(|b| b.most) }
+}
+
+/// Adds a series to a sum: nothing and nothing are nothing, nothing and something are something.
+fn add(to: &mut PointsOfOthers, points: &Points) {
+    let parts = [(&mut to.avg, &points.avg), (&mut to.min, &points.min), (&mut to.max, &points.max)];
+    for (sums, values) in parts {
+        sums.resize(values.len(), None);
+        for (sum, value) in sums.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *sum = Some(sum.unwrap_or(0.0) + value);
+            }
+        }
+    }
+}
+
+/// The time some weeks before at which clocks of a zone showed the same. Where that is no multiple of cells away, they
+/// are too long to tell hours apart, and the time is whole weeks before.
+fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
+    let then = time.saturating_sub(weeks);
+    let offset = |time: u64| {
+        let stamp = Timestamp::from_second((time / 1_000_000_000) as i64).ok()?;
+        Some(i64::from(zone.to_offset(stamp).seconds()) * 1_000_000_000)
+    };
+    let moved = offset(time).zip(offset(then)).map_or(0, |(now, then)| now - then);
+    if moved.unsigned_abs() > CLOCKS || !moved.unsigned_abs().is_multiple_of(step) {
+        return then;
+    }
+    then.saturating_add_signed(moved)
+}
+
 /// A database of series, as it is asked.
 pub struct Reader<'c> {
     /// The database.
@@ -268,6 +316,8 @@ pub struct Reader<'c> {
     pub extent: (u64, u64),
     /// The length of the intervals that were written last.
     pub interval: u64,
+    /// When it stops to answer.
+    pub until: Instant,
 }
 
 impl Reader<'_> {
@@ -307,12 +357,7 @@ impl Reader<'_> {
     /// See [`crate::store::Store::points`].
     pub fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError> {
         let grid = self.grid(span, points.clamp(1, 100_000))?;
-        let mut data = SeriesData {
-            step: grid.step as f64 / SECOND,
-            tier: SERIES.get(grid.tier).map_or("", |tier| tier.name).to_owned(),
-            times: (0..grid.cells()).map(|at| (grid.from + at as u64 * grid.step) as f64 / SECOND).collect(),
-            ..SeriesData::default()
-        };
+        let mut data = grid.empty();
         for id in ids {
             if (data.series.len() + 1) * grid.cells() > MOST_POINTS {
                 let (shown, all) = (data.series.len(), ids.len());
@@ -322,19 +367,60 @@ impl Reader<'_> {
             }
             let Some(number) = self.number(id)? else { continue };
             let buckets = read(self.from, number, grid).map_err(said(self.path))?;
-            let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
-            data.series.push(Points {
-                id: id.clone(),
-                avg: of(|b| b.sum / b.seconds),
-                min: of(|b| b.least),
-                max: of(|b| b.most),
-            });
+            data.series.push(points_of(id, &buckets));
         }
         Ok(data)
     }
 
+    /// See [`crate::store::Store::heaviest`].
+    pub fn heaviest(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError> {
+        let room = MOST_POINTS / ids.len().max(1);
+        let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
+        let mut data = grid.empty();
+        let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
+        // Series and what they come to, the heaviest first: no more of them than were asked for.
+        let mut heaviest: Vec<(f64, Points)> = Vec::new();
+        let mut others: Option<PointsOfOthers> = None;
+        for id in ids {
+            if Instant::now() >= self.until {
+                let (weighed, all) = (ranking.len(), ids.len());
+                data.partial =
+                    Some(format!("stopped when its time was over: {weighed} of {all} series were weighed"));
+                break;
+            }
+            let Some(number) = self.number(id)? else { continue };
+            let buckets = read(self.from, number, grid).map_err(said(self.path))?;
+            let weight: f64 = buckets.iter().flatten().map(|bucket| bucket.sum).sum();
+            ranking.push(Weight { id: id.clone(), weight });
+            let place = heaviest.partition_point(|(heavier, _)| *heavier >= weight);
+            heaviest.insert(place, (weight, points_of(id, &buckets)));
+            if heaviest.len() > top
+                && let Some((_, lightest)) = heaviest.pop()
+            {
+                add(others.get_or_insert_default(), &lightest);
+            }
+        }
+        ranking.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        data.series = heaviest.into_iter().map(|(_, points)| points).collect();
+        (data.others, data.ranking) = (others, Some(ranking));
+        Ok(data)
+    }
+
     /// See [`crate::store::Store::band`].
-    pub fn band(&self, ids: &[String], span: Span, points: usize, weeks: usize) -> Result<Band, StoreError> {
+    pub fn band(
+        &self,
+        ids: &[String],
+        span: Span,
+        points: usize,
+        weeks: usize,
+        zone: &TimeZone,
+    ) -> Result<Band, StoreError> {
         let (first, last) = self.extent;
         let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
         let back = |time: u64, weeks: usize| time.saturating_sub(weeks as u64 * WEEK);
@@ -354,10 +440,20 @@ impl Reader<'_> {
             let Some(number) = self.number(id)? else { continue };
             let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for week in &past {
-                let grid = CellGrid { from: back(shape.from, *week), to: back(shape.to, *week), ..shape };
+                // A clock that was put forward or back since then shows the same hour two hours earlier or later at most.
+                let room = CLOCKS.next_multiple_of(shape.step);
+                let from = back(shape.from, *week).saturating_sub(room);
+                let grid = CellGrid { from, to: back(shape.to, *week) + room, ..shape };
                 let buckets = read(self.from, number, grid).map_err(said(self.path))?;
-                for (at, bucket) in buckets.into_iter().enumerate() {
-                    columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));
+                for at in 0..shape.cells() {
+                    let then =
+                        same_hour(shape.from + at as u64 * shape.step, *week as u64 * WEEK, shape.step, zone);
+                    let bucket =
+                        then.checked_sub(from).and_then(|since| buckets.get((since / shape.step) as usize));
+                    columns
+                        .entry(at)
+                        .or_default()
+                        .extend(bucket.copied().flatten().map(|b| b.sum / b.seconds));
                 }
             }
             columns.values_mut().for_each(|values| values.sort_by(f64::total_cmp));

@@ -4,6 +4,7 @@ use super::*;
 use crate::sample::{self, count, ip};
 use crate::store::FlowOrder;
 use crate::{Existing, Output, OutputContext};
+use jiff::Timestamp;
 use std::net::IpAddr;
 use weir_api::{Interval, Ledger, Snapshot, TopRow};
 use weir_engine::FlowRecord;
@@ -163,6 +164,127 @@ fn points_of_every_step_have_the_same_sum() {
 
 /// As those of a capture: the first and the last interval are shorter, and the day began long before.
 #[test]
+fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them() {
+    const LINES: u64 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for at in 0..4 {
+        let mut snapshot = interval(DAY0 + at * 10 * S, 10 * S, 5, &[]);
+        snapshot.answers = (0..LINES)
+            .map(|line| {
+                // Every second line has nothing in every second interval.
+                let packets = if (line + at) % 2 == 0 { 10 * (line + 1) } else { 0 };
+                let name = format!("line {line}");
+                sample::answer(&name, Some("chart"), "count", Reading::Count(count(packets, packets * 100)))
+            })
+            .collect();
+        to.interval(&snapshot).unwrap();
+    }
+    let store = store(folder.path());
+    let ids: Vec<String> = (0..LINES).map(|line| line_id("chart", &format!("line {line}"), false)).collect();
+    let begun = std::time::Instant::now();
+    let data = store.heaviest(&ids, Span::default(), 600, 3).unwrap();
+    println!("the heaviest of {LINES} lines in {:?}", begun.elapsed());
+    let names: Vec<&str> = data.series.iter().map(|series| series.id.as_str()).collect();
+    let (ranking, others) = (data.ranking.unwrap(), data.others.unwrap());
+    assert_eq!(names, ids[9997..].iter().rev().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ranking.iter().take(3).map(|one| one.id.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!((ranking.len(), ranking[0].weight), (10_000, 2.0 * 10.0 * 10_000.0));
+    assert!(data.times.len() >= 4 && data.partial.is_none());
+    for at in 0..4 {
+        let sum: f64 = data.series.iter().map(|series| series.avg[at].unwrap()).sum();
+        let all: u64 =
+            (0..LINES).filter(|line| (line + at as u64).is_multiple_of(2)).map(|line| line + 1).sum();
+        assert!((sum + others.avg[at].unwrap() - all as f64).abs() < 1e-3, "{at}: {sum}");
+    }
+}
+
+#[test]
+fn tiers_keep_what_they_are_told_to_and_readers_know_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let hour = 3600 * S;
+    let mut keep = Keep { free: 0, ..Keep::default() };
+    (keep.series[0], keep.series[1], keep.lists[0]) = (hour, 3 * hour, hour);
+    let context = OutputContext { keep, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&context).unwrap();
+    for at in 0..10 * 60 {
+        to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[(1, 9)])).unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let state = store.state().unwrap();
+    let first = |name: &str| {
+        let tier = state.tiers.iter().find(|tier| tier.name == name).unwrap();
+        (tier.keep, tier.first.unwrap() - (DAY0 / S) as f64)
+    };
+    // What is too old is looked for once an hour.
+    assert_eq!(first("series interval"), (3600.0, 9.0 * 3600.0));
+    assert_eq!(first("series 5m"), (3.0 * 3600.0, 7.0 * 3600.0));
+    assert_eq!(first("series 1h"), (366.0 * 86_400.0, 0.0));
+    assert_eq!(first("lists interval"), (3600.0, 9.0 * 3600.0));
+    assert_eq!(first("lists 1h"), (92.0 * 86_400.0, 0.0));
+}
+
+/// Two weeks of intervals of an hour around the night in which clocks are changed; each has caught what they show.
+#[test]
+fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward_and_back() {
+    for (name, from) in [("back", "2026-10-18T22:00:00Z"), ("forward", "2026-03-22T23:00:00Z")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut to = writer(folder.path());
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let begin = from.parse::<Timestamp>().unwrap().as_nanosecond() as u64;
+        let shown = |time: u64| zone.clock(time).get(..2).unwrap().parse::<u64>().unwrap();
+        for at in 0..14 * 24 {
+            let start = begin + at * 3600 * S;
+            to.interval(&interval(start, 3600 * S, 3600 * (shown(start) + 1), &[])).unwrap();
+        }
+        let store = store(folder.path());
+        // The week behind the change, without the hour of which a part was before the first interval.
+        let span = Span { from: Some(begin + (7 * 24 + 1) * 3600 * S), to: None };
+        let band = store.band(&ids("caught"), span, 167, 1, &zone).unwrap();
+        assert_eq!((band.weeks, band.times.len()), (1, 167), "{name}");
+        for (time, mid) in band.times.iter().zip(&band.series[0].mid) {
+            // In the night in which clocks were put forward there was no hour that began at two: the next one stands for it.
+            let is_skipped = *time == 1_775_347_200.0;
+            let now = shown((time * 1e9) as u64) + 1 + u64::from(is_skipped);
+            assert!((mid.unwrap() - now as f64).abs() < 1e-6, "{name}: {time}: {mid:?} {now}");
+        }
+        // By clocks that are never changed the weeks are an hour apart.
+        let utc = store.band(&ids("caught"), span, 167, 1, &Zone::utc()).unwrap();
+        assert_ne!(utc.series[0].mid, band.series[0].mid);
+    }
+}
+
+/// Whoever asks for everything gets what could be read in the time, and is told.
+#[test]
+fn a_question_that_would_read_everything_is_stopped_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let all = 40_000;
+    for at in 0..all {
+        let mut flow = sample::flow();
+        (flow.id, flow.key.port[0]) = (at, at as u16);
+        to.flow(&flow).unwrap();
+    }
+    to.interval(&interval(DAY0, 10 * S, all, &[])).unwrap();
+    let mut store = store(folder.path());
+    assert_eq!(store.flows(&wanted("")).unwrap().matched, all);
+    store.patience = Duration::from_micros(100);
+    let begun = Instant::now();
+    let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
+    let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
+    let group = store.group(GroupBy::Flow, &none, Span::default(), RankBy::Flows, 10).unwrap();
+    let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
+    let heaviest = store.heaviest(&series, Span::default(), 10, 3).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(flows.matched < all, "{}", flows.matched);
+    for partial in [flows.partial, group.partial, heaviest.partial] {
+        let partial = partial.unwrap();
+        assert!(partial.contains("stopped when its time was over"), "{partial}");
+    }
+}
+
+#[test]
 fn intervals_of_a_second_have_points_of_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
@@ -231,8 +353,9 @@ fn what_is_new_was_not_there_before() {
     let news = store.news(Span { from: Some(DAY0 + 40 * 3600 * S), to: None }).unwrap();
     assert_eq!(news.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["10.0.0.2"]);
     assert!(store.news(Span::default()).unwrap().partial.is_some());
-    let band =
-        store.band(&ids("caught"), Span { from: Some(DAY0 + 40 * 3600 * S), to: None }, 10, 4).unwrap();
+    let band = store
+        .band(&ids("caught"), Span { from: Some(DAY0 + 40 * 3600 * S), to: None }, 10, 4, &Zone::utc())
+        .unwrap();
     assert_eq!(band.weeks, 0, "there is no week before");
 }
 
@@ -247,7 +370,7 @@ fn the_band_is_of_the_weeks_before() {
     let store = store(folder.path());
     let last = DAY0 + 3 * 7 * 86_400 * S;
     let span = Span { from: Some(last), to: Some(last + 86_400 * S) };
-    let band = store.band(&ids("caught"), span, 24, 4).unwrap();
+    let band = store.band(&ids("caught"), span, 24, 4, &Zone::utc()).unwrap();
     assert_eq!((band.weeks, band.times.len()), (3, 24));
     let [points] = band.series.as_slice() else { panic!("{band:?}") };
     assert!(points.low.iter().all(|low| *low == Some(1.0)), "{points:?}");
@@ -483,7 +606,7 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
 /// A year of the six lists of the summary, each as full as a list can be, in a link whose hosts change all the time: an
 /// interval of half a minute for the last two days, which is as long as these are kept, and of an hour before.
 #[test]
-#[ignore = "minutes"]
+#[ignore = "compresses 14,000 intervals of lists, which takes minutes: `make test-long` runs it"]
 fn a_year_of_every_list_stays_under_a_gigabyte() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());

@@ -88,8 +88,9 @@ impl Writer {
             main.execute(text, params![name, value]).map_err(said(&path))
         };
         set("mode", if begins_anew { &"file" } else { &"live" })?;
-        set("keep age", &keep.age.min(i64::MAX as u64).cast_signed())?;
-        set("keep bytes", &keep.bytes.min(i64::MAX as u64).cast_signed())?;
+        for (name, limit) in keep.clone().limits() {
+            set(&name, &(*limit).min(i64::MAX as u64).cast_signed())?;
+        }
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
@@ -288,14 +289,15 @@ impl Writer {
             let mut ids = transaction.prepare_cached("SELECT id FROM series").map_err(said)?;
             let ids: Vec<i64> =
                 ids.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
-            for (at, tier) in SERIES.iter().enumerate() {
-                let before = self.leap.trusted().saturating_sub(tier.keep);
+            let now = self.leap.trusted();
+            for at in 0..SERIES.len() {
+                let before = Keep::before(&self.keep.series, at, now);
                 for id in &ids {
                     points.execute(params![at as i64, id, before as i64]).map_err(said)?;
                 }
             }
-            for (at, tier) in LISTS.iter().enumerate() {
-                let before = self.leap.trusted().saturating_sub(tier.keep);
+            for at in 0..LISTS.len() {
+                let before = Keep::before(&self.keep.lists, at, now);
                 transaction
                     .execute(
                         "DELETE FROM readings WHERE tier = ?1 AND time < ?2",
@@ -303,8 +305,7 @@ impl Writer {
                     )
                     .map_err(said)?;
             }
-            let before =
-                self.leap.trusted().saturating_sub(SERIES.iter().map(|tier| tier.keep).max().unwrap_or(0));
+            let before = now.saturating_sub(self.keep.series.into_iter().max().unwrap_or(0));
             transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(said)?;
         }
         transaction.commit().map_err(said(&path))

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, SeriesList};
 use weir_output::store::sqlite::counter_id;
+use weir_output::zone::Zone;
 
 /// Series of one answer.
 const MOST_SERIES: usize = 100;
@@ -84,24 +85,39 @@ pub async fn series(State(app): State<Shared>) -> Result<Json<SeriesList>, Failu
 #[into_params(parameter_in = Query)]
 pub struct DataAsked {
     /// Names of series, joined by commas; at most 100.
+    #[serde(default)]
     ids: String,
+    /// Instead of names: a chart of /api/v1/charts, of which the heaviest lines are wanted and the sum of the others.
+    chart: Option<String>,
+    /// How many lines of the chart; at most 100 (12).
+    top: Option<usize>,
     /// The beginning of the time that is asked about, in seconds since the epoch.
     from: Option<f64>,
     /// Its end, not included.
     to: Option<f64>,
-    /// About how many points are wanted (600).
+    /// About how many points are wanted (600); of a chart of thousands of lines there are fewer.
     points: Option<usize>,
 }
 
 /// Points of series: average, least and most.
 #[utoipa::path(get, path = "/api/v1/series/data", params(DataAsked),
-    responses((status = 200, body = SeriesData), (status = 400, body = Failure)))]
+    responses((status = 200, body = SeriesData), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn data(
     State(app): State<Shared>,
     Ask(asked): Ask<DataAsked>,
 ) -> Result<Json<SeriesData>, Failure> {
-    let (ids, span) = (ids(&asked.ids)?, span(asked.from, asked.to)?);
+    let span = span(asked.from, asked.to)?;
     let points = count("points", asked.points, 600, MOST_POINTS)?;
+    let top = count("top", asked.top, 12, MOST_SERIES)?;
+    if let Some(name) = asked.chart {
+        let Json(Charts { charts }) = charts(State(app.clone())).await;
+        let Some(chart) = charts.into_iter().find(|chart| chart.name == name) else {
+            return Err(Failure::unknown(format!("there is no chart {name:?}; /api/v1/charts has them all")));
+        };
+        let ids: Vec<String> = chart.lines.into_iter().map(|line| line.id).collect();
+        return Ok(Json(app.ask(move |store| store.heaviest(&ids, span, points, top)).await?));
+    }
+    let ids = ids(&asked.ids)?;
     Ok(Json(app.ask(move |store| store.points(&ids, span, points)).await?))
 }
 
@@ -118,6 +134,8 @@ pub struct BandAsked {
     points: Option<usize>,
     /// How many weeks before (4).
     weeks: Option<usize>,
+    /// By whose clocks hours are the same: a name of the IANA time zone database (the sensor's).
+    zone: Option<String>,
 }
 
 /// Least, median and most of the same hours in the weeks before.
@@ -127,7 +145,9 @@ pub async fn band(State(app): State<Shared>, Ask(asked): Ask<BandAsked>) -> Resu
     let (ids, span) = (ids(&asked.ids)?, span(asked.from, asked.to)?);
     let points = count("points", asked.points, 600, MOST_POINTS)?;
     let weeks = count("weeks", asked.weeks, 4, MOST_WEEKS)?;
-    Ok(Json(app.ask(move |store| store.band(&ids, span, points, weeks)).await?))
+    let zone = Zone::named(asked.zone.as_deref().unwrap_or(&app.hub.about.zone))
+        .map_err(|error| Failure::question(error, "`zone=Europe/Berlin`"))?;
+    Ok(Json(app.ask(move |store| store.band(&ids, span, points, weeks, &zone)).await?))
 }
 
 fn ids(text: &str) -> Result<Vec<String>, Failure> {

@@ -1,0 +1,163 @@
+//! The table `[store]`: where what is found is kept, how much of it and for how long.
+
+use super::Setting;
+use super::fault::Fault;
+use super::read::{Key, Node, Reader};
+use std::path::PathBuf;
+use toml::de::DeTable;
+use weir_output::store::sqlite::{Keep, LISTS, SERIES, Tier};
+
+/// What a file says of the store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Store {
+    /// Its folder; without one that of `weir serve` is a temporary one.
+    pub dir: Setting<Option<PathBuf>>,
+    /// Nanoseconds that flows and records are kept.
+    pub age: Setting<u64>,
+    /// Octets that the store may take.
+    pub size: Setting<u64>,
+    /// Octets that stay free on the disk.
+    pub free: Setting<u64>,
+    /// Nanoseconds that each tier of series keeps.
+    pub series: [Setting<u64>; SERIES.len()],
+    /// Nanoseconds that each tier of lists keeps.
+    pub lists: [Setting<u64>; LISTS.len()],
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        let keep = Keep::default();
+        Self {
+            dir: Setting::default(),
+            age: Setting::default_of(keep.age),
+            size: Setting::default_of(keep.bytes),
+            free: Setting::default_of(keep.free),
+            series: keep.series.map(Setting::default_of),
+            lists: keep.lists.map(Setting::default_of),
+        }
+    }
+}
+
+impl Store {
+    /// How much is kept.
+    pub fn keep(&self) -> Keep {
+        Keep {
+            age: self.age.value,
+            bytes: self.size.value,
+            free: self.free.value,
+            series: self.series.each_ref().map(|setting| setting.value),
+            lists: self.lists.each_ref().map(|setting| setting.value),
+        }
+    }
+}
+
+/// Keys of the tiers in a list of settings, each with its tier's place.
+pub(super) const SERIES_KEYS: [&str; SERIES.len()] =
+    ["store.series.interval", "store.series.5m", "store.series.1h", "store.series.1d"];
+/// The same of lists.
+pub(super) const LISTS_KEYS: [&str; LISTS.len()] =
+    ["store.lists.interval", "store.lists.1h", "store.lists.1d", "store.lists.1w", "store.lists.1mo"];
+
+const TIME: &str = "a duration, such as \"2d\" or \"366d\"";
+const SIZE: &str = "an amount, such as \"10G\"";
+
+pub(super) static KEYS: [Key<Store>; 6] = [
+    Key {
+        name: "dir",
+        takes: "a folder, such as \"/var/lib/weir\"",
+        read: |r, node, store| {
+            let line = Some(r.line(node.span().start));
+            match r.string(node) {
+                Some("") => r.refuse(node.span(), "an empty path"),
+                Some(path) => store.dir = Setting { value: Some(PathBuf::from(path)), line },
+                None => {}
+            }
+        },
+    },
+    Key { name: "age", takes: TIME, read: |r, node, store| time(r, node, &mut store.age) },
+    Key { name: "size", takes: SIZE, read: |r, node, store| size(r, node, &mut store.size) },
+    Key { name: "free", takes: SIZE, read: |r, node, store| size(r, node, &mut store.free) },
+    Key {
+        name: "series",
+        takes: "a table of tiers, such as { 1h = \"366d\" }",
+        read: |r, node, store| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &SERIES_TIERS, &mut store.series);
+            }
+        },
+    },
+    Key {
+        name: "lists",
+        takes: "a table of tiers, such as { 1d = \"731d\" }",
+        read: |r, node, store| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &LISTS_TIERS, &mut store.lists);
+            }
+        },
+    },
+];
+
+static SERIES_TIERS: [Key<[Setting<u64>; SERIES.len()]>; SERIES.len()] = [
+    Key { name: SERIES[0].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[0]) },
+    Key { name: SERIES[1].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[1]) },
+    Key { name: SERIES[2].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[2]) },
+    Key { name: SERIES[3].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[3]) },
+];
+
+static LISTS_TIERS: [Key<[Setting<u64>; LISTS.len()]>; LISTS.len()] = [
+    Key { name: LISTS[0].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[0]) },
+    Key { name: LISTS[1].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[1]) },
+    Key { name: LISTS[2].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[2]) },
+    Key { name: LISTS[3].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[3]) },
+    Key { name: LISTS[4].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[4]) },
+];
+
+fn time(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
+    let line = Some(r.line(node.span().start));
+    match r.string(node).map(crate::cli::period) {
+        Some(Ok(value)) => *to = Setting { value, line },
+        Some(Err(message)) => r.refuse(node.span(), message),
+        None => {}
+    }
+}
+
+fn size(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
+    let line = Some(r.line(node.span().start));
+    match r.string(node).map(crate::cli::octets) {
+        Some(Ok(value)) => *to = Setting { value, line },
+        Some(Err(message)) => r.refuse(node.span(), message),
+        None => {}
+    }
+}
+
+/// A tier keeps one cell at least, and no less than the finer one before it: a question goes from coarse to fine.
+pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>, store: &Store) {
+    check_tiers(r, table, "series", &SERIES, &store.series);
+    check_tiers(r, table, "lists", &LISTS, &store.lists);
+}
+
+fn check_tiers(
+    r: &mut Reader<'_>,
+    table: &DeTable<'_>,
+    kind: &str,
+    tiers: &[Tier],
+    settings: &[Setting<u64>],
+) {
+    let Some(node) = table.get(kind) else { return };
+    let mut finer: Option<(&Tier, u64)> = None;
+    for (tier, setting) in tiers.iter().zip(settings) {
+        let wrong = match finer {
+            _ if setting.value < tier.cell.length() => {
+                Some(format!("{kind}.{} keeps less than one of its cells", tier.name))
+            }
+            Some((before, keep)) if setting.value < keep => {
+                Some(format!("{kind}.{} keeps less than {kind}.{}, which is finer", tier.name, before.name))
+            }
+            _ => None,
+        };
+        if let Some(message) = wrong {
+            r.faults.push(Fault::new(node.span(), message));
+        }
+        finer = Some((tier, setting.value));
+    }
+}
