@@ -4,6 +4,7 @@ mod export;
 mod find;
 mod health;
 mod keep;
+mod names;
 mod readings;
 mod rows;
 mod schema;
@@ -34,10 +35,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_api::web::{
     Against, Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry,
-    FlowDetail, Flows, ListInfo, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
+    FlowDetail, Flows, ListInfo, ListRow, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
     TierState, TopList, TryHistogram,
 };
-use weir_api::{Key, KeyKind, Reading, Top, Unit};
+use weir_api::{Key, KeyKind, Reading, Top, TopRow, Unit};
 use weir_filter::FlowTest;
 
 /// How long an answer may take; what was found by then is it.
@@ -140,6 +141,19 @@ impl SqliteStore {
             let extent = (number("first")?, number("last")?);
             let until = Instant::now() + self.patience;
             ask(&series::Reader { from, path, extent, interval: number("interval")?, until })
+        })
+    }
+
+    /// Rows as people read them, with the names by which hosts were asked for.
+    fn named(&self, rows: &[TopRow]) -> Result<Vec<ListRow>, StoreError> {
+        self.main(|from, path| {
+            let has_names = schema::has(from, path, names::SINCE)?;
+            let named = |row: &TopRow| -> Result<ListRow, StoreError> {
+                let shown = list_row(row);
+                let name = if has_names { names::of_key(from, path, &row.key)? } else { None };
+                Ok(ListRow { name: name.or(shown.name), ..shown })
+            };
+            rows.iter().map(named).collect()
         })
     }
 
@@ -267,7 +281,7 @@ impl Store for SqliteStore {
             key: key_name(top.key),
             unit: unit_name(top.unit).to_owned(),
             exact: top.is_exact(),
-            rows: rows.iter().map(list_row).collect(),
+            rows: self.named(&rows)?,
             absent: top.absent,
             inserts: top.inserts,
             total,
@@ -286,10 +300,13 @@ impl Store for SqliteStore {
         let parts = self.parts(span)?;
         let mut groups = find::group(&parts, by, test, span, rank)?;
         groups.rows.truncate(limit);
-        let rows = groups.rows.into_iter().map(|(group, count, flows)| match group {
-            Group::Key(key) => list_row(&weir_api::TopRow { key, count, flows, error: 0 }),
-            Group::Text(text) => text_row(text, count, flows),
-        });
+        let mut rows = Vec::new();
+        for (group, count, flows) in groups.rows {
+            match group {
+                Group::Key(key) => rows.extend(self.named(&[TopRow { key, count, flows, error: 0 }])?),
+                Group::Text(text) => rows.push(text_row(text, count, flows)),
+            }
+        }
         Ok(TopList {
             list: "flows".to_owned(),
             key: format!("{by:?}").to_lowercase(),
@@ -298,7 +315,7 @@ impl Store for SqliteStore {
                 RankBy::Flows => "flows".to_owned(),
             },
             exact: groups.partial.is_none(),
-            rows: rows.collect(),
+            rows,
             total: Amount { packets: groups.total.packets, bytes: groups.total.bytes },
             partial: groups.partial,
             ..TopList::default()

@@ -37,6 +37,8 @@ static MAIN_STEPS: &[&str] = &["
     CREATE UNIQUE INDEX readings_by_time ON readings (tier, name, time);
     CREATE TABLE events (time INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;
     CREATE INDEX events_by_time ON events (time);
+", "
+    CREATE TABLE names (address BLOB PRIMARY KEY, name TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 "];
 
 /// Of flows and records: addresses are 16 octets, IPv4 mapped into IPv6, so that their order is that of numbers.
@@ -127,6 +129,11 @@ fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), S
         transaction.commit().map_err(said(path))?;
     }
     Ok(())
+}
+
+/// Whether a database has tables that came with a version; one that is only read stays as it is.
+pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, StoreError> {
+    Ok(version(connection, path)? >= since)
 }
 
 /// Whether an error says that a file is no database, or a broken one.

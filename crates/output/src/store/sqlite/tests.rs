@@ -72,10 +72,12 @@ fn what_is_written_is_read() {
     let mut to = writer(folder.path());
     let snapshot = sample::snapshot();
     let (flow, ping) = (sample::flow(), sample::ping());
+    // What is still open ends behind the last interval.
+    to.interval(&snapshot).unwrap();
     to.named_flow(&flow, Some("www.example.org")).unwrap();
     to.flow(&ping).unwrap();
     to.record(&sample::identity(), &sample::record()).unwrap();
-    to.interval(&snapshot).unwrap();
+    to.finish().unwrap();
     let store = store(folder.path());
     assert_eq!(store.extent().unwrap(), Some((snapshot.interval.start, snapshot.interval.end)));
     let data = store.points(&ids("caught"), Span::default(), 100).unwrap();
@@ -88,6 +90,17 @@ fn what_is_written_is_read() {
     let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();
     assert_eq!(top.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), ranked);
     assert!(top.exact && top.rows[0].filter.contains("host "), "{top:?}");
+    // The flow's responder was asked for by that name; its pair with the initiator, too.
+    let all = FlowTest::All(Vec::new());
+    for (by, wanted) in [
+        (GroupBy::Destination, Some("www.example.org")),
+        (GroupBy::Source, None),
+        (GroupBy::Pair, Some("www.example.org")),
+    ] {
+        let group = store.group(by, &all, Span::default(), RankBy::Flows, 10).unwrap();
+        let named: Vec<&str> = group.rows.iter().filter_map(|row| row.name.as_deref()).collect();
+        assert_eq!(named, wanted.into_iter().collect::<Vec<_>>(), "{by:?}: {group:?}");
+    }
     let error = store.top("talker", Span::default(), None, 3).unwrap_err().to_string();
     assert!(error.contains("talkers"), "{error}");
 
@@ -197,6 +210,49 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
             (0..LINES).filter(|line| (line + at as u64).is_multiple_of(2)).map(|line| line + 1).sum();
         assert!((sum + others.avg[at].unwrap() - all as f64).abs() < 1e-3, "{at}: {sum}");
     }
+}
+
+/// A store of the version before there were names, and which nobody writes any more.
+#[test]
+fn a_store_without_names_is_read_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    old.execute_batch("DROP TABLE names; PRAGMA user_version = 1").unwrap();
+    drop(old);
+    let top = store(folder.path()).top("sources", Span::default(), None, 3).unwrap();
+    assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
+}
+
+/// As many names as there may be, and no more; those that were used last stay.
+#[test]
+fn names_are_bounded_and_the_oldest_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut main = schema::open(&folder.path().join(MAIN), Kind::Main).unwrap();
+    let transaction = main.transaction().unwrap();
+    let mut waiting = names::Names::default();
+    for at in 0..70_000_u32 {
+        waiting.see(u128::from(at).to_be_bytes(), "a", u64::from(at));
+    }
+    waiting.write(&transaction).unwrap();
+    let count =
+        || transaction.query_row("SELECT count(*) FROM names", [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count(), 65_536);
+    names::sweep(&transaction, 5).unwrap();
+    assert_eq!(count(), 65_531);
+    transaction
+        .execute_batch(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+            INSERT INTO names SELECT CAST(i AS BLOB), 'b', 1000000 + i FROM n",
+        )
+        .unwrap();
+    names::sweep(&transaction, 5).unwrap();
+    assert_eq!(count(), 262_144);
+    let oldest: i64 = transaction.query_row("SELECT min(time) FROM names", [], |row| row.get(0)).unwrap();
+    assert_eq!(oldest, 1_000_000 + 300_000 - 262_144 + 1);
 }
 
 #[test]

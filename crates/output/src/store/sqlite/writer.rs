@@ -6,6 +6,7 @@
 
 use super::health::{Health, Leap};
 use super::keep::Keep;
+use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
 use super::schema::{self, Kind, MAIN, said};
@@ -55,12 +56,15 @@ pub struct Writer {
     known: Known,
     open: Open,
     maker: Maker,
+    names: Names,
     intervals: VecDeque<Waiting>,
     rows: Vec<Row>,
     rows_memory: usize,
     health: Arc<Health>,
     /// Whether the last attempt has failed, and was told.
     is_failing: bool,
+    /// Whether there is no interval to come.
+    is_ending: bool,
     leap: Leap,
     /// Nanoseconds of the interval that was written last.
     last_length: u64,
@@ -100,11 +104,13 @@ impl Writer {
             known: Known::new(),
             open: Open::default(),
             maker: Maker::default(),
+            names: Names::default(),
             intervals: VecDeque::new(),
             rows: Vec::new(),
             rows_memory: 0,
             health,
             is_failing: false,
+            is_ending: false,
             leap,
             last_length: 0,
             swept: 0,
@@ -171,9 +177,15 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether something waits for the database of series. Names wait for the next interval, or for the end.
+    fn waits(&self) -> bool {
+        let names = self.is_ending && !self.names.is_empty();
+        !self.intervals.is_empty() || self.health.has_events() || names
+    }
+
     fn write_intervals(&mut self) -> Result<(), StoreError> {
         let path = self.folder.join(MAIN);
-        if self.intervals.is_empty() && !self.health.has_events() {
+        if !self.waits() {
             return Ok(());
         }
         let written = self.commit_intervals(&path);
@@ -234,7 +246,9 @@ impl Writer {
                 .and_then(|mut add| add.execute(params![(event.time * 1e9) as i64, event.kind, event.text]))
                 .map_err(said)?;
         }
+        self.names.write(&transaction).map_err(said)?;
         transaction.commit().map_err(said)?;
+        self.names.written();
         self.health.written(events.len());
         self.intervals.clear();
         Ok(())
@@ -242,9 +256,8 @@ impl Writer {
 
     /// Writes what waits. What fails is told once; then it is tried again without a word until it does not.
     fn write(&mut self) -> io::Result<()> {
-        let is_idle = self.rows.is_empty() && self.intervals.is_empty() && !self.health.has_events();
         // What could not be dropped is tried again.
-        if is_idle && !self.is_failing {
+        if self.rows.is_empty() && !self.waits() && !self.is_failing {
             return Ok(());
         }
         let rows = self.write_rows();
@@ -307,6 +320,7 @@ impl Writer {
             }
             let before = now.saturating_sub(self.keep.series.into_iter().max().unwrap_or(0));
             transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(said)?;
+            names::sweep(&transaction, now.saturating_sub(self.keep.age)).map_err(said)?;
         }
         transaction.commit().map_err(said(&path))
     }
@@ -406,6 +420,9 @@ impl Output for Writer {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        if let Some(name) = name {
+            self.names.see(flow.responder().0, name, flow.last.0);
+        }
         self.push(Row::Flow(Box::new(*flow), name.map(Box::from)));
         Ok(())
     }
@@ -421,6 +438,7 @@ impl Output for Writer {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.is_ending = true;
         self.write()?;
         if self.is_failing {
             let waiting = self.rows.len() + self.intervals.len();

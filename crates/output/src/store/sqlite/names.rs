@@ -1,0 +1,77 @@
+//! Names of addresses: the name by which somebody had asked for a host before speaking to it, the latest.
+
+use super::schema::said;
+use crate::store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+use weir_api::Key;
+
+/// The version of the database of series that has them.
+pub const SINCE: i64 = 2;
+/// Names that wait to be written.
+const MOST_WAITING: usize = 65_536;
+/// Names that are kept; beyond that the ones that were seen last.
+const MOST: usize = 262_144;
+
+/// Names on their way, by address: IPv4 mapped into IPv6.
+#[derive(Default)]
+pub struct Names(HashMap<[u8; 16], (Box<str>, u64)>);
+
+impl Names {
+    /// Somebody spoke to an address by a name, at a time in nanoseconds since the epoch.
+    pub fn see(&mut self, address: [u8; 16], name: &str, time: u64) {
+        if self.0.len() < MOST_WAITING || self.0.contains_key(&address) {
+            self.0.insert(address, (name.into(), time));
+        }
+    }
+
+    /// Writes them.
+    pub fn write(&self, to: &Transaction<'_>) -> rusqlite::Result<()> {
+        let mut add = to.prepare_cached(
+            "INSERT INTO names VALUES (?1, ?2, ?3) ON CONFLICT (address) DO UPDATE SET name = ?2, time = max(time, ?3)",
+        )?;
+        for (address, (name, time)) in &self.0 {
+            add.execute(params![address, name, *time as i64])?;
+        }
+        Ok(())
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// They are written.
+    pub fn written(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Drops the names that nobody has used since a time, and the oldest beyond what is kept.
+pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
+    of.execute("DELETE FROM names WHERE time < ?1", [before as i64])?;
+    of.execute(
+        "DELETE FROM names WHERE address IN (SELECT address FROM names ORDER BY time DESC LIMIT -1 OFFSET ?1)",
+        [MOST as i64],
+    )?;
+    Ok(())
+}
+
+/// The name of what a key is about: of its host, or of who was asked in it.
+pub fn of_key(from: &Connection, path: &Path, key: &Key) -> Result<Option<String>, StoreError> {
+    let (Key::Address(address)
+    | Key::Pair(_, address)
+    | Key::Talker { server: address, .. }
+    | Key::Flow { destination: address, .. }) = *key
+    else {
+        return Ok(None);
+    };
+    let address = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    let find = from.prepare_cached("SELECT name FROM names WHERE address = ?1");
+    find.and_then(|mut find| find.query_row([address], |row| row.get(0)).optional()).map_err(said(path))
+}
