@@ -170,6 +170,13 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   const all = counts.reduce((sum, each) => sum + each, 0);
   const shown = sums.reduce((sum, each) => sum + si(each), 0);
   assert.ok(Math.abs(shown / all - 1) < 0.02, `${shown} of ${all}: ${sums}`);
+  // Any other is drawn on its own when it is searched for, and leaves the sum.
+  const light = `p${counts.findIndex((each, nth) => each > 0 && each < heaviest[12] && !drawn.includes(`p${nth + 1}`)) + 1}`;
+  await panel.getByRole('button', { name: /^picture/ }).click();
+  await panel.locator('input[type=search]').fill(`tcp port ${light.slice(1)}`);
+  await panel.getByRole('button', { name: `+ ${light}`, exact: true }).click();
+  await panel.getByText(`${LINES - 13} others`).waitFor();
+  assert.ok((await panel.locator('ul').first().locator('li .name').allInnerTexts()).includes(light));
   await page.close();
 });
 

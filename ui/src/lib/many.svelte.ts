@@ -3,7 +3,7 @@
 
 import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
 import { Pending } from './pending.svelte';
-import { add, weigh } from './series';
+import { add, at, weigh } from './series';
 
 /** More lines than this are not asked for in one question. */
 export const FEW = 64;
@@ -35,10 +35,12 @@ export class ManyLines extends Pending<SeriesData> {
     const missing = q.pinned.filter((id) => !data.series.some((series) => series.id === id));
     if (missing.length === 0) return data;
     const more = await get<SeriesData>(api('series/data', { ids: missing.join(','), from: q.from, to: q.to, points: this.#points }), signal);
-    if (more.times.length !== data.times.length) return data;
+    // Of thousands of lines there may be fewer points than of one.
+    const same = (values: Values) => at(data.times, data.step, more.times, values);
+    const found = more.series.map((series) => ({ id: series.id, avg: same(series.avg), min: same(series.min), max: same(series.max) }));
     // What is drawn on its own is no longer among the rest.
-    const less = (which: 'avg' | 'min' | 'max'): Values => (data.others?.[which] ?? []).map((value, at) => value === null ? null : Math.max(0, more.series.reduce((left, series) => left - (series[which][at] ?? 0), value)));
-    return { ...data, series: [...data.series, ...more.series], others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null };
+    const less = (which: 'avg' | 'min' | 'max'): Values => (data.others?.[which] ?? []).map((value, nth) => value === null ? null : Math.max(0, found.reduce((left, series) => left - (series[which][nth] ?? 0), value)));
+    return { ...data, series: [...data.series, ...found], others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null };
   }
 
   async #weigh(q: Question, signal: AbortSignal): Promise<SeriesData> {
