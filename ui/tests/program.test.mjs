@@ -3,7 +3,9 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -45,6 +47,16 @@ async function start(t, args, before = []) {
   };
   t.after(() => stop('SIGKILL'));
   return { url, stop, said: () => said };
+}
+
+/** A port that nobody has: `serve`, other than `open`, takes the one that it is told or none. */
+async function free() {
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, 'close');
+  return String(port);
 }
 
 const count = (file, expression) => JSON.parse(execFileSync(WEIR, ['count', file, '-e', expression, '-j'], { encoding: 'utf8' }));
@@ -285,7 +297,7 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   await page.waitForSelector('[data-live="ended"], [data-live="lost"]', { timeout: 12_000 });
   await page.close();
   // What was stored, in a second life.
-  const again = await start(t, ['serve', '--store', store]);
+  const again = await start(t, ['serve', '--store', store, '--port', await free()]);
   for (const expression of ['tcp', 'udp']) {
     const counted = count(dump, expression);
     assert.ok(counted.packets > 100, `${expression}: ${counted.packets}`);
