@@ -107,7 +107,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let (listeners, port) = runtime.block_on(async { free(options.pages.port) })?;
     let mut access = Access::read(None, None).map_err(|error| (Exit::Usage, error))?;
     access.only_loopback(port);
-    let configuration = configuration(&options.run, options.pages.store.as_deref(), &request, is_short)?;
+    let configuration = configuration(&options.run, &options.pages, &request, is_short)?;
     let about = about(&options.run, &request, Mode::File);
     let hub = Arc::new(Hub::new(about, request.expression.clone()));
     hub.set_tables(Session::tables(&request));
@@ -177,7 +177,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     if listen.is_none_or(|address| address.is_loopback()) {
         access.only_loopback(port);
     }
-    let configuration = configuration(&options.run, options.pages.store.as_deref(), &request, false)?;
+    let configuration = configuration(&options.run, &options.pages, &request, false)?;
     let runtime = runtime()?;
     let listeners =
         runtime.block_on(async { server::bind(listen, port) }).map_err(|error| taken(port, &error))?;
@@ -440,7 +440,7 @@ fn reading(options: &cli::Run) -> Reading {
 /// What the configuration says, and what the command line says over it.
 fn configuration(
     options: &cli::Run,
-    store: Option<&Path>,
+    pages: &cli::Pages,
     request: &Request,
     is_short: bool,
 ) -> Result<Configuration, (Exit, String)> {
@@ -476,7 +476,12 @@ fn configuration(
         format!("after {} octets", request.rolling.bytes.unwrap_or(0)),
     );
     says(options.log_zstd, "output.zstd", "true".to_owned());
-    says(store.is_some(), "store.dir", store.map_or(String::new(), |store| store.display().to_string()));
+    if let Some(port) = pages.port {
+        says(true, "server.port", port.to_string());
+    }
+    if let Some(store) = &pages.store {
+        says(true, "store.dir", store.display().to_string());
+    }
     if let Some(limits) = options.keep {
         let keep = limits.over(request.store.keep());
         let given = [limits.age, limits.bytes, limits.free];

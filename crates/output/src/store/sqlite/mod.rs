@@ -502,15 +502,21 @@ impl Store for SqliteStore {
                 Some(health) => health.keep(),
                 None => keep_of(from, path)?,
             };
+            let last = writer::number(from, path, "last")?;
+            let cells = |(tier, time): (&tiers::Tier, u64)| {
+                time.div_ceil(if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() })
+            };
             let mut tiers = Vec::new();
             for (at, tier) in SERIES.iter().enumerate() {
                 let first = count(&format!(
                     "SELECT ifnull(min(time), 0) FROM points WHERE tier = {at} AND series = (SELECT min(id) FROM series)"
                 ))?;
+                let keep = kept.series.get(at).copied().unwrap_or(0);
+                let held = if first > 0 { last.saturating_sub(first).min(keep) } else { 0 };
                 tiers.push(TierState {
                     name: format!("series {}", tier.name),
-                    keep: seconds(kept.series.get(at).copied().unwrap_or(0)),
-                    bytes: 0,
+                    keep: seconds(keep),
+                    bytes: cells((tier, held)) * series * POINT,
                     first: (first > 0).then(|| seconds(first)),
                 });
             }
@@ -531,9 +537,6 @@ impl Store for SqliteStore {
                 first: parts.first().map(|(second, _)| *second as f64),
             });
             let failed = health.and_then(Health::why);
-            let cells = |(tier, keep): (&tiers::Tier, u64)| {
-                keep / if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() }
-            };
             let points: u64 = SERIES.iter().zip(kept.series).map(cells).sum();
             let point_bound = points * series * POINT;
             let mean = |at: usize| count(&format!("SELECT ifnull(CAST(avg(length(body)) AS INTEGER), 0) FROM readings WHERE tier = {at}"));

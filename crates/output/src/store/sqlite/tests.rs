@@ -279,6 +279,7 @@ fn tiers_keep_what_they_are_told_to_and_readers_know_it() {
     assert_eq!(first("series 1h"), (366.0 * 86_400.0, 0.0));
     assert_eq!(first("lists interval"), (3600.0, 9.0 * 3600.0));
     assert_eq!(first("lists 1h"), (92.0 * 86_400.0, 0.0));
+    assert!(state.tiers.iter().all(|tier| tier.bytes > 0 || tier.name == "flows and records"), "{state:?}");
 }
 
 /// Two weeks of intervals of an hour around the night in which clocks are changed; each has caught what they show.
