@@ -300,13 +300,15 @@ impl Store for SqliteStore {
         let parts = self.parts(span)?;
         let mut groups = find::group(&parts, by, test, span, rank)?;
         groups.rows.truncate(limit);
-        let mut rows = Vec::new();
+        // A question has keys or words, never both: their order is that of the rows.
+        let (mut keys, mut rows) = (Vec::new(), Vec::new());
         for (group, count, flows) in groups.rows {
             match group {
-                Group::Key(key) => rows.extend(self.named(&[TopRow { key, count, flows, error: 0 }])?),
+                Group::Key(key) => keys.push(TopRow { key, count, flows, error: 0 }),
                 Group::Text(text) => rows.push(text_row(text, count, flows)),
             }
         }
+        rows.extend(self.named(&keys)?);
         Ok(TopList {
             list: "flows".to_owned(),
             key: format!("{by:?}").to_lowercase(),

@@ -436,24 +436,30 @@ impl Reader<'_> {
         let shape = CellGrid { from: from - from % shape.step, to, ..shape };
         band.times =
             (0..shape.cells()).map(|at| (shape.from + at as u64 * shape.step) as f64 / SECOND).collect();
-        for id in ids.iter().take(1 + MOST_POINTS / shape.cells().max(1) / weeks) {
-            let Some(number) = self.number(id)? else { continue };
-            let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-            for week in &past {
+        // Each week's cells, and which of them each cell of the range is compared with: the same for every series.
+        let weeks_of_cells: Vec<(CellGrid, Vec<Option<usize>>)> = past
+            .iter()
+            .map(|week| {
                 // A clock that was put forward or back since then shows the same hour two hours earlier or later at most.
                 let room = CLOCKS.next_multiple_of(shape.step);
                 let from = back(shape.from, *week).saturating_sub(room);
+                let place = |at: usize| {
+                    let time = shape.from + at as u64 * shape.step;
+                    let then = same_hour(time, *week as u64 * WEEK, shape.step, zone);
+                    then.checked_sub(from).map(|since| (since / shape.step) as usize)
+                };
                 let grid = CellGrid { from, to: back(shape.to, *week) + room, ..shape };
-                let buckets = read(self.from, number, grid).map_err(said(self.path))?;
-                for at in 0..shape.cells() {
-                    let then =
-                        same_hour(shape.from + at as u64 * shape.step, *week as u64 * WEEK, shape.step, zone);
-                    let bucket =
-                        then.checked_sub(from).and_then(|since| buckets.get((since / shape.step) as usize));
-                    columns
-                        .entry(at)
-                        .or_default()
-                        .extend(bucket.copied().flatten().map(|b| b.sum / b.seconds));
+                (grid, (0..shape.cells()).map(place).collect())
+            })
+            .collect();
+        for id in ids.iter().take(1 + MOST_POINTS / shape.cells().max(1) / weeks) {
+            let Some(number) = self.number(id)? else { continue };
+            let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for (grid, places) in &weeks_of_cells {
+                let buckets = read(self.from, number, *grid).map_err(said(self.path))?;
+                for (at, place) in places.iter().enumerate() {
+                    let bucket = place.and_then(|place| buckets.get(place).copied().flatten());
+                    columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));
                 }
             }
             columns.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
