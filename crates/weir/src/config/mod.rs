@@ -179,20 +179,16 @@ static KEYS: [Key<Config>; 11] = [
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
         read: |r, node, config| {
-            let line = Some(r.line(node.span().start));
-            if let Some(value) = r.duration(node) {
-                config.interval = Setting { value, line };
-            }
+            let value = r.duration(node);
+            r.set(node, value, &mut config.interval);
         },
     },
     Key {
         name: "memory",
         takes: "an amount from \"16M\", such as \"512M\" or \"2G\"",
         read: |r, node, config| {
-            let line = Some(r.line(node.span().start));
-            if let Some(value) = r.memory(node) {
-                config.memory = Setting { value, line };
-            }
+            let value = r.memory(node);
+            r.set(node, value, &mut config.memory);
         },
     },
     Key {
@@ -226,10 +222,8 @@ static KEYS: [Key<Config>; 11] = [
         name: "expression",
         takes: EXPRESSION,
         read: |r, node, config| {
-            let line = Some(r.line(node.span().start));
-            if let Some(value) = expression::read(r, node) {
-                config.expression = Setting { value, line };
-            }
+            let value = expression::read(r, node);
+            r.set(node, value, &mut config.expression);
         },
     },
     Key {
@@ -279,12 +273,8 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
         name: "dir",
         takes: "a folder, such as \"/var/log/weir\"",
         read: |r, node, output| {
-            let line = Some(r.line(node.span().start));
-            match r.string(node) {
-                Some("") => r.refuse(node.span(), "an empty path"),
-                Some(dir) => output.dir = Setting { value: Some(PathBuf::from(dir)), line },
-                None => {}
-            }
+            let dir = r.path(node).map(Some);
+            r.set(node, dir, &mut output.dir);
         },
     },
     Key {
@@ -317,34 +307,24 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
         name: "rotate",
         takes: "a duration, such as \"10m\", \"1h\" or \"1d\"",
         read: |r, node, output| {
-            let line = Some(r.line(node.span().start));
-            match r.string(node).map(crate::cli::period) {
-                Some(Ok(value)) => output.rotate = Setting { value: Some(value), line },
-                Some(Err(message)) => r.refuse(node.span(), message),
-                None => {}
-            }
+            let value = r.parsed(node, crate::cli::period).map(Some);
+            r.set(node, value, &mut output.rotate);
         },
     },
     Key {
         name: "rotate_size",
         takes: "an amount, such as \"100M\"",
         read: |r, node, output| {
-            let line = Some(r.line(node.span().start));
-            match r.string(node).map(crate::cli::octets) {
-                Some(Ok(value)) => output.rotate_size = Setting { value: Some(value), line },
-                Some(Err(message)) => r.refuse(node.span(), message),
-                None => {}
-            }
+            let value = r.parsed(node, crate::cli::octets).map(Some);
+            r.set(node, value, &mut output.rotate_size);
         },
     },
     Key {
         name: "zstd",
         takes: "true to compress files that are finished, or false",
         read: |r, node, output| {
-            let line = Some(r.line(node.span().start));
-            if let Some(value) = r.boolean(node) {
-                output.zstd = Setting { value, line };
-            }
+            let value = r.boolean(node);
+            r.set(node, value, &mut output.zstd);
         },
     },
 ];

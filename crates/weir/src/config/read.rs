@@ -1,9 +1,11 @@
 //! The strict reader: tables by lists of known keys, values by what their key takes. Every fault is kept and
 //! reading goes on, so that one run shows all that is wrong.
 
+use super::Setting;
 use super::expression::Known;
 use super::fault::{Fault, Lines, nearest};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -166,25 +168,32 @@ impl<'t> Reader<'t> {
             self.refuse_meaning(node.span(), format!("{} cannot be an integer", self.key), meant);
             return None;
         }
-        let text = self.string(node)?;
-        match parse_interval(text) {
-            Ok(duration) => Some(duration),
-            Err(message) => {
-                self.refuse(node.span(), message);
-                None
-            }
-        }
+        self.parsed(node, parse_interval)
     }
 
     /// An amount of memory.
     pub fn memory(&mut self, node: &Node<'_>) -> Option<u64> {
-        let text = self.string(node)?;
-        match parse_memory(text) {
-            Ok(octets) => Some(octets),
-            Err(message) => {
-                self.refuse(node.span(), message);
-                None
-            }
+        self.parsed(node, parse_memory)
+    }
+
+    /// A string that something can be made of.
+    pub fn parsed<T>(&mut self, node: &Node<'_>, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let parsed = parse(self.string(node)?);
+        parsed.map_err(|message| self.refuse(node.span(), message)).ok()
+    }
+
+    /// The path of a file or a folder.
+    pub fn path(&mut self, node: &Node<'_>) -> Option<PathBuf> {
+        self.parsed(node, |path| match path {
+            "" => Err("an empty path".to_owned()),
+            path => Ok(PathBuf::from(path)),
+        })
+    }
+
+    /// What was read goes into its setting, with its line; what could not be read leaves it as it was.
+    pub fn set<T>(&self, node: &Node<'_>, value: Option<T>, to: &mut Setting<T>) {
+        if let Some(value) = value {
+            *to = Setting { value, line: Some(self.line(node.span().start)) };
         }
     }
 

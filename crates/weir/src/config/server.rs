@@ -31,22 +31,17 @@ pub(super) static KEYS: [Key<Server>; 6] = [
         name: "listen",
         takes: "an address, such as \"192.0.2.1\" or \"::\"",
         read: |r, node, server| {
-            let line = Some(r.line(node.span().start));
-            match r.string(node).map(str::parse) {
-                Some(Ok(address)) => server.listen = Setting { value: Some(address), line },
-                Some(Err(_)) => r.refuse(node.span(), "this is no address of IPv4 or IPv6"),
-                None => {}
-            }
+            let wrong = || "this is no address of IPv4 or IPv6".to_owned();
+            let address = r.parsed(node, |text| text.parse().map_err(|_| wrong()));
+            r.set(node, address.map(Some), &mut server.listen);
         },
     },
     Key {
         name: "port",
         takes: "a whole number from 1 to 65535",
         read: |r, node, server| {
-            let line = Some(r.line(node.span().start));
-            if let Some(port) = r.integer(node, 1, 65_535) {
-                server.port = Setting { value: Some(port as u16), line };
-            }
+            let port = r.integer(node, 1, 65_535).map(|port| Some(port as u16));
+            r.set(node, port, &mut server.port);
         },
     },
     Key { name: "tls_cert", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_cert) },
@@ -56,12 +51,8 @@ pub(super) static KEYS: [Key<Server>; 6] = [
 ];
 
 fn path(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
-    let line = Some(r.line(node.span().start));
-    match r.string(node) {
-        Some("") => r.refuse(node.span(), "an empty path"),
-        Some(path) => *to = Setting { value: Some(PathBuf::from(path)), line },
-        None => {}
-    }
+    let path = r.path(node).map(Some);
+    r.set(node, path, to);
 }
 
 /// A certificate and its key go together.

@@ -66,12 +66,8 @@ pub(super) static KEYS: [Key<Store>; 6] = [
         name: "dir",
         takes: "a folder, such as \"/var/lib/weir\"",
         read: |r, node, store| {
-            let line = Some(r.line(node.span().start));
-            match r.string(node) {
-                Some("") => r.refuse(node.span(), "an empty path"),
-                Some(path) => store.dir = Setting { value: Some(PathBuf::from(path)), line },
-                None => {}
-            }
+            let path = r.path(node).map(Some);
+            r.set(node, path, &mut store.dir);
         },
     },
     Key { name: "age", takes: TIME, read: |r, node, store| time(r, node, &mut store.age) },
@@ -113,21 +109,13 @@ static LISTS_TIERS: [Key<[Setting<u64>; LISTS.len()]>; LISTS.len()] = [
 ];
 
 fn time(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
-    let line = Some(r.line(node.span().start));
-    match r.string(node).map(crate::cli::period) {
-        Some(Ok(value)) => *to = Setting { value, line },
-        Some(Err(message)) => r.refuse(node.span(), message),
-        None => {}
-    }
+    let time = r.parsed(node, crate::cli::period);
+    r.set(node, time, to);
 }
 
 fn size(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
-    let line = Some(r.line(node.span().start));
-    match r.string(node).map(crate::cli::octets) {
-        Some(Ok(value)) => *to = Setting { value, line },
-        Some(Err(message)) => r.refuse(node.span(), message),
-        None => {}
-    }
+    let size = r.parsed(node, crate::cli::octets);
+    r.set(node, size, to);
 }
 
 /// A tier keeps one cell at least, and no less than the finer one before it: a question goes from coarse to fine.
