@@ -12,6 +12,6 @@ pub use file::{
 };
 pub use interface::{Counters, Interface, interfaces};
 pub use write::{
-    FileFormat, PacketWriter, Repair, Rotate, Statistics, Target, WriteError, WriteOptions, Written, repair,
-    salvage,
+    FileFormat, FilePlace, PacketWriter, Repair, Rotate, Statistics, Target, WriteError, WriteOptions,
+    Written, repair, salvage,
 };

@@ -1,7 +1,10 @@
 //! The packets that match, into a file: `-w`, from a thread of its own.
 
+pub mod dumped;
+
 use crate::cli;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use dumped::{Dumped, Teller};
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -29,6 +32,7 @@ pub enum For {
 /// A packet file being written.
 pub struct Dump {
     to: Sender<Chunk>,
+    dumped: Dumped,
     thread: JoinHandle<(Written, Option<WriteError>)>,
 }
 
@@ -53,7 +57,11 @@ impl Dump {
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        Ok(Dump { to, thread: std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser)) })
+        let dumped = Dumped::default();
+        let mut teller = dumped.teller();
+        teller.look(&writer, Time(0));
+        let thread = std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser, teller));
+        Ok(Dump { to, dumped, thread })
     }
 
     /// How the command line wants the files of -w to follow each other.
@@ -69,6 +77,11 @@ impl Dump {
     /// Where packets go.
     pub fn sender(&self) -> Sender<Chunk> {
         self.to.clone()
+    }
+
+    /// The files that it has begun.
+    pub fn files(&self) -> Dumped {
+        self.dumped.clone()
     }
 
     /// Writes the rest. What was written, and the first thing that went wrong.
@@ -87,6 +100,7 @@ fn write_all(
     from: &Receiver<Chunk>,
     purpose: For,
     mut anonymiser: Option<Anonymiser>,
+    mut teller: Teller,
 ) -> (Written, Option<WriteError>) {
     let mut first = None;
     let mut out = Vec::new();
@@ -100,15 +114,19 @@ fn write_all(
             first = Some(error);
         }
     };
+    let mut last = Time(0);
     let mut next_tick = now().0 + TICK.as_nanos() as u64;
     loop {
         match from.recv_timeout(TICK) {
             Ok(chunk) => {
                 for packet in chunk.batch().packets() {
-                    note(match &mut anonymiser {
-                        Some(anonymiser) => writer.write(&anonymiser.packet(&packet, &mut out)),
-                        None => writer.write(&packet),
-                    });
+                    let packet = match &mut anonymiser {
+                        Some(anonymiser) => anonymiser.packet(&packet, &mut out),
+                        None => packet,
+                    };
+                    note(writer.write(&packet));
+                    last = packet.time;
+                    teller.look(&writer, last);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -117,6 +135,7 @@ fn write_all(
         let now = now();
         if now.0 >= next_tick {
             note(writer.tick(now));
+            teller.look(&writer, last);
             next_tick = now.0 + TICK.as_nanos() as u64;
         }
     }

@@ -212,6 +212,56 @@ fn a_page_within_two_seconds_and_every_packet_in_it() {
 }
 
 #[test]
+fn packets_of_what_is_being_written() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump.pcapng");
+    let pages = Pages::start(&net, &["-w", text(&dump), "-j"]);
+    assert_eq!(pages.json("/api/v1/status")["packets"], json!(true));
+    let size = |question: &str| pages.json(&format!("/api/v1/packets/size?{question}"));
+    let mut sent = 0;
+    for packets in [3000, 20_000] {
+        sent += net.send(packets);
+        assert!(eventually(|| size("filter=udp")["packets"] == sent), "{} of {sent}", size("filter=udp"));
+    }
+    assert!(!dump.exists(), "it has its name when it is whole");
+    assert_eq!(size("filter=udp")["partial"], Value::Null, "a record that is half written is not told");
+    assert_eq!(size("filter=tcp")["packets"], 0);
+    assert_eq!(size("from=1&to=2"), json!({"packets": 0, "bytes": 24, "partial": null}));
+    let (code, _) = pages.server.end();
+    assert_eq!((code, dump.exists()), (Some(130), true));
+}
+
+/// Two files of a megabyte, one after the other: what was in those before is said to be gone.
+#[test]
+fn packets_of_a_ring_of_files() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump.pcap");
+    let pages = Pages::start(&net, &["-w", text(&dump), "-C", "1", "-W", "2", "-j"]);
+    let sender = net.begin_to_send(60_000, 500);
+    let size = || pages.json("/api/v1/packets/size");
+    // While files come and go no answer fails.
+    assert!(eventually(|| size()["partial"] != Value::Null));
+    let sent = Net::sent(sender);
+    thread::sleep(Duration::from_secs(1));
+    let last = size();
+    println!("{last} of {sent}");
+    let kept: u64 =
+        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!(
+        last["packets"].as_u64().is_some_and(|packets| packets > 13_000 && packets < sent),
+        "{last} of {sent}"
+    );
+    assert!(last["bytes"].as_u64().is_some_and(|bytes| bytes <= kept), "{last}, {kept} octets are there");
+    assert!(
+        last["partial"].as_str().is_some_and(|text| text.contains("files of the dump are there no more")),
+        "{last}"
+    );
+    assert_eq!(pages.server.end().0, Some(130));
+}
+
+#[test]
 fn two_hundred_streams_while_a_link_is_busy() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &["-j"]);

@@ -17,6 +17,7 @@ use weir_wire::{Packet, Time};
 pub use encode::{FileFormat, Statistics};
 pub use error::WriteError;
 pub use name::Rotate;
+pub use outfile::FilePlace;
 pub use repair::{Repair, repair, salvage};
 
 use crate::file::{Compression, InterfaceInfo};
@@ -254,6 +255,11 @@ impl PacketWriter {
     /// What has been done so far.
     pub fn written(&self) -> Written {
         Written { packets: self.given - self.lost, lost: self.lost, files: self.files }
+    }
+
+    /// Where the file is that is being written; none of what is no regular file, and none while there is none.
+    pub fn place(&self) -> Option<&FilePlace> {
+        self.file.as_ref().and_then(Outfile::place)
     }
 
     /// Writes the rest and gives the file its name.

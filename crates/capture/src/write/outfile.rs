@@ -108,11 +108,21 @@ fn writable(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Where a file is that is being written: under `written` until it is finished, then under `path`. Both are the same where it
+/// has its name from the start.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FilePlace {
+    /// Its name while it is written.
+    pub written: PathBuf,
+    /// The name that it gets.
+    pub path: PathBuf,
+}
+
 /// An open file and the records on their way into it.
 pub(crate) struct Outfile {
     medium: Box<dyn Medium>,
-    /// The name that it has while it is written, and the one that it gets.
-    rename: Option<(PathBuf, PathBuf)>,
+    /// Of a regular file.
+    place: Option<FilePlace>,
     compression: Compression,
     /// Octets in the file, up to the end of a record.
     written: u64,
@@ -138,13 +148,10 @@ impl Outfile {
         }
         // Renaming would put the file in the place of a symbolic link to it.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if direct {
-            return Ok(Outfile::over(Box::new(Disk(File::create(&path)?)), compression));
-        }
-        let part = part_name(&path);
-        let file = File::create(&part)?;
-        let rename = Some((part, path));
-        Ok(Outfile { rename, ..Outfile::over(Box::new(Disk(file)), compression) })
+        let written = if direct { path.clone() } else { part_name(&path) };
+        let file = File::create(&written)?;
+        let place = Some(FilePlace { written, path });
+        Ok(Outfile { place, ..Outfile::over(Box::new(Disk(file)), compression) })
     }
 
     pub(crate) fn stdout(compression: Compression, shed: bool) -> io::Result<Outfile> {
@@ -153,8 +160,13 @@ impl Outfile {
     }
 
     pub(crate) fn over(medium: Box<dyn Medium>, compression: Compression) -> Outfile {
-        let (packed, rename) = (Vec::new(), None);
-        Outfile { medium, rename, compression, written: 0, packets: 0, packed, packed_packets: 0 }
+        let (packed, place) = (Vec::new(), None);
+        Outfile { medium, place, compression, written: 0, packets: 0, packed, packed_packets: 0 }
+    }
+
+    /// Where it is, if it is a regular file.
+    pub(crate) fn place(&self) -> Option<&FilePlace> {
+        self.place.as_ref()
     }
 
     /// Packets on their way in compressed form.
@@ -231,9 +243,11 @@ impl Outfile {
 
     /// Gives the file its name.
     pub(crate) fn finish(self) -> Result<(), (PathBuf, PathBuf, io::Error)> {
-        match self.rename {
-            Some((part, path)) => fs::rename(&part, &path).map_err(|error| (part, path, error)),
-            None => Ok(()),
+        match self.place {
+            Some(FilePlace { written, path }) if written != path => {
+                fs::rename(&written, &path).map_err(|error| (written, path, error))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -71,7 +71,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     } else {
         if let Some(beside) = &session.beside {
             let plan = Arc::clone(&session.plan);
-            beside.begin(Change::new(session, plan, Arc::clone(&mailbox), clock));
+            let change = Change::new(session, plan, Arc::clone(&mailbox), clock);
+            beside.begin(change, dumps.matching.as_ref().map(Dump::files));
         }
         let mut lines = Lines::new(session);
         watch(&mut collector, &from, &mut lines, session.beside.as_ref());

@@ -20,6 +20,7 @@ mod tls;
 pub use config::Control;
 
 use crate::cli;
+use crate::dump::dumped::Dumped;
 use crate::exit::{Exit, complain};
 use crate::run::{Request, Session};
 use app::{App, Reading};
@@ -27,7 +28,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use config::Configuration;
 use hub::{About, Hub};
-use packets::Source;
+use packets::{Captures, Source};
 use security::Access;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
@@ -69,14 +70,14 @@ pub struct Beside {
     begin: Mutex<Option<Begin>>,
 }
 
-type Begin = Box<dyn FnOnce(Box<dyn Control>) + Send>;
+type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<Dumped>) + Send>;
 
 impl Beside {
-    /// The run has begun, and can be changed so.
-    pub fn begin(&self, control: impl Control + 'static) {
+    /// The run has begun, can be changed so, and writes its packets there.
+    pub fn begin(&self, control: impl Control + 'static, dumped: Option<Dumped>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
-            begin(Box::new(control));
+            begin(Box::new(control), dumped);
         }
     }
 }
@@ -202,9 +203,15 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let store = folder.path().to_owned();
     let changeable = access.has_writers();
     let (handle, told, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
-    let begin: Begin = Box::new(move |control| {
+    let begin: Begin = Box::new(move |control, dumped| {
         let store = stored(&path, &told).map_err(|(_, error)| complain(Exit::Output, error)).ok();
-        let app = app(told, store, access, configuration, None, reading);
+        // What is in the dump has gone through the run's expression.
+        let packets = dumped.map(|dumped| Source {
+            captures: Captures::Written(dumped),
+            expression: String::new(),
+            reading,
+        });
+        let app = app(told, store, access, configuration, packets, reading);
         if changeable {
             app.configuration.control(control);
         }
@@ -430,7 +437,11 @@ fn source(options: &cli::Run, request: &Request) -> Option<Source> {
         _ => None,
     };
     let files: Option<Vec<PathBuf>> = request.inputs.iter().map(file).collect();
-    Some(Source { files: files?, expression: request.expression.clone(), reading: reading(options) })
+    Some(Source {
+        captures: Captures::Read(files?),
+        expression: request.expression.clone(),
+        reading: reading(options),
+    })
 }
 
 fn reading(options: &cli::Run) -> Reading {

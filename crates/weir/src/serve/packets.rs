@@ -1,10 +1,11 @@
-//! Packets of a capture that is still there: read again through an expression.
+//! Packets of a capture that is still there, or of the dump of a link: read again through an expression.
 
 use super::app::{Reading, Shared};
 use super::body::Pieces;
 use super::failure::Failure;
 use super::routes::Ask;
 use super::routes::asked::span;
+use crate::dump::dumped::Dumped;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
-use weir_capture::{Files, Input, ReadOptions};
+use weir_capture::{Files, Input, Order, ReadError, ReadOptions, Severity};
 use weir_filter::Filter;
 use weir_output::store::Span;
 use weir_wire::{Chunk, LinkType, Packet, decode};
@@ -29,15 +30,24 @@ const MOST_OCTETS: u64 = 4 << 30;
 /// Octets that are handed on at once.
 const GATHER: usize = 64 << 10;
 
-/// Captures that packets came from.
+/// Where packets can be read again.
 #[derive(Clone)]
 pub struct Source {
     /// The files.
-    pub files: Vec<PathBuf>,
-    /// The expression of the run.
+    pub captures: Captures,
+    /// The expression of the run that they have not gone through yet.
     pub expression: String,
     /// How expressions are read.
     pub reading: Reading,
+}
+
+/// Files with packets.
+#[derive(Clone)]
+pub enum Captures {
+    /// Those that the run has read.
+    Read(Vec<PathBuf>),
+    /// Those that it writes.
+    Written(Dumped),
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -136,7 +146,30 @@ fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failur
 impl Source {
     /// Whether the files are still there.
     pub fn is_there(&self) -> bool {
-        !self.files.is_empty() && self.files.iter().all(|file| file.exists())
+        match &self.captures {
+            Captures::Read(files) => !files.is_empty() && files.iter().all(|file| file.exists()),
+            Captures::Written(dumped) => !dumped.of(Span::default()).paths.is_empty(),
+        }
+    }
+
+    /// The files that may have packets of a time, how they are read, and what to say of those that are gone.
+    fn open(&self, span: Span) -> Result<(Files, Option<String>), ReadError> {
+        let (paths, order, gone) = match &self.captures {
+            Captures::Read(files) => (files.clone(), Order::Time, 0),
+            // They follow each other, and one of them grows.
+            Captures::Written(dumped) => {
+                let files = dumped.of(span);
+                (files.paths, Order::Listed, files.gone)
+            }
+        };
+        let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
+        let files = Files::open(&inputs, &ReadOptions { order, ..ReadOptions::default() })?;
+        let said = format!("{gone} files of the dump are there no more: what they had is left out");
+        Ok((files, (gone > 0).then_some(said)))
+    }
+
+    fn is_written(&self) -> bool {
+        matches!(self.captures, Captures::Written(_))
     }
 
     /// Shows the packets that are wanted, in order, as long as it is told true; what was left out.
@@ -146,15 +179,20 @@ impl Source {
         longest: Duration,
         show: &mut dyn FnMut(&Packet<'_>) -> bool,
     ) -> Result<Option<String>, Failure> {
-        let inputs: Vec<Input> = self.files.iter().cloned().map(Input::Path).collect();
-        let mut files = Files::open(&inputs, &ReadOptions::default())
-            .map_err(|error| Failure::unknown(error.to_string()))?;
+        let (mut files, mut partial) = match self.open(wanted.span) {
+            Ok(opened) => opened,
+            // None of the dump has packets of that time.
+            Err(ReadError::NoCapture { .. }) if self.is_written() => return Ok(None),
+            Err(error) => return Err(Failure::unknown(error.to_string())),
+        };
         let (mut chunk, started) = (Chunk::default(), Instant::now());
-        let (mut partial, mut link, mut others) = (None, None, 0_u64);
+        let (mut link, mut others) = (None, 0_u64);
         'read: loop {
             match files.fill(&mut chunk) {
                 Ok(true) => {}
                 Ok(false) => break,
+                // The record that is being written is not whole yet.
+                Err(error) if self.is_written() && error.severity() == Severity::Partial => {}
                 // The summary has said it.
                 Err(error) => partial = Some(error.to_string()),
             }
@@ -177,6 +215,11 @@ impl Source {
                     partial = Some(format!("a download ends behind {} GiB", MOST_OCTETS >> 30));
                     break 'read;
                 }
+            }
+            // What has come since it was asked is not asked for: a file that grows might never end.
+            let progress = files.progress();
+            if self.is_written() && progress.total.is_some_and(|total| progress.bytes > total) {
+                break;
             }
             if started.elapsed() > longest {
                 partial =

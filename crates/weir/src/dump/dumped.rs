@@ -1,0 +1,178 @@
+//! The files of a dump, for those who read them while it is written.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_capture::{FilePlace, PacketWriter};
+use weir_output::store::Span;
+use weir_wire::Time;
+
+/// Files that are remembered; of more, the oldest are forgotten.
+const REMEMBERED: usize = 10_000;
+/// Packets of several rings are in order but for so many nanoseconds.
+const DISORDER: u64 = 10_000_000_000;
+
+/// The files that a dump has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Dumped(Arc<Mutex<Begun>>);
+
+#[derive(Debug, Default)]
+struct Begun {
+    /// Oldest first, each with the time of the packet with which it began.
+    files: VecDeque<(Time, FilePlace)>,
+    forgotten: u64,
+}
+
+/// Those of them that are wanted.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Files {
+    /// Under the names that they have now, oldest first.
+    pub paths: Vec<PathBuf>,
+    /// How many of them are there no more.
+    pub gone: u64,
+}
+
+/// Tells it of the files of a writer.
+pub struct Teller {
+    to: Dumped,
+    /// Files that it knows of.
+    told: u64,
+}
+
+impl Teller {
+    /// To be called when the writer may have begun a file, with the time of the packet that it was given last.
+    pub fn look(&mut self, writer: &PacketWriter, last: Time) {
+        let files = writer.written().files;
+        if files == self.told {
+            return;
+        }
+        self.told = files;
+        if let Some(place) = writer.place() {
+            self.to.begun().begin(last, place.clone());
+        }
+    }
+}
+
+impl Dumped {
+    /// Who tells it.
+    pub fn teller(&self) -> Teller {
+        Teller { to: self.clone(), told: 0 }
+    }
+
+    /// The files that may have packets of a time.
+    pub fn of(&self, span: Span) -> Files {
+        self.begun().of(span)
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Begun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Begun {
+    fn begin(&mut self, time: Time, place: FilePlace) {
+        self.files.push_back((time, place));
+        if self.files.len() > REMEMBERED {
+            self.files.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    fn of(&self, span: Span) -> Files {
+        let (mut found, mut known, mut ends) = (Files::default(), HashSet::new(), None);
+        let may_have = |begins: u64, ends: Option<u64>| {
+            span.from.zip(ends).is_none_or(|(from, ends)| ends.saturating_add(DISORDER) >= from)
+                && span.to.is_none_or(|to| begins <= to.saturating_add(DISORDER))
+        };
+        for (begins, place) in self.files.iter().rev() {
+            // One that is finished has its name, or has given it away to a later one.
+            let path = if ends.is_none() && place.written.exists() { &place.written } else { &place.path };
+            let is_there = known.insert(path) && path.exists();
+            if may_have(begins.0, ends) {
+                found.gone += u64::from(!is_there);
+                found.paths.extend(is_there.then(|| path.clone()));
+            }
+            ends = Some(begins.0);
+        }
+        if may_have(0, ends) {
+            found.gone += self.forgotten;
+        }
+        found.paths.reverse();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn place(folder: &Path, name: &str) -> FilePlace {
+        FilePlace { written: folder.join(format!(".{name}.part")), path: folder.join(name) }
+    }
+
+    fn names(files: &Files) -> Vec<String> {
+        files.paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Three files in two names, as -C with -W 2 makes them.
+    #[test]
+    fn a_ring_of_files_has_what_is_still_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut begun = Begun::default();
+        let all = Span { from: None, to: None };
+        let touch = |name: &str| std::fs::write(folder.join(name), b"x").unwrap();
+        let finish = |name: &str| {
+            std::fs::rename(folder.join(format!(".{name}.part")), folder.join(name)).unwrap();
+        };
+
+        touch(".x0.part");
+        begun.begin(Time(0), place(folder, "x0"));
+        assert_eq!(names(&begun.of(all)), [".x0.part"], "what is written is read where it is");
+        finish("x0");
+        touch(".x1.part");
+        begun.begin(Time(100 * SECOND), place(folder, "x1"));
+        assert_eq!(names(&begun.of(all)), ["x0", ".x1.part"]);
+        finish("x1");
+        touch(".x0.part");
+        begun.begin(Time(200 * SECOND), place(folder, "x0"));
+        assert_eq!(
+            names(&begun.of(all)),
+            ["x0", "x1", ".x0.part"],
+            "the old one is there until the new one is whole"
+        );
+        assert_eq!(begun.of(all).gone, 0);
+        finish("x0");
+        let last = begun.of(all);
+        assert_eq!((names(&last), last.gone), (vec!["x1".to_owned(), "x0".to_owned()], 1));
+
+        // Only those whose time is asked about, with room for packets that are not in order.
+        let of =
+            |from: u64, to: u64| names(&begun.of(Span { from: Some(from * SECOND), to: Some(to * SECOND) }));
+        assert_eq!(of(250, 300), ["x0"]);
+        assert_eq!(of(120, 150), ["x1"]);
+        assert_eq!(of(205, 300), ["x1", "x0"], "five seconds behind the beginning of the next");
+        std::fs::remove_file(folder.join("x1")).unwrap();
+        let last = begun.of(all);
+        assert_eq!((names(&last), last.gone), (vec!["x0".to_owned()], 2));
+        let late = begun.of(Span { from: Some(250 * SECOND), to: None });
+        assert_eq!(
+            (names(&late), late.gone),
+            (vec!["x0".to_owned()], 0),
+            "what is gone had nothing of that time"
+        );
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut begun = Begun::default();
+        for n in 0..REMEMBERED as u64 + 5 {
+            begun.begin(Time(n), place(Path::new("/nowhere"), &n.to_string()));
+        }
+        assert_eq!((begun.files.len(), begun.forgotten), (REMEMBERED, 5));
+        assert_eq!(begun.of(Span { from: None, to: None }).gone, REMEMBERED as u64 + 5);
+    }
+}
