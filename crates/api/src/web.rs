@@ -536,9 +536,9 @@ pub struct LedgerRow {
 pub struct MemoryRow {
     /// Its name.
     pub table: String,
-    /// Octets in use, or rows where `unit` says so.
-    pub used: u64,
-    /// The most there may be.
+    /// Octets in use; none where that is not counted, as of rings, which are taken as a whole.
+    pub used: Option<u64>,
+    /// Octets that it may have.
     pub limit: u64,
     /// What had no room.
     pub shed: u64,

@@ -146,6 +146,8 @@ pub struct OutputContext {
     /// When the run began, in nanoseconds since the epoch: for what has no packet to take a time from, so that
     /// the same packets give the same files.
     pub start: u64,
+    /// Nanoseconds of a whole interval, where that is known: the first and the last are often shorter.
+    pub interval: u64,
 }
 
 /// Every output, in the order of the manual.

@@ -174,33 +174,45 @@ impl Session {
     pub fn tables(request: &Request) -> Vec<Share> {
         let part = request.memory / PARTS;
         let is_live = request.inputs.is_empty();
+        // The store has what is said.
+        let (flow_parts, session_parts) = flow_parts(true, is_live);
         // A small table has rows of the same size.
         let table = FlowTable::new(&FlowConfig { memory: 1 << 20, ..FlowConfig::default() }).stats();
         let mut tables = vec![
             Share {
                 table: "flows",
                 help: "Flows that are open. When it is full, one that was not used lately ends early.",
-                limit: part * FLOW_PARTS,
+                limit: part * flow_parts,
                 each: table.memory / table.capacity.max(1),
-                used: |total, _, share| total.flows.active() * share.each,
+                used: Some(|total, _, share| total.flows.active() * share.each),
                 shed: |total| total.flows.evicted,
+            },
+            Share {
+                table: "streams",
+                help: "Streams and fragments that are put together, and what reads them. Without room a flow is not read.",
+                limit: part * session_parts,
+                each: 1,
+                used: None,
+                shed: |total| {
+                    total.sessions.refused + total.sessions.given_up + total.sessions.fragments_shed
+                },
             },
             Share {
                 table: "rows",
                 help: "Rows of flows and records that wait for the end of their interval.",
                 limit: part * ROW_PARTS,
                 each: 1,
-                used: |_, load, _| load.waiting as u64,
+                used: Some(|_, load, _| load.waiting as u64),
                 shed: |total| total.ledger.rows_shed,
             },
         ];
         if is_live {
             tables.push(Share {
                 table: "ring",
-                help: "Where the kernel puts packets until a worker takes them: taken as a whole. When it is full, packets are dropped.",
+                help: "Where the kernel puts packets until a worker takes them. When it is full, packets are dropped.",
                 limit: part * RING_PARTS,
                 each: 1,
-                used: |_, _, share| share.limit as u64,
+                used: None,
                 shed: |total| total.ledger.capture.dropped,
             });
         }
@@ -261,6 +273,7 @@ impl Session {
                 None => std::env::args().collect::<Vec<_>>().join(" "),
             },
             start: LiveClock::start().now().0,
+            interval: self.request.interval,
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
@@ -371,12 +384,7 @@ impl Session {
         let mut tables = self.wanted_tables();
         // Who keeps files is told of them by their records.
         tables.extend(self.options.files.is_some().then_some(&FILES));
-        let (flow_parts, session_parts) = match (is_read, self.request.inputs.is_empty()) {
-            (false, _) => (FLOW_PARTS, 0),
-            (true, true) => (FLOW_PARTS / 2, FLOW_PARTS / 2),
-            // There are no rings.
-            (true, false) => READ_FLOW_PARTS,
-        };
+        let (flow_parts, session_parts) = flow_parts(is_read, self.request.inputs.is_empty());
         let flows = FlowConfig {
             memory: self.request.memory / PARTS * flow_parts / count,
             seed: [self.request.seed, !self.request.seed],
@@ -506,6 +514,16 @@ const FLOW_PARTS: usize = 32;
 const READ_FLOW_PARTS: (usize, usize) = (22, 33);
 const ROW_PARTS: usize = 8;
 const RING_PARTS: usize = 16;
+
+/// The parts of flow tables, and of streams and parsers.
+fn flow_parts(is_read: bool, is_live: bool) -> (usize, usize) {
+    match (is_read, is_live) {
+        (false, _) => (FLOW_PARTS, 0),
+        (true, true) => (FLOW_PARTS / 2, FLOW_PARTS / 2),
+        // There are no rings.
+        (true, false) => READ_FLOW_PARTS,
+    }
+}
 
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {

@@ -105,8 +105,8 @@ pub struct Share {
     pub limit: usize,
     /// Octets of one row of it.
     pub each: u64,
-    /// What of it is in use.
-    pub used: fn(&Snapshot, &Load, &Share) -> u64,
+    /// What of it is in use; none where that is not counted.
+    pub used: Option<fn(&Snapshot, &Load, &Share) -> u64>,
     /// What had no room.
     pub shed: fn(&Snapshot) -> u64,
 }
@@ -242,7 +242,7 @@ impl Hub {
     fn memory(&self, total: &Snapshot, load: &Load) -> Vec<MemoryRow> {
         let row = |share: &Share| MemoryRow {
             table: share.table.to_owned(),
-            used: (share.used)(total, load, share).min(share.limit as u64),
+            used: share.used.map(|used| used(total, load, share).min(share.limit as u64)),
             limit: share.limit as u64,
             shed: (share.shed)(total),
             help: share.help.to_owned(),

@@ -361,6 +361,19 @@ fn intervals_of_a_second_have_points_of_a_second() {
     }
 }
 
+/// The first interval of a link ends at the next half minute: a step is half a minute all the same, in which all of it is.
+#[test]
+fn a_first_interval_that_is_short_is_in_one_whole_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = OutputContext { interval: 30 * S, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&whole).unwrap();
+    to.interval(&interval(DAY0 + 14 * S, 16 * S, 3540, &[])).unwrap();
+    to.finish().unwrap();
+    let data = store(folder.path()).points(&ids("caught"), Span::default(), 600).unwrap();
+    assert_eq!((data.step, data.times.as_slice()), (30.0, &[(DAY0 / S) as f64][..]));
+    assert_eq!(caught(&data), [Some(3540.0 / 16.0)]);
+}
+
 #[test]
 fn a_list_over_a_time_is_the_sum_of_its_intervals() {
     let folder = tempfile::tempdir().unwrap();

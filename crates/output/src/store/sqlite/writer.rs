@@ -68,6 +68,8 @@ pub struct Writer {
     leap: Leap,
     /// Nanoseconds of the interval that was written last.
     last_length: u64,
+    /// Of a whole interval, where that is known: a run may end, or be looked at, before it has one.
+    whole: u64,
     /// The hour in which was looked for what is too old.
     swept: u64,
 }
@@ -113,6 +115,7 @@ impl Writer {
             is_ending: false,
             leap,
             last_length: 0,
+            whole: context.interval,
             swept: 0,
         })
     }
@@ -229,7 +232,7 @@ impl Writer {
             let length = |interval: &Waiting| interval.span.1 - interval.span.0;
             let last = self.intervals.iter().rev().take(2).map(length).max().unwrap_or(0);
             let before = self.intervals.back().map_or(0, length);
-            let length = last.max(std::mem::replace(&mut self.last_length, before));
+            let length = last.max(std::mem::replace(&mut self.last_length, before)).max(self.whole);
             transaction
                 .execute(
                     "INSERT INTO meta VALUES ('first', ?1), ('last', ?2), ('interval', ?3), ('trusted', ?4)

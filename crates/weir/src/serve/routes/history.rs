@@ -28,6 +28,18 @@ pub async fn charts(State(app): State<Shared>) -> Json<Charts> {
     Json(Charts { charts })
 }
 
+/// The chart of that name.
+async fn chart(app: &Shared, name: &str) -> Option<Chart> {
+    let is_it = |chart: &Chart| chart.name == name;
+    // Lines of those that are configured are known without asking for every series there is.
+    let is_configured =
+        !["traffic", "packets"].contains(&name) && CLASSES.iter().all(|(class, ..)| *class != name);
+    if is_configured {
+        return app.configuration.charts().into_iter().find(is_it);
+    }
+    built_in(&app.ask(|store| store.series()).await.unwrap_or_default()).into_iter().find(is_it)
+}
+
 /// Charts of what is always counted: all of the link, then classes of packets, as far as there are series of them.
 fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
     let chart = |name: &str, title: &str, unit: &str, lines: Vec<ChartLine>| Chart {
@@ -110,8 +122,7 @@ pub async fn data(
     let points = count("points", asked.points, 600, MOST_POINTS)?;
     let top = count("top", asked.top, 12, MOST_SERIES)?;
     if let Some(name) = asked.chart {
-        let Json(Charts { charts }) = charts(State(app.clone())).await;
-        let Some(chart) = charts.into_iter().find(|chart| chart.name == name) else {
+        let Some(chart) = chart(&app, &name).await else {
             return Err(Failure::unknown(format!("there is no chart {name:?}; /api/v1/charts has them all")));
         };
         let ids: Vec<String> = chart.lines.into_iter().map(|line| line.id).collect();
