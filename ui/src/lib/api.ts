@@ -194,7 +194,8 @@ export interface LedgerRow { name: string; label: string; value: number; unit: s
 export interface Sensor {
   ledger: LedgerRow[];
   imbalance: string | null;
-  memory: { table: string; used: number; limit: number; shed: number; help: string }[];
+  /** `used` is null where it is not counted, as of rings, which are taken as a whole. */
+  memory: { table: string; used: number | null; limit: number; shed: number; help: string }[];
   costs: { name: string; kind: 'stage' | 'subscription'; ns_per_packet: number }[];
   queues: { name: string; length: number; capacity: number; shed: number }[];
   store: {

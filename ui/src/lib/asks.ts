@@ -1,11 +1,17 @@
 // Questions that several panels put in the same words.
 
-import { api, type Params, type Status } from './api';
+import { api, type Charts, type Lists, type Params, type Protocols, type Status } from './api';
 import { quote } from './commands';
 import type { Range } from './range.svelte';
+import { growing } from './resource.svelte';
 
 /** Points that a chart asks for, unless the address says another number. */
 export const POINTS = 600;
+
+/** What there is: top lists, charts, and tables of what was said. */
+export const askLists = () => growing<Lists>(api('lists'), (data) => data.lists.length === 0);
+export const askCharts = () => growing<Charts>(api('charts'), (data) => data.charts.every((chart) => chart.lines.length < 2));
+export const askProtocols = () => growing<Protocols>(api('protocols'), (data) => data.tables.every((table) => table.rows === 0));
 
 const neat = (value: number): number => Number(value.toFixed(3));
 

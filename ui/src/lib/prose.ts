@@ -54,6 +54,7 @@ export function traffic(status: Status, range: Range, pulse: Pulse | null, live:
     const middle = counted?.bytes === undefined ? mean(bits, seconds(data.times, data.step, ...covers(status, range))) : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && pulse ? '' : ` on ${source}`;
+    if (middle === null && live && pulse) return said.join(' ');
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
     else said.push(`${bytes(whole)} in ${range.moving ? `the last ${lately(covered(status, range))}` : span(covered(status, range))}${where}: ${amount(middle, 'bits/s')} on average${most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`);
   }
@@ -75,6 +76,12 @@ export function talker(list: TopList | null): string {
   const doubt = first.error > 0 ? `, at most ${amount(first.error, list.unit)} more` : '';
   const second = list.rows[1];
   return `${first.label}${name}: ${bytes(first.bytes)}, ${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'what the filter matches' : 'all'}${doubt}.${second ? ` Then ${second.label}${second.name ? ` (${second.name})` : ''} with ${bytes(second.bytes)}.` : ''}`;
+}
+
+/** The talkers of a pulse as a list. */
+export function ofSecond(pulse: Pulse): TopList {
+  const total = { packets: pulse.packets, bytes: pulse.bytes };
+  return { list: 'talkers', key: '', unit: 'bytes', exact: false, rows: pulse.talkers, absent: 0, inserts: 0, total, partial: null };
 }
 
 /** By how much the range is above the same hours before; null where there is nothing to compare with. */

@@ -2,6 +2,11 @@
 
 import { get } from './api';
 import { Pending } from './pending.svelte';
+import { sensor } from './sensor.svelte';
+
+/** Of a link there is more as time passes: this often it is asked what there is, and before there is anything. */
+const GROWS = 30_000;
+const BEGINS = 2000;
 
 export class Resource<T> extends Pending<T> {
   ask(url: string | null): void {
@@ -17,5 +22,17 @@ export function resource<T>(url: () => string | null): Resource<T> {
   const next = $derived(url());
   $effect(() => made.ask(next));
   $effect(() => () => made.ask(null));
+  return made;
+}
+
+/** What there is to be asked for. A run that has only begun has nothing yet, and of a link there can be more later. */
+export function growing<T>(url: string, isEmpty: (data: T) => boolean): Resource<T> {
+  const made = resource<T>(() => url);
+  const wait = $derived(made.data && isEmpty(made.data) ? BEGINS : GROWS);
+  $effect(() => {
+    if (sensor.live !== 'live') return;
+    const each = setInterval(() => { if (!document.hidden && !made.loading) made.again(); }, wait);
+    return () => clearInterval(each);
+  });
   return made;
 }

@@ -35,6 +35,13 @@ export function sensorNow(): number {
   return Date.now() / 1000 + skew;
 }
 
+/** Where there is nothing: the first report of a run is stored when its interval is over. */
+export function nothing(otherwise: string): string {
+  const { status } = sensor;
+  if (!status || sensor.live !== 'live' || sensorNow() - status.started > status.interval + 2) return otherwise;
+  return `The first report of this run is stored within ${Math.ceil(status.interval)} s of its beginning.`;
+}
+
 export function zone(): string {
   if (prefs.zone === 'utc') return 'UTC';
   if (prefs.zone === 'browser') return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
