@@ -3,67 +3,17 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
-import { CHROMIUM, done, launch, query, settled, stage } from './browser.mjs';
+import { done, query, settled, stage } from './browser.mjs';
 import { connection, lookup, pcap } from './packets.mjs';
+import { count, folder, free, launchIn, matched, start, WEIR } from './program.mjs';
 
-const { WEIR } = process.env;
 const SAMPLE = fileURLToPath(new URL('../../testdata/sample/sample.pcap', import.meta.url));
 const skip = !WEIR && 'WEIR, the program, is wanted';
 const on = stage({ skip: !!skip, start: () => null });
-
-/** A folder that is gone after the test. */
-function folder(t) {
-  const made = mkdtempSync(join(tmpdir(), 'weir-pages-'));
-  t.after(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
-
-/** Runs the program until it has said its address; `before` stands in front of it. */
-async function start(t, args, before = []) {
-  const [name, ...rest] = [...before, WEIR, ...args];
-  const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  const ended = new Promise((resolve) => { child.on('close', (code) => resolve(code)); });
-  const url = await new Promise((resolve, reject) => {
-    const hear = (octets) => {
-      said += octets;
-      const found = /^(http:\/\/\S+?)\/?$/m.exec(said);
-      if (found) resolve(found[1]);
-    };
-    child.stdout.on('data', hear);
-    child.stderr.on('data', hear);
-    void ended.then((code) => reject(new Error(`weir ${args.join(' ')} ended with ${code}: ${said}`)));
-  });
-  const stop = async (signal = 'SIGINT') => {
-    if (child.exitCode === null) child.kill(signal);
-    return ended;
-  };
-  t.after(() => stop('SIGKILL'));
-  return { url, stop, said: () => said };
-}
-
-/** A port that nobody has: `serve`, other than `open`, takes the one that it is told or none. */
-async function free() {
-  const listener = createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, 'close');
-  return String(port);
-}
-
-const count = (file, expression) => JSON.parse(execFileSync(WEIR, ['count', file, '-e', expression, '-j'], { encoding: 'utf8' }));
-const matched = async (page) => {
-  const shown = page.locator('[data-matched]');
-  return { packets: Number(await shown.getAttribute('data-packets')), bytes: Number(await shown.getAttribute('data-bytes')) };
-};
 
 const OWNED = "<script>document.title='owned'</script>.example";
 const IMAGE = '<img src=x onerror="document.title=\'owned\'">';
@@ -141,6 +91,24 @@ test('packets of a flow: their number before the download, and then as many', { 
   await download.saveAs(file);
   assert.deepEqual(count(file, 'udp port 53'), counted);
   assert.equal(count(file, 'not udp port 53').packets, 0);
+  await done(page);
+});
+
+test('a filter is tried before it is saved: what it would have matched is what weir counts', { skip }, async (t) => {
+  const { url } = await start(t, ['open', SAMPLE]);
+  const page = await on.open('/configuration', { base: url });
+  await page.fill('#try-filter', 'tcp porrt 80');
+  await page.waitForSelector('#try-filter-error pre');
+  await page.getByRole('button', { name: 'Try' }).click();
+  assert.equal(await page.locator('[data-panel="tried"]').count(), 0);
+  await page.fill('#try-filter', 'tcp port 80');
+  const [answer] = await Promise.all([page.waitForResponse((each) => each.url().includes('/api/v1/filter/try')), page.getByRole('button', { name: 'Try' }).click()]);
+  const found = await answer.json();
+  const [counted, all] = [count(SAMPLE, 'tcp port 80'), count(SAMPLE, 'ip or ip6')];
+  assert.deepEqual([found.packets, found.bytes, found.of.packets, found.of.bytes], [counted.packets, counted.bytes, all.packets, all.bytes]);
+  const panel = page.locator('[data-panel="tried"]');
+  await panel.getByText(/of the octets of stored flows/).waitFor();
+  assert.match(await panel.innerText(), new RegExp(`\\b${new Intl.NumberFormat('en').format(counted.packets)} packets`));
   await done(page);
 });
 
@@ -247,15 +215,6 @@ const page = setInterval(() => http.get({ host: '10.77.0.2', agent: false }, (an
 const datagram = setInterval(() => socket.send('a datagram of weir', 9999, '10.77.0.2'), 20);
 process.stdin.on('data', () => { clearInterval(page); clearInterval(datagram); setTimeout(() => process.exit(), 500); });`;
 
-/** A browser in a namespace: its way is its own program, told where to be. */
-async function launchIn(t, space, into) {
-  const chromium = join(into, 'chromium');
-  writeFileSync(chromium, `#!/bin/sh\nexec ${space.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });
-  const browser = await launch(chromium);
-  t.after(() => browser.close());
-  return browser;
-}
-
 test('a link: live within two seconds, each second anew, and what stays is what was dumped', { skip }, async (t) => {
   const net = network(t);
   if (typeof net === 'string') return t.skip(net);
@@ -290,6 +249,16 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   }));
   assert.ok(moves >= 5, `${moves} in six seconds`);
   assert.equal(await page.locator('[data-panel="now"] canvas').count(), 1);
+  // What is written to the dump is there for whoever looks: the size first, and then as much.
+  await page.goto(`${weir.url}/talkers?filter=${encodeURIComponent('udp port 9999')}`);
+  await settled(page);
+  await page.getByRole('button', { name: 'its packets' }).click();
+  const link = page.getByRole('link', { name: /^Download .* packets, .*, until \d\d:\d\d:\d\d/ });
+  const told = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
+  const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+  const some = join(into, 'some.pcap');
+  await download.saveAs(some);
+  assert.ok(told > 100 && count(some, 'udp port 9999').packets === told && count(some, '').packets === told, `${told}, ${count(some, '').packets}`);
   client.stdin.end('enough\n');
   await gone;
   await page.waitForTimeout(1500);
@@ -305,6 +274,29 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     assert.deepEqual(await matched(kept), { packets: counted.packets, bytes: counted.bytes }, expression);
     await done(kept);
   }
+  server.kill();
+});
+
+test('a link before its first report: its last second is said, and what is stored comes by itself', { skip }, async (t) => {
+  const net = network(t);
+  if (typeof net === 'string') return t.skip(net);
+  const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const server = run(net.there, SERVER);
+  await new Promise((resolve) => { server.stdout.once('data', resolve); });
+  run(net.here, CLIENT);
+  // Reports end with a dozen seconds of the clock: one that has just begun is waited for.
+  await new Promise((resolve) => { setTimeout(resolve, Date.now() % 12_000 < 3000 ? 0 : 12_000 - (Date.now() % 12_000)); });
+  const weir = await start(t, ['serve', '-i', 'far', '--interval', '12s'], net.there);
+  const browser = await launchIn(t, net.there, folder(t));
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(weir.url);
+  await page.locator('[data-said="talkers"]', { hasText: /^In the last second .*10\.77\.0\.2/ }).waitFor({ timeout: 4000 });
+  await page.locator('[data-said="lost"]', { hasText: /^Nothing was lost/ }).waitFor({ timeout: 1000 });
+  assert.match(await page.locator('[data-panel="traffic"]').innerText(), /first report of this run is stored within 12 s/);
+  // Nobody loads the page again.
+  await page.locator('[data-panel="list-talkers"] li').first().waitFor({ timeout: 20_000 });
+  await page.locator('[data-said="talkers"]', { hasText: /^10\.77\.0\..* of all/ }).waitFor({ timeout: 5000 });
+  await page.locator('[data-panel="traffic"] canvas').waitFor({ timeout: 5000 });
   server.kill();
 });
 

@@ -1,0 +1,126 @@
+// The page over the lab: real servers and clients in network namespaces, watched while they talk and looked at afterwards.
+// WEIR_LAB names the folder that what they logged and what Weir found are left in, for others to compare.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { test } from 'node:test';
+import { done, query, settled, stage } from './browser.mjs';
+import { count, free, launchIn, matched, start, WEIR } from './program.mjs';
+
+const { WEIR_LAB } = process.env;
+const LAB = fileURLToPath(new URL('../../lab/run', import.meta.url));
+const skip = !(WEIR && WEIR_LAB) && 'WEIR, the program, and WEIR_LAB, a folder, are wanted';
+const on = stage({ skip: !!skip, start: () => null });
+
+const said = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+
+/** Until there is something. */
+async function eventually(what, look, seconds = 30) {
+  for (let tries = 0; tries < seconds * 20; tries += 1) {
+    const found = look();
+    if (found) return found;
+    await pause(50);
+  }
+  throw new Error(`${what}: not within ${seconds} s`);
+}
+
+/** The lab from beginning to end, with Weir on its switch and a browser beside; how the lab ended. */
+async function watch(t, out) {
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  // The namespace is known to the command alone.
+  const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${WEIR} serve -i "$LAB_IF" --interval 1s -w ${out}/dump.pcap --store ${out}/store -o ${out}/live --log zeek,csv >${out}/live.txt`;
+  const seed = String(1 + Math.floor(Math.random() * 32_000));
+  console.log(`seed ${seed}`);
+  const lab = spawn(LAB, ['-q', '--hosts', '3', '--rounds', '1', '--seed', seed, '--lead', '5', '--out', join(out, 'lab'), '--command', command], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const over = new Promise((resolve) => { lab.on('close', (code) => resolve(code)); });
+  t.after(() => { if (lab.exitCode === null) lab.kill('SIGTERM'); });
+  const url = await eventually('the address', () => /^(http:\/\/\S+?)\/?$/m.exec(said(join(out, 'live.txt')))?.[1], 60);
+  const space = ['ip', 'netns', 'exec', said(join(out, 'space')).trim()];
+  const browser = await launchIn(t, space, out);
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(url);
+  await page.waitForSelector('[data-live="live"]', { timeout: 2000 });
+  // While they talk the first sentence is another one each second, and somebody of the lab is named.
+  const moves = await page.evaluate(() => new Promise((resolve) => {
+    const seen = new Set();
+    const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+    setTimeout(() => { clearInterval(watch); resolve(seen.size); }, 6000);
+  }));
+  assert.ok(moves >= 4, `${moves} in six seconds`);
+  const says = async (name, what) => {
+    const sentence = page.locator(`[data-said="${name}"]`);
+    for (let tries = 0; tries < 100 && !what.test(await sentence.innerText()); tries += 1) await pause(100);
+    assert.match(await sentence.innerText(), what);
+  };
+  await says('talkers', /10\.99\.0\.|fd00:99::|weir\.test/);
+  await says('lost', /Nothing was lost/);
+  // Packets of what is under way.
+  await page.goto(`${url}/flows?filter=${encodeURIComponent('tcp port 80')}`);
+  await settled(page);
+  const ask = page.getByRole('button', { name: 'Packets of these' });
+  const link = page.getByRole('link', { name: /^Download .* packets, / });
+  for (let tries = 0; tries < 40 && !(await link.isVisible()); tries += 1) {
+    // Until somebody has asked for a page there is none.
+    if (await ask.isVisible()) await ask.click();
+    else await page.reload();
+    await pause(500);
+  }
+  const told = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
+  const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+  const some = join(out, 'some.pcap');
+  await download.saveAs(some);
+  assert.ok(told > 0, `${told}`);
+  assert.deepEqual([count(some, 'tcp port 80').packets, count(some, '').packets], [told, told]);
+  // The browser goes with the namespace.
+  return over;
+}
+
+test('the lab: watched while it talks, and afterwards what the page has is what was on the link', { skip, timeout: 300_000 }, async (t) => {
+  const out = WEIR_LAB;
+  assert.equal(await watch(t, out), 0, 'the lab, and Weir in it');
+  const [dump, store] = [join(out, 'dump.pcap'), join(out, 'store')];
+  const again = await start(t, ['serve', '--store', store, '--port', await free()]);
+  for (const expression of ['', 'tcp', 'udp', 'icmp', 'ip6', 'tcp port 80', 'tcp port 25', 'ip host 10.99.0.101 and not tcp']) {
+    const counted = count(dump, expression);
+    const kept = await on.open(`/flows?range=all&filter=${encodeURIComponent(expression)}`, { base: again.url });
+    // What is no IP is in no flow.
+    const all = expression === '' ? count(dump, 'ip or ip6') : counted;
+    assert.ok(all.packets > 0, expression);
+    assert.deepEqual(await matched(kept), { packets: all.packets, bytes: all.bytes }, expression);
+    await done(kept);
+  }
+  // What was said: as many records as the other log has rows.
+  const rows = (name) => said(join(out, 'live', `${name}.csv`)).trim().split('\n').length - 1;
+  for (const name of ['http', 'ftp_command', 'smtp', 'pop3', 'imap']) {
+    const kept = await on.open(`/protocols?range=all&protocol=${name}`, { base: again.url });
+    const shown = await kept.evaluate(async (table) => (await (await fetch(`/api/v1/records/${table}`)).json()).matched, name);
+    assert.ok(rows(name) > 0, name);
+    assert.equal(shown, rows(name), name);
+    const number = new Intl.NumberFormat('en').format(shown);
+    assert.match(await kept.locator('[data-panel="records"]').innerText(), new RegExp(`\\b${number}\\b`), name);
+    await done(kept);
+  }
+  // A brush changes every tile; the address that it makes shows the same to somebody else.
+  const kept = await on.open('/?range=all', { base: again.url });
+  const box = await kept.locator('[data-panel="traffic"] .u-over').first().boundingBox();
+  kept.asked.length = 0;
+  await kept.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
+  await kept.mouse.down();
+  await kept.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 6 });
+  await kept.mouse.up();
+  await kept.waitForFunction(() => new URL(location.href).searchParams.has('from'));
+  await settled(kept);
+  const { from, to } = query(kept);
+  const asked = kept.asked.map((each) => new URL(each)).filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from'));
+  assert.ok(asked.length > 5 && asked.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to), `${asked}`);
+  const text = (which) => which.locator('[data-said]').allInnerTexts();
+  const other = await on.open(kept.url().slice(again.url.length), { base: again.url });
+  assert.deepEqual(await text(other), await text(kept));
+  await done(other);
+  await done(kept);
+});

@@ -1,0 +1,67 @@
+// What tests over the program share: it is started, asked for its own counts, and looked at from where it is.
+
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CHROMIUM, launch } from './browser.mjs';
+
+export const { WEIR } = process.env;
+
+/** A folder that is gone after the test. */
+export function folder(t) {
+  const made = mkdtempSync(join(tmpdir(), 'weir-pages-'));
+  t.after(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+/** Runs the program until it has said its address; `before` stands in front of it. */
+export async function start(t, args, before = []) {
+  const [name, ...rest] = [...before, WEIR, ...args];
+  const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  const ended = new Promise((resolve) => { child.on('close', (code) => resolve(code)); });
+  const url = await new Promise((resolve, reject) => {
+    const hear = (octets) => {
+      said += octets;
+      const found = /^(http:\/\/\S+?)\/?$/m.exec(said);
+      if (found) resolve(found[1]);
+    };
+    child.stdout.on('data', hear);
+    child.stderr.on('data', hear);
+    void ended.then((code) => reject(new Error(`weir ${args.join(' ')} ended with ${code}: ${said}`)));
+  });
+  const stop = async (signal = 'SIGINT') => {
+    if (child.exitCode === null) child.kill(signal);
+    return ended;
+  };
+  t.after(() => stop('SIGKILL'));
+  return { url, stop, said: () => said };
+}
+
+/** A port that nobody has: `serve`, other than `open`, takes the one that it is told or none. */
+export async function free() {
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, 'close');
+  return String(port);
+}
+
+export const count = (file, expression) => JSON.parse(execFileSync(WEIR, ['count', file, '-e', expression, '-j'], { encoding: 'utf8' }));
+export const matched = async (page) => {
+  const shown = page.locator('[data-matched]');
+  return { packets: Number(await shown.getAttribute('data-packets')), bytes: Number(await shown.getAttribute('data-bytes')) };
+};
+
+/** A browser in a namespace: its way is its own program, told where to be. */
+export async function launchIn(t, space, into) {
+  const chromium = join(into, 'chromium');
+  writeFileSync(chromium, `#!/bin/sh\nexec ${space.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });
+  const browser = await launch(chromium);
+  t.after(() => browser.close());
+  return browser;
+}
