@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 /// Of the captures that are no larger than this, in the order of their paths, each so many-th of these projects is taken,
 /// and of all of those whose file's or test's name has that of a protocol that few others speak.
@@ -212,6 +213,21 @@ fn ours(capture: &Path) -> Found {
     found
 }
 
+/// What tshark and the program find in each capture; none where tshark cannot read it. As many captures at once as there
+/// are cores, since tshark uses one alone.
+fn both(captures: &[PathBuf]) -> Vec<Option<(Found, Found)>> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = captures.len().div_ceil(cores).max(1);
+    thread::scope(|scope| {
+        let look = |capture: &PathBuf| theirs(capture).map(|theirs| (theirs, ours(capture)));
+        let parts: Vec<_> = captures
+            .chunks(share)
+            .map(|part| scope.spawn(move || part.iter().map(look).collect::<Vec<_>>()))
+            .collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    })
+}
+
 #[test]
 fn tshark_finds_the_same() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -225,12 +241,11 @@ fn tshark_finds_the_same() {
     }
     let (mut sums, mut unread) = (BTreeMap::<&str, [usize; 3]>::new(), 0);
     let captures = captures(&data);
-    for capture in &captures {
-        let Some(theirs) = theirs(capture) else {
+    for (capture, found) in captures.iter().zip(both(&captures)) {
+        let Some((theirs, ours)) = found else {
             unread += 1;
             continue;
         };
-        let ours = ours(capture);
         for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
             let [of_them, of_us] = [&theirs, &ours].map(|found| found.get(key).copied().unwrap_or(0));
             let sum = sums.entry(key.0).or_default();
