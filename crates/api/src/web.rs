@@ -265,6 +265,9 @@ pub struct ListRow {
     pub filter: String,
     /// A name of DNS or of a service.
     pub name: Option<String>,
+    /// What it was ranked by in each of the parts of the time, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spark: Option<Vec<u64>>,
 }
 
 /// Counts of different things over a range.

@@ -97,11 +97,11 @@ export interface TopRow {
   filter: string;
   /** A name by DNS or of a service. */
   name: string | null;
-  /** About 24 values over the range, in the list's unit. */
+  /** With `curves`, so many values over the range, of what the rows are ranked by; lists that are narrowed have none. */
   spark?: number[];
 }
 
-/** GET /api/v1/top?list=sources&from=&to=&limit=20&by=bytes|packets|flows */
+/** GET /api/v1/top?list=sources&from=&to=&limit=20&by=bytes|packets|flows&curves=24 */
 export interface TopList {
   list: string;
   key: string;

@@ -19,6 +19,7 @@ pub fn list_row(row: &TopRow) -> ListRow {
         error: row.error,
         filter: expression(&row.key),
         name: service(&row.key),
+        spark: None,
     }
 }
 
@@ -26,7 +27,17 @@ pub fn list_row(row: &TopRow) -> ListRow {
 pub fn text_row(text: String, count: Count, flows: u64) -> ListRow {
     let key = Map::from_iter([("text".to_owned(), json!(text))]);
     let Count { packets, bytes } = count;
-    ListRow { label: text, key, packets, bytes, flows, error: 0, filter: String::new(), name: None }
+    ListRow {
+        label: text,
+        key,
+        packets,
+        bytes,
+        flows,
+        error: 0,
+        filter: String::new(),
+        name: None,
+        spark: None,
+    }
 }
 
 fn parts(key: &Key) -> Map<String, Value> {

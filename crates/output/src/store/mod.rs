@@ -228,7 +228,23 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`]; when there is no such list.
-    fn top(&self, list: &str, span: Span, by: Option<RankBy>, limit: usize) -> Result<TopList, StoreError>;
+    fn top(&self, list: &str, span: Span, by: Option<RankBy>, limit: usize) -> Result<TopList, StoreError> {
+        self.top_over_time(list, span, by, limit, 0)
+    }
+
+    /// The same, and of each row what it had in each of so many parts of the span: about that, where what is kept of the
+    /// span are cells that are longer.
+    ///
+    /// # Errors
+    /// As [`Store::top`].
+    fn top_over_time(
+        &self,
+        list: &str,
+        span: Span,
+        by: Option<RankBy>,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError>;
 
     /// The same of flows, each of which was kept.
     ///

@@ -1,5 +1,6 @@
 //! A store in SQLite databases, in one folder.
 
+mod curves;
 mod export;
 mod find;
 mod health;
@@ -157,6 +158,23 @@ impl SqliteStore {
         })
     }
 
+    /// What each of the rows of a list had in each of so many parts of a span, as far as anything is kept of it.
+    fn curves(
+        &self,
+        name: &str,
+        span: Span,
+        rows: &[TopRow],
+        by: RankBy,
+        parts: usize,
+    ) -> Result<Vec<Vec<u64>>, StoreError> {
+        self.main(|from, path| {
+            let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            let (begin, end) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
+            let keys: Vec<Key> = rows.iter().map(|row| row.key).collect();
+            curves::read(from, path, name, (begin, end.max(begin + 1)), &keys, parts, |row| weight(row, by))
+        })
+    }
+
     /// What is kept of a list over a span.
     fn sum(&self, name: &str, span: Span) -> Result<readings::Sum, StoreError> {
         self.main(|from, path| {
@@ -257,7 +275,14 @@ impl Store for SqliteStore {
         Ok(lists)
     }
 
-    fn top(&self, list: &str, span: Span, by: Option<RankBy>, limit: usize) -> Result<TopList, StoreError> {
+    fn top_over_time(
+        &self,
+        list: &str,
+        span: Span,
+        by: Option<RankBy>,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError> {
         let (top, partial) = self.keys(list, span)?;
         let Some(top) = top else {
             let lists = self.lists()?.lists;
@@ -276,12 +301,19 @@ impl Store for SqliteStore {
         let mut rows = top.rows.clone();
         rows.sort_by(|a, b| weight(b, by).cmp(&weight(a, by)).then_with(|| a.key.cmp(&b.key)));
         rows.truncate(limit);
+        let mut named = self.named(&rows)?;
+        if parts > 0 {
+            let curves = self.curves(list, span, &rows, by, parts)?;
+            for (row, curve) in named.iter_mut().zip(curves) {
+                row.spark = Some(curve);
+            }
+        }
         Ok(TopList {
             list: list.to_owned(),
             key: key_name(top.key),
             unit: unit_name(top.unit).to_owned(),
             exact: top.is_exact(),
-            rows: self.named(&rows)?,
+            rows: named,
             absent: top.absent,
             inserts: top.inserts,
             total,

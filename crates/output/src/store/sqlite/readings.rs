@@ -241,7 +241,12 @@ fn most_rows() -> usize {
 }
 
 /// The first time that a tier has of a list.
-fn first(of: &Connection, path: &Path, tier: usize, name: &str) -> Result<Option<u64>, StoreError> {
+pub(super) fn first(
+    of: &Connection,
+    path: &Path,
+    tier: usize,
+    name: &str,
+) -> Result<Option<u64>, StoreError> {
     let said = said(path);
     let mut query =
         of.prepare_cached("SELECT min(time) FROM readings WHERE tier = ?1 AND name = ?2").map_err(said)?;
@@ -250,7 +255,7 @@ fn first(of: &Connection, path: &Path, tier: usize, name: &str) -> Result<Option
 }
 
 /// The cells of a tier that lie in a time, or with `overlapping` those that have a part of it.
-fn cells(
+pub(super) fn cells(
     of: &Connection,
     path: &Path,
     tier: usize,

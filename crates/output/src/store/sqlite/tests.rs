@@ -411,6 +411,49 @@ fn a_list_over_a_time_is_the_sum_of_its_intervals() {
     assert!(store.top("sources", nothing, None, 10).unwrap().rows.is_empty());
 }
 
+/// Two days of intervals of ten minutes: curves of hours out of cells of hours, of minutes out of intervals. What is in a
+/// curve is what the row has.
+#[test]
+fn curves_of_rows_come_to_what_the_rows_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let length = 600 * S;
+    for at in 0..288 {
+        // One speaks always, one in the second hour of each day alone.
+        let second = if at / 6 % 24 == 1 { 700 } else { 0 };
+        to.interval(&interval(DAY0 + at * length, length, 10, &[(1, 1000 + at), (2, second)])).unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let (day, hour) = (86_400 * S, 3600 * S);
+    for (from, long, parts) in
+        [(0, 2 * day, 48), (day, day, 24), (day, 6 * hour, 36), (hour, hour, 6), (0, day, 7)]
+    {
+        let span = Span { from: Some(DAY0 + from), to: Some(DAY0 + from + long) };
+        let top = store.top_over_time("sources", span, None, 10, parts).unwrap();
+        for row in &top.rows {
+            let curve = row.spark.as_ref().unwrap();
+            let sum: u64 = curve.iter().sum();
+            // What a cell leaves over when it is in several parts is less than their number.
+            assert!(sum <= row.bytes && row.bytes - sum < 49 * 4, "{parts} parts: {sum} of {}", row.bytes);
+            assert_eq!(curve.len(), parts);
+        }
+    }
+    let span = Span { from: Some(DAY0), to: Some(DAY0 + 2 * day) };
+    let top = store.top_over_time("sources", span, None, 10, 48).unwrap();
+    let second = top.rows.iter().find(|row| row.label == "10.0.0.2").unwrap();
+    let spoken: Vec<usize> = second
+        .spark
+        .iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, value)| **value > 0)
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(spoken, [1, 25]);
+    assert!(store.top("sources", span, None, 10).unwrap().rows.iter().all(|row| row.spark.is_none()));
+}
+
 #[test]
 fn what_is_new_was_not_there_before() {
     let folder = tempfile::tempdir().unwrap();

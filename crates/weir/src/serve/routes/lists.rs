@@ -16,6 +16,9 @@ use weir_output::store::query::lists_of_flows;
 /// Rows of one answer.
 const MOST_ROWS: usize = 10_000;
 
+/// Parts of the time of which a row tells what it had.
+const MOST_PARTS: usize = 100;
+
 /// What lists and distinct counts there are.
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
 pub async fn lists(State(app): State<Shared>) -> Result<Json<Lists>, Failure> {
@@ -35,6 +38,8 @@ pub struct TopAsked {
     limit: Option<usize>,
     /// What ranks the rows: `bytes`, `packets` or `flows`; the list's own unit when nothing is said.
     by: Option<String>,
+    /// Of how many parts of the time each row tells what it had (0); those of an expression do not.
+    curves: Option<usize>,
     /// A pcap-filter(7) expression: then flows that were stored are added up.
     filter: Option<String>,
 }
@@ -60,9 +65,13 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
         RankBy::parse(by).map_err(wanted)
     });
     let by = by.transpose()?;
+    let curves = match asked.curves {
+        None | Some(0) => 0,
+        curves => count("curves", curves, 0, MOST_PARTS)?,
+    };
     let filter = asked.filter.filter(|filter| !filter.trim().is_empty());
     let list = match &filter {
-        None => app.ask(move |store| store.top(&asked.list, span, by, limit)).await?,
+        None => app.ask(move |store| store.top_over_time(&asked.list, span, by, limit, curves)).await?,
         Some(filter) => {
             let test = flow_test(Some(filter), &app.reading.options())?;
             let Some((_, group)) = lists_of_flows().find(|(name, _)| *name == asked.list) else {

@@ -1,0 +1,76 @@
+//! What rows of a list had over a time, part by part: small curves beside them.
+
+use super::readings;
+use super::tiers::{Cell, LISTS};
+use crate::store::StoreError;
+use rusqlite::Connection;
+use std::collections::HashMap;
+use std::path::Path;
+use weir_api::{Key, Reading, TopRow};
+
+/// Over longer times cells of hours are read where parts are shorter than an hour: half minutes would be too many.
+const LONG: u64 = 12 * 3_600_000_000_000;
+
+/// A value for each key and part of the time.
+pub fn read(
+    of: &Connection,
+    path: &Path,
+    name: &str,
+    (from, to): (u64, u64),
+    keys: &[Key],
+    parts: usize,
+    weight: impl Fn(&TopRow) -> u64,
+) -> Result<Vec<Vec<u64>>, StoreError> {
+    let mut curves = vec![vec![0; parts]; keys.len()];
+    let places: HashMap<&Key, usize> = keys.iter().enumerate().map(|(at, key)| (key, at)).collect();
+    let tier = tier(of, path, name, (from, to), parts)?;
+    for (begin, end, reading) in readings::cells(of, path, tier, name, (from, to), true)? {
+        let Reading::Top(top) = reading else { continue };
+        let first = part(begin.max(from), (from, to), parts);
+        let last = part(end.min(to).saturating_sub(1).max(from), (from, to), parts).max(first);
+        for row in &top.rows {
+            let Some(curve) = places.get(&row.key).and_then(|at| curves.get_mut(*at)) else { continue };
+            // A cell that is longer than a part is in all of its parts alike.
+            let share = weight(row) / (last - first + 1) as u64;
+            curve.iter_mut().take(last + 1).skip(first).for_each(|value| *value += share);
+        }
+    }
+    Ok(curves)
+}
+
+/// In which of the parts of a time an instant of it is.
+fn part(time: u64, (from, to): (u64, u64), parts: usize) -> usize {
+    let at = u128::from(time - from) * parts as u128 / u128::from((to - from).max(1));
+    (at as usize).min(parts.saturating_sub(1))
+}
+
+/// The tier with the longest cells that are no longer than a part, and that reaches back.
+fn tier(
+    of: &Connection,
+    path: &Path,
+    name: &str,
+    (from, to): (u64, u64),
+    parts: usize,
+) -> Result<usize, StoreError> {
+    let length = to - from;
+    let wanted = length / parts.max(1) as u64;
+    let is_short = |cell: Cell| cell != Cell::Interval && cell.length() <= wanted;
+    let mut tier = (0..LISTS.len()).rev().find(|at| LISTS.get(*at).is_some_and(|tier| is_short(tier.cell)));
+    if tier.is_none() && length > LONG {
+        tier = Some(1);
+    }
+    let mut tier = tier.unwrap_or(0);
+    // Cells of coarser tiers begin before what is in them.
+    while let Some(coarser) = LISTS.get(tier + 1) {
+        let kept = readings::first(of, path, tier, name)?;
+        let coarse = readings::first(of, path, tier + 1, name)?;
+        let is_gone = kept.is_none_or(|kept| {
+            kept > from && coarse.is_some_and(|coarse| coarse.saturating_add(coarser.cell.length()) <= kept)
+        });
+        if !is_gone {
+            break;
+        }
+        tier += 1;
+    }
+    Ok(tier)
+}
