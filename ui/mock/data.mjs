@@ -15,37 +15,100 @@ const pickOf = (list, text) => list[hash(text) % list.length];
 export const HOSTILE = '<script>document.title="owned"</script><img src=x onerror=alert(1)>';
 
 const SERVERS = [
-  ['151.101.1.69', 443, 'tcp', 'tls', 'cdn.example.net'], ['192.0.2.80', 80, 'tcp', 'http', HOSTILE],
-  ['198.51.100.25', 25, 'tcp', 'smtp', 'mail.example.org'], ['203.0.113.53', 53, 'udp', 'dns', 'ns1.example.com'],
-  ['142.250.74.46', 443, 'udp', 'quic', 'video.example.com'], ['10.0.0.10', 445, 'tcp', 'smb', 'files.corp.example'],
-  ['10.0.0.22', 22, 'tcp', 'ssh', null], ['185.199.108.153', 443, 'tcp', 'tls', 'pages.example.io'],
-  ['10.0.0.5', 389, 'tcp', null, 'directory.corp.example'], ['2001:db8::443', 443, 'tcp', 'tls', 'v6.example.net'],
-  ['192.0.2.123', 123, 'udp', 'ntp', null], ['10.0.0.40', 1883, 'tcp', 'mqtt', 'sensors.corp.example'],
+  ['151.101.1.69', 443, 'tcp', 'tls', 'cdn.example.net'],
+  ['192.0.2.80', 80, 'tcp', 'http', HOSTILE],
+  ['198.51.100.25', 25, 'tcp', 'smtp', 'mail.example.org'],
+  ['203.0.113.53', 53, 'udp', 'dns', 'ns1.example.com'],
+  ['142.250.74.46', 443, 'udp', 'quic', 'video.example.com'],
+  ['10.0.0.10', 445, 'tcp', 'smb', 'files.corp.example'],
+  ['10.0.0.22', 22, 'tcp', 'ssh', null],
+  ['185.199.108.153', 443, 'tcp', 'tls', 'pages.example.io'],
+  ['10.0.0.5', 389, 'tcp', null, 'directory.corp.example'],
+  ['2001:db8::443', 443, 'tcp', 'tls', 'v6.example.net'],
+  ['192.0.2.123', 123, 'udp', 'ntp', null],
+  ['10.0.0.40', 1883, 'tcp', 'mqtt', 'sensors.corp.example'],
 ];
 const CLIENTS = Array.from({ length: 60 }, (_, at) => `10.1.${Math.floor(at / 20)}.${(at % 20) * 7 + 11}`);
 const WEIGHT = [9, 2, 0.6, 0.15, 6, 3, 0.9, 2, 0.2, 1.2, 0.02, 0.1];
 
 export const CHARTS = (many) => [
-  { name: 'traffic', title: 'Traffic', unit: 'bits/s', configured: false, lines: [{ id: 'traffic/all', name: 'all', expression: '', remainder: false }] },
-  { name: 'protocols', title: 'Protocols', unit: 'bits/s', configured: false, lines: ['tls', 'quic', 'smb', 'http', 'ssh', 'smtp', 'dns', 'other'].map((name, at) => ({
-    id: `protocols/${name}`, name, remainder: name === 'other',
-    expression: ['tcp port 443', 'udp port 443', 'tcp port 445', 'tcp port 80', 'tcp port 22', 'tcp port 25', 'udp port 53', ''][at] })) },
-  { name: 'packets', title: 'Packets by transport', unit: 'packets/s', configured: false, lines: ['tcp', 'udp', 'icmp'].map((name) => ({ id: `packets/${name}`, name, expression: name, remainder: false })) },
-  { name: 'ports', title: 'Services of the campus', unit: 'bits/s', configured: true, lines: [['ssh', 'tcp port 22'], ['web', 'tcp port 80 or tcp port 443'], ['email', 'tcp port 25'], ['files', 'tcp port 445'], ['xtra', '']].map(([name, expression]) => ({ id: `ports/${name}`, name, expression, remainder: name === 'xtra' })) },
-  ...(many ? [{ name: 'hosts', title: `Each host, ${many} lines`, unit: 'bits/s', configured: true, lines: Array.from({ length: many }, (_, at) => {
-    const host = `10.${2 + Math.floor(at / 65536)}.${Math.floor(at / 256) % 256}.${at % 256}`;
-    return { id: `hosts/${host}`, name: host, expression: `host ${host}`, remainder: false };
-  }) }] : []),
+  {
+    name: 'traffic',
+    title: 'Traffic',
+    unit: 'bits/s',
+    configured: false,
+    lines: [{ id: 'traffic/all', name: 'all', expression: '', remainder: false }],
+  },
+  {
+    name: 'protocols',
+    title: 'Protocols',
+    unit: 'bits/s',
+    configured: false,
+    lines: ['tls', 'quic', 'smb', 'http', 'ssh', 'smtp', 'dns', 'other'].map((name, at) => ({
+      id: `protocols/${name}`,
+      name,
+      remainder: name === 'other',
+      expression: ['tcp port 443', 'udp port 443', 'tcp port 445', 'tcp port 80', 'tcp port 22', 'tcp port 25', 'udp port 53', ''][at],
+    })),
+  },
+  {
+    name: 'packets',
+    title: 'Packets by transport',
+    unit: 'packets/s',
+    configured: false,
+    lines: ['tcp', 'udp', 'icmp'].map((name) => ({ id: `packets/${name}`, name, expression: name, remainder: false })),
+  },
+  {
+    name: 'ports',
+    title: 'Services of the campus',
+    unit: 'bits/s',
+    configured: true,
+    lines: [
+      ['ssh', 'tcp port 22'],
+      ['web', 'tcp port 80 or tcp port 443'],
+      ['email', 'tcp port 25'],
+      ['files', 'tcp port 445'],
+      ['xtra', ''],
+    ].map(([name, expression]) => ({ id: `ports/${name}`, name, expression, remainder: name === 'xtra' })),
+  },
+  ...(many
+    ? [
+        {
+          name: 'hosts',
+          title: `Each host, ${many} lines`,
+          unit: 'bits/s',
+          configured: true,
+          lines: Array.from({ length: many }, (_, at) => {
+            const host = `10.${2 + Math.floor(at / 65536)}.${Math.floor(at / 256) % 256}.${at % 256}`;
+            return { id: `hosts/${host}`, name: host, expression: `host ${host}`, remainder: false };
+          }),
+        },
+      ]
+    : []),
 ];
 
-const SHARE = { 'traffic/all': 1, 'protocols/tls': 0.42, 'protocols/quic': 0.24, 'protocols/smb': 0.14, 'protocols/http': 0.09, 'protocols/ssh': 0.04, 'protocols/smtp': 0.03, 'protocols/dns': 0.01, 'protocols/other': 0.03,
-  'ports/ssh': 0.04, 'ports/web': 0.51, 'ports/email': 0.03, 'ports/files': 0.14, 'ports/xtra': 0.28 };
+const SHARE = {
+  'traffic/all': 1,
+  'protocols/tls': 0.42,
+  'protocols/quic': 0.24,
+  'protocols/smb': 0.14,
+  'protocols/http': 0.09,
+  'protocols/ssh': 0.04,
+  'protocols/smtp': 0.03,
+  'protocols/dns': 0.01,
+  'protocols/other': 0.03,
+  'ports/ssh': 0.04,
+  'ports/web': 0.51,
+  'ports/email': 0.03,
+  'ports/files': 0.14,
+  'ports/xtra': 0.28,
+};
 
 /** Rates in bits/s or packets/s of a series at a time. */
 export function rate(id, time, step) {
   // Thousands of lines: a share each, and nothing that takes long.
   if (id.startsWith('hosts/')) return 2e6 * (0.002 + unit(id) ** 14 * 40) * (0.6 + 0.4 * unit(`${id}${Math.floor(time / 3600)}`));
-  const hour = ((time / 3600) % 24 + 24) % 24;
+  const hour = (((time / 3600) % 24) + 24) % 24;
   const weekday = Math.floor(time / 86_400 + 4) % 7;
   const day = 0.35 + 0.65 * Math.max(0, Math.sin(((hour - 5) / 24) * 2 * Math.PI)) ** 0.8;
   const work = weekday === 0 || weekday === 6 ? 0.45 : 1;
@@ -54,14 +117,20 @@ export function rate(id, time, step) {
   const burst = unit(`b ${id} ${Math.floor(time / 900)}`) > 0.97 ? 1.7 : 1;
   const shape = day * work * slow * noise * burst;
   if (id === 'ledger/caught') return shape * 21_000;
-  if (id === 'ledger/dropped') return unit(`drop ${Math.floor(time / 1800)}`) > 0.95 ? shape * 21_000 * 0.012 * unit(`d ${Math.floor(time / step)}`) : 0;
+  if (id === 'ledger/dropped')
+    return unit(`drop ${Math.floor(time / 1800)}`) > 0.95 ? shape * 21_000 * 0.012 * unit(`d ${Math.floor(time / step)}`) : 0;
   if (id.startsWith('packets/')) return shape * 21_000 * ({ 'packets/tcp': 0.7, 'packets/udp': 0.28, 'packets/icmp': 0.02 }[id] ?? 0.01);
   return shape * 142e6 * (SHARE[id] ?? 0.02);
 }
 
 export function tier(span, points, interval) {
   const want = span / points;
-  const tiers = [['interval', interval, 2 * 86_400], ['5m', 300, 14 * 86_400], ['1h', 3600, 366 * 86_400], ['1d', 86_400, Infinity]];
+  const tiers = [
+    ['interval', interval, 2 * 86_400],
+    ['5m', 300, 14 * 86_400],
+    ['1h', 3600, 366 * 86_400],
+    ['1d', 86_400, Infinity],
+  ];
   const [name, base] = tiers.find(([, , kept]) => span <= kept) ?? tiers[3];
   return { tier: name, step: Math.max(base, Math.ceil(want / base) * base) };
 }
@@ -73,19 +142,36 @@ export function flows(first, last, count) {
     const key = `flow ${at}`;
     const total = WEIGHT.reduce((sum, value) => sum + value ** 0.4, 0);
     let left = unit(`${key} s`) * total;
-    const nth = Math.max(0, WEIGHT.findIndex((value) => (left -= value ** 0.4) < 0));
+    const nth = Math.max(
+      0,
+      WEIGHT.findIndex((value) => (left -= value ** 0.4) < 0),
+    );
     const [destination, port, protocol, service, name] = SERVERS[nth];
     const start = first + unit(`${key} t`) * (last - first) * 0.99;
     const duration = Math.min(last - start, 0.02 + unit(`${key} d`) ** 3 * 240);
     const size = 400 + Math.floor(WEIGHT[nth] * 60_000 * (1 / (0.004 + unit(`${key} b`)) ** 1.1));
     const reverse = Math.floor(size * (nth === 2 ? 0.04 : 0.92));
     const packets = Math.max(2, Math.ceil(size / 900));
-    const source = destination.includes(':') ? `2001:db8:1::${(hash(key) % 40).toString(16)}` : CLIENTS[Math.floor(unit(`${key} c`) ** 2.2 * CLIENTS.length)];
+    const source = destination.includes(':')
+      ? `2001:db8:1::${(hash(key) % 40).toString(16)}`
+      : CLIENTS[Math.floor(unit(`${key} c`) ** 2.2 * CLIENTS.length)];
     made.push({
-      id: `f${at}`, uid: `C${hash(key).toString(36)}${hash(`${key}u`).toString(36)}`, community_id: `1:${Buffer.from(key.padEnd(20, 'x')).toString('base64')}`,
-      first: start, last: start + duration, protocol, source, source_port: 32_768 + (hash(`${key}p`) % 28_000), destination, destination_port: port,
-      packets: [Math.ceil(packets * 0.45), Math.floor(packets * 0.55)], bytes: [size - reverse, reverse],
-      state: protocol === 'tcp' ? pickOf(['closed', 'closed', 'closed', 'reset', 'open', 'refused'], key) : 'answered', service, vlan: hash(key) % 5 === 0 ? 120 : null, name,
+      id: `f${at}`,
+      uid: `C${hash(key).toString(36)}${hash(`${key}u`).toString(36)}`,
+      community_id: `1:${Buffer.from(key.padEnd(20, 'x')).toString('base64')}`,
+      first: start,
+      last: start + duration,
+      protocol,
+      source,
+      source_port: 32_768 + (hash(`${key}p`) % 28_000),
+      destination,
+      destination_port: port,
+      packets: [Math.ceil(packets * 0.45), Math.floor(packets * 0.55)],
+      bytes: [size - reverse, reverse],
+      state: protocol === 'tcp' ? pickOf(['closed', 'closed', 'closed', 'reset', 'open', 'refused'], key) : 'answered',
+      service,
+      vlan: hash(key) % 5 === 0 ? 120 : null,
+      name,
     });
   }
   return made.sort((a, b) => a.first - b.first);
@@ -93,23 +179,120 @@ export function flows(first, last, count) {
 
 const field = (name, kind, help) => ({ name, kind, help });
 export const TABLES = [
-  { name: 'http', protocol: 'http', help: 'A request and its answer', fields: [field('method', 'text', 'Method of the request'), field('host', 'text', 'Host that was asked'), field('uri', 'text', 'What was asked for'), field('status', 'number', 'Status of the answer'), field('user_agent', 'text', 'What the client says it is'), field('length', 'number', 'Octets of the body')] },
-  { name: 'dns', protocol: 'dns', help: 'A question and its answers', fields: [field('query', 'text', 'Name that was asked for'), field('type', 'text', 'Type of the question'), field('code', 'text', 'Outcome'), field('answers', 'list', 'What was answered'), field('time', 'number', 'Seconds until the answer')] },
-  { name: 'tls', protocol: 'tls', help: 'A handshake', fields: [field('server_name', 'text', 'Name that the client asked for (SNI)'), field('version', 'text', 'Version agreed on'), field('cipher', 'text', 'Cipher suite'), field('ja4', 'text', 'JA4 of the client'), field('established', 'bool', 'Whether the handshake was completed'), field('not_after', 'time', 'End of the certificate')] },
-  { name: 'ssh', protocol: 'ssh', help: 'A handshake', fields: [field('client', 'text', 'Banner of the client'), field('server', 'text', 'Banner of the server'), field('hassh', 'text', 'HASSH of the client')] },
-  { name: 'files', protocol: '', help: 'A file that was seen', fields: [field('source', 'text', 'Protocol that carried it'), field('filename', 'text', 'Name that the sender gave'), field('mime_type', 'text', 'Type by content'), field('size', 'number', 'Octets seen'), field('md5', 'text', 'MD5'), field('sha1', 'text', 'SHA-1'), field('sha256', 'text', 'SHA-256'), field('sender', 'address', 'Who sent it'), field('complete', 'bool', 'Whether all of it was seen')] },
+  {
+    name: 'http',
+    protocol: 'http',
+    help: 'A request and its answer',
+    fields: [
+      field('method', 'text', 'Method of the request'),
+      field('host', 'text', 'Host that was asked'),
+      field('uri', 'text', 'What was asked for'),
+      field('status', 'number', 'Status of the answer'),
+      field('user_agent', 'text', 'What the client says it is'),
+      field('length', 'number', 'Octets of the body'),
+    ],
+  },
+  {
+    name: 'dns',
+    protocol: 'dns',
+    help: 'A question and its answers',
+    fields: [
+      field('query', 'text', 'Name that was asked for'),
+      field('type', 'text', 'Type of the question'),
+      field('code', 'text', 'Outcome'),
+      field('answers', 'list', 'What was answered'),
+      field('time', 'number', 'Seconds until the answer'),
+    ],
+  },
+  {
+    name: 'tls',
+    protocol: 'tls',
+    help: 'A handshake',
+    fields: [
+      field('server_name', 'text', 'Name that the client asked for (SNI)'),
+      field('version', 'text', 'Version agreed on'),
+      field('cipher', 'text', 'Cipher suite'),
+      field('ja4', 'text', 'JA4 of the client'),
+      field('established', 'bool', 'Whether the handshake was completed'),
+      field('not_after', 'time', 'End of the certificate'),
+    ],
+  },
+  {
+    name: 'ssh',
+    protocol: 'ssh',
+    help: 'A handshake',
+    fields: [
+      field('client', 'text', 'Banner of the client'),
+      field('server', 'text', 'Banner of the server'),
+      field('hassh', 'text', 'HASSH of the client'),
+    ],
+  },
+  {
+    name: 'files',
+    protocol: '',
+    help: 'A file that was seen',
+    fields: [
+      field('source', 'text', 'Protocol that carried it'),
+      field('filename', 'text', 'Name that the sender gave'),
+      field('mime_type', 'text', 'Type by content'),
+      field('size', 'number', 'Octets seen'),
+      field('md5', 'text', 'MD5'),
+      field('sha1', 'text', 'SHA-1'),
+      field('sha256', 'text', 'SHA-256'),
+      field('sender', 'address', 'Who sent it'),
+      field('complete', 'bool', 'Whether all of it was seen'),
+    ],
+  },
 ];
 
 export function record(table, flow) {
   const key = `${table} ${flow.id}`;
-  const hex = (length) => Array.from({ length: Math.ceil(length / 8) }, (_, at) => hash(`${key}${at}`).toString(16).padStart(8, '0')).join('').slice(0, length);
+  const hex = (length) =>
+    Array.from({ length: Math.ceil(length / 8) }, (_, at) => hash(`${key}${at}`).toString(16).padStart(8, '0'))
+      .join('')
+      .slice(0, length);
   const host = flow.name ?? 'www.example.com';
   switch (table) {
-    case 'http': return { method: pickOf(['GET', 'GET', 'POST'], key), host, uri: `/${pickOf(['', 'index.html', 'api/v2/items?id=7', '"><svg/onload=alert(2)>', 'a/very/long/path/that/goes/on/and/on/and/on/until/it/does/not/fit.tar.gz'], key)}`, status: pickOf([200, 200, 304, 404, 500], key), user_agent: pickOf(['curl/8.14.1', 'Mozilla/5.0 (X11; Linux x86_64)', null], key), length: hash(key) % 90_000 };
-    case 'dns': return { query: pickOf(['example.com', 'cdn.example.net', '<b>bold</b>.example', 'xn--bcher-kva.example'], key), type: pickOf(['A', 'AAAA', 'MX'], key), code: pickOf(['NOERROR', 'NOERROR', 'NXDOMAIN'], key), answers: ['192.0.2.80', '2001:db8::80'].slice(0, hash(key) % 3), time: unit(key) / 20 };
-    case 'tls': return { server_name: host, version: pickOf(['TLSv1.3', 'TLSv1.2'], key), cipher: 'TLS_AES_128_GCM_SHA256', ja4: `t13d1516h2_${hex(12)}_${hex(12)}`, established: hash(key) % 9 !== 0, not_after: flow.first + 7e6 };
-    case 'ssh': return { client: 'SSH-2.0-OpenSSH_9.2p1', server: 'SSH-2.0-OpenSSH_10.0', hassh: hex(32) };
-    default: return { source: flow.service, filename: pickOf(['report.pdf', 'setup.exe', '../../etc/passwd', HOSTILE, null], key), mime_type: pickOf(['application/pdf', 'application/x-dosexec', 'text/plain', 'image/png'], key), size: hash(key) % 4_000_000, md5: hex(32), sha1: hex(40), sha256: hex(64), sender: flow.destination, complete: hash(key) % 6 !== 0 };
+    case 'http':
+      return {
+        method: pickOf(['GET', 'GET', 'POST'], key),
+        host,
+        uri: `/${pickOf(['', 'index.html', 'api/v2/items?id=7', '"><svg/onload=alert(2)>', 'a/very/long/path/that/goes/on/and/on/and/on/until/it/does/not/fit.tar.gz'], key)}`,
+        status: pickOf([200, 200, 304, 404, 500], key),
+        user_agent: pickOf(['curl/8.14.1', 'Mozilla/5.0 (X11; Linux x86_64)', null], key),
+        length: hash(key) % 90_000,
+      };
+    case 'dns':
+      return {
+        query: pickOf(['example.com', 'cdn.example.net', '<b>bold</b>.example', 'xn--bcher-kva.example'], key),
+        type: pickOf(['A', 'AAAA', 'MX'], key),
+        code: pickOf(['NOERROR', 'NOERROR', 'NXDOMAIN'], key),
+        answers: ['192.0.2.80', '2001:db8::80'].slice(0, hash(key) % 3),
+        time: unit(key) / 20,
+      };
+    case 'tls':
+      return {
+        server_name: host,
+        version: pickOf(['TLSv1.3', 'TLSv1.2'], key),
+        cipher: 'TLS_AES_128_GCM_SHA256',
+        ja4: `t13d1516h2_${hex(12)}_${hex(12)}`,
+        established: hash(key) % 9 !== 0,
+        not_after: flow.first + 7e6,
+      };
+    case 'ssh':
+      return { client: 'SSH-2.0-OpenSSH_9.2p1', server: 'SSH-2.0-OpenSSH_10.0', hassh: hex(32) };
+    default:
+      return {
+        source: flow.service,
+        filename: pickOf(['report.pdf', 'setup.exe', '../../etc/passwd', HOSTILE, null], key),
+        mime_type: pickOf(['application/pdf', 'application/x-dosexec', 'text/plain', 'image/png'], key),
+        size: hash(key) % 4_000_000,
+        md5: hex(32),
+        sha1: hex(40),
+        sha256: hex(64),
+        sender: flow.destination,
+        complete: hash(key) % 6 !== 0,
+      };
   }
 }
 

@@ -51,16 +51,19 @@ export function compile(text) {
       side = word.text;
       word = all[at++] ?? end;
     }
-    const sides = (flow, test) => (side !== 'dst' && test(flow.source, flow.source_port)) || (side !== 'src' && test(flow.destination, flow.destination_port));
+    const sides = (flow, test) =>
+      (side !== 'dst' && test(flow.source, flow.source_port)) || (side !== 'src' && test(flow.destination, flow.destination_port));
     if (word.text === 'port') {
       const value = all[at++] ?? end;
       const port = Number(value.text);
-      if (!Number.isInteger(port) || value.text === '') throw new Wrong('a port is wanted here', value.at, value.text.length || 1, 'a number from 0 to 65535, or a service name');
+      if (!Number.isInteger(port) || value.text === '')
+        throw new Wrong('a port is wanted here', value.at, value.text.length || 1, 'a number from 0 to 65535, or a service name');
       return (flow) => sides(flow, (_host, each) => each === port);
     }
     if (word.text === 'host') {
       const value = all[at++] ?? end;
-      if (!/^[\da-f.:]+$/i.test(value.text)) throw new Wrong(`"${value.text}" is not an address`, value.at, value.text.length || 1, 'write 10.0.0.1 or 2001:db8::1');
+      if (!/^[\da-f.:]+$/i.test(value.text))
+        throw new Wrong(`"${value.text}" is not an address`, value.at, value.text.length || 1, 'write 10.0.0.1 or 2001:db8::1');
       return (flow) => sides(flow, (host) => host === value.text);
     }
     if (word.text === 'net') {
@@ -69,9 +72,18 @@ export function compile(text) {
       const low = ip4(base);
       if (low === null) throw new Wrong(`"${value.text}" is not a network`, value.at, value.text.length || 1, 'write 10.0.0.0/8');
       const size = 2 ** (32 - Number(bits));
-      return (flow) => sides(flow, (host) => { const each = ip4(host); return each !== null && Math.floor(each / size) === Math.floor(low / size); });
+      return (flow) =>
+        sides(flow, (host) => {
+          const each = ip4(host);
+          return each !== null && Math.floor(each / size) === Math.floor(low / size);
+        });
     }
-    throw new Wrong(word.text === '' ? 'the expression ends too early' : `"${word.text}" is not known here`, word.at, word.text.length || 1, 'host, net, port, tcp, udp, icmp, ip, ip6, and, or, not');
+    throw new Wrong(
+      word.text === '' ? 'the expression ends too early' : `"${word.text}" is not known here`,
+      word.at,
+      word.text.length || 1,
+      'host, net, port, tcp, udp, icmp, ip, ip6, and, or, not',
+    );
   }
   function either() {
     let left = primary();

@@ -12,7 +12,8 @@ import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES
 import { compile } from './filter.mjs';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
-const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const CSP =
+  "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
 export function serve(options = {}) {
@@ -29,7 +30,10 @@ export function serve(options = {}) {
   const streams = new Set();
   const text = (request, name) => request.searchParams.get(name) ?? '';
   const number = (request, name, otherwise) => (request.searchParams.get(name) === null ? otherwise : Number(text(request, name)));
-  const range = (request) => ({ from: Math.max(number(request, 'from', first), first), to: Math.min(number(request, 'to', now() + 1), now() + 1) });
+  const range = (request) => ({
+    from: Math.max(number(request, 'from', first), first),
+    to: Math.min(number(request, 'to', now() + 1), now() + 1),
+  });
 
   function selected(request, filter = text(request, 'filter')) {
     const { from, to } = range(request);
@@ -68,23 +72,44 @@ export function serve(options = {}) {
   }
 
   const LISTS = [
-    { name: 'talkers', title: 'Talkers', key: 'server, port and client', unit: 'bytes' }, { name: 'services', title: 'Services', key: 'protocol and port', unit: 'bytes' },
-    { name: 'sources', title: 'Sources', key: 'address', unit: 'bytes' }, { name: 'destinations', title: 'Destinations', key: 'address', unit: 'bytes' },
-    { name: 'flows', title: 'Flows', key: 'five-tuple', unit: 'bytes' }, { name: 'protocols', title: 'Protocols', key: 'protocol', unit: 'bytes' },
+    { name: 'talkers', title: 'Talkers', key: 'server, port and client', unit: 'bytes' },
+    { name: 'services', title: 'Services', key: 'protocol and port', unit: 'bytes' },
+    { name: 'sources', title: 'Sources', key: 'address', unit: 'bytes' },
+    { name: 'destinations', title: 'Destinations', key: 'address', unit: 'bytes' },
+    { name: 'flows', title: 'Flows', key: 'five-tuple', unit: 'bytes' },
+    { name: 'protocols', title: 'Protocols', key: 'protocol', unit: 'bytes' },
   ];
   const KEYS = {
-    talkers: (flow) => [`${flow.destination}:${flow.destination_port} <- ${flow.source}`, `host ${flow.destination} and host ${flow.source} and port ${flow.destination_port}`, flow.name],
+    talkers: (flow) => [
+      `${flow.destination}:${flow.destination_port} <- ${flow.source}`,
+      `host ${flow.destination} and host ${flow.source} and port ${flow.destination_port}`,
+      flow.name,
+    ],
     services: (flow) => [`${flow.destination_port}/${flow.protocol}`, `${flow.protocol} port ${flow.destination_port}`, flow.service],
     sources: (flow) => [flow.source, `src host ${flow.source}`, null],
     destinations: (flow) => [flow.destination, `dst host ${flow.destination}`, flow.name],
-    flows: (flow) => [`${flow.source}:${flow.source_port} -> ${flow.destination}:${flow.destination_port}`, `host ${flow.source} and port ${flow.source_port}`, null],
+    flows: (flow) => [
+      `${flow.source}:${flow.source_port} -> ${flow.destination}:${flow.destination_port}`,
+      `host ${flow.source} and port ${flow.source_port}`,
+      null,
+    ],
     protocols: (flow) => [flow.service ?? 'unknown', `${flow.protocol} port ${flow.destination_port}`, null],
   };
   function top(name, rows, by, limit, exact) {
     const groups = new Map();
     for (const flow of rows) {
       const [label, filter, named] = KEYS[name](flow);
-      const group = groups.get(label) ?? { label, key: {}, packets: 0, bytes: 0, flows: 0, error: 0, filter, name: named, spark: new Array(24).fill(0) };
+      const group = groups.get(label) ?? {
+        label,
+        key: {},
+        packets: 0,
+        bytes: 0,
+        flows: 0,
+        error: 0,
+        filter,
+        name: named,
+        spark: new Array(24).fill(0),
+      };
       group.packets += packetsOf(flow);
       group.bytes += bytesOf(flow);
       group.flows += 1;
@@ -98,110 +123,312 @@ export function serve(options = {}) {
 
   function recordsOf(request, name) {
     const wanted = text(request, 'text').toLowerCase();
-    const rows = selected(request).filter((flow) => tablesOf(flow).includes(name)).map((flow) => ({
-      time: flow.first + 0.01, flow: flow.id, uid: flow.uid, source: flow.source, source_port: flow.source_port, destination: flow.destination, destination_port: flow.destination_port, values: record(name, flow) }));
+    const rows = selected(request)
+      .filter((flow) => tablesOf(flow).includes(name))
+      .map((flow) => ({
+        time: flow.first + 0.01,
+        flow: flow.id,
+        uid: flow.uid,
+        source: flow.source,
+        source_port: flow.source_port,
+        destination: flow.destination,
+        destination_port: flow.destination_port,
+        values: record(name, flow),
+      }));
     return wanted ? rows.filter((row) => JSON.stringify(row.values).toLowerCase().includes(wanted)) : rows;
   }
-  const page = (request, rows, most = 100) => rows.slice(number(request, 'offset', 0), number(request, 'offset', 0) + Math.min(1000, number(request, 'limit', most)));
+  const page = (request, rows, most = 100) =>
+    rows.slice(number(request, 'offset', 0), number(request, 'offset', 0) + Math.min(1000, number(request, 'limit', most)));
 
   function check(body) {
     const errors = [];
     body.split('\n').forEach((line, at) => {
       const match = /^\s*(intervall|memmory|\w*xx\w*)\s*=/.exec(line);
-      if (match) errors.push({ line: at + 1, column: line.indexOf(match[1]) + 1, message: `there is no key "${match[1]}"`, help: 'did you mean "interval"?' });
+      if (match)
+        errors.push({
+          line: at + 1,
+          column: line.indexOf(match[1]) + 1,
+          message: `there is no key "${match[1]}"`,
+          help: 'did you mean "interval"?',
+        });
     });
     const before = config.split('\n');
     const after = body.split('\n');
-    const difference = [...before.filter((line) => !after.includes(line)).map((line) => `-${line}`), ...after.filter((line) => !before.includes(line)).map((line) => `+${line}`)].join('\n');
+    const difference = [
+      ...before.filter((line) => !after.includes(line)).map((line) => `-${line}`),
+      ...after.filter((line) => !before.includes(line)).map((line) => `+${line}`),
+    ].join('\n');
     return { ok: errors.length === 0, applied: false, errors, difference };
   }
 
   const ROUTES = {
-    status: () => ({ version: '0.5.0', sensor: 'campus-north', mode: set.mode, source: file ? ['sample.pcap'] : ['eth0'], expression: '', started: first, now: now(), interval, first, last: file ? last : now(), zone: file ? 'UTC' : 'Europe/Berlin', write: set.write, packets: set.packets }),
+    status: () => ({
+      version: '0.5.0',
+      sensor: 'campus-north',
+      mode: set.mode,
+      source: file ? ['sample.pcap'] : ['eth0'],
+      expression: '',
+      started: first,
+      now: now(),
+      interval,
+      first,
+      last: file ? last : now(),
+      zone: file ? 'UTC' : 'Europe/Berlin',
+      write: set.write,
+      packets: set.packets,
+    }),
     charts: () => ({ charts: CHARTS(set.lines) }),
-    series: () => ({ series: [...CHARTS(0).flatMap((chart) => chart.lines.map((line) => ({ id: line.id, unit: chart.unit, help: `${chart.title}: ${line.name}` }))), { id: 'ledger/caught', unit: 'packets/s', help: 'Packets that were read' }, { id: 'ledger/dropped', unit: 'packets/s', help: 'Packets that the kernel dropped' }] }),
+    series: () => ({
+      series: [
+        ...CHARTS(0).flatMap((chart) =>
+          chart.lines.map((line) => ({ id: line.id, unit: chart.unit, help: `${chart.title}: ${line.name}` })),
+        ),
+        { id: 'ledger/caught', unit: 'packets/s', help: 'Packets that were read' },
+        { id: 'ledger/dropped', unit: 'packets/s', help: 'Packets that the kernel dropped' },
+      ],
+    }),
     'series/data': (request) => {
       const found = times(request);
       const chart = CHARTS(set.lines).find((each) => each.name === text(request, 'chart'));
       if (text(request, 'chart') && set.lines > 0 && set.ranks !== true) return null;
-      const ids = chart ? chart.lines.map((line) => line.id) : text(request, 'ids').split(',').filter((id) => id !== '');
+      const ids = chart
+        ? chart.lines.map((line) => line.id)
+        : text(request, 'ids')
+            .split(',')
+            .filter((id) => id !== '');
       return { ...found, series: ids.map((id) => series(id, found.times, found.step)), partial: null };
     },
     'series/band': (request) => {
       const found = times(request);
       const weeks = file ? 0 : number(request, 'weeks', 4);
-      return { times: found.times, weeks, series: text(request, 'ids').split(',').map((id) => {
-        const past = found.times.map((time) => Array.from({ length: weeks }, (_, at) => rate(id, time - (at + 1) * 604_800, found.step)));
-        const of = (f) => past.map((list) => (list.length ? f(list) : null));
-        return { id, low: of((list) => Math.min(...list)), mid: of((list) => list.reduce((a, b) => a + b, 0) / list.length), high: of((list) => Math.max(...list)) };
-      }) };
+      return {
+        times: found.times,
+        weeks,
+        series: text(request, 'ids')
+          .split(',')
+          .map((id) => {
+            const past = found.times.map((time) =>
+              Array.from({ length: weeks }, (_, at) => rate(id, time - (at + 1) * 604_800, found.step)),
+            );
+            const of = (f) => past.map((list) => (list.length ? f(list) : null));
+            return {
+              id,
+              low: of((list) => Math.min(...list)),
+              mid: of((list) => list.reduce((a, b) => a + b, 0) / list.length),
+              high: of((list) => Math.max(...list)),
+            };
+          }),
+      };
     },
-    lists: () => ({ lists: LISTS, distinct: [{ name: 'sources', of: 'addresses' }, { name: 'destinations', of: 'addresses' }, { name: 'flows', of: 'five-tuples' }] }),
+    lists: () => ({
+      lists: LISTS,
+      distinct: [
+        { name: 'sources', of: 'addresses' },
+        { name: 'destinations', of: 'addresses' },
+        { name: 'flows', of: 'five-tuples' },
+      ],
+    }),
     top: (request) => {
       const list = LISTS.find((each) => each.name === text(request, 'list'));
-      if (!list) throw Object.assign(new Error(`there is no list "${text(request, 'list')}"`), { help: LISTS.map((each) => each.name).join(', ') });
+      if (!list)
+        throw Object.assign(new Error(`there is no list "${text(request, 'list')}"`), { help: LISTS.map((each) => each.name).join(', ') });
       const by = text(request, 'by') || 'bytes';
       const rows = selected(request);
-      return { list: list.name, key: list.key, unit: list.unit, exact: file, rows: top(list.name, rows, by, number(request, 'limit', 20), file), absent: file ? 0 : 120_000, inserts: rows.length,
-        total: { packets: sum(rows, packetsOf), bytes: sum(rows, bytesOf) }, partial: null, filter: text(request, 'filter') || null };
+      return {
+        list: list.name,
+        key: list.key,
+        unit: list.unit,
+        exact: file,
+        rows: top(list.name, rows, by, number(request, 'limit', 20), file),
+        absent: file ? 0 : 120_000,
+        inserts: rows.length,
+        total: { packets: sum(rows, packetsOf), bytes: sum(rows, bytesOf) },
+        partial: null,
+        filter: text(request, 'filter') || null,
+      };
     },
     distinct: (request) => {
       const rows = selected(request);
       const count = (key) => new Set(rows.map(key)).size;
-      return { rows: [{ name: 'sources', of: 'addresses', estimate: count((flow) => flow.source), error_percent: 1.6 }, { name: 'destinations', of: 'addresses', estimate: count((flow) => flow.destination), error_percent: 1.6 }, { name: 'flows', of: 'five-tuples', estimate: rows.length, error_percent: 0.8 }] };
+      return {
+        rows: [
+          { name: 'sources', of: 'addresses', estimate: count((flow) => flow.source), error_percent: 1.6 },
+          { name: 'destinations', of: 'addresses', estimate: count((flow) => flow.destination), error_percent: 1.6 },
+          { name: 'flows', of: 'five-tuples', estimate: rows.length, error_percent: 0.8 },
+        ],
+      };
     },
     new: (request) => {
       const { from } = range(request);
-      return { rows: file ? [] : [{ kind: 'source', label: '10.1.2.144', filter: 'host 10.1.2.144', bytes: 48_213_000, packets: 51_000 }, { kind: 'service', label: '8443/tcp', filter: 'tcp port 8443', bytes: 9_120_000, packets: 11_000 }, { kind: 'name', label: HOSTILE, filter: 'host 192.0.2.80', bytes: 81_000, packets: 130 }], against: { from: from - 7 * 86_400, to: from },
-        partial: file ? 'There is nothing older than the capture to compare with.' : null };
+      return {
+        rows: file
+          ? []
+          : [
+              { kind: 'source', label: '10.1.2.144', filter: 'host 10.1.2.144', bytes: 48_213_000, packets: 51_000 },
+              { kind: 'service', label: '8443/tcp', filter: 'tcp port 8443', bytes: 9_120_000, packets: 11_000 },
+              { kind: 'name', label: HOSTILE, filter: 'host 192.0.2.80', bytes: 81_000, packets: 130 },
+            ],
+        against: { from: from - 7 * 86_400, to: from },
+        partial: file ? 'There is nothing older than the capture to compare with.' : null,
+      };
     },
     flows: (request) => {
       const rows = selected(request);
       const sort = text(request, 'sort') || '-bytes';
       const key = sort.replace('-', '');
-      const value = { first: (f) => f.first, last: (f) => f.last, duration: (f) => f.last - f.first, bytes: bytesOf, packets: packetsOf, source: (f) => f.source, destination: (f) => f.destination, service: (f) => f.service ?? '', state: (f) => f.state }[key];
-      if (!value) throw Object.assign(new Error(`flows cannot be sorted by "${key}"`), { help: 'first, last, duration, bytes, packets, source, destination, service, state' });
+      const value = {
+        first: (f) => f.first,
+        last: (f) => f.last,
+        duration: (f) => f.last - f.first,
+        bytes: bytesOf,
+        packets: packetsOf,
+        source: (f) => f.source,
+        destination: (f) => f.destination,
+        service: (f) => f.service ?? '',
+        state: (f) => f.state,
+      }[key];
+      if (!value)
+        throw Object.assign(new Error(`flows cannot be sorted by "${key}"`), {
+          help: 'first, last, duration, bytes, packets, source, destination, service, state',
+        });
       const sorted = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.startsWith('-') ? -1 : 1));
       const { from } = range(request);
-      return { rows: page(request, sorted), matched: rows.length, matched_packets: sum(rows, packetsOf), matched_bytes: sum(rows, bytesOf), histogram: histogram(request, rows), partial: !file && from < last - 86_400 ? 'Flows are kept for one day: older ones are not counted here.' : null };
+      return {
+        rows: page(request, sorted),
+        matched: rows.length,
+        matched_packets: sum(rows, packetsOf),
+        matched_bytes: sum(rows, bytesOf),
+        histogram: histogram(request, rows),
+        partial: !file && from < last - 86_400 ? 'Flows are kept for one day: older ones are not counted here.' : null,
+      };
     },
-    protocols: () => ({ tables: TABLES.map((table) => ({ ...table, rows: all.filter((flow) => tablesOf(flow).includes(table.name)).length })) }),
+    protocols: () => ({
+      tables: TABLES.map((table) => ({ ...table, rows: all.filter((flow) => tablesOf(flow).includes(table.name)).length })),
+    }),
     sensor: () => {
-      const caught = 1_284_113_902, dropped = file ? 0 : 61_204;
+      const caught = 1_284_113_902,
+        dropped = file ? 0 : 61_204;
       const row = (name, label, value, parent, loss, help) => ({ name, label, value, unit: 'packets', help, parent, loss });
       return {
-        ledger: [row('offered', 'Offered by the link', caught + dropped, null, false, 'What the kernel saw'), row('dropped', 'Dropped by the kernel', dropped, 'offered', true, 'The ring was full'), row('caught', 'Caught', caught, 'offered', false, 'Read by Weir'),
-          row('errors', 'Malformed', 1412, 'caught', true, 'A header could not be read'), row('decoded', 'Decoded', caught - 1412, 'caught', false, 'All headers read'),
-          row('outside', 'Outside the expression', 0, 'decoded', false, 'Not asked for'), row('analysed', 'Analysed', caught - 1412, 'decoded', false, 'In flows'),
-          row('shed', 'Shed: table was full', 802, 'analysed', true, 'The flow table was full'), row('written', 'Written', caught - 1412 - 802, 'analysed', false, 'In the store')],
+        ledger: [
+          row('offered', 'Offered by the link', caught + dropped, null, false, 'What the kernel saw'),
+          row('dropped', 'Dropped by the kernel', dropped, 'offered', true, 'The ring was full'),
+          row('caught', 'Caught', caught, 'offered', false, 'Read by Weir'),
+          row('errors', 'Malformed', 1412, 'caught', true, 'A header could not be read'),
+          row('decoded', 'Decoded', caught - 1412, 'caught', false, 'All headers read'),
+          row('outside', 'Outside the expression', 0, 'decoded', false, 'Not asked for'),
+          row('analysed', 'Analysed', caught - 1412, 'decoded', false, 'In flows'),
+          row('shed', 'Shed: table was full', 802, 'analysed', true, 'The flow table was full'),
+          row('written', 'Written', caught - 1412 - 802, 'analysed', false, 'In the store'),
+        ],
         imbalance: null,
-        memory: [['flows', 0.62], ['reassembly', 0.21], ['records', 0.07], ['top lists', 1], ['filter', 0.02]].map(([table, part]) => ({ table, used: Math.floor(part * 2 ** 27), limit: 2 ** 27, shed: part === 1 ? 18 : 0, help: `Memory of ${table}` })),
-        costs: [['decode', 'stage', 14.2], ['flow table', 'stage', 11.8], ['reassembly', 'stage', 6.1], ['ports', 'subscription', 1.9], ['protocols', 'subscription', 2.4], ['top sources', 'subscription', 4.4]].map(([name, kind, ns_per_packet]) => ({ name, kind, ns_per_packet })),
-        queues: [['worker 0 to collector', 12], ['worker 1 to collector', 1024], ['store', 3]].map(([name, length]) => ({ name, length, capacity: 1024, shed: length === 1024 ? 211 : 0 })),
-        store: { path: '/var/lib/weir', bytes: 412e6, limit: 4e9, bound: 1.9e9, free: 81e9, state: 'writing', failed: null, dropped_rows: 0, tiers: [['interval', 2 * 86_400, 61e6], ['5m', 14 * 86_400, 44e6], ['1h', 365 * 86_400, 102e6], ['1d', 3650 * 86_400, 9e6]].map(([name, keep, bytes]) => ({ name, keep, bytes, first: Math.max(first, last - keep) })) },
-        clients: [{ name: 'event streams', connected: 1, dropped: 0 }, { name: 'queries', connected: 0, dropped: 2 }],
+        memory: [
+          ['flows', 0.62],
+          ['reassembly', 0.21],
+          ['records', 0.07],
+          ['top lists', 1],
+          ['filter', 0.02],
+        ].map(([table, part]) => ({
+          table,
+          used: Math.floor(part * 2 ** 27),
+          limit: 2 ** 27,
+          shed: part === 1 ? 18 : 0,
+          help: `Memory of ${table}`,
+        })),
+        costs: [
+          ['decode', 'stage', 14.2],
+          ['flow table', 'stage', 11.8],
+          ['reassembly', 'stage', 6.1],
+          ['ports', 'subscription', 1.9],
+          ['protocols', 'subscription', 2.4],
+          ['top sources', 'subscription', 4.4],
+        ].map(([name, kind, ns_per_packet]) => ({ name, kind, ns_per_packet })),
+        queues: [
+          ['worker 0 to collector', 12],
+          ['worker 1 to collector', 1024],
+          ['store', 3],
+        ].map(([name, length]) => ({ name, length, capacity: 1024, shed: length === 1024 ? 211 : 0 })),
+        store: {
+          path: '/var/lib/weir',
+          bytes: 412e6,
+          limit: 4e9,
+          bound: 1.9e9,
+          free: 81e9,
+          state: 'writing',
+          failed: null,
+          dropped_rows: 0,
+          tiers: [
+            ['interval', 2 * 86_400, 61e6],
+            ['5m', 14 * 86_400, 44e6],
+            ['1h', 365 * 86_400, 102e6],
+            ['1d', 3650 * 86_400, 9e6],
+          ].map(([name, keep, bytes]) => ({ name, keep, bytes, first: Math.max(first, last - keep) })),
+        },
+        clients: [
+          { name: 'event streams', connected: 1, dropped: 0 },
+          { name: 'queries', connected: 0, dropped: 2 },
+        ],
       };
     },
     events: (request) => {
       const { from, to } = range(request);
-      return { events: file ? [] : [[600, 'loss', 'eth0: 812 packets dropped in 5 s'], [5400, 'reload', 'weir.toml was read again: 1 chart added'], [70_000, 'link', 'eth0 came up']].map(([ago, kind, said]) => ({ time: Math.floor(last - ago), kind, text: said })).filter((event) => event.time >= from && event.time < to), partial: null };
+      return {
+        events: file
+          ? []
+          : [
+              [600, 'loss', 'eth0: 812 packets dropped in 5 s'],
+              [5400, 'reload', 'weir.toml was read again: 1 chart added'],
+              [70_000, 'link', 'eth0 came up'],
+            ]
+              .map(([ago, kind, said]) => ({ time: Math.floor(last - ago), kind, text: said }))
+              .filter((event) => event.time >= from && event.time < to),
+        partial: null,
+      };
     },
-    config: () => ({ path: '/etc/weir/weir.toml', text: config, values: [['interface', 'eth0', 'weir.toml:2'], ['interval', '5s', 'weir.toml:3'], ['memory', '1G', 'weir.toml:4'], ['chart.ports', '4 lines', 'weir.toml:6'], ['keep', '30d', 'default'], ['http.port', '8470', 'command line']].map(([key, value, origin]) => ({ key, value, origin })) }),
+    config: () => ({
+      path: '/etc/weir/weir.toml',
+      text: config,
+      values: [
+        ['interface', 'eth0', 'weir.toml:2'],
+        ['interval', '5s', 'weir.toml:3'],
+        ['memory', '1G', 'weir.toml:4'],
+        ['chart.ports', '4 lines', 'weir.toml:6'],
+        ['keep', '30d', 'default'],
+        ['http.port', '8470', 'command line'],
+      ].map(([key, value, origin]) => ({ key, value, origin })),
+    }),
     filter: (request) => {
       const expression = text(request, 'expression');
       try {
         compile(expression);
-        return { ok: true, error: null, canonical: expression.trim().replace(/\s+/g, ' '), explain: ['decided once per flow', 'costs 0.4 ns per packet'] };
+        return {
+          ok: true,
+          error: null,
+          canonical: expression.trim().replace(/\s+/g, ' '),
+          explain: ['decided once per flow', 'costs 0.4 ns per packet'],
+        };
       } catch (error) {
         const before = Buffer.byteLength(expression.slice(0, error.offset));
-        return { ok: false, error: { message: error.message, offset: before, length: error.length, help: error.help }, canonical: '', explain: [] };
+        return {
+          ok: false,
+          error: { message: error.message, offset: before, length: error.length, help: error.help },
+          canonical: '',
+          explain: [],
+        };
       }
     },
     'filter/try': (request) => {
       const rows = selected(request, text(request, 'expression'));
       const whole = selected(request, '');
       const part = histogram(request, rows);
-      return { flows: rows.length, packets: sum(rows, packetsOf), bytes: sum(rows, bytesOf), of: { flows: whole.length, packets: sum(whole, packetsOf), bytes: sum(whole, bytesOf) }, histogram: { step: part.step, times: part.times, bytes: part.bytes, all: histogram(request, whole).bytes }, partial: null };
+      return {
+        flows: rows.length,
+        packets: sum(rows, packetsOf),
+        bytes: sum(rows, bytesOf),
+        of: { flows: whole.length, packets: sum(whole, packetsOf), bytes: sum(whole, bytesOf) },
+        histogram: { step: part.step, times: part.times, bytes: part.bytes, all: histogram(request, whole).bytes },
+        partial: null,
+      };
     },
     'packets/size': (request) => {
       const rows = selected(request);
@@ -213,8 +440,16 @@ export function serve(options = {}) {
     if (name.startsWith('flows/')) {
       const flow = all.find((each) => each.id === name.slice(6));
       if (!flow) return null;
-      return { flow, details: [{ name: 'duration', value: `${(flow.last - flow.first).toFixed(3)} s`, help: 'From the first packet to the last' }, { name: 'flags', value: 'SYN ACK PSH FIN', help: 'TCP flags that were seen' }, { name: 'round trip', value: '12.4 ms', help: 'Of the handshake' }],
-        records: tablesOf(flow).map((table) => ({ table, time: flow.first + 0.01, values: record(table, flow) })), partial: null };
+      return {
+        flow,
+        details: [
+          { name: 'duration', value: `${(flow.last - flow.first).toFixed(3)} s`, help: 'From the first packet to the last' },
+          { name: 'flags', value: 'SYN ACK PSH FIN', help: 'TCP flags that were seen' },
+          { name: 'round trip', value: '12.4 ms', help: 'Of the handshake' },
+        ],
+        records: tablesOf(flow).map((table) => ({ table, time: flow.first + 0.01, values: record(table, flow) })),
+        partial: null,
+      };
     }
     if (name.startsWith('records/')) {
       const table = TABLES.find((each) => each.name === name.slice(8));
@@ -244,16 +479,34 @@ export function serve(options = {}) {
       const packets = Math.round(rate('ledger/caught', time, 1));
       const recent = all.filter((flow) => hash(flow.id + Math.floor(time / 3)) % 40 === 0);
       const talkers = top('talkers', recent, 'bytes', 5, true);
-      const scale = (0.7 * bits) / 8 / Math.max(1, sum(talkers, (row) => row.bytes));
+      const scale =
+        (0.7 * bits) /
+        8 /
+        Math.max(
+          1,
+          sum(talkers, (row) => row.bytes),
+        );
       for (const row of talkers) row.bytes = Math.round(row.bytes * scale);
-      const data = { time, seconds: 1, packets, bytes: Math.round(bits / 8), caught: (caught += packets), dropped: (dropped += Math.round(rate('ledger/dropped', time, 1))), flows_active: 4100 + (hash(String(time)) % 300),
-        series: Object.fromEntries(CHARTS(0).flatMap((chart) => chart.lines.map((line) => [line.id, rate(line.id, time, 1)]))), talkers };
+      const data = {
+        time,
+        seconds: 1,
+        packets,
+        bytes: Math.round(bits / 8),
+        caught: (caught += packets),
+        dropped: (dropped += Math.round(rate('ledger/dropped', time, 1))),
+        flows_active: 4100 + (hash(String(time)) % 300),
+        series: Object.fromEntries(CHARTS(0).flatMap((chart) => chart.lines.map((line) => [line.id, rate(line.id, time, 1)]))),
+        talkers,
+      };
       response.write(`event: pulse\ndata: ${JSON.stringify(data)}\n\n`);
     };
     pulse();
     const each = setInterval(pulse, 1000);
     streams.add(response);
-    response.on('close', () => { clearInterval(each); streams.delete(response); });
+    response.on('close', () => {
+      clearInterval(each);
+      streams.delete(response);
+    });
   }
 
   const server = createServer(async (incoming, response) => {
@@ -267,10 +520,14 @@ export function serve(options = {}) {
     if (request.pathname.startsWith('/api/v1/')) {
       const name = decodeURIComponent(request.pathname.slice('/api/v1/'.length));
       if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow).unref());
-      if (set.fail && new RegExp(set.fail).test(name)) return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
+      if (set.fail && new RegExp(set.fail).test(name))
+        return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
       if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'nothing is live here' });
       if (name === 'packets') {
-        response.writeHead(200, { 'content-type': 'application/vnd.tcpdump.pcap', 'content-disposition': 'attachment; filename="weir.pcap"' });
+        response.writeHead(200, {
+          'content-type': 'application/vnd.tcpdump.pcap',
+          'content-disposition': 'attachment; filename="weir.pcap"',
+        });
         return response.end(Buffer.from('d4c3b2a1020004000000000000000000ffff000001000000', 'hex'));
       }
       let body = '';
@@ -290,18 +547,37 @@ export function serve(options = {}) {
     if (found.endsWith('index.html')) return response.end(readFileSync(found));
     createReadStream(found).pipe(response);
   });
-  return new Promise((done) => server.listen(set.port ?? 0, '127.0.0.1', () => done({
-    url: `http://127.0.0.1:${server.address().port}`,
-    set,
-    end: () => { for (const each of streams) each.write('event: end\ndata: {}\n\n'); },
-    /** Breaks every event stream, and refuses new ones until told otherwise. */
-    deaf: (on) => { set.deaf = on; if (on) for (const each of streams) each.destroy(); },
-    stop: () => { server.closeAllConnections(); server.close(); },
-  })));
+  return new Promise((done) =>
+    server.listen(set.port ?? 0, '127.0.0.1', () =>
+      done({
+        url: `http://127.0.0.1:${server.address().port}`,
+        set,
+        end: () => {
+          for (const each of streams) each.write('event: end\ndata: {}\n\n');
+        },
+        /** Breaks every event stream, and refuses new ones until told otherwise. */
+        deaf: (on) => {
+          set.deaf = on;
+          if (on) for (const each of streams) each.destroy();
+        },
+        stop: () => {
+          server.closeAllConnections();
+          server.close();
+        },
+      }),
+    ),
+  );
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const env = process.env;
-  const { url } = await serve({ port: Number(env.MOCK_PORT ?? 8470), mode: env.MOCK_MODE ?? 'live', slow: Number(env.MOCK_SLOW ?? 0), fail: env.MOCK_FAIL ?? '', lines: Number(env.MOCK_LINES ?? 0), write: !env.MOCK_READONLY });
+  const { url } = await serve({
+    port: Number(env.MOCK_PORT ?? 8470),
+    mode: env.MOCK_MODE ?? 'live',
+    slow: Number(env.MOCK_SLOW ?? 0),
+    fail: env.MOCK_FAIL ?? '',
+    lines: Number(env.MOCK_LINES ?? 0),
+    write: !env.MOCK_READONLY,
+  });
   console.log(`made-up traffic on ${url}`);
 }

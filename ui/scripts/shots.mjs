@@ -9,18 +9,23 @@ const only = process.argv[3]?.split(',');
 mkdirSync(into, { recursive: true });
 const { url, stop } = await target();
 const browser = await launch();
-for (const [width, height] of [[1280, 800], [375, 812]]) {
+for (const [width, height] of [
+  [1280, 800],
+  [375, 812],
+]) {
   for (const colorScheme of ['light', 'dark']) {
     if (only && !only.includes(`${width}-${colorScheme}`)) continue;
     const context = await browser.newContext({ viewport: { width, height }, colorScheme, deviceScaleFactor: 1 });
     const page = await context.newPage();
-    page.on('console', (message) => { if (message.type() === 'error') console.error(message.text()); });
+    page.on('console', (message) => {
+      if (message.type() === 'error') console.error(message.text());
+    });
     page.on('pageerror', (error) => console.error(error));
     for (const path of PAGES) {
       await page.goto(url + path);
       await settled(page);
       // Into sight, part by part, so that everything is asked for and drawn.
-      for (let y = 0; y < await page.evaluate(() => document.body.scrollHeight); y += height * 0.8) {
+      for (let y = 0; y < (await page.evaluate(() => document.body.scrollHeight)); y += height * 0.8) {
         await page.evaluate((to) => scrollTo(0, to), y);
         await page.waitForTimeout(60);
       }

@@ -9,7 +9,8 @@ const dist = new URL('../dist/', import.meta.url);
 
 export function firstPage() {
   const html = readFileSync(new URL('index.html', dist), 'utf8');
-  if (/<script(?![^>]*\bsrc=)|\sstyle=|<style|https?:\/\//i.test(html)) throw new Error('index.html has an inline script, an inline style or an outside address');
+  if (/<script(?![^>]*\bsrc=)|\sstyle=|<style|https?:\/\//i.test(html))
+    throw new Error('index.html has an inline script, an inline style or an outside address');
   const named = [...html.matchAll(/(?:src|href)="\/([^"]+\.(?:js|css|svg))"/g)].map((match) => match[1]);
   return ['index.html', ...named].map((name) => ({ name, size: gzipSync(readFileSync(new URL(name, dist))).length }));
 }

@@ -9,16 +9,29 @@ import { PAGES, settled, stage } from './browser.mjs';
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const on = stage();
 
-const THEMES = [['light', 'light', 'light'], ['dark', 'dark', 'dark'], ['contrast', 'light', 'contrast-light'], ['contrast', 'dark', 'contrast-dark']];
+const THEMES = [
+  ['light', 'light', 'light'],
+  ['dark', 'dark', 'dark'],
+  ['contrast', 'light', 'contrast-light'],
+  ['contrast', 'dark', 'contrast-dark'],
+];
 // What a daemon shows differs in what is said, not in how it is painted.
 for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0, 2) : THEMES) {
   test(`axe: ${shown}`, async () => {
     // axe is put in by the test, which the page's own policy would refuse.
-    const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: true, reducedMotion: 'reduce' });
+    const context = await on.browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      colorScheme,
+      bypassCSP: true,
+      reducedMotion: 'reduce',
+    });
     await context.addInitScript((name) => localStorage.setItem('weir.theme', name), theme);
     const page = await context.newPage();
     // What opens and unfolds is the same in each theme but for its colours: tried on light and on dark ground.
-    for (const path of [...PAGES, ...(theme === 'contrast' ? [] : ['/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines'])]) {
+    for (const path of [
+      ...PAGES,
+      ...(theme === 'contrast' ? [] : ['/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines']),
+    ]) {
       await page.goto(on.site.url + path.replace('?row=first', ''));
       await settled(page);
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), shown);
@@ -28,9 +41,23 @@ for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0,
         await settled(page);
       }
       await page.evaluate(axe);
-      const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
+      const found = await page.evaluate(() =>
+        globalThis.axe.run(document, {
+          resultTypes: ['violations'],
+          runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+        }),
+      );
       const serious = found.violations.filter((each) => each.impact === 'serious' || each.impact === 'critical');
-      assert.deepEqual(serious.map((each) => `${path}: ${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`), []);
+      assert.deepEqual(
+        serious.map(
+          (each) =>
+            `${path}: ${each.id}: ${each.help}: ${each.nodes
+              .slice(0, 3)
+              .map((node) => `${node.target.join(' ')} ${node.failureSummary?.split('\n')[1] ?? ''}`)
+              .join(' | ')}`,
+        ),
+        [],
+      );
     }
     await context.close();
   });

@@ -27,7 +27,9 @@ export function stage({ skip = false, start = target } = {}) {
       const page = await context.newPage();
       page.faults = [];
       page.asked = [];
-      page.on('console', (message) => { if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text()); });
+      page.on('console', (message) => {
+        if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text());
+      });
       page.on('pageerror', (error) => page.faults.push(String(error)));
       page.on('request', (request) => {
         page.asked.push(request.url());
@@ -64,5 +66,9 @@ export const PAGES = ['/', '/charts', '/talkers', '/flows', '/protocols', '/file
 export async function settled(page) {
   await page.waitForSelector('main h1');
   // What is below the fold is asked for when it is seen.
-  await page.waitForFunction(() => document.querySelectorAll('[data-panel]').length > 0 && !document.querySelector('[aria-busy="true"], .wait'), null, { timeout: 20_000 });
+  await page.waitForFunction(
+    () => document.querySelectorAll('[data-panel]').length > 0 && !document.querySelector('[aria-busy="true"], .wait'),
+    null,
+    { timeout: 20_000 },
+  );
 }

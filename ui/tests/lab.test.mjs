@@ -36,9 +36,17 @@ async function watch(t, out) {
   const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${WEIR} serve -i "$LAB_IF" --interval 1s -w ${out}/dump.pcap --store ${out}/store -o ${out}/live --log zeek,csv >${out}/live.txt`;
   const seed = String(1 + Math.floor(Math.random() * 32_000));
   console.log(`seed ${seed}`);
-  const lab = spawn(LAB, ['-q', '--hosts', '3', '--rounds', '1', '--seed', seed, '--lead', '5', '--out', join(out, 'lab'), '--command', command], { stdio: ['ignore', 'inherit', 'inherit'] });
-  const over = new Promise((resolve) => { lab.on('close', (code) => resolve(code)); });
-  t.after(() => { if (lab.exitCode === null) lab.kill('SIGTERM'); });
+  const lab = spawn(
+    LAB,
+    ['-q', '--hosts', '3', '--rounds', '1', '--seed', seed, '--lead', '5', '--out', join(out, 'lab'), '--command', command],
+    { stdio: ['ignore', 'inherit', 'inherit'] },
+  );
+  const over = new Promise((resolve) => {
+    lab.on('close', (code) => resolve(code));
+  });
+  t.after(() => {
+    if (lab.exitCode === null) lab.kill('SIGTERM');
+  });
   const url = await eventually('the address', () => /^(http:\/\/\S+?)\/?$/m.exec(said(join(out, 'live.txt')))?.[1], 60);
   const space = ['ip', 'netns', 'exec', said(join(out, 'space')).trim()];
   const browser = await launchIn(t, space, out);
@@ -46,11 +54,17 @@ async function watch(t, out) {
   await page.goto(url);
   await page.waitForSelector('[data-live="live"]', { timeout: 2000 });
   // While they talk the first sentence is another one each second, and somebody of the lab is named.
-  const moves = await page.evaluate(() => new Promise((resolve) => {
-    const seen = new Set();
-    const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
-    setTimeout(() => { clearInterval(watch); resolve(seen.size); }, 6000);
-  }));
+  const moves = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        const seen = new Set();
+        const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+        setTimeout(() => {
+          clearInterval(watch);
+          resolve(seen.size);
+        }, 6000);
+      }),
+  );
   assert.ok(moves >= 4, `${moves} in six seconds`);
   const says = async (name, what) => {
     const sentence = page.locator(`[data-said="${name}"]`);
@@ -95,7 +109,10 @@ test('the lab: watched while it talks, and afterwards what the page has is what 
     await done(kept);
   }
   // What was said: as many records as the other log has rows.
-  const rows = (name) => said(join(out, 'live', `${name}.csv`)).trim().split('\n').length - 1;
+  const rows = (name) =>
+    said(join(out, 'live', `${name}.csv`))
+      .trim()
+      .split('\n').length - 1;
   for (const name of ['http', 'ftp_command', 'smtp', 'pop3', 'imap']) {
     const kept = await on.open(`/protocols?range=all&protocol=${name}`, { base: again.url });
     const shown = await kept.evaluate(async (table) => (await (await fetch(`/api/v1/records/${table}`)).json()).matched, name);
@@ -116,8 +133,13 @@ test('the lab: watched while it talks, and afterwards what the page has is what 
   await kept.waitForFunction(() => new URL(location.href).searchParams.has('from'));
   await settled(kept);
   const { from, to } = query(kept);
-  const asked = kept.asked.map((each) => new URL(each)).filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from'));
-  assert.ok(asked.length > 5 && asked.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to), `${asked}`);
+  const asked = kept.asked
+    .map((each) => new URL(each))
+    .filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from'));
+  assert.ok(
+    asked.length > 5 && asked.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to),
+    `${asked}`,
+  );
   const text = (which) => which.locator('[data-said]').allInnerTexts();
   const other = await on.open(kept.url().slice(again.url.length), { base: again.url });
   assert.deepEqual(await text(other), await text(kept));

@@ -69,13 +69,17 @@ export function connection(client, server, said) {
 }
 
 const u16 = (...values) => Buffer.from(values.flatMap((value) => [value >> 8, value & 0xff]));
-const labels = (names) => Buffer.concat([...names.map((name) => Buffer.concat([Buffer.from([Buffer.byteLength(name)]), Buffer.from(name)])), Buffer.from([0])]);
+const labels = (names) =>
+  Buffer.concat([...names.map((name) => Buffer.concat([Buffer.from([Buffer.byteLength(name)]), Buffer.from(name)])), Buffer.from([0])]);
 
 /** A question for the address of a name, in labels, and its answer. */
 export function lookup(client, server, names, found) {
   const question = Buffer.concat([labels(names), u16(1, 1)]);
   const answer = Buffer.concat([u16(0xc00c, 1, 1, 0, 300, 4), address(found)]);
-  return [datagram(client, server, Buffer.concat([u16(7, 0x0100, 1, 0, 0, 0), question])), datagram(server, client, Buffer.concat([u16(7, 0x8180, 1, 1, 0, 0), question, answer]))];
+  return [
+    datagram(client, server, Buffer.concat([u16(7, 0x0100, 1, 0, 0, 0), question])),
+    datagram(server, client, Buffer.concat([u16(7, 0x8180, 1, 1, 0, 0), question, answer])),
+  ];
 }
 
 /** As a pcap file, a packet each millisecond from that second of the epoch on. */
@@ -86,12 +90,18 @@ export function pcap(path, frames, begin = 1_763_800_000) {
   head.writeUInt16LE(4, 6);
   head.writeUInt32LE(262_144, 16);
   head.writeUInt32LE(1, 20);
-  writeFileSync(path, Buffer.concat([head, ...frames.flatMap((octets, at) => {
-    const record = Buffer.alloc(16);
-    record.writeUInt32LE(begin + Math.floor(at / 1000), 0);
-    record.writeUInt32LE((at % 1000) * 1000, 4);
-    record.writeUInt32LE(octets.length, 8);
-    record.writeUInt32LE(octets.length, 12);
-    return [record, octets];
-  })]));
+  writeFileSync(
+    path,
+    Buffer.concat([
+      head,
+      ...frames.flatMap((octets, at) => {
+        const record = Buffer.alloc(16);
+        record.writeUInt32LE(begin + Math.floor(at / 1000), 0);
+        record.writeUInt32LE((at % 1000) * 1000, 4);
+        record.writeUInt32LE(octets.length, 8);
+        record.writeUInt32LE(octets.length, 12);
+        return [record, octets];
+      }),
+    ]),
+  );
 }

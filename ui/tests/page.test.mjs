@@ -42,8 +42,12 @@ test('a brush changes every tile, and Back undoes it', async () => {
   await settled(page);
   const { from, to } = query(page);
   assert.ok(Number(to) > Number(from), page.url());
-  const asked = page.asked.map((url) => new URL(url)).filter((url) => url.searchParams.get('from') === from && url.searchParams.get('to') === to).map((url) => url.pathname.replace('/api/v1/', '') + (url.searchParams.get('list') ?? ''));
-  for (const tile of ['series/data', 'series/band', 'toptalkers', 'topprotocols', 'new', 'distinct']) assert.ok(asked.includes(tile), `${tile} was not asked anew: ${asked}`);
+  const asked = page.asked
+    .map((url) => new URL(url))
+    .filter((url) => url.searchParams.get('from') === from && url.searchParams.get('to') === to)
+    .map((url) => url.pathname.replace('/api/v1/', '') + (url.searchParams.get('list') ?? ''));
+  for (const tile of ['series/data', 'series/band', 'toptalkers', 'topprotocols', 'new', 'distinct'])
+    assert.ok(asked.includes(tile), `${tile} was not asked anew: ${asked}`);
   await page.goBack();
   await page.waitForFunction(() => !new URL(location.href).searchParams.has('from'));
   assert.deepEqual(query(page), {});
@@ -72,7 +76,13 @@ test('an address that is opened anew shows the same', async () => {
   await row.click();
   await page.waitForSelector('[data-panel="flows"] .detail dl');
   await settled(page);
-  const look = async (which) => ({ range: await range(which), rows: await which.locator('[data-panel="flows"] tbody tr:not(.detail)').allInnerTexts(), open: await which.locator('.detail dl').first().innerText(), sort: await which.locator('th[aria-sort]').innerText(), filter: await which.inputValue('#filter') });
+  const look = async (which) => ({
+    range: await range(which),
+    rows: await which.locator('[data-panel="flows"] tbody tr:not(.detail)').allInnerTexts(),
+    open: await which.locator('.detail dl').first().innerText(),
+    sort: await which.locator('th[aria-sort]').innerText(),
+    filter: await which.inputValue('#filter'),
+  });
   const here = await look(page);
   const other = await open(page.url().slice(on.site.url.length));
   await other.waitForSelector('[data-panel="flows"] .detail dl');
@@ -113,34 +123,50 @@ test('a click on a band of a chart includes its expression', { skip: !own && 'ne
   await done(page);
 });
 
-test('addresses that were kept show what they showed; what is not known in them is let be', { skip: !own && 'names what the stand-in has' }, async () => {
-  const KEPT = [
-    ['/charts?range=7d&style=lines&band=off&chart=ports', async (page) => {
-      assert.equal(await page.locator('main h1').innerText(), 'Filter-sets: Services of the campus');
-      assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['lines', 'without']);
-      assert.equal(await page.locator('[aria-label="Span"] [aria-current="true"]').innerText(), 'week');
-    }],
-    ['/talkers?range=24h&by=packets&top=25&heat=packets/udp', async (page) => {
-      assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['packets', '25 rows']);
-      assert.equal(await page.locator('[data-panel="list-sources"] li').count(), 25);
-    }],
-    ['/protocols?range=24h&protocol=dns&text=b%C3%BCcher&gone=1', async (page) => {
-      assert.equal(await page.locator('[data-panel="records"] h2').innerText(), 'dns');
-      assert.equal(await page.locator('[data-panel="records"] input').inputValue(), 'b\u00fccher');
-      assert.match(await page.locator('[data-panel="records"]').innerText(), /No record in this range matches/);
-    }],
-    ['/flows?range=24h&sort=first&offset=100&filter=(tcp)%20and%20(not%20(port%2080))', async (page) => {
-      assert.match(await page.locator('[data-panel="flows"]').innerText(), /101 to 200 of/);
-      assert.deepEqual(await page.locator('[aria-label="Parts of the filter"] code').allInnerTexts(), ['tcp', 'not (port 80)']);
-    }],
-    ['/?from=1700000000&to=1700003600', async (page) => assert.match(await range(page), /^2023-11-14 23:13:20/)],
-  ];
-  for (const [path, look] of KEPT) {
-    const page = await open(path);
-    await look(page);
-    await done(page);
-  }
-});
+test(
+  'addresses that were kept show what they showed; what is not known in them is let be',
+  { skip: !own && 'names what the stand-in has' },
+  async () => {
+    const KEPT = [
+      [
+        '/charts?range=7d&style=lines&band=off&chart=ports',
+        async (page) => {
+          assert.equal(await page.locator('main h1').innerText(), 'Filter-sets: Services of the campus');
+          assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['lines', 'without']);
+          assert.equal(await page.locator('[aria-label="Span"] [aria-current="true"]').innerText(), 'week');
+        },
+      ],
+      [
+        '/talkers?range=24h&by=packets&top=25&heat=packets/udp',
+        async (page) => {
+          assert.deepEqual(await page.locator('main .options [aria-current="true"]').allInnerTexts(), ['packets', '25 rows']);
+          assert.equal(await page.locator('[data-panel="list-sources"] li').count(), 25);
+        },
+      ],
+      [
+        '/protocols?range=24h&protocol=dns&text=b%C3%BCcher&gone=1',
+        async (page) => {
+          assert.equal(await page.locator('[data-panel="records"] h2').innerText(), 'dns');
+          assert.equal(await page.locator('[data-panel="records"] input').inputValue(), 'b\u00fccher');
+          assert.match(await page.locator('[data-panel="records"]').innerText(), /No record in this range matches/);
+        },
+      ],
+      [
+        '/flows?range=24h&sort=first&offset=100&filter=(tcp)%20and%20(not%20(port%2080))',
+        async (page) => {
+          assert.match(await page.locator('[data-panel="flows"]').innerText(), /101 to 200 of/);
+          assert.deepEqual(await page.locator('[aria-label="Parts of the filter"] code').allInnerTexts(), ['tcp', 'not (port 80)']);
+        },
+      ],
+      ['/?from=1700000000&to=1700003600', async (page) => assert.match(await range(page), /^2023-11-14 23:13:20/)],
+    ];
+    for (const [path, look] of KEPT) {
+      const page = await open(path);
+      await look(page);
+      await done(page);
+    }
+  },
+);
 
 test('the filter is checked while it is typed, with the place of the error', async () => {
   const page = await open('/flows');
@@ -176,7 +202,15 @@ test('keys alone: pages, rows, an open flow, time, help', async () => {
   assert.match(await page.locator('dialog').innerText(), /earlier, later by half the range/);
   await page.keyboard.press('Escape');
   await page.waitForSelector('dialog[open]', { state: 'detached' });
-  for (const [key, path] of [['c', '/charts'], ['t', '/talkers'], ['p', '/protocols'], ['i', '/files'], ['s', '/sensor'], ['u', '/configuration'], ['f', '/flows']]) {
+  for (const [key, path] of [
+    ['c', '/charts'],
+    ['t', '/talkers'],
+    ['p', '/protocols'],
+    ['i', '/files'],
+    ['s', '/sensor'],
+    ['u', '/configuration'],
+    ['f', '/flows'],
+  ]) {
     await page.keyboard.press('g');
     await page.keyboard.press(key);
     await page.waitForFunction((to) => location.pathname === to, path);
@@ -232,7 +266,10 @@ test('copy as: a command line and curl', async () => {
 });
 
 test('no page scrolls sideways at 375 pixels, nor at 200 %', async () => {
-  for (const viewport of [{ width: 375, height: 812 }, { width: 640, height: 450 }]) {
+  for (const viewport of [
+    { width: 375, height: 812 },
+    { width: 640, height: 450 },
+  ]) {
     for (const path of PAGES) {
       const page = await open(path, { viewport });
       const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
@@ -346,6 +383,9 @@ test('a configuration is checked, compared and only then applied', { skip: !own 
   await page.getByText('Applied:').waitFor();
   await page.fill('#try-filter', 'tcp port 443');
   await page.getByRole('button', { name: 'Try' }).click();
-  await page.locator('[data-panel="tried"]').getByText(/of the octets of stored flows/).waitFor();
+  await page
+    .locator('[data-panel="tried"]')
+    .getByText(/of the octets of stored flows/)
+    .waitFor();
   await done(page);
 });

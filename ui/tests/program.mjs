@@ -22,7 +22,9 @@ export async function start(t, args, before = []) {
   const [name, ...rest] = [...before, WEIR, ...args];
   const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
-  const ended = new Promise((resolve) => { child.on('close', (code) => resolve(code)); });
+  const ended = new Promise((resolve) => {
+    child.on('close', (code) => resolve(code));
+  });
   const url = await new Promise((resolve, reject) => {
     const hear = (octets) => {
       said += octets;

@@ -24,17 +24,29 @@ test('what a capture says is text on every page', { skip }, async (t) => {
   const body = `<html>${IMAGE}</html>`;
   pcap(file, [
     ...lookup([client, 5353], [resolver, 53], OWNED.split('.'), server),
-    ...connection([client, 40_000], [server, 80], [
-      [0, `GET /${encodeURIComponent(IMAGE)} HTTP/1.1\r\nHost: ${OWNED}\r\nUser-Agent: ${IMAGE}\r\n\r\n`],
-      [1, `HTTP/1.1 200 OK\r\nServer: ${IMAGE}\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename="${OWNED.replaceAll('"', '')}"\r\nContent-Length: ${body.length}\r\n\r\n${body}`],
-    ]),
+    ...connection(
+      [client, 40_000],
+      [server, 80],
+      [
+        [0, `GET /${encodeURIComponent(IMAGE)} HTTP/1.1\r\nHost: ${OWNED}\r\nUser-Agent: ${IMAGE}\r\n\r\n`],
+        [
+          1,
+          `HTTP/1.1 200 OK\r\nServer: ${IMAGE}\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename="${OWNED.replaceAll('"', '')}"\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        ],
+      ],
+    ),
   ]);
   const { url } = await start(t, ['open', file]);
   for (const path of ['/', '/talkers', '/flows', '/protocols?protocol=http', '/protocols?protocol=dns', '/files']) {
     const page = await on.open(path, { base: url });
     const text = await page.locator('main').evaluate((main) => main.textContent);
     // Lists have names where the sensor sends them; everything else is shown as it was said.
-    const listed = path === '/' ? await page.evaluate(async () => (await (await fetch('/api/v1/top?list=talkers')).json()).rows.some((row) => `${row.label} ${row.name}`.includes('<script>'))) : true;
+    const listed =
+      path === '/'
+        ? await page.evaluate(async () =>
+            (await (await fetch('/api/v1/top?list=talkers')).json()).rows.some((row) => `${row.label} ${row.name}`.includes('<script>')),
+          )
+        : true;
     assert.equal(text.includes('<script>document'), listed, `${path}: ${text}`);
     if (path === '/flows') {
       await page.locator('[data-panel="flows"] tbody tr', { hasText: OWNED }).locator('button[aria-expanded]').first().click();
@@ -49,7 +61,9 @@ test('what a capture says is text on every page', { skip }, async (t) => {
 test('keys alone, from the address to the records of a flow', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
   const page = await on.open('/', { base: url });
-  const keys = async (...all) => { for (const key of all) await page.keyboard.press(key); };
+  const keys = async (...all) => {
+    for (const key of all) await page.keyboard.press(key);
+  };
   // The first stop of the page leads past its head.
   await keys('Tab', 'Enter');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
@@ -68,7 +82,12 @@ test('keys alone, from the address to the records of a flow', { skip }, async (t
   assert.ok(few.packets > 0 && few.packets < all.packets);
   await keys('Escape');
   // Down to a row of flows.
-  for (let step = 0; step < 30 && !(await page.evaluate(() => document.activeElement.matches('[data-panel="flows"] [aria-expanded]'))); step += 1) await keys('j');
+  for (
+    let step = 0;
+    step < 30 && !(await page.evaluate(() => document.activeElement.matches('[data-panel="flows"] [aria-expanded]')));
+    step += 1
+  )
+    await keys('j');
   await keys('Enter');
   await page.locator('[data-panel="flows"] .detail section h3', { hasText: 'http' }).first().waitFor();
   assert.match(await page.locator('[data-panel="flows"] .detail section').first().innerText(), /method\s+(GET|POST|HEAD)/);
@@ -102,10 +121,16 @@ test('a filter is tried before it is saved: what it would have matched is what w
   await page.getByRole('button', { name: 'Try' }).click();
   assert.equal(await page.locator('[data-panel="tried"]').count(), 0);
   await page.fill('#try-filter', 'tcp port 80');
-  const [answer] = await Promise.all([page.waitForResponse((each) => each.url().includes('/api/v1/filter/try')), page.getByRole('button', { name: 'Try' }).click()]);
+  const [answer] = await Promise.all([
+    page.waitForResponse((each) => each.url().includes('/api/v1/filter/try')),
+    page.getByRole('button', { name: 'Try' }).click(),
+  ]);
   const found = await answer.json();
   const [counted, all] = [count(SAMPLE, 'tcp port 80'), count(SAMPLE, 'ip or ip6')];
-  assert.deepEqual([found.packets, found.bytes, found.of.packets, found.of.bytes], [counted.packets, counted.bytes, all.packets, all.bytes]);
+  assert.deepEqual(
+    [found.packets, found.bytes, found.of.packets, found.of.bytes],
+    [counted.packets, counted.bytes, all.packets, all.bytes],
+  );
   const panel = page.locator('[data-panel="tried"]');
   await panel.getByText(/of the octets of stored flows/).waitFor();
   assert.match(await panel.innerText(), new RegExp(`\\b${new Intl.NumberFormat('en').format(counted.packets)} packets`));
@@ -117,7 +142,10 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   const ports = Array.from({ length: LINES }, (_, at) => at + 1);
   const into = folder(t);
   const configuration = join(into, 'weir.toml');
-  writeFileSync(configuration, `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('')}]\n`);
+  writeFileSync(
+    configuration,
+    `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('')}]\n`,
+  );
   const { url } = await start(t, ['open', '-c', configuration, '--interval', '1s', SAMPLE]);
   const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   const begun = Date.now();
@@ -137,7 +165,10 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   // The twelve are those with the most packets, by the program's own count.
   const expressions = join(into, 'expressions');
   writeFileSync(expressions, ports.map((port) => `tcp port ${port}\n`).join(''));
-  const counts = execFileSync(WEIR, ['count', SAMPLE, '-F', expressions, '-j'], { encoding: 'utf8', maxBuffer: 1 << 26 }).trim().split('\n').map((line) => JSON.parse(line).packets);
+  const counts = execFileSync(WEIR, ['count', SAMPLE, '-F', expressions, '-j'], { encoding: 'utf8', maxBuffer: 1 << 26 })
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).packets);
   const heaviest = [...counts].sort((a, b) => b - a);
   const drawn = await panel.locator('ul').first().locator('li .name').allInnerTexts();
   assert.equal(drawn.length, 13);
@@ -145,7 +176,11 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   assert.ok(packets[0] > 0 && packets.every((each) => each >= heaviest[11]), `${drawn}: ${packets}, of ${heaviest.slice(0, 14)}`);
   // What is not drawn is in the sum: both together are all.
   await panel.getByRole('button', { name: /^table/ }).click();
-  const sums = await panel.locator('table').first().locator('tbody tr').evaluateAll((rows) => rows.map((row) => row.lastElementChild.innerText));
+  const sums = await panel
+    .locator('table')
+    .first()
+    .locator('tbody tr')
+    .evaluateAll((rows) => rows.map((row) => row.lastElementChild.innerText));
   const si = (text) => Number.parseFloat(text) * (/\d\s?k\b/.test(text) ? 1000 : 1);
   const all = counts.reduce((sum, each) => sum + each, 0);
   const shown = sums.reduce((sum, each) => sum + si(each), 0);
@@ -162,7 +197,10 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
 
 test('what is copied as a command line prints what the page shows', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
-  for (const [path, list] of [['/talkers', 'sources'], [`/talkers?filter=${encodeURIComponent('tcp port 80')}`, 'destinations']]) {
+  for (const [path, list] of [
+    ['/talkers', 'sources'],
+    [`/talkers?filter=${encodeURIComponent('tcp port 80')}`, 'destinations'],
+  ]) {
     const page = await on.open(path, { base: url });
     const panel = page.locator(`[data-panel="list-${list}"]`);
     await panel.scrollIntoViewIfNeeded();
@@ -172,11 +210,19 @@ test('what is copied as a command line prints what the page shows', { skip }, as
     const code = panel.locator('.copy code', { hasText: /^weir query / });
     await code.waitFor();
     const command = (await code.innerText()).replace(/^weir/, `'${WEIR}'`);
-    const printed = execFileSync('sh', ['-c', command], { encoding: 'utf8' }).trim().split('\n').slice(1).map((line) => line.split(/\s/)[0]);
+    const printed = execFileSync('sh', ['-c', command], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(/\s/)[0]);
     assert.deepEqual(shown, printed, command);
     // Small curves come with the list, unless it is narrowed: no flow is read for them.
-    assert.ok(await panel.locator('svg').count() > 0 || path.includes('filter'));
-    assert.equal(page.asked.some((url) => url.includes('/filter/try')), path.includes('filter'), path);
+    assert.ok((await panel.locator('svg').count()) > 0 || path.includes('filter'));
+    assert.equal(
+      page.asked.some((url) => url.includes('/filter/try')),
+      path.includes('filter'),
+      path,
+    );
     await done(page);
   }
 });
@@ -196,13 +242,21 @@ function network(t) {
   for (const space of [here, there]) {
     const made = ip('netns', 'add', space);
     if (made.error || made.status !== 0) return `ip netns add: ${made.error?.message ?? made.stderr}`;
-    const [exec, ...rest] = [...inside(space), 'sh', '-c', 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'];
+    const [exec, ...rest] = [
+      ...inside(space),
+      'sh',
+      '-c',
+      'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6',
+    ];
     spawnSync(exec, rest);
   }
   for (const line of [
     `-n ${here} link add name near type veth peer name far netns ${there}`,
-    `-n ${here} address add 10.77.0.1/24 dev near`, `-n ${there} address add 10.77.0.2/24 dev far`,
-    `-n ${there} link set lo up`, `-n ${there} link set far up`, `-n ${here} link set near up`,
+    `-n ${here} address add 10.77.0.1/24 dev near`,
+    `-n ${there} address add 10.77.0.2/24 dev far`,
+    `-n ${there} link set lo up`,
+    `-n ${there} link set far up`,
+    `-n ${here} link set near up`,
   ]) {
     const done = ip(...line.split(' '));
     if (done.status !== 0) return `ip ${line}: ${done.stderr}`;
@@ -225,10 +279,14 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   const [dump, store] = [join(into, 'dump.pcap'), join(into, 'store')];
   const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
   const server = run(net.there, SERVER);
-  await new Promise((resolve) => { server.stdout.once('data', resolve); });
+  await new Promise((resolve) => {
+    server.stdout.once('data', resolve);
+  });
   const weir = await start(t, ['serve', '-i', 'far', '--interval', '1s', '-w', dump, '--store', store], net.there);
   const client = run(net.here, CLIENT);
-  const gone = new Promise((resolve) => { client.on('close', resolve); });
+  const gone = new Promise((resolve) => {
+    client.on('close', resolve);
+  });
   const browser = await launchIn(t, net.there, into);
   // A pulse comes each second, so when it is opened decides a part of the time: the middle one of three.
   const times = [];
@@ -238,18 +296,30 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
     const begun = Date.now();
     await page.goto(weir.url);
-    await page.waitForFunction(() => document.querySelector('[data-live="live"]') && /[1-9][\d.]* (k|M)?bit\/s and .* on far now/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''), null, { polling: 50 });
+    await page.waitForFunction(
+      () =>
+        document.querySelector('[data-live="live"]') &&
+        /[1-9][\d.]* (k|M)?bit\/s and .* on far now/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''),
+      null,
+      { polling: 50 },
+    );
     times.push(Date.now() - begun);
   }
   times.sort((a, b) => a - b);
   console.log(`live after ${times.join(', ')} ms`);
   assert.ok(times[1] < 2000, `${times} ms`);
   // Six seconds: the first sentence is another one each second.
-  const moves = await page.evaluate(() => new Promise((resolve) => {
-    const seen = new Set();
-    const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
-    setTimeout(() => { clearInterval(watch); resolve(seen.size); }, 6000);
-  }));
+  const moves = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        const seen = new Set();
+        const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+        setTimeout(() => {
+          clearInterval(watch);
+          resolve(seen.size);
+        }, 6000);
+      }),
+  );
   assert.ok(moves >= 5, `${moves} in six seconds`);
   assert.equal(await page.locator('[data-panel="now"] canvas').count(), 1);
   // What is written to the dump is there for whoever looks: the size first, and then as much.
@@ -261,7 +331,10 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
   const some = join(into, 'some.pcap');
   await download.saveAs(some);
-  assert.ok(told > 100 && count(some, 'udp port 9999').packets === told && count(some, '').packets === told, `${told}, ${count(some, '').packets}`);
+  assert.ok(
+    told > 100 && count(some, 'udp port 9999').packets === told && count(some, '').packets === told,
+    `${told}, ${count(some, '').packets}`,
+  );
   client.stdin.end('enough\n');
   await gone;
   await page.waitForTimeout(1500);
@@ -285,10 +358,14 @@ test('a link before its first report: its last second is said, and what is store
   if (typeof net === 'string') return t.skip(net);
   const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
   const server = run(net.there, SERVER);
-  await new Promise((resolve) => { server.stdout.once('data', resolve); });
+  await new Promise((resolve) => {
+    server.stdout.once('data', resolve);
+  });
   run(net.here, CLIENT);
   // Reports end with a dozen seconds of the clock: one that has just begun is waited for.
-  await new Promise((resolve) => { setTimeout(resolve, Date.now() % 12_000 < 3000 ? 0 : 12_000 - (Date.now() % 12_000)); });
+  await new Promise((resolve) => {
+    setTimeout(resolve, Date.now() % 12_000 < 3000 ? 0 : 12_000 - (Date.now() % 12_000));
+  });
   const weir = await start(t, ['serve', '-i', 'far', '--interval', '12s'], net.there);
   const browser = await launchIn(t, net.there, folder(t));
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

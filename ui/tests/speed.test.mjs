@@ -12,7 +12,11 @@ test('the first page is 100 kB gzip at most', async () => {
   const parts = new Map();
   page.on('response', async (response) => {
     const path = new URL(response.url()).pathname;
-    if (!path.startsWith('/api/') && response.ok()) parts.set(path, response.body().then((body) => gzipSync(body).length));
+    if (!path.startsWith('/api/') && response.ok())
+      parts.set(
+        path,
+        response.body().then((body) => gzipSync(body).length),
+      );
   });
   await page.goto(on.site.url);
   await settled(page);
@@ -37,7 +41,9 @@ test('first paint comes within a second on loopback', async () => {
     await context.close();
   }
   times.sort((a, b) => a - b);
-  console.log(`first paint: ${times.map((time) => time.toFixed(0)).join(', ')} ms; sentences: ${whole.map((time) => time.toFixed(0)).join(', ')} ms`);
+  console.log(
+    `first paint: ${times.map((time) => time.toFixed(0)).join(', ')} ms; sentences: ${whole.map((time) => time.toFixed(0)).join(', ')} ms`,
+  );
   assert.ok(times[1] < 1000, `${times}`);
 });
 
@@ -45,17 +51,35 @@ test('100,000 points are drawn within 200 ms', { skip: process.env.WEIR_URL && '
   const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   // Eight lines of 12,500 points.
   await page.goto(`${on.site.url}/charts?range=7d&points=12500&style=lines&band=off`);
-  await page.waitForFunction(() => performance.getEntriesByName('weir.strip', 'measure').some((entry) => entry.detail.title === 'Protocols' && entry.detail.points >= 100_000), null, { timeout: 30_000 });
-  const drawn = await page.evaluate(() => performance.getEntriesByName('weir.strip', 'measure').filter((entry) => entry.detail.points >= 100_000).map((entry) => ({ points: entry.detail.points, took: entry.duration })));
+  await page.waitForFunction(
+    () =>
+      performance
+        .getEntriesByName('weir.strip', 'measure')
+        .some((entry) => entry.detail.title === 'Protocols' && entry.detail.points >= 100_000),
+    null,
+    { timeout: 30_000 },
+  );
+  const drawn = await page.evaluate(() =>
+    performance
+      .getEntriesByName('weir.strip', 'measure')
+      .filter((entry) => entry.detail.points >= 100_000)
+      .map((entry) => ({ points: entry.detail.points, took: entry.duration })),
+  );
   console.log(drawn.map((each) => `${each.points} points: ${each.took.toFixed(0)} ms`).join(', '));
-  assert.ok(drawn.every((each) => each.took > 1 && each.took < 200), JSON.stringify(drawn));
+  assert.ok(
+    drawn.every((each) => each.took > 1 && each.took < 200),
+    JSON.stringify(drawn),
+  );
   // The canvas holds a picture: the measure is of drawing, not of asking for it.
-  const inked = await page.locator('[data-panel="chart-protocols"] canvas').first().evaluate((canvas) => {
-    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    let count = 0;
-    for (let at = 3; at < data.length; at += 4) if (data[at] > 0) count += 1;
-    return count / (canvas.width * canvas.height);
-  });
+  const inked = await page
+    .locator('[data-panel="chart-protocols"] canvas')
+    .first()
+    .evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let at = 3; at < data.length; at += 4) if (data[at] > 0) count += 1;
+      return count / (canvas.width * canvas.height);
+    });
   assert.ok(inked > 0.02, `${inked}`);
   await page.close();
 });

@@ -8,7 +8,13 @@ import { createServer } from 'vite';
 let vite;
 const load = (path) => vite.ssrLoadModule(path);
 before(async () => {
-  vite = await createServer({ root: fileURLToPath(new URL('..', import.meta.url)), server: { middlewareMode: true, hmr: false, ws: false }, appType: 'custom', logLevel: 'error', optimizeDeps: { noDiscovery: true } });
+  vite = await createServer({
+    root: fileURLToPath(new URL('..', import.meta.url)),
+    server: { middlewareMode: true, hmr: false, ws: false },
+    appType: 'custom',
+    logLevel: 'error',
+    optimizeDeps: { noDiscovery: true },
+  });
 });
 after(() => vite.close());
 
@@ -27,7 +33,8 @@ test('what was clicked is joined in parentheses, and taken off again', async () 
 
 test('an expression that a person wrote stays whole', async () => {
   const { include, parts } = await load('/src/lib/filter.ts');
-  for (const typed of ['host a and b', '(tcp) or (udp)', '(tcp', 'tcp) and (udp', '(a) and', '(a) and b']) assert.deepEqual(parts(typed), [typed]);
+  for (const typed of ['host a and b', '(tcp) or (udp)', '(tcp', 'tcp) and (udp', '(a) and', '(a) and b'])
+    assert.deepEqual(parts(typed), [typed]);
   assert.equal(include('host a and b', 'tcp'), '(host a and b) and (tcp)');
 });
 
@@ -72,7 +79,16 @@ test('clocks of a zone, over both changes', async () => {
 
 test('the sentence about loss says what the ledger says', async () => {
   const { loss } = await load('/src/lib/prose.ts');
-  const data = (dropped) => ({ step: 10, tier: 'interval', times: [0, 10], partial: null, series: [{ id: 'ledger/caught', avg: [100, 100], min: [], max: [] }, { id: 'ledger/dropped', avg: dropped, min: [], max: [] }] });
+  const data = (dropped) => ({
+    step: 10,
+    tier: 'interval',
+    times: [0, 10],
+    partial: null,
+    series: [
+      { id: 'ledger/caught', avg: [100, 100], min: [], max: [] },
+      { id: 'ledger/dropped', avg: dropped, min: [], max: [] },
+    ],
+  });
   const status = { mode: 'live', first: 0, last: 20 };
   const range = { from: 0, to: 20 };
   assert.match(loss(data([0, 0]), 'UTC', status, range).text, /^Nothing was lost: all 2 ?\.?0?0? ?k packets/);
@@ -84,7 +100,13 @@ test('the sentence about loss says what the ledger says', async () => {
   // Of a step that has only begun, what has begun counts; of a whole capture, what the ledger says.
   assert.equal(loss(data([0, 0]), 'UTC', { ...status, first: 5 }, { from: 0, to: 12 }).offered, 700);
   const { counted } = await load('/src/lib/prose.ts');
-  const ledger = { ledger: [{ name: 'caught', value: 10_444 }, { name: 'dropped', value: 3 }, { name: 'bytes', value: 9 }] };
+  const ledger = {
+    ledger: [
+      { name: 'caught', value: 10_444 },
+      { name: 'dropped', value: 3 },
+      { name: 'bytes', value: 9 },
+    ],
+  };
   assert.deepEqual(counted({ mode: 'file', first: 1, last: 2 }, { from: 1, to: 3 }, ledger), { caught: 10_444, dropped: 3, bytes: 9 });
   assert.equal(counted({ mode: 'file', first: 1, last: 2 }, { from: 1.5, to: 3 }, ledger), null);
 });
@@ -114,7 +136,13 @@ test('the weeks before stand at the times of the chart, whatever their own steps
 test('of ten thousand lines the heaviest are drawn and the rest is one sum', async () => {
   const { heaviest } = await load('/src/lib/series.ts');
   const lines = Array.from({ length: 10_000 }, (_, at) => ({ id: `s${at}`, name: `n${at}`, expression: '', remainder: false }));
-  const data = { step: 1, tier: 'interval', times: [0, 1], partial: null, series: lines.map((line, at) => ({ id: line.id, avg: [at, at], min: [], max: [] })) };
+  const data = {
+    step: 1,
+    tier: 'interval',
+    times: [0, 1],
+    partial: null,
+    series: lines.map((line, at) => ({ id: line.id, avg: [at, at], min: [], max: [] })),
+  };
   const { shown, left } = heaviest(lines, data, 12, ['s5']);
   assert.equal(shown.length, 14);
   assert.equal(left, 9987);
@@ -125,15 +153,29 @@ test('of ten thousand lines the heaviest are drawn and the rest is one sum', asy
 
 test('a two-sided flow keeps every octet and fits its height', async () => {
   const { layout } = await load('/src/lib/sankey.ts');
-  const flows = Array.from({ length: 300 }, (_, at) => ({ source: `10.0.0.${at % 40}`, destination: `192.0.2.${at % 25}`, destination_port: 1 + (at % 30), protocol: 'tcp', bytes: [at, at * 3], service: null, name: null }));
+  const flows = Array.from({ length: 300 }, (_, at) => ({
+    source: `10.0.0.${at % 40}`,
+    destination: `192.0.2.${at % 25}`,
+    destination_port: 1 + (at % 30),
+    protocol: 'tcp',
+    bytes: [at, at * 3],
+    service: null,
+    name: null,
+  }));
   const total = flows.reduce((sum, flow) => sum + flow.bytes[0] + flow.bytes[1], 0);
   const drawn = layout(flows, 11, 380);
   assert.equal(drawn.total, total);
   for (const side of [0, 1, 2]) {
     const nodes = drawn.nodes.filter((node) => node.side === side);
     assert.equal(nodes.length, 12);
-    assert.equal(nodes.reduce((sum, node) => sum + node.value, 0), total);
+    assert.equal(
+      nodes.reduce((sum, node) => sum + node.value, 0),
+      total,
+    );
     assert.ok(nodes.every((node) => node.y >= -0.01 && node.y + node.height <= 380.01));
-    assert.ok(nodes.every((node, at) => at === 0 || node.y + node.height / 2 - nodes[at - 1].y - nodes[at - 1].height / 2 >= 13), 'names do not stand on each other');
+    assert.ok(
+      nodes.every((node, at) => at === 0 || node.y + node.height / 2 - nodes[at - 1].y - nodes[at - 1].height / 2 >= 13),
+      'names do not stand on each other',
+    );
   }
 });

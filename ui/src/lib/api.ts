@@ -49,10 +49,14 @@ export interface Chart {
 }
 
 /** GET /api/v1/charts */
-export interface Charts { charts: Chart[] }
+export interface Charts {
+  charts: Chart[];
+}
 
 /** GET /api/v1/series */
-export interface SeriesList { series: { id: string; unit: string; help: string }[] }
+export interface SeriesList {
+  series: { id: string; unit: string; help: string }[];
+}
 
 /** null: nothing was measured then. */
 export type Values = (number | null)[];
@@ -73,7 +77,11 @@ export interface SeriesData {
 }
 
 /** GET /api/v1/series/band?ids=&from=&to=&points=&weeks=4: the same hours of the weeks before. */
-export interface Band { times: number[]; weeks: number; series: { id: string; low: Values; mid: Values; high: Values }[] }
+export interface Band {
+  times: number[];
+  weeks: number;
+  series: { id: string; low: Values; mid: Values; high: Values }[];
+}
 
 export interface ListInfo {
   name: string;
@@ -83,7 +91,10 @@ export interface ListInfo {
 }
 
 /** GET /api/v1/lists */
-export interface Lists { lists: ListInfo[]; distinct: { name: string; of: string }[] }
+export interface Lists {
+  lists: ListInfo[];
+  distinct: { name: string; of: string }[];
+}
 
 export interface TopRow {
   label: string;
@@ -118,8 +129,15 @@ export interface TopList {
 }
 
 /** GET /api/v1/distinct?from=&to= */
-export interface DistinctRow { name: string; of: string; estimate: number; error_percent: number }
-export interface Distinct { rows: DistinctRow[] }
+export interface DistinctRow {
+  name: string;
+  of: string;
+  estimate: number;
+  error_percent: number;
+}
+export interface Distinct {
+  rows: DistinctRow[];
+}
 
 /** GET /api/v1/new?from=&to=: seen in the range and not in the days before it. */
 export interface News {
@@ -167,11 +185,23 @@ export interface FlowDetail {
 }
 
 export type FieldKind = 'text' | 'number' | 'time' | 'address' | 'list' | 'bool';
-export interface Field { name: string; help: string; kind: FieldKind }
-export interface ProtocolTable { name: string; help: string; protocol: string; rows: number; fields: Field[] }
+export interface Field {
+  name: string;
+  help: string;
+  kind: FieldKind;
+}
+export interface ProtocolTable {
+  name: string;
+  help: string;
+  protocol: string;
+  rows: number;
+  fields: Field[];
+}
 
 /** GET /api/v1/protocols */
-export interface Protocols { tables: ProtocolTable[] }
+export interface Protocols {
+  tables: ProtocolTable[];
+}
 
 export interface RecordRow {
   time: number;
@@ -185,10 +215,23 @@ export interface RecordRow {
 }
 
 /** GET /api/v1/records/{table}?filter=EXPR&text=SUBSTRING&from=&to=&limit=100&offset=0 */
-export interface Records { table: string; rows: RecordRow[]; matched: number; partial: string | null }
+export interface Records {
+  table: string;
+  rows: RecordRow[];
+  matched: number;
+  partial: string | null;
+}
 
 /** Parts of a parent add up to it; in order, parents first. */
-export interface LedgerRow { name: string; label: string; value: number; unit: string; help: string; parent: string | null; loss: boolean }
+export interface LedgerRow {
+  name: string;
+  label: string;
+  value: number;
+  unit: string;
+  help: string;
+  parent: string | null;
+  loss: boolean;
+}
 
 /** GET /api/v1/sensor */
 export interface Sensor {
@@ -213,10 +256,17 @@ export interface Sensor {
 }
 
 /** GET /api/v1/events?from=&to=&limit=100 */
-export interface Events { events: { time: number; kind: string; text: string }[]; partial: string | null }
+export interface Events {
+  events: { time: number; kind: string; text: string }[];
+  partial: string | null;
+}
 
 /** GET /api/v1/config; an origin is "default", "weir.toml:12" or "command line". */
-export interface Config { path: string | null; text: string; values: { key: string; value: string; origin: string }[] }
+export interface Config {
+  path: string | null;
+  text: string;
+  values: { key: string; value: string; origin: string }[];
+}
 
 /** POST /api/v1/config/check and /apply, both with { text }. */
 export interface ConfigCheck {
@@ -245,7 +295,11 @@ export interface FilterTry {
 }
 
 /** GET /api/v1/packets/size?filter=&from=&to= */
-export interface PacketsSize { packets: number; bytes: number; partial: string | null }
+export interface PacketsSize {
+  packets: number;
+  bytes: number;
+  partial: string | null;
+}
 
 /** GET /api/v1/live: `event: pulse`, at most one a second; `event: end` when the capture has ended. */
 export interface Pulse {
@@ -307,7 +361,11 @@ async function ask<T>(url: string, init: RequestInit): Promise<T> {
     answer = await fetch(url, { ...init, headers: { accept: 'application/json', ...init.headers } });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError('The sensor does not answer.', 0, 'Is the daemon running, and is the network up? This page tries again when you ask.');
+    throw new ApiError(
+      'The sensor does not answer.',
+      0,
+      'Is the daemon running, and is the network up? This page tries again when you ask.',
+    );
   }
   if (!answer.ok) throw await failure(answer);
   try {
@@ -323,5 +381,10 @@ export function get<T>(url: string, signal?: AbortSignal): Promise<T> {
 }
 
 export function post<T>(url: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  return ask<T>(url, { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' }, signal: signal ?? null });
+  return ask<T>(url, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' },
+    signal: signal ?? null,
+  });
 }

@@ -28,15 +28,37 @@ export function stored(range: Range | null, status: Status | null): Range | null
 }
 
 /** Lists that are made of flows can be narrowed by a filter; each is called so where flows are grouped. */
-export const GROUPS: Record<string, string> = { talkers: 'talker', services: 'service', sources: 'src', destinations: 'dst', flows: 'flow', protocols: 'protocol' };
+export const GROUPS: Record<string, string> = {
+  talkers: 'talker',
+  services: 'service',
+  sources: 'src',
+  destinations: 'dst',
+  flows: 'flow',
+  protocols: 'protocol',
+};
 
 /** `weir query 'list sources by bytes since 24h'`: the same rows, of the store in that folder. */
-export function topQuery(list: string, by: string, limit: number, range: Range | null, filter: string, status: Status | null, folder: string | null): string | null {
+export function topQuery(
+  list: string,
+  by: string,
+  limit: number,
+  range: Range | null,
+  filter: string,
+  status: Status | null,
+  folder: string | null,
+): string | null {
   if (!range || !status || folder === null) return null;
   const iso = (time: number) => `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
-  const time = range.text === 'all' ? '' : range.text && status.mode === 'live' ? `since ${range.text}` : `since ${iso(Math.floor(range.from))} until ${iso(Math.ceil(range.to))}`;
+  const time =
+    range.text === 'all'
+      ? ''
+      : range.text && status.mode === 'live'
+        ? `since ${range.text}`
+        : `since ${iso(Math.floor(range.from))} until ${iso(Math.ceil(range.to))}`;
   const group = GROUPS[list];
   const what = filter && group ? `top ${group}` : `list ${list}`;
-  const query = [what, `by ${by}`, time, `limit ${limit}`, filter && group ? `where ${filter}` : ''].filter((part) => part !== '').join(' ');
+  const query = [what, `by ${by}`, time, `limit ${limit}`, filter && group ? `where ${filter}` : '']
+    .filter((part) => part !== '')
+    .join(' ');
   return `weir query ${quote(query)} -d ${quote(folder)}`;
 }

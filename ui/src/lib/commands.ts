@@ -4,7 +4,12 @@ import type { Status } from './api';
 
 /** The last part of a path: the rest of it is in the status. */
 export function short(source: string): string {
-  return source.split('/').filter((part) => part !== '').at(-1) ?? source;
+  return (
+    source
+      .split('/')
+      .filter((part) => part !== '')
+      .at(-1) ?? source
+  );
 }
 
 /** Quoted for a POSIX shell. */

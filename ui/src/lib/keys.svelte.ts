@@ -39,7 +39,9 @@ function step(by: 1 | -1): void {
 }
 
 const ACTIONS: Record<string, () => void> = {
-  '?': () => { keys.help = !keys.help; },
+  '?': () => {
+    keys.help = !keys.help;
+  },
   '/': () => document.querySelector<HTMLElement>('#filter')?.focus(),
   j: () => step(1),
   k: () => step(-1),
@@ -52,7 +54,9 @@ const ACTIONS: Record<string, () => void> = {
   z: nextZone,
   T: nextTheme,
 };
-NUMBERS.forEach((span, at) => { ACTIONS[String(at + 1)] = () => setSpan(span); });
+NUMBERS.forEach((span, at) => {
+  ACTIONS[String(at + 1)] = () => setSpan(span);
+});
 
 let waiting: ReturnType<typeof setTimeout> | undefined;
 
@@ -76,7 +80,9 @@ export function keydown(event: KeyboardEvent): void {
   if (event.key === 'g') {
     keys.pending = true;
     clearTimeout(waiting);
-    waiting = setTimeout(() => { keys.pending = false; }, 1500);
+    waiting = setTimeout(() => {
+      keys.pending = false;
+    }, 1500);
     return;
   }
   const action = ACTIONS[event.key];

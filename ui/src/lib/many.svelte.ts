@@ -11,7 +11,14 @@ const BATCH = 100;
 /** Points of each line while thousands are weighed: enough to draw, a third of the octets. */
 const COARSE = 200;
 
-interface Question { chart: Chart; from: number; to: number; points: number; count: number; pinned: string[] }
+interface Question {
+  chart: Chart;
+  from: number;
+  to: number;
+  points: number;
+  count: number;
+  pinned: string[];
+}
 
 export class ManyLines extends Pending<SeriesData> {
   #weighed: { key: string; data: SeriesData } | null = null;
@@ -34,13 +41,28 @@ export class ManyLines extends Pending<SeriesData> {
     const { data } = this.#weighed;
     const missing = q.pinned.filter((id) => !data.series.some((series) => series.id === id));
     if (missing.length === 0) return data;
-    const more = await get<SeriesData>(api('series/data', { ids: missing.join(','), from: q.from, to: q.to, points: this.#points }), signal);
+    const more = await get<SeriesData>(
+      api('series/data', { ids: missing.join(','), from: q.from, to: q.to, points: this.#points }),
+      signal,
+    );
     // Of thousands of lines there may be fewer points than of one.
     const same = (values: Values) => at(data.times, data.step, more.times, values);
     const found = more.series.map((series) => ({ id: series.id, avg: same(series.avg), min: same(series.min), max: same(series.max) }));
     // What is drawn on its own is no longer among the rest.
-    const less = (which: 'avg' | 'min' | 'max'): Values => (data.others?.[which] ?? []).map((value, nth) => value === null ? null : Math.max(0, found.reduce((left, series) => left - (series[which][nth] ?? 0), value)));
-    return { ...data, series: [...data.series, ...found], others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null };
+    const less = (which: 'avg' | 'min' | 'max'): Values =>
+      (data.others?.[which] ?? []).map((value, nth) =>
+        value === null
+          ? null
+          : Math.max(
+              0,
+              found.reduce((left, series) => left - (series[which][nth] ?? 0), value),
+            ),
+      );
+    return {
+      ...data,
+      series: [...data.series, ...found],
+      others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null,
+    };
   }
 
   async #weigh(q: Question, signal: AbortSignal): Promise<SeriesData> {
@@ -63,10 +85,14 @@ export class ManyLines extends Pending<SeriesData> {
     const ids = q.chart.lines.map((line) => line.id);
     let sum: SeriesData | null = null;
     for (let at = 0; at < ids.length; at += BATCH) {
-      const part: SeriesData = await get<SeriesData>(api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: this.#points }), signal);
+      const part: SeriesData = await get<SeriesData>(
+        api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: this.#points }),
+        signal,
+      );
       if (sum && part.times.length !== sum.times.length) continue; // the range has moved on between two answers
       sum = reduce(q, part, sum);
-      if (at + BATCH < ids.length) this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines have been weighed so far.` };
+      if (at + BATCH < ids.length)
+        this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines have been weighed so far.` };
     }
     if (!sum) throw new ApiError('The chart has no lines.', 0);
     return sum;
@@ -81,7 +107,14 @@ function reduce(q: Question, part: SeriesData, before: SeriesData | null = null)
   const ranking = [...weights].map(([id, weight]) => ({ id, weight })).sort((a, b) => b.weight - a.weight);
   const kept = new Set(ranking.slice(0, q.count).map((each) => each.id));
   const rest = all.filter((series) => !kept.has(series.id));
-  const sum = (key: 'avg' | 'min' | 'max'): Values => add([...(before?.others ? [before.others[key]] : []), ...rest.map((series) => series[key])], part.times.length);
+  const sum = (key: 'avg' | 'min' | 'max'): Values =>
+    add([...(before?.others ? [before.others[key]] : []), ...rest.map((series) => series[key])], part.times.length);
   const others = rest.length > 0 || before?.others ? { avg: sum('avg'), min: sum('min'), max: sum('max') } : null;
-  return { ...part, series: all.filter((series) => kept.has(series.id)), others, ranking, partial: part.partial ?? before?.partial ?? null };
+  return {
+    ...part,
+    series: all.filter((series) => kept.has(series.id)),
+    others,
+    ranking,
+    partial: part.partial ?? before?.partial ?? null,
+  };
 }

@@ -3,7 +3,12 @@
 import type { Component } from 'svelte';
 import Overview from '../pages/Overview.svelte';
 
-export interface Page { path: string; title: string; key: string; load: () => Promise<{ default: Component }> }
+export interface Page {
+  path: string;
+  title: string;
+  key: string;
+  load: () => Promise<{ default: Component }>;
+}
 
 export const PAGES: Page[] = [
   // The first page comes with the first load, the others when they are opened.

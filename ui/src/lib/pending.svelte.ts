@@ -26,12 +26,18 @@ export class Pending<T> {
     this.#abort = abort;
     this.since = Date.now();
     work(abort.signal).then(
-      (data) => { if (this.#abort === abort) Object.assign(this, { data, error: null, loading: false }); },
-      (error: unknown) => { if (this.#abort === abort) this.#fail(error instanceof ApiError ? error : new ApiError(String(error), 0)); },
+      (data) => {
+        if (this.#abort === abort) Object.assign(this, { data, error: null, loading: false });
+      },
+      (error: unknown) => {
+        if (this.#abort === abort) this.#fail(error instanceof ApiError ? error : new ApiError(String(error), 0));
+      },
     );
   }
 
-  again(): void { this.begin(this.#work); }
+  again(): void {
+    this.begin(this.#work);
+  }
 
   /** A question that takes too long is given up by the reader; the sensor sees the closed connection and stops. */
   stop(): void {

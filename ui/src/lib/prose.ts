@@ -9,11 +9,18 @@ import { amount, bytes, exact, percent, plural, si } from './units';
 
 export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[] {
   if (!data) return [];
-  return add(data.series.filter((series) => ids.includes(series.id)).map((series) => series.avg), data.times.length);
+  return add(
+    data.series.filter((series) => ids.includes(series.id)).map((series) => series.avg),
+    data.times.length,
+  );
 }
 
 /** What the ledger counted, each one: known of all that was seen, not of a part of it. */
-export interface Counted { caught: number; dropped: number; bytes?: number }
+export interface Counted {
+  caught: number;
+  dropped: number;
+  bytes?: number;
+}
 
 /** The ledger, where the range is all of a capture: then nothing is reckoned from rates. */
 export function counted(status: Status | null, range: Range | null, sensor: Sensor | null): Counted | null {
@@ -32,7 +39,10 @@ function covered(status: Status, range: Range): number {
 }
 
 function covers(status: Status, range: Range): [number, number] {
-  return [Math.max(range.from, status.first ?? range.from), status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to)];
+  return [
+    Math.max(range.from, status.first ?? range.from),
+    status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to),
+  ];
 }
 
 /** What the page is about. */
@@ -43,20 +53,36 @@ export function headline(status: Status | null): string {
 }
 
 /** "what is on this link" */
-export function traffic(status: Status, range: Range, pulse: Pulse | null, live: boolean, data: SeriesData | null, bits: (number | null)[], counted: Counted | null): string {
+export function traffic(
+  status: Status,
+  range: Range,
+  pulse: Pulse | null,
+  live: boolean,
+  data: SeriesData | null,
+  bits: (number | null)[],
+  counted: Counted | null,
+): string {
   const said: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
   if (live && pulse && pulse.seconds > 0) {
-    said.push(`${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
+    said.push(
+      `${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`,
+    );
   }
   if (data) {
     const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
-    const middle = counted?.bytes === undefined ? mean(bits, seconds(data.times, data.step, ...covers(status, range))) : (counted.bytes * 8) / covered(status, range);
+    const middle =
+      counted?.bytes === undefined
+        ? mean(bits, seconds(data.times, data.step, ...covers(status, range)))
+        : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && pulse ? '' : ` on ${source}`;
     if (middle === null && live && pulse) return said.join(' ');
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
-    else said.push(`${bytes(whole)} in ${range.moving ? `the last ${lately(covered(status, range))}` : span(covered(status, range))}${where}: ${amount(middle, 'bits/s')} on average${most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`);
+    else
+      said.push(
+        `${bytes(whole)} in ${range.moving ? `the last ${lately(covered(status, range))}` : span(covered(status, range))}${where}: ${amount(middle, 'bits/s')} on average${most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`,
+      );
   }
   return said.join(' ');
 }
@@ -106,30 +132,52 @@ export function changed(bits: (number | null)[], past: Past | null, news: News |
   const weeks = past?.weeks === 1 ? 'the week before' : `the ${past?.weeks ?? 0} weeks before`;
   if (by === null) said.push('There are no earlier weeks to compare with.');
   else if (Math.abs(by) < 0.05) said.push(`As much as in the same hours of ${weeks}.`);
-  else said.push(`${Math.abs(by) >= 10 ? `${si(by + 1)} times` : `${Math.round(Math.abs(by) * 100)} % ${by > 0 ? 'above' : 'below'}`} the same hours of ${weeks}.`);
+  else
+    said.push(
+      `${Math.abs(by) >= 10 ? `${si(by + 1)} times` : `${Math.round(Math.abs(by) * 100)} % ${by > 0 ? 'above' : 'below'}`} the same hours of ${weeks}.`,
+    );
   if (news && news.rows.length > 0) {
-    const first = news.rows.slice(0, 2).map((row) => `${row.kind} ${row.label}`).join(', ');
-    said.push(`${news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`} against the ${lately(news.against.to - news.against.from)} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
+    const first = news.rows
+      .slice(0, 2)
+      .map((row) => `${row.kind} ${row.label}`)
+      .join(', ');
+    said.push(
+      `${news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`} against the ${lately(news.against.to - news.against.from)} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`,
+    );
   } else if (news && !news.partial) said.push('Nothing new was seen.');
   return said.join(' ');
 }
 
-export interface Loss { caught: number; dropped: number; offered: number; text: string; bad: boolean }
+export interface Loss {
+  caught: number;
+  dropped: number;
+  offered: number;
+  text: string;
+  bad: boolean;
+}
 
 /** "was anything lost" */
-export function loss(data: SeriesData | null, zone: string, status: Status | null, range: Range | null, counted: Counted | null = null): Loss | null {
+export function loss(
+  data: SeriesData | null,
+  zone: string,
+  status: Status | null,
+  range: Range | null,
+  counted: Counted | null = null,
+): Loss | null {
   if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
   const measured = seconds(data.times, data.step, ...covers(status, range));
-  if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null) return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
+  if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null)
+    return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
   const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
   const dropped = counted?.dropped ?? Math.round(total(droppedBy, measured));
   const offered = caught + dropped;
   const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(most)];
-  const text = dropped === 0
-    ? `Nothing was lost: all ${si(offered)} packets that were offered were caught.`
-    : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${at === undefined ? '' : `, most at ${stamp(at, zone)}`}.`;
+  const text =
+    dropped === 0
+      ? `Nothing was lost: all ${si(offered)} packets that were offered were caught.`
+      : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${at === undefined ? '' : `, most at ${stamp(at, zone)}`}.`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }

@@ -6,9 +6,21 @@ import { go, param, type Patch } from './url.svelte';
 import { parseSpan } from './time';
 import { sensor, sensorNow } from './sensor.svelte';
 
-export interface Range { from: number; to: number; text: string | null; moving: boolean }
+export interface Range {
+  from: number;
+  to: number;
+  text: string | null;
+  moving: boolean;
+}
 
-export const SPANS: [string, string][] = [['15m', '15 min'], ['1h', 'hour'], ['24h', 'day'], ['7d', 'week'], ['31d', 'month'], ['365d', 'year']];
+export const SPANS: [string, string][] = [
+  ['15m', '15 min'],
+  ['1h', 'hour'],
+  ['24h', 'day'],
+  ['7d', 'week'],
+  ['31d', 'month'],
+  ['365d', 'year'],
+];
 
 /** Ticks while a range moves, so that what depends on it asks anew. */
 const tick = $state({ now: 0 });

@@ -31,7 +31,9 @@ export function growing<T>(url: string, isEmpty: (data: T) => boolean): Resource
   const wait = $derived(made.data && isEmpty(made.data) ? BEGINS : GROWS);
   $effect(() => {
     if (sensor.live !== 'live') return;
-    const each = setInterval(() => { if (!document.hidden && !made.loading) made.again(); }, wait);
+    const each = setInterval(() => {
+      if (!document.hidden && !made.loading) made.again();
+    }, wait);
     return () => clearInterval(each);
   });
   return made;

@@ -3,9 +3,33 @@
 
 import type { Flow } from './api';
 
-export interface Node { id: string; label: string; side: 0 | 1 | 2; value: number; filter: string; y: number; height: number; rest: boolean; name: string | null }
-export interface Link { from: Node; to: Node; value: number; there: number; y0: number; y1: number; height: number; filter: string }
-export interface Sankey { nodes: Node[]; links: Link[]; height: number; total: number }
+export interface Node {
+  id: string;
+  label: string;
+  side: 0 | 1 | 2;
+  value: number;
+  filter: string;
+  y: number;
+  height: number;
+  rest: boolean;
+  name: string | null;
+}
+export interface Link {
+  from: Node;
+  to: Node;
+  value: number;
+  there: number;
+  y0: number;
+  y1: number;
+  height: number;
+  filter: string;
+}
+export interface Sankey {
+  nodes: Node[];
+  links: Link[];
+  height: number;
+  total: number;
+}
 
 const GAP = 4;
 /** The least height that a name needs. */
@@ -18,7 +42,14 @@ function endpoint(host: string): string {
 function service(flow: Flow): { label: string; filter: string } {
   const ported = flow.protocol === 'tcp' || flow.protocol === 'udp';
   const port = ported ? `${flow.destination_port}/${flow.protocol}` : flow.protocol;
-  return { label: flow.service ? `${flow.service} ${port}` : port, filter: ported ? `${flow.protocol} port ${flow.destination_port}` : /^(icmp6?|igmp|sctp|esp|ah|vrrp)$/.test(flow.protocol) ? flow.protocol : '' };
+  return {
+    label: flow.service ? `${flow.service} ${port}` : port,
+    filter: ported
+      ? `${flow.protocol} port ${flow.destination_port}`
+      : /^(icmp6?|igmp|sctp|esp|ah|vrrp)$/.test(flow.protocol)
+        ? flow.protocol
+        : '',
+  };
 }
 
 /** Pixels per octet, so that a column with room for every name is no higher than `height`. */
@@ -53,7 +84,17 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
     for (const each of names) {
       const end = each.ends[side];
       if (!end) continue;
-      const node = sums.get(end.id) ?? { id: end.id, label: end.id, side: side as 0 | 1 | 2, value: 0, filter: end.filter, y: 0, height: 0, rest: false, name: end.name };
+      const node = sums.get(end.id) ?? {
+        id: end.id,
+        label: end.id,
+        side: side as 0 | 1 | 2,
+        value: 0,
+        filter: end.filter,
+        y: 0,
+        height: 0,
+        rest: false,
+        name: end.name,
+      };
       node.value += each.value;
       node.name ??= end.name;
       sums.set(end.id, node);
@@ -61,11 +102,30 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
     const order = [...sums.values()].sort((a, b) => b.value - a.value);
     const shown = order.slice(0, order.length === count + 1 ? count + 1 : count);
     const left = order.slice(shown.length);
-    const rest: Node | null = left.length ? { id: '', label: `${left.length} others`, side: side as 0 | 1 | 2, value: left.reduce((sum, node) => sum + node.value, 0), filter: '', y: 0, height: 0, rest: true, name: null } : null;
+    const rest: Node | null = left.length
+      ? {
+          id: '',
+          label: `${left.length} others`,
+          side: side as 0 | 1 | 2,
+          value: left.reduce((sum, node) => sum + node.value, 0),
+          filter: '',
+          y: 0,
+          height: 0,
+          rest: true,
+          name: null,
+        }
+      : null;
     return { nodes: rest ? [...shown, rest] : shown, find: (id: string) => shown.find((node) => node.id === id) ?? rest };
   });
   const total = names.reduce((sum, each) => sum + each.value, 0);
-  const scale = Math.min(...columns.map((column) => fit(column.nodes.map((node) => node.value), height)));
+  const scale = Math.min(
+    ...columns.map((column) =>
+      fit(
+        column.nodes.map((node) => node.value),
+        height,
+      ),
+    ),
+  );
   for (const column of columns) {
     const slot = (node: Node) => Math.max(SLOT, node.value * scale);
     let y = (height - column.nodes.reduce((sum, node) => sum + slot(node) + GAP, -GAP)) / 2;
@@ -82,7 +142,16 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
       const to = columns[side + 1]?.find(each.ends[side + 1]?.id ?? '');
       if (!from || !to) continue;
       const key = `${side} ${from.id} ${to.id}`;
-      const link = links.get(key) ?? { from, to, value: 0, there: 0, y0: 0, y1: 0, height: 0, filter: from.filter && to.filter ? `${from.filter} and ${to.filter}` : from.filter || to.filter };
+      const link = links.get(key) ?? {
+        from,
+        to,
+        value: 0,
+        there: 0,
+        y0: 0,
+        y1: 0,
+        height: 0,
+        filter: from.filter && to.filter ? `${from.filter} and ${to.filter}` : from.filter || to.filter,
+      };
       link.value += each.value;
       link.there += each.there;
       links.set(key, link);

@@ -138,13 +138,18 @@ function lost(): void {
   sensor.retryIn = wait;
   clearTimeout(timer);
   timer = setTimeout(() => {
-    if (!document.hidden) void loadStatus().then(() => { if (!stream && sensor.status?.mode === 'live') connect(); });
+    if (!document.hidden)
+      void loadStatus().then(() => {
+        if (!stream && sensor.status?.mode === 'live') connect();
+      });
   }, wait * 1000);
 }
 
 export function reconnect(): void {
   failures = 0;
-  void loadStatus().then(() => { if (sensor.status?.mode === 'live') connect(); });
+  void loadStatus().then(() => {
+    if (sensor.status?.mode === 'live') connect();
+  });
 }
 
 /** A tab that nobody sees asks nothing of the sensor. */
@@ -161,7 +166,9 @@ export function start(): () => void {
   void loadStatus();
   document.addEventListener('visibilitychange', visibility);
   // What is stored grows; the range "all" and the state of the store are read off the status.
-  const each = setInterval(() => { if (!document.hidden) void loadStatus(); }, 30_000);
+  const each = setInterval(() => {
+    if (!document.hidden) void loadStatus();
+  }, 30_000);
   return () => {
     document.removeEventListener('visibilitychange', visibility);
     clearInterval(each);

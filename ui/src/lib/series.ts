@@ -47,11 +47,25 @@ export function at(times: number[], step: number, theirs: number[], values: Valu
 }
 
 /** The same hours of weeks before, summed over lines and at the times of a chart. */
-export interface Past { low: Values; mid: Values; high: Values; weeks: number }
+export interface Past {
+  low: Values;
+  mid: Values;
+  high: Values;
+  weeks: number;
+}
 
 export function past(band: Band | null, data: Pick<SeriesData, 'times' | 'step'> | null): Past | null {
   if (!band || band.weeks === 0 || !data) return null;
-  const of = (which: 'low' | 'mid' | 'high') => at(data.times, data.step, band.times, add(band.series.map((series) => series[which]), band.times.length));
+  const of = (which: 'low' | 'mid' | 'high') =>
+    at(
+      data.times,
+      data.step,
+      band.times,
+      add(
+        band.series.map((series) => series[which]),
+        band.times.length,
+      ),
+    );
   return { low: of('low'), mid: of('mid'), high: of('high'), weeks: band.weeks };
 }
 
@@ -80,7 +94,13 @@ export function mean(values: Values, seconds: number[]): number | null {
   return known > 0 ? total(values, seconds) / known : null;
 }
 
-export interface Figures { min: number; avg: number; p95: number; max: number; last: number }
+export interface Figures {
+  min: number;
+  avg: number;
+  p95: number;
+  max: number;
+  last: number;
+}
 
 export function figures(values: Values, seconds: number[]): Figures | null {
   const known = values.filter((value): value is number => value !== null && value !== undefined);
@@ -106,11 +126,23 @@ export function heaviest(lines: ChartLine[], data: SeriesData, count: number, pi
     .filter((line) => top.has(line.id))
     .map((line, index) => {
       const found = values.get(line.id);
-      return { id: line.id, name: line.name, expression: line.expression, values: found?.avg ?? [], min: found?.min ?? [], max: found?.max ?? [], index };
+      return {
+        id: line.id,
+        name: line.name,
+        expression: line.expression,
+        values: found?.avg ?? [],
+        min: found?.min ?? [],
+        max: found?.max ?? [],
+        index,
+      };
     });
   const rest = order.filter((line) => !top.has(line.id));
   if (rest.length === 0) return { shown, left: 0 };
-  const of = (key: 'avg' | 'min' | 'max') => add(rest.map((line) => values.get(line.id)?.[key] ?? []), data.times.length);
+  const of = (key: 'avg' | 'min' | 'max') =>
+    add(
+      rest.map((line) => values.get(line.id)?.[key] ?? []),
+      data.times.length,
+    );
   shown.push({ id: '', name: `${rest.length} others`, expression: '', values: of('avg'), index: shown.length, rest: true });
   return { shown, left: rest.length };
 }

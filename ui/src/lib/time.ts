@@ -7,7 +7,14 @@ function format(zone: string): Intl.DateTimeFormat {
   let made = formats.get(zone);
   if (!made) {
     made = new Intl.DateTimeFormat('en-US', {
-      timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric',
+      timeZone: zone,
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
     });
     formats.set(zone, made);
   }
@@ -22,14 +29,27 @@ export function offsetAt(seconds: number, zone: string): number {
   return Math.round((local - Math.floor(seconds)) / 60) * 60;
 }
 
-export interface Clock { year: number; month: number; day: number; hour: number; minute: number; second: number; weekday: number }
+export interface Clock {
+  year: number;
+  month: number;
+  day: number;
+  hour: number;
+  minute: number;
+  second: number;
+  weekday: number;
+}
 
 /** What a clock on the wall of `zone` shows. */
 export function wall(seconds: number, zone: string): Clock {
   const date = new Date((seconds + (zone === 'UTC' ? 0 : offsetAt(seconds, zone))) * 1000);
   return {
-    year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate(),
-    hour: date.getUTCHours(), minute: date.getUTCMinutes(), second: date.getUTCSeconds(), weekday: date.getUTCDay(),
+    year: date.getUTCFullYear(),
+    month: date.getUTCMonth() + 1,
+    day: date.getUTCDate(),
+    hour: date.getUTCHours(),
+    minute: date.getUTCMinutes(),
+    second: date.getUTCSeconds(),
+    weekday: date.getUTCDay(),
   };
 }
 
@@ -69,14 +89,22 @@ export function between(from: number, to: number, zone: string): string {
   return `${stamp(from, zone, fraction)} – ${end}`;
 }
 
-const SPANS: [number, string][] = [[31_536_000, 'year'], [604_800, 'week'], [86_400, 'day'], [3600, 'hour'], [60, 'minute'], [1, 'second']];
+const SPANS: [number, string][] = [
+  [31_536_000, 'year'],
+  [604_800, 'week'],
+  [86_400, 'day'],
+  [3600, 'hour'],
+  [60, 'minute'],
+  [1, 'second'],
+];
 
 /** 5400 → "90 minutes", 86400 → "1 day": the largest unit that is whole, or nearly. */
 export function span(seconds: number): string {
   if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   for (const [size, word] of SPANS) {
     const count = seconds / size;
-    if (count >= 0.99 && count < 119.5 && Math.abs(count - Math.round(count)) < 0.02) return `${Math.round(count)} ${word}${Math.round(count) === 1 ? '' : 's'}`;
+    if (count >= 0.99 && count < 119.5 && Math.abs(count - Math.round(count)) < 0.02)
+      return `${Math.round(count)} ${word}${Math.round(count) === 1 ? '' : 's'}`;
   }
   const [size, word] = SPANS.find(([each]) => seconds >= each * 2) ?? [1, 'second'];
   return `${(seconds / size).toFixed(1)} ${word}s`;

@@ -7,7 +7,10 @@ const SHARED = ['range', 'from', 'to', 'filter'];
 
 export type Patch = Record<string, string | number | null>;
 
-interface Place { path: string; query: Record<string, string> }
+interface Place {
+  path: string;
+  query: Record<string, string>;
+}
 
 function read(): Place {
   return { path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) };
@@ -63,7 +66,9 @@ export function listen(): () => void {
     event.preventDefault();
     visit(link.pathname + link.search);
   };
-  const back = () => { place.now = read(); };
+  const back = () => {
+    place.now = read();
+  };
   document.addEventListener('click', click);
   addEventListener('popstate', back);
   return () => {

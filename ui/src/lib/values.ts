@@ -9,7 +9,8 @@ export function text(value: unknown, kind: FieldKind, zone: string): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   // As it was written, so that it can be searched for: many a number is a name (a port, an id, a type).
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
-  if (Array.isArray(value)) return value.map((each) => text(each, 'text', zone)).join(value.some((each) => typeof each === 'object') ? '\n' : ', ');
+  if (Array.isArray(value))
+    return value.map((each) => text(each, 'text', zone)).join(value.some((each) => typeof each === 'object') ? '\n' : ', ');
   if (typeof value === 'object') {
     // A header, or what else has a name and a value; of others each part.
     const { name, value: what, ...more } = value as Record<string, unknown>;
