@@ -14,6 +14,14 @@ const pickOf = (list, text) => list[hash(text) % list.length];
 /** Hostile strings as they come from packets: none may become markup. */
 export const HOSTILE = '<script>document.title="owned"</script><img src=x onerror=alert(1)>';
 
+/** Paths of requests; one is an attempt at script injection, one is too long for its column. */
+const PATHS = [
+  '',
+  'index.html',
+  'api/v2/items?id=7',
+  '"><svg/onload=alert(2)>',
+  'a/very/long/path/that/goes/on/and/on/and/on/until/it/does/not/fit.tar.gz',
+];
 const SERVERS = [
   ['151.101.1.69', 443, 'tcp', 'tls', 'cdn.example.net'],
   ['192.0.2.80', 80, 'tcp', 'http', HOSTILE],
@@ -257,7 +265,7 @@ export function record(table, flow) {
       return {
         method: pickOf(['GET', 'GET', 'POST'], key),
         host,
-        uri: `/${pickOf(['', 'index.html', 'api/v2/items?id=7', '"><svg/onload=alert(2)>', 'a/very/long/path/that/goes/on/and/on/and/on/until/it/does/not/fit.tar.gz'], key)}`,
+        uri: `/${pickOf(PATHS, key)}`,
         status: pickOf([200, 200, 304, 404, 500], key),
         user_agent: pickOf(['curl/8.14.1', 'Mozilla/5.0 (X11; Linux x86_64)', null], key),
         length: hash(key) % 90_000,

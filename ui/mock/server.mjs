@@ -12,8 +12,16 @@ import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES
 import { compile } from './filter.mjs';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
-const CSP =
-  "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const CSP = [
+  "default-src 'self'",
+  "style-src 'self'",
+  "script-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "form-action 'none'",
+].join('; ');
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
 export function serve(options = {}) {

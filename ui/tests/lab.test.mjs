@@ -33,7 +33,9 @@ async function watch(t, out) {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   // The namespace is known to the command alone.
-  const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${WEIR} serve -i "$LAB_IF" --interval 1s -w ${out}/dump.pcap --store ${out}/store -o ${out}/live --log zeek,csv >${out}/live.txt`;
+  const outputs = `-w ${out}/dump.pcap --store ${out}/store -o ${out}/live --log zeek,csv`;
+  const serve = `${WEIR} serve -i "$LAB_IF" --interval 1s ${outputs} >${out}/live.txt`;
+  const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${serve}`;
   const seed = String(1 + Math.floor(Math.random() * 32_000));
   console.log(`seed ${seed}`);
   const lab = spawn(

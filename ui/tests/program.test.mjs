@@ -31,7 +31,11 @@ test('what a capture says is text on every page', { skip }, async (t) => {
         [0, `GET /${encodeURIComponent(IMAGE)} HTTP/1.1\r\nHost: ${OWNED}\r\nUser-Agent: ${IMAGE}\r\n\r\n`],
         [
           1,
-          `HTTP/1.1 200 OK\r\nServer: ${IMAGE}\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename="${OWNED.replaceAll('"', '')}"\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+          [
+            `HTTP/1.1 200 OK\r\nServer: ${IMAGE}\r\nContent-Type: text/html\r\n`,
+            `Content-Disposition: attachment; filename="${OWNED.replaceAll('"', '')}"\r\n`,
+            `Content-Length: ${body.length}\r\n\r\n${body}`,
+          ].join(''),
         ],
       ],
     ),
@@ -142,10 +146,8 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   const ports = Array.from({ length: LINES }, (_, at) => at + 1);
   const into = folder(t);
   const configuration = join(into, 'weir.toml');
-  writeFileSync(
-    configuration,
-    `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('')}]\n`,
-  );
+  const lines = ports.map((port) => `  { name = "p${port}", expression = "tcp port ${port}" },\n`).join('');
+  writeFileSync(configuration, `[[chart]]\nname = "ports"\nunit = "packets"\nlines = [\n${lines}]\n`);
   const { url } = await start(t, ['open', '-c', configuration, '--interval', '1s', SAMPLE]);
   const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   const begun = Date.now();
@@ -265,7 +267,8 @@ function network(t) {
 }
 
 /** Two halves of some talk over the link: pages over TCP and datagrams that nobody answers, until the end is told. */
-const SERVER = `require('http').createServer((request, response) => response.end('x'.repeat(20000))).listen(80, '10.77.0.2', () => console.log('ready'));
+const SERVER = `const server = require('http').createServer((request, response) => response.end('x'.repeat(20000)));
+server.listen(80, '10.77.0.2', () => console.log('ready'));
 require('dgram').createSocket('udp4').bind(9999, '10.77.0.2');`;
 const CLIENT = `const http = require('http'), socket = require('dgram').createSocket('udp4');
 const page = setInterval(() => http.get({ host: '10.77.0.2', agent: false }, (answer) => answer.resume()).on('error', () => {}), 60);

@@ -65,9 +65,9 @@ export function traffic(
   const said: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
   if (live && pulse && pulse.seconds > 0) {
-    said.push(
-      `${amount((pulse.bytes * 8) / pulse.seconds, 'bits/s')} and ${amount(pulse.packets / pulse.seconds, 'packets/s')} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`,
-    );
+    const rate = amount((pulse.bytes * 8) / pulse.seconds, 'bits/s');
+    const packets = amount(pulse.packets / pulse.seconds, 'packets/s');
+    said.push(`${rate} and ${packets} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
   }
   if (data) {
     const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
@@ -79,10 +79,12 @@ export function traffic(
     const where = live && pulse ? '' : ` on ${source}`;
     if (middle === null && live && pulse) return said.join(' ');
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
-    else
-      said.push(
-        `${bytes(whole)} in ${range.moving ? `the last ${lately(covered(status, range))}` : span(covered(status, range))}${where}: ${amount(middle, 'bits/s')} on average${most > 0 ? `, ${amount(most, 'bits/s')} at most` : ''}.`,
-      );
+    else {
+      const time = covered(status, range);
+      const during = range.moving ? `the last ${lately(time)}` : span(time);
+      const peak = most > 0 ? `, ${amount(most, 'bits/s')} at most` : '';
+      said.push(`${bytes(whole)} in ${during}${where}: ${amount(middle, 'bits/s')} on average${peak}.`);
+    }
   }
   return said.join(' ');
 }
@@ -91,7 +93,8 @@ export function shares(list: TopList | null, count = 3): string {
   if (!list || list.rows.length === 0) return '';
   const all = list.total.bytes;
   const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
-  return `${list.filter ? 'Of what the filter matches, mostly' : 'Mostly'} ${named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0]}${list.filter ? '' : ' of the octets'}.`;
+  const enumerated = named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0];
+  return list.filter ? `Of what the filter matches, mostly ${enumerated}.` : `Mostly ${enumerated} of the octets.`;
 }
 
 /** "who talks most" */
@@ -101,7 +104,10 @@ export function talker(list: TopList | null): string {
   const name = first.name ? ` (${first.name})` : '';
   const doubt = first.error > 0 ? `, at most ${amount(first.error, list.unit)} more` : '';
   const second = list.rows[1];
-  return `${first.label}${name}: ${bytes(first.bytes)}, ${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'what the filter matches' : 'all'}${doubt}.${second ? ` Then ${second.label}${second.name ? ` (${second.name})` : ''} with ${bytes(second.bytes)}.` : ''}`;
+  const share = `${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'what the filter matches' : 'all'}`;
+  const secondName = second?.name ? ` (${second.name})` : '';
+  const then = second ? ` Then ${second.label}${secondName} with ${bytes(second.bytes)}.` : '';
+  return `${first.label}${name}: ${bytes(first.bytes)}, ${share}${doubt}.${then}`;
 }
 
 /** The talkers of a pulse as a list. */
@@ -132,18 +138,19 @@ export function changed(bits: (number | null)[], past: Past | null, news: News |
   const weeks = past?.weeks === 1 ? 'the week before' : `the ${past?.weeks ?? 0} weeks before`;
   if (by === null) said.push('There are no earlier weeks to compare with.');
   else if (Math.abs(by) < 0.05) said.push(`As much as in the same hours of ${weeks}.`);
-  else
-    said.push(
-      `${Math.abs(by) >= 10 ? `${si(by + 1)} times` : `${Math.round(Math.abs(by) * 100)} % ${by > 0 ? 'above' : 'below'}`} the same hours of ${weeks}.`,
-    );
+  else {
+    const size = Math.abs(by);
+    const compared = size >= 10 ? `${si(by + 1)} times` : `${Math.round(size * 100)} % ${by > 0 ? 'above' : 'below'}`;
+    said.push(`${compared} the same hours of ${weeks}.`);
+  }
   if (news && news.rows.length > 0) {
     const first = news.rows
       .slice(0, 2)
       .map((row) => `${row.kind} ${row.label}`)
       .join(', ');
-    said.push(
-      `${news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`} against the ${lately(news.against.to - news.against.from)} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`,
-    );
+    const number = news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`;
+    const before = lately(news.against.to - news.against.from);
+    said.push(`${number} against the ${before} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
   } else if (news && !news.partial) said.push('Nothing new was seen.');
   return said.join(' ');
 }
@@ -175,9 +182,10 @@ export function loss(
   const offered = caught + dropped;
   const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(most)];
+  const worst = at === undefined ? '' : `, most at ${stamp(at, zone)}`;
   const text =
     dropped === 0
       ? `Nothing was lost: all ${si(offered)} packets that were offered were caught.`
-      : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${at === undefined ? '' : `, most at ${stamp(at, zone)}`}.`;
+      : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${worst}.`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }

@@ -180,5 +180,7 @@ export function ribbon(link: Link, x0: number, x1: number, offset: number, size:
   const middle = (x0 + x1) / 2;
   const a = link.y0 + offset;
   const b = link.y1 + offset;
-  return `M${x0} ${a}C${middle} ${a} ${middle} ${b} ${x1} ${b}L${x1} ${b + size}C${middle} ${b + size} ${middle} ${a + size} ${x0} ${a + size}Z`;
+  const upper = `M${x0} ${a}C${middle} ${a} ${middle} ${b} ${x1} ${b}`;
+  const lower = `L${x1} ${b + size}C${middle} ${b + size} ${middle} ${a + size} ${x0} ${a + size}`;
+  return `${upper}${lower}Z`;
 }
