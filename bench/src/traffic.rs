@@ -19,7 +19,7 @@ const HOSTS: u32 = 4096;
 const SERVICES: [u16; 16] =
     [443, 80, 53, 22, 25, 123, 445, 3389, 8080, 993, 1433, 3306, 5060, 6667, 110, 143];
 
-/// First octets of the networks that half of the hosts are in.
+/// First bytes of the networks that half of the hosts are in.
 const NETWORKS: [u32; 4] = [10, 100, 172, 192];
 
 /// Expressions that stand at the head of every long list.
@@ -172,7 +172,7 @@ pub struct Shape {
     pub ack: u32,
     /// Whether it is a later fragment (of IPv4): there is no transport header.
     pub fragment: bool,
-    /// Octets of the frame; where its headers need more, those.
+    /// Bytes of the frame; where its headers need more, those.
     pub len: u16,
     /// Whether it carries nothing: what is left of the frame is padding.
     pub is_empty: bool,
@@ -197,7 +197,7 @@ impl Shape {
         Self { reverse, flags, fragment: random.chance(0.01), len, ..Self::default() }
     }
 
-    /// The first packet of a TCP flow, 64 octets long.
+    /// The first packet of a TCP flow, 64 bytes long.
     pub fn syn() -> Self {
         Self { flags: SYN, seq: 1, len: 64, ..Self::default() }
     }
@@ -234,9 +234,9 @@ impl Default for Streams {
     }
 }
 
-/// Writes the first `most` octets of a packet's Ethernet frame over what is in `out`, checksums left 0. Returns the
-/// octets that it has on the wire.
-pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 {
+/// Writes the first `max` bytes of a packet's Ethernet frame over what is in `out`, checksums left 0. Returns the
+/// bytes that it has on the wire.
+pub fn frame(flow: &Flow, shape: &Shape, max: usize, out: &mut Vec<u8>) -> u32 {
     let (from, to) = if shape.reverse { (1, 0) } else { (0, 1) };
     let transport = match flow.protocol {
         _ if shape.fragment && !flow.v6 => 0,
@@ -287,7 +287,7 @@ pub fn frame(flow: &Flow, shape: &Shape, most: usize, out: &mut Vec<u8>) -> u32 
             out.extend_from_slice(&[0, 0]);
         }
     }
-    out.resize(len.min(most), 0);
+    out.resize(len.min(max), 0);
     len as u32
 }
 

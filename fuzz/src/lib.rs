@@ -1,6 +1,6 @@
-//! Hostile octets for every decoder, reader and table.
+//! Hostile bytes for every decoder, reader and table.
 //!
-//! A [`Target`] puts octets through one part of Weir and panics when a promise is broken: that includes sums that do not
+//! A [`Target`] puts bytes through one part of Weir and panics when a promise is broken: that includes sums that do not
 //! add up and answers that depend on what they must not depend on, not only crashes. Two drivers feed it: `smoke`
 //! (stable Rust, seeded mutation, part of `make test`) and `libfuzzer/` (cargo-fuzz, guided by coverage, nightly).
 
@@ -13,11 +13,11 @@ mod target;
 
 pub use target::TARGETS;
 
-/// A part of Weir, and octets to try on it.
+/// A part of Weir, and bytes to try on it.
 pub struct Target {
     /// Its name on the command line and in `libfuzzer/fuzz_targets`.
     pub name: &'static str,
-    /// What the octets are and what is promised of them, for the list of targets.
+    /// What the bytes are and what is promised of them, for the list of targets.
     pub about: &'static str,
     /// Inputs to start from: at least one, whatever data is there.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -36,9 +36,9 @@ impl Target {
 }
 
 /// Tries an input on the target of that name, which there must be.
-pub fn run(name: &str, octets: &[u8]) {
+pub fn run(name: &str, bytes: &[u8]) {
     let target = Target::find(name).unwrap_or_else(|| panic!("no target {name}"));
-    (target.run)(octets);
+    (target.run)(bytes);
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file with these octets.
-    pub fn file(&self, name: &str, octets: &[u8]) -> PathBuf {
+    /// A file with these bytes.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
-        fs::write(&path, octets).expect("room for scratch files");
+        fs::write(&path, bytes).expect("room for scratch files");
         path
     }
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use weir_capture::{Files, Input, ReadOptions};
 use weir_wire::build::{ethernet, flags, packet};
-use weir_wire::{Chunk, LinkType};
+use weir_wire::{LinkType, PacketBuf};
 
 use crate::sequence;
 
 /// Captures larger than this make slow seeds.
-const MOST_OCTETS: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Packets taken from the beginning of a capture.
-const MOST_PACKETS: usize = 48;
+const MAX_PACKETS: usize = 48;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -40,7 +40,7 @@ fn is_capture(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kinds = [".pcap", ".pcapng", ".cap", ".ntar", ".trace", ".gz", ".zst", ".dmp"];
     kinds.iter().any(|kind| name.ends_with(kind))
-        && fs::metadata(path).is_ok_and(|data| (1..=MOST_OCTETS).contains(&data.len()))
+        && fs::metadata(path).is_ok_and(|data| (1..=MAX_BYTES).contains(&data.len()))
 }
 
 /// The captures as files.
@@ -56,15 +56,15 @@ pub fn sequences() -> Vec<Vec<u8>> {
         .into_iter()
         .filter_map(|path| {
             let chunk = first_packets(path)?;
-            let packets = chunk.batch().packets().take(MOST_PACKETS);
+            let packets = chunk.batch().packets().take(MAX_PACKETS);
             Some(sequence::encode(packets))
         })
         .collect();
-    seeds.push(sequence::encode(built().iter().map(|octets| packet(octets, LinkType::ETHERNET))));
+    seeds.push(sequence::encode(built().iter().map(|bytes| packet(bytes, LinkType::ETHERNET))));
     seeds
 }
 
-/// The same behind an octet that chooses what they are put into.
+/// The same behind a byte that chooses what they are put into.
 pub fn chosen_sequences() -> Vec<Vec<u8>> {
     let choices = (0..=u8::MAX).cycle();
     sequences()
@@ -136,9 +136,9 @@ const EXPRESSIONS: &[&str] = &[
 ];
 
 /// The first packets of a capture, as far as it can be read.
-fn first_packets(path: PathBuf) -> Option<Chunk> {
-    let options = ReadOptions { packets: Some(MOST_PACKETS as u64), ..ReadOptions::default() };
-    let mut chunk = Chunk::default();
+fn first_packets(path: PathBuf) -> Option<PacketBuf> {
+    let options = ReadOptions { packets: Some(MAX_PACKETS as u64), ..ReadOptions::default() };
+    let mut chunk = PacketBuf::default();
     let mut files = Files::open(&[Input::Path(path)], &options).ok()?;
     files.fill(&mut chunk).ok()?.then_some(chunk)
 }
@@ -169,12 +169,12 @@ fn small_pcap() -> Vec<u8> {
     for field in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
         file.extend_from_slice(&field.to_le_bytes());
     }
-    for octets in built() {
-        let len = octets.len() as u32;
+    for bytes in built() {
+        let len = bytes.len() as u32;
         for field in [1_700_000_000, 0, len, len] {
             file.extend_from_slice(&field.to_le_bytes());
         }
-        file.extend_from_slice(&octets);
+        file.extend_from_slice(&bytes);
     }
     file
 }

@@ -1,10 +1,10 @@
-//! Packets in a form that stays a sequence of packets under mutation: every string of octets is one.
+//! Packets in a form that stays a sequence of packets under mutation: every string of bytes is one.
 //!
-//! A packet is: one octet that chooses the link type (low 4 bits) and how the time steps (high 4 bits), two for the
-//! captured length (little-endian), and the octets.
+//! A packet is: one byte that chooses the link type (low 4 bits) and how the time steps (high 4 bits), two for the
+//! captured length (little-endian), and the bytes.
 
 use weir_filter::LINK_TYPES;
-use weir_wire::{Chunk, Hints, LinkType, Packet, Time};
+use weir_wire::{Hints, LinkType, Packet, PacketBuf, Time};
 
 /// What time steps by, in nanoseconds; the last one goes back.
 const STEPS: [i64; 16] = [
@@ -33,25 +33,25 @@ pub fn link(number: u8) -> LinkType {
     LINK_TYPES.get(usize::from(number)).copied().unwrap_or(LinkType(147))
 }
 
-/// The packets that octets stand for.
-pub fn decode(mut octets: &[u8]) -> Chunk {
-    let mut chunk = Chunk::default();
+/// The packets that bytes stand for.
+pub fn decode(mut bytes: &[u8]) -> PacketBuf {
+    let mut chunk = PacketBuf::default();
     let mut time = START;
-    while let Some((&[kind, low, high], rest)) = octets.split_first_chunk() {
+    while let Some((&[kind, low, high], rest)) = bytes.split_first_chunk() {
         let len = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
         let (data, rest) = rest.split_at(len);
         time = time.saturating_add_signed(STEPS[usize::from(kind >> 4)]);
         let wire_len = data.len() as u32 + u32::from(kind & 0x20) * 8;
         let link = link(kind & 15);
         chunk.push(&Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() });
-        octets = rest;
+        bytes = rest;
     }
     chunk
 }
 
-/// The octets that stand for packets, as nearly as they can.
+/// The bytes that stand for packets, as nearly as they can.
 pub fn encode<'a>(packets: impl Iterator<Item = Packet<'a>>) -> Vec<u8> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut last = None;
     for packet in packets {
         let gap = packet.time.since(last.unwrap_or(packet.time)) as i64;
@@ -59,11 +59,11 @@ pub fn encode<'a>(packets: impl Iterator<Item = Packet<'a>>) -> Vec<u8> {
         let step = STEPS[..14].iter().rposition(|step| *step <= gap).unwrap_or(0) as u8;
         let number = LINK_TYPES.iter().position(|link| *link == packet.link).unwrap_or(15) as u8;
         let data = &packet.data[..packet.data.len().min(usize::from(u16::MAX))];
-        octets.push(step << 4 | number);
-        octets.extend_from_slice(&(data.len() as u16).to_le_bytes());
-        octets.extend_from_slice(data);
+        bytes.push(step << 4 | number);
+        bytes.extend_from_slice(&(data.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(data);
     }
-    octets
+    bytes
 }
 
 #[cfg(test)]
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn packets_come_back() {
-        let octets = [&[0x01, 3, 0][..], b"abc", &[0x60, 2, 0], b"de", &[0x10, 9, 0], b"cut"].concat();
-        let chunk = decode(&octets);
+        let bytes = [&[0x01, 3, 0][..], b"abc", &[0x60, 2, 0], b"de", &[0x10, 9, 0], b"cut"].concat();
+        let chunk = decode(&bytes);
         let found: Vec<_> =
             chunk.batch().packets().map(|p| (p.time.0 - START, p.link, p.data.to_vec())).collect();
         assert_eq!(

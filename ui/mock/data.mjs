@@ -197,7 +197,7 @@ export const TABLES = [
       field('uri', 'text', 'What was asked for'),
       field('status', 'number', 'Status of the answer'),
       field('user_agent', 'text', 'What the client says it is'),
-      field('length', 'number', 'Octets of the body'),
+      field('length', 'number', 'Bytes of the body'),
     ],
   },
   {
@@ -243,7 +243,7 @@ export const TABLES = [
       field('source', 'text', 'Protocol that carried it'),
       field('filename', 'text', 'Name that the sender gave'),
       field('mime_type', 'text', 'Type by content'),
-      field('size', 'number', 'Octets seen'),
+      field('size', 'number', 'Bytes seen'),
       field('md5', 'text', 'MD5'),
       field('sha1', 'text', 'SHA-1'),
       field('sha256', 'text', 'SHA-256'),

@@ -481,7 +481,7 @@ export function serve(options = {}) {
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
     let caught = 0;
     let dropped = 0;
-    const pulse = () => {
+    const tick = () => {
       const time = Math.floor(Date.now() / 1000);
       const bits = rate('traffic/all', time, 1);
       const packets = Math.round(rate('ledger/caught', time, 1));
@@ -506,10 +506,10 @@ export function serve(options = {}) {
         series: Object.fromEntries(CHARTS(0).flatMap((chart) => chart.lines.map((line) => [line.id, rate(line.id, time, 1)]))),
         talkers,
       };
-      response.write(`event: pulse\ndata: ${JSON.stringify(data)}\n\n`);
+      response.write(`event: tick\ndata: ${JSON.stringify(data)}\n\n`);
     };
-    pulse();
-    const each = setInterval(pulse, 1000);
+    tick();
+    const each = setInterval(tick, 1000);
     streams.add(response);
     response.on('close', () => {
       clearInterval(each);

@@ -1,13 +1,13 @@
-// Captures written here, octet by octet, so that a test knows what is in them: Ethernet, IPv4, TCP and UDP.
+// Captures written here, byte by byte, so that a test knows what is in them: Ethernet, IPv4, TCP and UDP.
 
 import { writeFileSync } from 'node:fs';
 
 const address = (text) => Buffer.from(text.split('.').map(Number));
 
 /** The Internet's sum over 16-bit words. */
-function sum(octets) {
+function sum(bytes) {
   let all = 0;
-  for (let at = 0; at < octets.length; at += 2) all += (octets[at] << 8) | (octets[at + 1] ?? 0);
+  for (let at = 0; at < bytes.length; at += 2) all += (bytes[at] << 8) | (bytes[at + 1] ?? 0);
   while (all > 0xffff) all = (all & 0xffff) + (all >>> 16);
   return ~all & 0xffff;
 }
@@ -37,7 +37,7 @@ export function datagram(from, to, payload) {
   return frame(from[0], to[0], 17, Buffer.concat([head, payload]), 6);
 }
 
-/** A whole TCP connection: handshake, what each side says in turn ([0 of the client or 1 of the server, octets]), close. */
+/** A whole TCP connection: handshake, what each side says in turn ([0 of the client or 1 of the server, bytes]), close. */
 export function connection(client, server, said) {
   const ends = [client, server];
   const next = [1000, 5000];
@@ -58,8 +58,8 @@ export function connection(client, server, said) {
   send(0, SYN);
   send(1, SYN | ACK);
   send(0, ACK);
-  for (const [side, octets] of said) {
-    send(side, ACK | PUSH, Buffer.from(octets));
+  for (const [side, bytes] of said) {
+    send(side, ACK | PUSH, Buffer.from(bytes));
     send(1 - side, ACK);
   }
   send(0, FIN | ACK);
@@ -94,13 +94,13 @@ export function pcap(path, frames, begin = 1_763_800_000) {
     path,
     Buffer.concat([
       head,
-      ...frames.flatMap((octets, at) => {
+      ...frames.flatMap((bytes, at) => {
         const record = Buffer.alloc(16);
         record.writeUInt32LE(begin + Math.floor(at / 1000), 0);
         record.writeUInt32LE((at % 1000) * 1000, 4);
-        record.writeUInt32LE(octets.length, 8);
-        record.writeUInt32LE(octets.length, 12);
-        return [record, octets];
+        record.writeUInt32LE(bytes.length, 8);
+        record.writeUInt32LE(bytes.length, 12);
+        return [record, bytes];
       }),
     ]),
   );

@@ -385,7 +385,7 @@ test('a configuration is checked, compared and only then applied', { skip: !own 
   await page.getByRole('button', { name: 'Try' }).click();
   await page
     .locator('[data-panel="tried"]')
-    .getByText(/of the octets of stored flows/)
+    .getByText(/of the bytes of stored flows/)
     .waitFor();
   await done(page);
 });

@@ -26,8 +26,8 @@ export async function start(t, args, before = []) {
     child.on('close', (code) => resolve(code));
   });
   const url = await new Promise((resolve, reject) => {
-    const hear = (octets) => {
-      said += octets;
+    const hear = (bytes) => {
+      said += bytes;
       const found = /^(http:\/\/\S+?)\/?$/m.exec(said);
       if (found) resolve(found[1]);
     };

@@ -136,7 +136,7 @@ test('a filter is tried before it is saved: what it would have matched is what w
     [counted.packets, counted.bytes, all.packets, all.bytes],
   );
   const panel = page.locator('[data-panel="tried"]');
-  await panel.getByText(/of the octets of stored flows/).waitFor();
+  await panel.getByText(/of the bytes of stored flows/).waitFor();
   assert.match(await panel.innerText(), new RegExp(`\\b${new Intl.NumberFormat('en').format(counted.packets)} packets`));
   await done(page);
 });
@@ -291,7 +291,7 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     client.on('close', resolve);
   });
   const browser = await launchIn(t, net.there, into);
-  // A pulse comes each second, so when it is opened decides a part of the time: the middle one of three.
+  // A tick comes each second, so when it is opened decides a part of the time: the middle one of three.
   const times = [];
   let page;
   for (let opened = 0; opened < 3; opened += 1) {

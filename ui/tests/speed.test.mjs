@@ -22,7 +22,7 @@ test('the first page is 100 kB gzip at most', async () => {
   await settled(page);
   const sizes = await Promise.all(parts.values());
   const sum = sizes.reduce((total, size) => total + size, 0);
-  console.log(`first page: ${sum} octets gzip in ${sizes.length} files`);
+  console.log(`first page: ${sum} bytes gzip in ${sizes.length} files`);
   assert.ok(sizes.length >= 3);
   assert.ok(sum <= 100_000, `${sum}`);
   await page.close();

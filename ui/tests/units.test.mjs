@@ -151,7 +151,7 @@ test('of ten thousand lines the heaviest are drawn and the rest is one sum', asy
   assert.equal(sum, (9999 * 10_000) / 2, 'nothing is left out of the picture');
 });
 
-test('a two-sided flow keeps every octet and fits its height', async () => {
+test('a two-sided flow keeps every byte and fits its height', async () => {
   const { layout } = await load('/src/lib/sankey.ts');
   const flows = Array.from({ length: 300 }, (_, at) => ({
     source: `10.0.0.${at % 40}`,

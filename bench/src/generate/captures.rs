@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use weir_capture::{Files, Input, ReadOptions};
 use weir_wire::build::packet;
-use weir_wire::{Chunk, Layers, LinkType, Network, decode};
+use weir_wire::{Layers, LinkType, Network, PacketBuf, decode};
 
 use crate::flood::replace;
 use crate::pcap::Writer;
@@ -24,9 +24,9 @@ pub struct Captures {
 }
 
 /// Silence in a capture is cut to so many microseconds.
-const LONGEST_GAP: u64 = 1_000_000;
+const MAX_GAP: u64 = 1_000_000;
 /// Larger frames than a link carries come from cards that gather; every peer takes these.
-const LONGEST_FRAME: usize = 65_535;
+const MAX_FRAME: usize = 65_535;
 
 /// Packets of a capture with the microseconds since its beginning.
 type Capture = Vec<(u64, Vec<u8>)>;
@@ -88,14 +88,14 @@ fn load(path: &Path) -> Capture {
     let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
         return capture;
     };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     let (mut now, mut last) = (0, None);
     while files.fill(&mut chunk).unwrap_or(false) {
         for packet in chunk.batch().packets() {
             let len = packet.data.len();
-            if packet.link == LinkType::ETHERNET && (14..=LONGEST_FRAME).contains(&len) {
+            if packet.link == LinkType::ETHERNET && (14..=MAX_FRAME).contains(&len) {
                 let time = packet.time.0 / 1000;
-                now += time.saturating_sub(*last.get_or_insert(time)).min(LONGEST_GAP);
+                now += time.saturating_sub(*last.get_or_insert(time)).min(MAX_GAP);
                 last = Some(time);
                 capture.push((now, packet.data.to_vec()));
             }
@@ -121,11 +121,11 @@ fn readdress(frame: &mut [u8], key: u32) {
         if matches!(address[0], 0 | 127 | 224..) {
             continue;
         }
-        // The first octet stays, and of IPv6 the prefix up to the interface identifier.
+        // The first byte stays, and of IPv6 the prefix up to the interface identifier.
         let mut new = address.to_vec();
         let tail = new.len() - 3;
-        for (octet, change) in new[tail..].iter_mut().zip(key.to_be_bytes()) {
-            *octet ^= change;
+        for (byte, change) in new[tail..].iter_mut().zip(key.to_be_bytes()) {
+            *byte ^= change;
         }
         replace(frame, at, &new, &covering);
     }

@@ -90,7 +90,7 @@ impl Template {
     }
 }
 
-/// Replaces octets, and brings the checksums that cover them up to date.
+/// Replaces bytes, and brings the checksums that cover them up to date.
 pub fn replace(frame: &mut [u8], at: usize, new: &[u8], checksums: &[usize]) {
     for place in checksums {
         let old = u16::from_be_bytes([frame[*place], frame[place + 1]]);

@@ -2,7 +2,7 @@
 //! a profile of a provider's link, and a diverse one from captures; and expressions about it.
 //!
 //! What is written depends on the arguments only, so that two machines measure the same packets. The facts of the
-//! capture (packets, octets, flows) go to standard output as one JSON object: they are known by construction, and
+//! capture (packets, bytes, flows) go to standard output as one JSON object: they are known by construction, and
 //! what a program counts can be held against them.
 
 #![forbid(unsafe_code)]
@@ -44,7 +44,7 @@ enum Traffic {
         /// Whose addresses.
         #[arg(long, value_enum, default_value_t = flood::Addresses::Random)]
         mode: flood::Addresses,
-        /// Octets of a frame, without the frame check sequence.
+        /// Bytes of a frame, without the frame check sequence.
         #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(60..=9000))]
         len: u16,
         /// Packets per second of capture time.
@@ -61,7 +61,7 @@ enum Traffic {
         /// How many packets.
         #[arg(long, default_value_t = 10_000_000)]
         packets: u64,
-        /// Octets of a frame, without the frame check sequence; more where the headers are longer (IPv6 with TCP).
+        /// Bytes of a frame, without the frame check sequence; more where the headers are longer (IPv6 with TCP).
         #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(60..=9000))]
         len: u16,
         /// Packets per second of capture time.
@@ -139,7 +139,7 @@ enum Traffic {
 #[derive(Default)]
 struct Facts {
     packets: u64,
-    /// Octets of frames.
+    /// Bytes of frames.
     bytes: u64,
     /// Sessions of the mix, flows of a link; what a flow table makes of a flood depends on the table.
     sessions: Option<u64>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weir_capture::{Files, Input, ReadOptions};
 use weir_wire::build::packet;
-use weir_wire::{Chunk, LinkType, Network, checksum, decode};
+use weir_wire::{LinkType, Network, PacketBuf, checksum, decode};
 
 use crate::flood::replace;
 use crate::pcap::Writer;
@@ -138,7 +138,7 @@ impl Session {
 
 /// A packet of a template.
 struct Frame {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Microseconds after the template's first packet.
     after: u64,
     from_client: bool,
@@ -155,7 +155,7 @@ impl Frame {
     /// The packet with the session's addresses and port.
     fn address(&self, session: &Session, frame: &mut Vec<u8>) {
         frame.clear();
-        frame.extend_from_slice(&self.octets);
+        frame.extend_from_slice(&self.bytes);
         let (source, destination) = if self.from_client {
             (session.client, session.server)
         } else {
@@ -179,20 +179,20 @@ fn load(path: &Path) -> Result<Vec<Frame>> {
     let mut frames = Vec::new();
     let mut first = None;
     let mut client_ports: Vec<u16> = Vec::new();
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     while files.fill(&mut chunk)? {
         for seen in chunk.batch().packets() {
-            let mut octets = seen.data.to_vec();
-            let layers = decode(&packet(&octets, LinkType::ETHERNET));
+            let mut bytes = seen.data.to_vec();
+            let layers = decode(&packet(&bytes, LinkType::ETHERNET));
             if seen.link != LinkType::ETHERNET
                 || layers.network_kind != Network::Ipv4
                 || layers.error.is_some()
             {
                 continue;
             }
-            checksum::fill(&mut octets, &layers);
+            checksum::fill(&mut bytes, &layers);
             let network = layers.network as usize;
-            let source = octets[network + 12..network + 16].to_vec();
+            let source = bytes[network + 12..network + 16].to_vec();
             let (start, client) = first.get_or_insert_with(|| (seen.time, source.clone()));
             let from_client = source == *client;
             let transport = layers.transport as usize;
@@ -217,8 +217,8 @@ fn load(path: &Path) -> Result<Vec<Frame>> {
                 is_tcp: layers.ip_proto == 6,
                 network,
                 client_port,
-                checksum: place.filter(|at| octets[*at..at + 2] != [0, 0]),
-                octets,
+                checksum: place.filter(|at| bytes[*at..at + 2] != [0, 0]),
+                bytes,
             });
         }
     }
@@ -247,7 +247,7 @@ mod tests {
         let facts =
             write(&path, &Mix { seconds: 0.2, multiplier: 1.0, reordered: 0.01, seed: 3, profile }).unwrap();
         let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
-        let (mut chunk, mut packets, mut flows, mut last) = (Chunk::default(), 0, BTreeSet::new(), 0);
+        let (mut chunk, mut packets, mut flows, mut last) = (PacketBuf::default(), 0, BTreeSet::new(), 0);
         while files.fill(&mut chunk).unwrap() {
             for packet in chunk.batch().packets() {
                 let layers = decode(&packet);

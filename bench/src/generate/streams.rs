@@ -22,7 +22,7 @@ const REQUEST: &[u8] =
     b"POST /upload HTTP/1.1\r\nHost: files.example\r\nContent-Type: application/octet-stream\r\n\
     Content-Length: 100000000\r\n\r\n";
 
-/// Octets of a segment of the body.
+/// Bytes of a segment of the body.
 const PIECE: usize = 100;
 
 /// Packets of a stream: of the handshake, the request, two of its body, and a FIN of each side.
@@ -51,18 +51,18 @@ pub fn write(path: &Path, open: &Open) -> Result<Facts> {
 fn frame(stream: u32, step: u64, body: &[u8]) -> Vec<u8> {
     let client = (0x0a00_0000 + stream / 50_000 + 1).to_be_bytes();
     let (server, port) = ([192, 0, 2, 1], (10_000 + stream % 50_000) as u16);
-    // The client's first octet has sequence number 1, the server's too.
+    // The client's first byte has sequence number 1, the server's too.
     let sent = |pieces: usize| 1 + (REQUEST.len() + pieces * PIECE) as u32;
-    let client_says = |flags| ethernet().ipv4(client, server).tcp(port, 80, flags).ack(1);
-    let server_says = |flags| ethernet().ipv4(server, client).tcp(80, port, flags);
+    let client_sends = |flags| ethernet().ipv4(client, server).tcp(port, 80, flags).ack(1);
+    let server_sends = |flags| ethernet().ipv4(server, client).tcp(80, port, flags);
     match step {
         0 => ethernet().ipv4(client, server).tcp(port, 80, SYN).seq(0).payload(b""),
-        1 => server_says(SYN | ACK).seq(0).ack(1).payload(b""),
-        2 => client_says(ACK).seq(1).payload(b""),
-        3 => client_says(ACK | PSH).seq(1).payload(REQUEST),
-        4 => client_says(ACK | PSH).seq(sent(0)).payload(body),
-        5 => client_says(ACK | PSH).seq(sent(1)).payload(body),
-        6 => client_says(ACK | FIN).seq(sent(2)).payload(b""),
-        _ => server_says(ACK | FIN).seq(1).ack(sent(2) + 1).payload(b""),
+        1 => server_sends(SYN | ACK).seq(0).ack(1).payload(b""),
+        2 => client_sends(ACK).seq(1).payload(b""),
+        3 => client_sends(ACK | PSH).seq(1).payload(REQUEST),
+        4 => client_sends(ACK | PSH).seq(sent(0)).payload(body),
+        5 => client_sends(ACK | PSH).seq(sent(1)).payload(body),
+        6 => client_sends(ACK | FIN).seq(sent(2)).payload(b""),
+        _ => server_sends(ACK | FIN).seq(1).ack(sent(2) + 1).payload(b""),
     }
 }

@@ -21,8 +21,8 @@ pub struct Zipf {
 }
 
 /// Packets of the shortest connection, and of the longest.
-const SHORTEST: f64 = 10.0;
-const LONGEST: f64 = 10_000.0;
+const MIN_LENGTH: f64 = 10.0;
+const MAX_LENGTH: f64 = 10_000.0;
 
 /// Writes the traffic. A TCP flow is one connection after the other: a handshake, segments of either side in order,
 /// each of which acknowledges all that came before it and one of three nothing more, and the FINs of both. Short connections are many, and few are
@@ -35,15 +35,15 @@ pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     let pool = Pool::new(&mut random);
     let mut connections = vec![Connection::default(); FLOWS];
     let mut out = Writer::create(path)?;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for n in 0..zipf.packets {
         let rank = random.rank(FLOWS);
         let (flow, connection) = (&pool.flows[rank], &mut connections[rank]);
         let shape = connection.packet(flow, zipf, &mut random);
-        frame(flow, &shape, usize::MAX, &mut octets);
-        let layers = decode(&packet(&octets, LinkType::ETHERNET));
-        checksum::fill(&mut octets, &layers);
-        out.write(n * 1_000_000 / zipf.rate, &octets)?;
+        frame(flow, &shape, usize::MAX, &mut bytes);
+        let layers = decode(&packet(&bytes, LinkType::ETHERNET));
+        checksum::fill(&mut bytes, &layers);
+        out.write(n * 1_000_000 / zipf.rate, &bytes)?;
     }
     let sessions = connections.iter().filter(|connection| connection.sent > 0).count() as u64;
     Ok(Facts { sessions: Some(sessions), ..out.finish()? })
@@ -66,7 +66,7 @@ impl Connection {
         if self.sent == self.total {
             self.first = [random.bits() as u32, random.bits() as u32];
             self.next = self.first;
-            self.total = (SHORTEST / random.unit()).min(LONGEST) as u64;
+            self.total = (MIN_LENGTH / random.unit()).min(MAX_LENGTH) as u64;
             self.sent = 0;
         }
         self.sent += 1;
@@ -107,13 +107,13 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
     use weir_capture::{Files, Input, ReadOptions};
-    use weir_wire::{Checksum, Chunk, FlowKey, Layers, Packet, verify};
+    use weir_wire::{Checksum, FlowKey, Layers, Packet, PacketBuf, verify};
 
     fn each(zipf: &Zipf, name: &str, mut see: impl FnMut(&Packet<'_>, &Layers)) -> Facts {
         let path = std::env::temp_dir().join(format!("weir-zipf-{}-{name}.pcap", std::process::id()));
         let facts = write(&path, zipf).unwrap();
         let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
-        let mut chunk = Chunk::default();
+        let mut chunk = PacketBuf::default();
         while files.fill(&mut chunk).unwrap() {
             chunk.batch().packets().for_each(|packet| see(&packet, &decode(&packet)));
         }

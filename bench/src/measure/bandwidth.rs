@@ -4,7 +4,7 @@ use crate::Result;
 use crate::clock::{median, timed};
 use serde_json::json;
 
-/// Octets that are read, far beyond any cache.
+/// Bytes that are read, far beyond any cache.
 const SIZE: usize = 1 << 30;
 
 /// Prints the row.

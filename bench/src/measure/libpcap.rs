@@ -54,12 +54,12 @@ impl Program {
             return Err("pcap_open_dead() failed".to_owned());
         }
         let compile = |text: &String| {
-            let octets = CString::new(text.as_str()).map_err(|e| e.to_string())?;
+            let bytes = CString::new(text.as_str()).map_err(|e| e.to_string())?;
             let mut program = RawProgram { len: 0, instructions: std::ptr::null_mut() };
-            // SAFETY: the handle is open, the text ends with a zero octet, and the program is used only after success.
-            // The message ends with a zero octet, and is copied before the handle is used again.
+            // SAFETY: the handle is open, the text ends with a zero byte, and the program is used only after success.
+            // The message ends with a zero byte, and is copied before the handle is used again.
             unsafe {
-                if pcap_compile(pcap, &mut program, octets.as_ptr(), 1, NETMASK_UNKNOWN) != 0 {
+                if pcap_compile(pcap, &mut program, bytes.as_ptr(), 1, NETMASK_UNKNOWN) != 0 {
                     return Err(format!("{text}: {}", CStr::from_ptr(pcap_geterr(pcap)).to_string_lossy()));
                 }
             }

@@ -21,24 +21,24 @@ const SHOWN: [usize; 2] = [100, 1000];
 const LISTS: [(&str, usize); 2] = [("source", 3200), ("flow", 2640)];
 
 /// A flow that an item is of.
-type Ends = (Ipv4Addr, Ipv4Addr, [u16; 2]);
+type Endpoints = (Ipv4Addr, Ipv4Addr, [u16; 2]);
 
-fn random_ends(random: &mut Random) -> Ends {
+fn random_ends(random: &mut Random) -> Endpoints {
     let (addresses, ports) = (random.bits(), random.bits());
     ((addresses as u32).into(), ((addresses >> 32) as u32).into(), [ports as u16, (ports >> 16) as u16])
 }
 
 /// Items in order: the same for every list.
-fn items(count: usize, seed: u64) -> impl Iterator<Item = Ends> {
+fn items(count: usize, seed: u64) -> impl Iterator<Item = Endpoints> {
     let mut random = Random(seed);
-    let load: Vec<Ends> = (0..KEYS).map(|_| random_ends(&mut random)).collect();
+    let load: Vec<Endpoints> = (0..KEYS).map(|_| random_ends(&mut random)).collect();
     (0..count).map(move |n| match n % ONE_OF {
         0 => load[random.rank(KEYS)],
         _ => random_ends(&mut random),
     })
 }
 
-fn key_of(by: &str, (source, destination, ports): Ends) -> Key {
+fn key_of(by: &str, (source, destination, ports): Endpoints) -> Key {
     match by {
         "source" => Key::Address(IpAddr::V4(source)),
         _ => Key::Flow {
@@ -92,9 +92,9 @@ pub fn measure(count: usize, seed: u64) -> Result<()> {
         let shown = top.ranked();
         let recall = |n: usize| {
             // Equal counts are equally right: a row is found when it is as heavy as the last that belongs there.
-            let least = heaviest.get(n - 1).copied().unwrap_or(1);
+            let min = heaviest.get(n - 1).copied().unwrap_or(1);
             let rows: BTreeSet<Key> = shown.iter().take(n).map(|row| row.key).collect();
-            let found = rows.iter().filter(|key| truth.get(key).is_some_and(|count| *count >= least));
+            let found = rows.iter().filter(|key| truth.get(key).is_some_and(|count| *count >= min));
             found.count() as f64 / n as f64
         };
         let within = shown.iter().all(|row| {
@@ -113,7 +113,7 @@ pub fn measure(count: usize, seed: u64) -> Result<()> {
     Ok(())
 }
 
-fn flow_key((source, destination, ports): Ends) -> (FlowKey, bool) {
+fn flow_key((source, destination, ports): Endpoints) -> (FlowKey, bool) {
     let lower = source <= destination;
     let addr = [source, destination].map(|address| address.to_ipv6_mapped().octets());
     let [source, destination] = addr;

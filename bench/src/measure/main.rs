@@ -8,10 +8,10 @@
 mod addresses;
 mod bandwidth;
 mod clock;
+mod costs;
 mod libpcap;
 mod lists;
 mod ours;
-mod receipts;
 mod sets;
 mod tables;
 
@@ -70,7 +70,7 @@ enum Part {
         packets: usize,
     },
     /// The whole pass with receipts and without.
-    Receipts {
+    Costs {
         /// How many packets a round.
         #[arg(long, default_value_t = 1 << 20)]
         packets: usize,
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
                 wrong => Err(format!("{wrong} results are not libpcap's").into()),
             })
         }
-        Part::Receipts { packets } => receipts::measure(packets, rounds, seed),
+        Part::Costs { packets } => costs::measure(packets, rounds, seed),
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
         Part::Lists { items } => lists::measure(items, seed),
         Part::Bandwidth => bandwidth::measure(rounds),

@@ -28,22 +28,28 @@ impl FlowSink for Flows<'_> {
         self.0.flow(tally.key, tally.tag, tally.source_is_lower, tally.packets, tally.bytes);
     }
 
-    fn odd(&mut self, odd: &Tally<'_>) {
-        let Tally { packets, bytes, .. } = odd;
-        self.0.flow(odd.key, odd.tag, odd.source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
+    fn irregular(&mut self, irregular: &Tally<'_>) {
+        let Tally { packets, bytes, .. } = irregular;
+        self.0.flow(
+            irregular.key,
+            irregular.tag,
+            irregular.source_is_lower,
+            packets.wrapping_neg(),
+            bytes.wrapping_neg(),
+        );
     }
 
     fn asks_tags(&self) -> bool {
         self.0.set().asks_tags()
     }
 
-    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
-        self.odd(strayed);
-        self.tally(&Tally { tag, ..*strayed });
+    fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
+        self.irregular(vlan_changed);
+        self.tally(&Tally { tag, ..*vlan_changed });
     }
 
-    fn missed(&mut self, missed: &Tally<'_>) {
-        self.tally(missed);
+    fn uncounted(&mut self, uncounted: &Tally<'_>) {
+        self.tally(uncounted);
     }
 }
 
@@ -55,12 +61,12 @@ impl Ours {
         Ok(Self { counter, set, flows, layers: Vec::new() })
     }
 
-    /// Counts packets for every expression, from their octets on.
+    /// Counts packets for every expression, from their bytes on.
     pub fn count(&mut self, batch: Batch<'_>) {
         self.counter.packets(batch, None);
     }
 
-    /// The same by flow, from their octets on: each packet is decoded and followed, and only what its flow's key does
+    /// The same by flow, from their bytes on: each packet is decoded and followed, and only what its flow's key does
     /// not decide is decided for it. To be completed by [`Ours::take_flows`].
     pub fn count_by_flow(&mut self, batch: Batch<'_>) {
         for slots in batch.slots.chunks(BLOCK) {
@@ -71,7 +77,7 @@ impl Ours {
             for (at, (slot, layers)) in slots.iter().zip(&self.layers).enumerate() {
                 by_flow[at / 64] |= u64::from(layers.is_plain_ip(slot.link)) << (at % 64);
             }
-            self.counter.packets_beside_flows(block, &self.layers, &by_flow);
+            self.counter.packets_outside_flows(block, &self.layers, &by_flow);
             self.flows.batch(block, &self.layers, &mut Flows(&mut self.counter));
         }
     }

@@ -13,7 +13,7 @@ use weir_wire::{Batch, FlowKey, LinkType, Slot, Time, decode};
 
 /// Packets that are counted together; those that stay in the cache.
 const TOGETHER: usize = 1024;
-/// Octets from one packet in memory to the next, and the most of one that is captured.
+/// Bytes from one packet in memory to the next, and the most of one that is captured.
 const STRIDE: usize = 128;
 const SNAPLEN: usize = 96;
 /// Calls of `bpf_filter()` that are enough to time it.
@@ -35,7 +35,7 @@ struct Traffic {
 impl Traffic {
     fn new(which: Packets, packets: usize, pool: &Pool, random: &mut Random) -> Self {
         let mut traffic = Self { bytes: vec![0; packets * STRIDE], slots: Vec::with_capacity(packets) };
-        let (mut octets, mut streams) = (Vec::new(), Streams::new());
+        let (mut bytes, mut streams) = (Vec::new(), Streams::new());
         for (n, place) in traffic.bytes.chunks_exact_mut(STRIDE).enumerate() {
             let (flow, shape) = match which {
                 Packets::Zipf => {
@@ -45,12 +45,12 @@ impl Traffic {
                 }
                 Packets::Flood => (Flow::random(random), Shape::syn()),
             };
-            let wire_len = frame(&flow, &shape, SNAPLEN, &mut octets);
-            place[..octets.len()].copy_from_slice(&octets);
+            let wire_len = frame(&flow, &shape, SNAPLEN, &mut bytes);
+            place[..bytes.len()].copy_from_slice(&bytes);
             traffic.slots.push(Slot {
                 time: Time(n as u64 * 1000),
                 offset: (n * STRIDE) as u32,
-                len: octets.len() as u32,
+                len: bytes.len() as u32,
                 wire_len,
                 link: LinkType::ETHERNET,
                 ..Slot::default()
@@ -105,10 +105,10 @@ pub fn measure(which: Packets, packets: usize, sizes: &[usize], rounds: u32, see
 
 /// Keys of as many flows as there are in a pool, and whether the client is the lower end.
 fn keys(which: Packets, pool: &Pool, random: &mut Random) -> Vec<(FlowKey, bool)> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut key = |flow: &Flow| {
-        frame(flow, &Shape::syn(), SNAPLEN, &mut octets);
-        let packet = packet(&octets, LinkType::ETHERNET);
+        frame(flow, &Shape::syn(), SNAPLEN, &mut bytes);
+        let packet = packet(&bytes, LinkType::ETHERNET);
         FlowKey::of(&packet, &decode(&packet))
     };
     match which {
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_packet_or_octet_more_is_a_difference() {
+    fn one_packet_or_byte_more_is_a_difference() {
         let expressions = ["tcp".to_owned(), "udp".to_owned()];
         let theirs = [Total { packets: 3, bytes: 300 }, Total { packets: 1, bytes: 64 }];
         assert_eq!(difference(&expressions, &theirs, &theirs), None);

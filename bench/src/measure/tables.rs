@@ -9,7 +9,7 @@ use weir_bench::traffic::{Flow, Pool, Shape, Streams, frame};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::flags::ACK;
 use weir_wire::build::packet;
-use weir_wire::{Chunk, FlowKey, Layers, LinkType, Time, decode};
+use weir_wire::{FlowKey, Layers, LinkType, PacketBuf, Time, decode};
 
 /// Packets that are made, decoded and then counted together.
 const TOGETHER: usize = 1024;
@@ -21,8 +21,8 @@ pub struct Source<'p> {
     streams: Streams,
     random: Random,
     made: u64,
-    octets: Vec<u8>,
-    chunk: Chunk,
+    bytes: Vec<u8>,
+    chunk: PacketBuf,
     layers: Vec<Layers>,
 }
 
@@ -35,14 +35,14 @@ impl<'p> Source<'p> {
             streams: Streams::new(),
             random: Random(seed ^ 0x7ab1e),
             made: 0,
-            octets: Vec::new(),
-            chunk: Chunk::default(),
+            bytes: Vec::new(),
+            chunk: PacketBuf::default(),
             layers: Vec::new(),
         }
     }
 
     /// The next packets and their layers, to keep.
-    pub fn take(&mut self) -> (Chunk, Vec<Layers>) {
+    pub fn take(&mut self) -> (PacketBuf, Vec<Layers>) {
         self.fill();
         (std::mem::take(&mut self.chunk), std::mem::take(&mut self.layers))
     }
@@ -69,8 +69,8 @@ impl<'p> Source<'p> {
                     (self.pool.flows[at], under_way)
                 }
             };
-            frame(&flow, &shape, usize::MAX, &mut self.octets);
-            let mut packet = packet(&self.octets, LinkType::ETHERNET);
+            frame(&flow, &shape, usize::MAX, &mut self.bytes);
+            let mut packet = packet(&self.bytes, LinkType::ETHERNET);
             packet.time = now;
             self.layers.push(decode(&packet));
             self.chunk.push(&packet);
@@ -135,7 +135,7 @@ fn table(mut source: Source<'_>, packets: usize, seed: u64) -> Result<Pass> {
     Ok(Pass { each: nanos as f64 / made as f64, flows: sum.flows, memory: [early, late] })
 }
 
-/// Through a `HashMap` with the same keys, packets and octets in each entry.
+/// Through a `HashMap` with the same keys, packets and bytes in each entry.
 fn map(mut source: Source<'_>, packets: usize) -> Result<Pass> {
     let mut map: HashMap<FlowKey, (u64, u64)> = HashMap::new();
     let (mut nanos, mut early) = (0, 0.0);

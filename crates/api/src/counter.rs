@@ -9,7 +9,7 @@ pub struct Counter {
     pub name: &'static str,
     /// What people read where it stands below the one whose part it is.
     pub label: &'static str,
-    /// What is counted, in the plural: `packets`, `octets`.
+    /// What is counted, in the plural: `packets`, `bytes`.
     pub unit: &'static str,
     /// What it means.
     pub help: &'static str,
@@ -78,10 +78,10 @@ static PACKETS: &[Counter] = &[
         "Packets that the interface dropped before the kernel saw them, where it says so.",
         |s| s.ledger.capture.interface_dropped,
     )),
-    row(0, ("bytes", "octets"), "on the wire", "Octets on the wire of packets that were caught.", |s| {
+    row(0, ("bytes", "bytes"), "on the wire", "Bytes on the wire of packets that were caught.", |s| {
         s.ledger.bytes
     }),
-    row(1, ("captured_bytes", "octets"), "captured", "Octets of them that were captured.", |s| {
+    row(1, ("captured_bytes", "bytes"), "captured", "Bytes of them that were captured.", |s| {
         s.ledger.captured_bytes
     }),
     row(
@@ -110,7 +110,7 @@ static PACKETS: &[Counter] = &[
         ("checksums_pending", "packets"),
         "left to the card",
         "Those whose transport checksum was left to the sender's network card.",
-        |s| s.ledger.checksums_pending,
+        |s| s.ledger.checksums_offloaded,
     ),
     row(
         0,
@@ -217,7 +217,7 @@ mod tests {
             errors: Default::default(),
             checksums_verified: count(),
             checksums_bad: count(),
-            checksums_pending: count(),
+            checksums_offloaded: count(),
             time_jumps: count(),
             rows_shed: count(),
             packets_unwritten: count(),

@@ -100,7 +100,7 @@ impl Default for Sketch {
 impl Sketch {
     /// Bits of a hash that choose a register.
     pub const PRECISION: u32 = 12;
-    /// Registers: as many octets.
+    /// Registers: as many bytes.
     pub const SIZE: usize = 1 << Self::PRECISION;
     /// Hashes up to which the number is exact: they take as much memory as the registers.
     pub const EXACT: usize = Self::SIZE / 8;

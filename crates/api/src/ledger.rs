@@ -52,9 +52,9 @@ pub struct Ledger {
     pub capture: CaptureCount,
     /// Packets read from a file or taken from a ring.
     pub caught: u64,
-    /// Their octets on the wire.
+    /// Their bytes on the wire.
     pub bytes: u64,
-    /// Octets of them that were captured.
+    /// Bytes of them that were captured.
     pub captured_bytes: u64,
     /// Packets that the run's expression did not match.
     pub filtered: u64,
@@ -71,7 +71,7 @@ pub struct Ledger {
     /// Those whose network or transport checksum was wrong, pending ones not among them.
     pub checksums_bad: u64,
     /// Those whose transport checksum was left to the sender's card.
-    pub checksums_pending: u64,
+    pub checksums_offloaded: u64,
     /// Packets older than one before them by more than the time guard allows.
     pub time_jumps: u64,
     /// Flow rows that the outputs were too slow to take.
@@ -98,7 +98,7 @@ impl Ledger {
         }
         self.checksums_verified += other.checksums_verified;
         self.checksums_bad += other.checksums_bad;
-        self.checksums_pending += other.checksums_pending;
+        self.checksums_offloaded += other.checksums_offloaded;
         self.time_jumps += other.time_jumps;
         self.rows_shed += other.rows_shed;
         self.packets_unwritten += other.packets_unwritten;

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "shape", rename_all = "lowercase")]
 pub enum Reading {
-    /// Packets and octets.
+    /// Packets and bytes.
     Count(Count),
     /// The heaviest keys.
     Top(Top),
@@ -20,7 +20,7 @@ pub enum Reading {
     },
     /// How often a value fell into each bin.
     Histogram(Histogram),
-    /// Packets and octets by time.
+    /// Packets and bytes by time.
     Series(Series),
     /// Who tried ports or hosts in vain.
     Scans(Scans),
@@ -60,12 +60,12 @@ impl Reading {
     }
 }
 
-/// Packets, and the octets they had on the wire.
+/// Packets, and the bytes they had on the wire.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire, link-layer headers included.
+    /// Bytes on the wire, link-layer headers included.
     pub bytes: u64,
 }
 
@@ -149,7 +149,7 @@ impl Histogram {
     }
 }
 
-/// Packets and octets in cells of equal duration.
+/// Packets and bytes in cells of equal duration.
 ///
 /// A cell begins at a multiple of `step` since the epoch, and `step` doubles when the cells would be more than
 /// [`Series::MAX_CELLS`]: two series of the same packets are the same however the packets were divided.

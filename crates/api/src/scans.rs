@@ -61,9 +61,9 @@ pub struct Trials {
 
 impl Trials {
     /// Fewest different ports or hosts that make a scan.
-    pub const LEAST: u64 = 20;
+    pub const MIN: u64 = 20;
     /// Of the ports or hosts that were tried, the least share in percent where the trial failed.
-    pub const LEAST_FAILED: u64 = 80;
+    pub const MIN_FAILED: u64 = 80;
 
     /// A row without trials.
     pub fn new(sweep: Sweep) -> Self {
@@ -77,7 +77,7 @@ impl Trials {
         let failed = self.failed.estimate();
         let mut tried = self.failed.clone();
         tried.merge(&self.answered);
-        failed >= Self::LEAST && failed * 100 >= tried.estimate() * Self::LEAST_FAILED
+        failed >= Self::MIN && failed * 100 >= tried.estimate() * Self::MIN_FAILED
     }
 
     fn merge(&mut self, other: &Trials) {
@@ -160,7 +160,7 @@ pub struct Distinct {
     /// Whether there were more.
     more: bool,
     /// The estimate from before the values got other names, whose hashes say nothing of how many there were.
-    least: u64,
+    min: u64,
 }
 
 /// A port, or an address as an IPv6 number (IPv4 mapped).
@@ -190,7 +190,7 @@ impl Distinct {
         match self.values.last() {
             Some(last) if self.more => {
                 let share = (mix(*last) as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);
-                (((Self::EXACT - 1) as f64 / share) as u64).max(self.least)
+                (((Self::EXACT - 1) as f64 / share) as u64).max(self.min)
             }
             _ => self.values.len() as u64,
         }
@@ -211,8 +211,8 @@ impl Distinct {
     /// Puts another name for each value. Where not all are known, the estimate of a sum is from then on that of the
     /// greatest part: at most too small.
     fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
-        let least = if self.more { self.estimate() } else { 0 };
-        let mut renamed = Self { more: self.more, least, ..Self::default() };
+        let min = if self.more { self.estimate() } else { 0 };
+        let mut renamed = Self { more: self.more, min, ..Self::default() };
         self.values.iter().for_each(|value| renamed.add(name(*value)));
         *self = renamed;
     }
@@ -223,7 +223,7 @@ impl Distinct {
 
     fn merge(&mut self, other: &Distinct) {
         self.more |= other.more;
-        self.least = self.least.max(other.least);
+        self.min = self.min.max(other.min);
         for value in &other.values {
             self.add(*value);
         }

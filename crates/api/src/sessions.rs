@@ -53,45 +53,45 @@ counts! {
     /// What became of what was said in flows.
     ///
     /// Over a whole run `said = refused + sessions`, `sessions = known + unknown` and `datagrams = whole + timed_out +
-    /// fragments_shed + fragments_bad`, `files = files_kept + files_refused`, `file_octets = file_octets_kept +
-    /// file_octets_cut + file_octets_shed`; within an interval flows are still open.
+    /// fragments_shed + fragments_bad`, `files = files_kept + files_refused`, `file_bytes = file_bytes_kept +
+    /// file_bytes_cut + file_bytes_shed`; within an interval flows are still open.
     SessionCount of sessions {
         /// TCP and UDP flows that said something.
-        said in flows at 0: "flows that said something",
+        with_payload in flows at 0: "flows that said something",
         /// Of these, flows that were not read because there was no memory for it.
         refused in flows (lost) at 1: "not read: no memory",
         /// Of these, flows that were read.
         sessions in flows at 1: "read",
         /// Flows that have ended and in which a protocol was found.
-        known in flows at 2: "by a protocol",
+        identified in flows at 2: "by a protocol",
         /// Flows that have ended and that no protocol knew.
-        unknown in flows at 2: "known to no protocol",
+        unidentified in flows at 2: "known to no protocol",
         /// Records that protocols told.
         records in records at 0: "records",
         /// Flows that were announced and did not come, or had no room.
-        expected_in_vain in flows at 0: "flows announced that did not come",
+        expectation_expired in flows at 0: "flows announced that did not come",
         /// Packets of flows that were not measured because there was no memory for it.
         unmeasured in packets (lost) at 0: "packets not measured: no memory",
         /// TCP streams that have begun.
         streams in streams at 0: "TCP streams",
-        /// Octets of theirs that were handed on, in order and once.
-        stream_octets in octets at 1: "octets in order",
+        /// Bytes of theirs that were handed on, in order and once.
+        stream_bytes in bytes at 1: "bytes in order",
         /// Segments that came before their time.
         reordered in segments at 1: "segments before their time",
-        /// Octets that came again.
-        repeated in octets at 1: "octets again",
-        /// Of those that came again, octets that were different.
-        different in octets at 2: "that were different",
-        /// Urgent octets that were left out.
-        urgent in octets at 1: "urgent octets left out",
-        /// Octets behind the end of a stream.
-        behind_end in octets at 1: "octets behind the end",
+        /// Bytes that came again.
+        retransmitted in bytes at 1: "bytes again",
+        /// Of those that came again, bytes that were different.
+        overlap_conflict in bytes at 2: "that were different",
+        /// Urgent bytes that were left out.
+        urgent in bytes at 1: "urgent bytes left out",
+        /// Bytes behind the end of a stream.
+        after_fin in bytes at 1: "bytes behind the end",
         /// Holes in streams.
         gaps in gaps at 1: "holes",
-        /// Octets in them.
-        missing in octets at 2: "octets missing in them",
+        /// Bytes in them.
+        missing in bytes at 2: "bytes missing in them",
         /// Holes that were given up because there was no memory to wait any longer.
-        given_up in gaps (lost) at 2: "given up: no memory",
+        abandoned in gaps (lost) at 2: "given up: no memory",
         /// IP fragments.
         fragments in packets at 0: "fragments",
         /// Packets that they are parts of.
@@ -105,10 +105,10 @@ counts! {
         /// Those whose fragments contradict each other, or are too many or too long.
         fragments_bad in datagrams at 2: "contradictory",
         /// Packets of flows that no protocol knew which were handed on to be written.
-        unparsed in packets at 0: "packets of unknown flows handed on",
+        unidentified_packets in packets at 0: "packets of unknown flows handed on",
         /// Such packets for which there was no room while it was not yet clear whose they are, or that had no room on
         /// their way to the file.
-        unparsed_lost in packets (lost) at 0: "packets of unknown flows lost",
+        unidentified_packets_lost in packets (lost) at 0: "packets of unknown flows lost",
         /// Files of which content came, where it is to be kept.
         files in files at 0: "files to be kept",
         /// Those of which something was kept.
@@ -117,14 +117,14 @@ counts! {
         files_cut in files at 2: "not whole: limits",
         /// Those of which nothing was kept.
         files_refused in files at 1: "not kept: limits",
-        /// Octets of all of them.
-        file_octets in octets at 1: "octets",
-        /// Octets that were kept.
-        file_octets_kept in octets at 2: "kept",
-        /// Octets beyond the limits.
-        file_octets_cut in octets at 2: "beyond the limits",
-        /// Octets for which the disk was too slow.
-        file_octets_shed in octets (lost) at 2: "not kept: the disk was too slow",
+        /// Bytes of all of them.
+        file_bytes in bytes at 1: "bytes",
+        /// Bytes that were kept.
+        file_bytes_kept in bytes at 2: "kept",
+        /// Bytes beyond the limits.
+        file_bytes_cut in bytes at 2: "beyond the limits",
+        /// Bytes for which the disk was too slow.
+        file_bytes_shed in bytes (lost) at 2: "not kept: the disk was too slow",
     }
 }
 
@@ -132,13 +132,13 @@ impl SessionCount {
     /// The first sum that does not hold over a whole run, in words.
     pub fn imbalance(&self) -> Option<String> {
         let in_pieces = self.whole + self.timed_out + self.fragments_shed + self.fragments_bad;
-        let octets = self.file_octets_kept + self.file_octets_cut + self.file_octets_shed;
+        let bytes = self.file_bytes_kept + self.file_bytes_cut + self.file_bytes_shed;
         let sums = [
-            ("flows that said something", self.said, "refused + read", self.refused + self.sessions),
-            ("flows read", self.sessions, "known + unknown", self.known + self.unknown),
+            ("flows that said something", self.with_payload, "refused + read", self.refused + self.sessions),
+            ("flows read", self.sessions, "known + unknown", self.identified + self.unidentified),
             ("fragmented packets", self.datagrams, "whole + timed out + dropped + contradictory", in_pieces),
             ("files", self.files, "kept + refused", self.files_kept + self.files_refused),
-            ("octets of files", self.file_octets, "kept + cut + shed", octets),
+            ("bytes of files", self.file_bytes, "kept + cut + shed", bytes),
         ];
         sums.iter()
             .find(|(_, whole, _, parts)| whole != parts)
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn what_has_come_since_is_what_is_added() {
-        let before = SessionCount { said: 3, gaps: 1, ..SessionCount::default() };
-        let now = SessionCount { said: 8, gaps: 1, whole: 2, ..SessionCount::default() };
+        let before = SessionCount { with_payload: 3, gaps: 1, ..SessionCount::default() };
+        let now = SessionCount { with_payload: 8, gaps: 1, whole: 2, ..SessionCount::default() };
         let mut sum = before;
         sum.add(&now.since(&before));
         assert_eq!(sum, now);
@@ -162,10 +162,16 @@ mod tests {
 
     #[test]
     fn sums_that_do_not_hold_are_told() {
-        let good =
-            SessionCount { said: 5, refused: 1, sessions: 4, known: 3, unknown: 1, ..Default::default() };
+        let good = SessionCount {
+            with_payload: 5,
+            refused: 1,
+            sessions: 4,
+            identified: 3,
+            unidentified: 1,
+            ..Default::default()
+        };
         assert_eq!(good.imbalance(), None);
-        let lost = SessionCount { known: 2, ..good };
+        let lost = SessionCount { identified: 2, ..good };
         assert_eq!(lost.imbalance().as_deref(), Some("flows read 4 is not known + unknown 3"));
         let pieces = SessionCount { datagrams: 1, ..good };
         assert!(pieces.imbalance().is_some_and(|text| text.starts_with("fragmented packets 1")));

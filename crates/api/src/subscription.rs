@@ -72,13 +72,13 @@ impl FunctionCall {
     }
 }
 
-/// Whether a count is shown in packets or in octets.
+/// Whether a count is shown in packets or in bytes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Packets.
     Packets,
-    /// Octets of frames on the wire.
+    /// Bytes of frames on the wire.
     #[default]
     Bytes,
 }

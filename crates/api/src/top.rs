@@ -90,7 +90,7 @@ pub struct Top {
 pub struct TopRow {
     /// The key.
     pub key: Key,
-    /// Packets and octets counted for it.
+    /// Packets and bytes counted for it.
     #[serde(flatten)]
     pub count: Count,
     /// Flows that had it.
@@ -217,7 +217,7 @@ mod tests {
                 .map(|(key, (n, _, error))| row(*key, n.saturating_sub(*error), *error))
                 .collect();
             let missing = entries.values().filter(|(_, known, _)| !known).map(|(n, ..)| *n).max();
-            let absent = missing.map_or(0, |most| most + slack);
+            let absent = missing.map_or(0, |max| max + slack);
             (truth, list(1000, absent, rows))
         })
     }

@@ -236,12 +236,12 @@ pub struct TopList {
     pub partial: Option<String>,
 }
 
-/// Packets and octets.
+/// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Amount {
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
 }
 
@@ -255,7 +255,7 @@ pub struct ListRow {
     pub key: Map<String, Value>,
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
     /// Flows that had it.
     pub flows: u64,
@@ -319,7 +319,7 @@ pub struct NewsRow {
     pub label: String,
     /// A pcap-filter(7) expression for its packets.
     pub filter: String,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
@@ -334,7 +334,7 @@ pub struct Flows {
     pub matched: u64,
     /// Their packets.
     pub matched_packets: u64,
-    /// Their octets.
+    /// Their bytes.
     pub matched_bytes: u64,
     /// When they began.
     pub histogram: FlowHistogram,
@@ -351,7 +351,7 @@ pub struct FlowHistogram {
     pub times: Vec<f64>,
     /// Flows that began in each.
     pub flows: Vec<u64>,
-    /// Octets of these.
+    /// Bytes of these.
     pub bytes: Vec<u64>,
 }
 
@@ -380,7 +380,7 @@ pub struct Flow {
     pub destination_port: u16,
     /// Forward and reverse.
     pub packets: [u64; 2],
-    /// The same in octets on the wire.
+    /// The same in bytes on the wire.
     pub bytes: [u64; 2],
     /// How far it came, in Zeek's words.
     pub state: String,
@@ -539,9 +539,9 @@ pub struct LedgerRow {
 pub struct MemoryRow {
     /// Its name.
     pub table: String,
-    /// Octets in use; none where that is not counted, as of rings, which are taken as a whole.
+    /// Bytes in use; none where that is not counted, as of rings, which are taken as a whole.
     pub used: Option<u64>,
-    /// Octets that it may have.
+    /// Bytes that it may have.
     pub limit: u64,
     /// What had no room.
     pub shed: u64,
@@ -578,13 +578,13 @@ pub struct QueueRow {
 pub struct StoreState {
     /// Its folder.
     pub path: String,
-    /// Octets on the disk.
+    /// Bytes on the disk.
     pub bytes: u64,
     /// The most that may be.
     pub limit: u64,
     /// What series and lists come to when every tier is full.
     pub bound: u64,
-    /// Octets free on the disk.
+    /// Bytes free on the disk.
     pub free: u64,
     /// `writing`, `waiting` (it cannot write, and tries again) or `reading`.
     pub state: String,
@@ -603,7 +603,7 @@ pub struct TierState {
     pub name: String,
     /// Seconds that it is kept.
     pub keep: f64,
-    /// Octets, roughly.
+    /// Bytes, roughly.
     pub bytes: u64,
     /// The beginning of what is there.
     pub first: Option<f64>,
@@ -672,7 +672,7 @@ pub struct FilterTry {
     pub flows: u64,
     /// Their packets.
     pub packets: u64,
-    /// Their octets.
+    /// Their bytes.
     pub bytes: u64,
     /// All there are.
     pub of: FilterOf,
@@ -689,11 +689,11 @@ pub struct FilterOf {
     pub flows: u64,
     /// Their packets.
     pub packets: u64,
-    /// Their octets.
+    /// Their bytes.
     pub bytes: u64,
 }
 
-/// Octets of flows that match beside those of all, by the time of their beginning.
+/// Bytes of flows that match beside those of all, by the time of their beginning.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct TryHistogram {
     /// Seconds of a bin.
@@ -708,14 +708,14 @@ pub struct TryHistogram {
 
 /// A moment of a live run.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct Pulse {
+pub struct Tick {
     /// Its end.
     pub time: f64,
     /// How long it was.
     pub seconds: f64,
     /// Packets in it.
     pub packets: u64,
-    /// Their octets.
+    /// Their bytes.
     pub bytes: u64,
     /// Caught since the beginning.
     pub caught: u64,

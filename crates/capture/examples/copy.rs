@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use weir_capture::{Files, Input, PacketWriter, ReadOptions, Target, WriteOptions};
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut names = std::env::args().skip(1);
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = cpu_nanoseconds();
     let mut files = Files::open(&inputs, &ReadOptions::default())?;
     let mut writer = PacketWriter::create(Target::Path(out.into()), WriteOptions::default(), &[], Time(0))?;
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     while files.fill(&mut chunk)? {
         for packet in chunk.batch().packets() {
             writer.write(&packet)?;

@@ -1,9 +1,9 @@
-//! Reads capture files and prints packets, octets and the CPU time per packet.
+//! Reads capture files and prints packets, bytes and the CPU time per packet.
 
 #![allow(clippy::print_stdout)]
 
 use weir_capture::{Files, Input, ReadOptions};
-use weir_wire::Chunk;
+use weir_wire::PacketBuf;
 
 fn main() {
     let inputs: Vec<Input> = std::env::args()
@@ -18,7 +18,7 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     let (mut packets, mut bytes) = (0_u64, 0_u64);
     loop {
         match files.fill(&mut chunk) {

@@ -60,7 +60,7 @@ fn read(mut rings: Rings, end: Instant) -> Result<String, LiveError> {
     let stats = rings.stats()?;
     let each = spent.as_nanos() as f64 / packets.max(1) as f64;
     Ok(format!(
-        "{packets} packets, {bytes} octets, {batches} batches, {each:.1} ns CPU per packet; {stats:?} ({touched})"
+        "{packets} packets, {bytes} bytes, {batches} batches, {each:.1} ns CPU per packet; {stats:?} ({touched})"
     ))
 }
 

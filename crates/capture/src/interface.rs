@@ -35,7 +35,7 @@ pub struct Interface {
 /// Counters of one direction of an interface (proc_pid_net(5), `dev`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Octets.
+    /// Bytes.
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
@@ -108,7 +108,7 @@ fn list() -> io::Result<BTreeMap<String, Interface>> {
     // SAFETY: the list is ours and unchanged until it is freed below; its end is null.
     while let Some(entry) = unsafe { at.as_ref() } {
         at = entry.ifa_next;
-        // SAFETY: a name is there in every entry, and ends with a zero octet.
+        // SAFETY: a name is there in every entry, and ends with a zero byte.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
         let interface = found.entry(name.clone().into_owned()).or_default();
         interface.name = name.into_owned();

@@ -125,7 +125,7 @@ struct Door {
     lost: [u32; 8],
 }
 
-/// A row as it is kept: with a key of 40 octets one cache line.
+/// A row as it is kept: with a key of 40 bytes one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept<K> {
     key: K,
@@ -178,8 +178,8 @@ pub(crate) struct Bounded<K> {
 impl<K: Keyed> Bounded<K> {
     /// A list of at least `rows` places that weighs by `unit`, its hash keyed by `seed`.
     ///
-    /// Octets are told apart by 16 when the lightest row is looked for: the smallest frame has 14. Weights above
-    /// 2^32 packets or 2^36 octets are not told apart.
+    /// Bytes are told apart by 16 when the lightest row is looked for: the smallest frame has 14. Weights above
+    /// 2^32 packets or 2^36 bytes are not told apart.
     pub fn new(rows: usize, unit: Unit, seed: u64) -> Self {
         let sets = rows.div_ceil(WAYS).max(2);
         let mut state = !seed;
@@ -206,7 +206,7 @@ impl<K: Keyed> Bounded<K> {
         self.rows.len()
     }
 
-    /// Octets that a list of so many places takes, keys and all.
+    /// Bytes that a list of so many places takes, keys and all.
     #[cfg(test)]
     pub fn memory(&self) -> usize {
         size_of_val(self)

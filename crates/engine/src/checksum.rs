@@ -56,7 +56,7 @@ impl ChecksumWatch {
             ledger.checksums_bad += 1;
         } else if pending || found.transport == Checksum::Bad && is_pseudo_header_sum(packet, layers) {
             // A file does not say that a checksum was left to the card, but what Linux leaves in its place is known.
-            ledger.checksums_pending += 1;
+            ledger.checksums_offloaded += 1;
             self.note_sender(packet, layers);
         } else if found.transport == Checksum::Bad {
             ledger.checksums_bad += 1;

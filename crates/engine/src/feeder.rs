@@ -7,7 +7,7 @@ use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::sync::Arc;
 use weir_api::States;
 use weir_filter::Counter;
-use weir_flow::{FlowSink, FlowTable, IpTunnel, Seen};
+use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
 use weir_wire::{FlowKey, Layers, Packet, Tag, Time};
 
 /// Tallies that are shown together: a function's lists stay in the cache while it sees them.
@@ -158,7 +158,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         }
     }
 
-    fn packet(&mut self, seen: &Seen<'_>) {
+    fn packet(&mut self, seen: &FlowPacket<'_>) {
         if let Some(sessions) = &mut self.sessions {
             sessions.packet(seen, self.sink);
         }
@@ -189,10 +189,16 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         }
     }
 
-    fn odd(&mut self, odd: &Tally<'_>) {
+    fn irregular(&mut self, irregular: &Tally<'_>) {
         if self.plan.counts_by_flow() {
-            let (packets, bytes) = (odd.packets.wrapping_neg(), odd.bytes.wrapping_neg());
-            self.functions.counted.flow(odd.key, odd.tag, odd.source_is_lower, packets, bytes);
+            let (packets, bytes) = (irregular.packets.wrapping_neg(), irregular.bytes.wrapping_neg());
+            self.functions.counted.flow(
+                irregular.key,
+                irregular.tag,
+                irregular.source_is_lower,
+                packets,
+                bytes,
+            );
         }
     }
 
@@ -200,16 +206,16 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         self.plan.counts_by_flow() && self.plan.counted.asks_tags()
     }
 
-    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
-        let Tally { key, tag: flows, source_is_lower, packets, bytes, .. } = *strayed;
+    fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
+        let Tally { key, tag: flows, source_is_lower, packets, bytes, .. } = *vlan_changed;
         let counted = &mut self.functions.counted;
         counted.flow(key, flows, source_is_lower, packets.wrapping_neg(), bytes.wrapping_neg());
         counted.flow(key, tag, source_is_lower, packets, bytes);
     }
 
-    fn missed(&mut self, missed: &Tally<'_>) {
+    fn uncounted(&mut self, uncounted: &Tally<'_>) {
         if self.plan.counts_by_flow() {
-            let Tally { key, tag, source_is_lower, packets, bytes, .. } = *missed;
+            let Tally { key, tag, source_is_lower, packets, bytes, .. } = *uncounted;
             self.functions.counted.flow(key, tag, source_is_lower, packets, bytes);
         }
     }
@@ -224,10 +230,10 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
             }
         }
         if READS {
-            let Found { services, is_unknown } = std::mem::take(&mut self.found);
+            let Found { services, is_unidentified } = std::mem::take(&mut self.found);
             if let Some(sessions) = &mut self.sessions {
                 sessions.carrier(record, self.sink);
-                sessions.count_unparsed(record, is_unknown);
+                sessions.count_unidentified(record, is_unidentified);
             }
             self.sink.flow(&FlowRecord { services, ..*record });
         } else {

@@ -17,7 +17,7 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Packets and octets it stands for.
+    /// Packets and bytes it stands for.
     pub fn count(&self) -> Count {
         match self {
             Item::Packet(packet, _) => Count { packets: 1, bytes: u64::from(packet.wire_len) },

@@ -17,18 +17,18 @@ mod plan;
 mod sessions;
 mod streams;
 mod tunnels;
-mod unparsed;
+mod unidentified;
 mod worker;
 
-pub use function::{Argument, Arguments, FUNCTIONS, Feed, Function, FunctionSpec, Pass, Share};
+pub use function::{Argument, Arguments, FUNCTIONS, Function, FunctionSpec, InputKind, Pass, Share};
 pub use interval::IntervalClock;
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
 pub use sessions::{SessionConfig, SessionStats};
 pub use streams::Measuring;
-pub use unparsed::UNPARSED;
-pub use weir_flow::measure::{Burst, Exchange, Measure, Told};
+pub use unidentified::UNIDENTIFIED;
+pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
 };

@@ -1,6 +1,6 @@
 //! What each part of the pass costs: receipts.
 //!
-//! The clock is the caller's; without one nothing is measured, and a run stays the same octet for octet. A part of the
+//! The clock is the caller's; without one nothing is measured, and a run stays the same byte for byte. A part of the
 //! blocks of packets, and of the tallies that are shown together, is measured, so that reading the clock costs nothing
 //! that shows, however many subscriptions there are.
 

@@ -1,10 +1,10 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::{Feed, Function, FunctionSpec};
+use crate::{Function, FunctionSpec, InputKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_filter::{Filter, FilterError, Options, Set, Way};
+use weir_filter::{Filter, FilterError, Options, Set, Strategy};
 
 /// What a plan needs to know besides its subscriptions.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Plan {
     /// Whether flows are followed.
     pub(crate) flows: bool,
     needs_layers: bool,
-    /// The expressions of which only the number of packets and octets is asked.
+    /// The expressions of which only the number of packets and bytes is asked.
     pub(crate) counted: Arc<Set>,
     /// The expressions whose packets are shown to functions.
     pub(crate) shown: Arc<Set>,
@@ -58,18 +58,18 @@ pub(crate) struct Planned {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Source {
     /// Each packet that it covers.
-    Packets(Cover),
+    Packets(Selection),
     /// What flows had, in place of their packets.
     Tallies,
     /// Flows that end.
-    FlowEnds,
+    FlowEndpoints,
     /// None: what it asks is how many there were.
     Sum(Sum),
 }
 
 /// Which of the run's packets are shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Cover {
+pub(crate) enum Selection {
     All,
     /// Those of an expression of [`Plan::shown`].
     Matching(u32),
@@ -174,7 +174,8 @@ impl Plan {
         let shown = Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?);
         let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
         // Few packets are left to it where flows count the others, and columns compare for all expressions.
-        let counted = Arc::new(if flows && by_flow(&settings) { counted.by(Way::Index) } else { counted });
+        let counted =
+            Arc::new(if flows && by_flow(&settings) { counted.by(Strategy::Index) } else { counted });
         let fed = |wanted: fn(&Source) -> bool| {
             (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
         };
@@ -186,7 +187,7 @@ impl Plan {
             || planned.iter().any(Planned::needs_layers);
         let of_packets = fed(|source| matches!(source, Source::Packets(_)));
         let of_tallies = fed(|source| matches!(source, Source::Tallies));
-        let of_flow_ends = fed(|source| matches!(source, Source::FlowEnds));
+        let of_flow_ends = fed(|source| matches!(source, Source::FlowEndpoints));
         Ok(Plan {
             scope,
             subscriptions: planned,
@@ -297,7 +298,7 @@ impl Planned {
             let text = "at flow level every flow is seen: the run's expression is the place to choose";
             return Err(wrong(text.to_owned()));
         }
-        let feeds = |feed: Feed| calls.iter().all(|(function, _)| function.feed == feed);
+        let takes = |input: InputKind| calls.iter().all(|(function, _)| function.input == input);
         let expression = spec.expression.trim();
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
@@ -305,8 +306,8 @@ impl Planned {
             lines.iter().map(|line| asked.number(specs[*line].expression.trim(), *line)).collect()
         };
         let source = match spec.level {
-            Level::Flow => Source::FlowEnds,
-            Level::Packet if feeds(Feed::Sums) => Source::Sum(if is_all {
+            Level::Flow => Source::FlowEndpoints,
+            Level::Packet if takes(InputKind::Sums) => Source::Sum(if is_all {
                 Sum::All
             } else if spec.remainder {
                 let lines = lines(&mut sets.counted);
@@ -315,10 +316,10 @@ impl Planned {
             } else {
                 Sum::Matching(sets.counted.number(expression, index))
             }),
-            Level::Packet if is_all && feeds(Feed::Tallies) => Source::Tallies,
-            Level::Packet if is_all => Source::Packets(Cover::All),
-            Level::Packet if spec.remainder => Source::Packets(Cover::Remainder(lines(&mut sets.shown))),
-            Level::Packet => Source::Packets(Cover::Matching(sets.shown.number(expression, index))),
+            Level::Packet if is_all && takes(InputKind::Tallies) => Source::Tallies,
+            Level::Packet if is_all => Source::Packets(Selection::All),
+            Level::Packet if spec.remainder => Source::Packets(Selection::Remainder(lines(&mut sets.shown))),
+            Level::Packet => Source::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
         Ok(Self { spec: spec.clone(), source, calls })
     }
@@ -334,10 +335,11 @@ impl Planned {
 
     fn needs_layers(&self) -> bool {
         match &self.source {
-            Source::Packets(Cover::All) => {
-                self.calls.iter().any(|(function, _)| !matches!(function.feed, Feed::Lengths | Feed::Sums))
-            }
-            Source::Packets(_) | Source::Tallies | Source::FlowEnds => true,
+            Source::Packets(Selection::All) => self
+                .calls
+                .iter()
+                .any(|(function, _)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
+            Source::Packets(_) | Source::Tallies | Source::FlowEndpoints => true,
             Source::Sum(_) => false,
         }
     }

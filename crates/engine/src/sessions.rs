@@ -2,22 +2,22 @@
 
 use crate::streams::{Measurer, Measuring};
 use crate::tunnels;
-use crate::unparsed::{HeldBack, Unparsed};
+use crate::unidentified::{HeldBack, Unidentified};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Answer, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
-use weir_flow::{IpTunnel, Rows, Seen};
+use weir_flow::{FlowPacket, IpTunnel, Rows};
 use weir_proto::{Expected, Out, Record, Session, Setup, Table, Wants};
 use weir_wire::stream::Chunk;
-use weir_wire::{Chunk as PacketBuffer, FlowKey, Layers, Packet, Time};
+use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 
 /// The part of all memory that what waits in streams may take at most.
 const STREAM_PART: usize = 4;
 /// The part that it may take in any case, whatever sessions hold.
-const LEAST_PART: usize = 32;
+const MIN_PART: usize = 32;
 
 /// What is to be read of what flows say, and with how much memory.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,21 +26,21 @@ pub struct SessionConfig {
     pub records: bool,
     /// Of which tables; `None` for all.
     pub tables: Option<Vec<&'static Table>>,
-    /// Whether the octets of streams are wanted as they are.
+    /// Whether the bytes of streams are wanted as they are.
     pub chunks: bool,
     /// What is wanted of files.
     pub wants: Wants,
-    /// Octets for streams that wait, fragments that wait and parsers, all together. A new flow is not read while there
+    /// Bytes for streams that wait, fragments that wait and parsers, all together. A new flow is not read while there
     /// is no room, and counted.
     pub memory: usize,
     /// Who wins where segments or fragments overlap.
     pub overlap: Overlap,
-    /// Whether urgent octets are left out of streams.
+    /// Whether urgent bytes are left out of streams.
     pub urgent_apart: bool,
     /// What is measured of flows, where that is wanted.
     pub measure: Option<Measuring>,
-    /// Whether the packets of flows that no protocol knows are wanted, by [`Sink::unparsed`].
-    pub unparsed: bool,
+    /// Whether the packets of flows that no protocol knows are wanted, by [`Sink::unidentified_packets`].
+    pub unidentified_packets: bool,
 }
 
 impl Default for SessionConfig {
@@ -54,7 +54,7 @@ impl Default for SessionConfig {
             overlap: Overlap::default(),
             urgent_apart: false,
             measure: None,
-            unparsed: false,
+            unidentified_packets: false,
         }
     }
 }
@@ -63,13 +63,13 @@ impl Default for SessionConfig {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionStats {
     /// Flows that said something: those read, and those refused.
-    pub said: u64,
+    pub with_payload: u64,
     /// Flows that are read, or were until they ended.
     pub sessions: u64,
     /// Of these, flows that have ended and that somebody could read.
-    pub known: u64,
+    pub identified: u64,
     /// The same of flows that nobody could read.
-    pub unknown: u64,
+    pub unidentified: u64,
     /// Flows that were not read because there was no memory for it when they began to speak.
     pub refused: u64,
     /// Records told.
@@ -77,11 +77,11 @@ pub struct SessionStats {
     /// Packets of flows that were not measured because there was no memory for it.
     pub unmeasured: u64,
     /// Flows that were announced and did not come, or had no room.
-    pub expected_in_vain: u64,
+    pub expectation_expired: u64,
     /// Packets of flows that nobody could read which were handed on.
-    pub unparsed: u64,
+    pub unidentified_packets: u64,
     /// The same of packets that had no room while they were held back.
-    pub unparsed_lost: u64,
+    pub unidentified_packets_lost: u64,
     /// Those of streams.
     pub streams: StreamStats,
     /// Those of fragments.
@@ -92,32 +92,32 @@ impl From<&SessionStats> for SessionCount {
     fn from(stats: &SessionStats) -> Self {
         let SessionStats { streams, fragments, .. } = stats;
         Self {
-            said: stats.said,
+            with_payload: stats.with_payload,
             refused: stats.refused,
             sessions: stats.sessions,
-            known: stats.known,
-            unknown: stats.unknown,
+            identified: stats.identified,
+            unidentified: stats.unidentified,
             records: stats.records,
-            expected_in_vain: stats.expected_in_vain,
+            expectation_expired: stats.expectation_expired,
             unmeasured: stats.unmeasured,
             streams: streams.streams,
-            stream_octets: streams.octets,
+            stream_bytes: streams.bytes,
             reordered: streams.reordered,
-            repeated: streams.repeated,
-            different: streams.different,
+            retransmitted: streams.retransmitted,
+            overlap_conflict: streams.overlap_conflict,
             urgent: streams.urgent,
-            behind_end: streams.behind_end,
+            after_fin: streams.after_fin,
             gaps: streams.gaps,
             missing: streams.missing,
-            given_up: streams.given_up,
+            abandoned: streams.abandoned,
             fragments: fragments.fragments,
             datagrams: fragments.begun,
             whole: fragments.whole,
             timed_out: fragments.timed_out,
             fragments_shed: fragments.shed,
             fragments_bad: fragments.bad,
-            unparsed: stats.unparsed,
-            unparsed_lost: stats.unparsed_lost,
+            unidentified_packets: stats.unidentified_packets,
+            unidentified_packets_lost: stats.unidentified_packets_lost,
             // Those of files are counted by whoever keeps them.
             ..Self::default()
         }
@@ -130,18 +130,18 @@ pub(crate) struct Sessions {
     streams: Streams,
     defrag: Defrag,
     /// Packets that were put together, until they are shown.
-    whole: Option<(PacketBuffer, Vec<Layers>)>,
+    whole: Option<(PacketBuf, Vec<Layers>)>,
     /// By the flow's row.
     entries: Rows<Option<Box<Entry>>>,
     refused: Refused,
     expected: Expectations,
     /// What nobody reads, by port.
-    unparsed: Unparsed,
+    unidentified_packets: Unidentified,
     /// Packets of flows of which it is not known yet whether somebody reads them, where those are wanted.
     held_back: Option<HeldBack>,
     /// Measures flows, where that is wanted.
     measurer: Option<Measurer>,
-    /// Octets that sessions hold.
+    /// Bytes that sessions hold.
     held: usize,
     /// What sessions, streams and fragments may take together.
     limit: usize,
@@ -152,15 +152,15 @@ pub(crate) struct Sessions {
 
 /// A flow that has said something.
 struct Entry {
-    whose: Whose,
+    flow_ref: FlowRef,
     session: Session,
     /// What was counted as held by it.
     held: usize,
 }
 
 /// The identity of a flow in less than half the memory: there are as many as there are flows.
-struct Whose {
-    ends: Ends,
+struct FlowRef {
+    ends: ProbeEnd,
     first: Time,
     port: [u16; 2],
     vlan: [u16; 2],
@@ -170,18 +170,18 @@ struct Whose {
 }
 
 /// Its two ends, in the order of the key.
-enum Ends {
+enum ProbeEnd {
     V4([[u8; 4]; 2]),
     /// What has no short form.
     Other(Box<FlowIdentity>),
 }
 
-impl Whose {
+impl FlowRef {
     fn of(identity: &FlowIdentity) -> Self {
         let FlowIdentity { key, initiator_is_lower, first, vlan, alias } = *identity;
         let ends = match key.addr.map(|address| Ipv6Addr::from(address).to_ipv4_mapped()) {
-            [Some(lower), Some(higher)] if alias == 0 => Ends::V4([lower.octets(), higher.octets()]),
-            _ => Ends::Other(Box::new(*identity)),
+            [Some(lower), Some(higher)] if alias == 0 => ProbeEnd::V4([lower.octets(), higher.octets()]),
+            _ => ProbeEnd::Other(Box::new(*identity)),
         };
         Self { ends, first, port: key.port, vlan, key_vlan: key.vlan, proto: key.proto, initiator_is_lower }
     }
@@ -189,18 +189,18 @@ impl Whose {
     fn identity(&self) -> FlowIdentity {
         let &Self { ref ends, first, port, vlan, key_vlan, proto, initiator_is_lower } = self;
         match ends {
-            Ends::V4(ends) => {
+            ProbeEnd::V4(ends) => {
                 let addr = ends.map(weir_wire::mapped);
                 let key = FlowKey { addr, port, vlan: key_vlan, proto };
                 FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
             }
-            Ends::Other(identity) => **identity,
+            ProbeEnd::Other(identity) => **identity,
         }
     }
 
-    /// Octets of memory behind it.
+    /// Bytes of memory behind it.
     fn memory(&self) -> usize {
-        if let Ends::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
+        if let ProbeEnd::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
     }
 }
 
@@ -244,14 +244,15 @@ pub(crate) struct Found {
     /// Protocols, the first one first: see [`weir_flow::FlowRecord::services`].
     pub services: [u8; 3],
     /// It is clear that nobody knows it.
-    pub is_unknown: bool,
+    pub is_unidentified: bool,
 }
 
 impl Sessions {
     /// `seed` keys hashes.
     pub fn new(config: &SessionConfig, seed: u64) -> Self {
         // What measures takes a quarter. Of what is held back, it is what sessions look at first.
-        let parts = 16 - if config.measure.is_some() { 4 } else { 0 } - usize::from(config.unparsed);
+        let parts =
+            16 - if config.measure.is_some() { 4 } else { 0 } - usize::from(config.unidentified_packets);
         let limit = config.memory / 16 * parts;
         let streams = StreamConfig {
             memory: limit / STREAM_PART,
@@ -268,8 +269,8 @@ impl Sessions {
             entries: Rows::default(),
             refused: Refused::default(),
             expected: Expectations::default(),
-            unparsed: Unparsed::new(seed),
-            held_back: config.unparsed.then(|| HeldBack::new(config.memory / 16)),
+            unidentified_packets: Unidentified::new(seed),
+            held_back: config.unidentified_packets.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             held: 0,
             limit,
@@ -282,14 +283,14 @@ impl Sessions {
     /// Brings nearer what is kept for the flows of those rows: the reads of one do not wait for those of another.
     pub fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
         let touched = rows.fold(0, |touched, row| {
-            let said = self.entry(row).map_or(0, |entry| entry.session.touch());
-            touched ^ self.streams.touch(row) ^ said
+            let with_payload = self.entry(row).map_or(0, |entry| entry.session.touch());
+            touched ^ self.streams.touch(row) ^ with_payload
         });
         self.touched ^= touched;
     }
 
     /// Takes a packet that was counted to a flow.
-    pub fn packet(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.packet(seen, sink);
         }
@@ -298,14 +299,15 @@ impl Sessions {
         }
         let Some(held_back) = &mut self.held_back else { return };
         let found = self.entries.get(seen.row).and_then(Option::as_ref);
-        let found = found.map(|entry| (entry.session.is_unknown(), entry.session.found().next().is_some()));
+        let found =
+            found.map(|entry| (entry.session.is_unidentified(), entry.session.found().next().is_some()));
         held_back.packet(seen, found, sink);
     }
 
-    fn read(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) {
+    fn read(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
         let is_read = self.config.chunks
             || match self.entry(seen.row) {
-                Some(entry) => !entry.session.is_unknown(),
+                Some(entry) => !entry.session.is_unidentified(),
                 // Once refused a flow stays so: nobody can read one from its midst.
                 None => !self.refused.contains(seen.row),
             };
@@ -317,7 +319,7 @@ impl Sessions {
             // What waits has a part of what is left, and a small one in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
             let left = self.limit.saturating_sub(others);
-            self.streams.set_memory(left.min(self.limit / STREAM_PART).max(self.limit / LEAST_PART));
+            self.streams.set_memory(left.min(self.limit / STREAM_PART).max(self.limit / MIN_PART));
             let is_full = others + self.streams.stats().held as usize >= self.admitted();
             let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
@@ -333,9 +335,9 @@ impl Sessions {
         }
     }
 
-    /// Octets above which no new flow is read: what waits keeps its least part.
+    /// Bytes above which no new flow is read: what waits keeps its least part.
     fn admitted(&self) -> usize {
-        self.limit - self.limit / LEAST_PART
+        self.limit - self.limit / MIN_PART
     }
 
     /// An interval of all ends at `now`.
@@ -377,7 +379,7 @@ impl Sessions {
     }
 
     /// The packets that fragments have been put together to, with their layers.
-    pub fn take_whole(&mut self) -> Option<(PacketBuffer, Vec<Layers>)> {
+    pub fn take_whole(&mut self) -> Option<(PacketBuf, Vec<Layers>)> {
         self.whole.take()
     }
 
@@ -392,7 +394,7 @@ impl Sessions {
             self.stats.records += measurer.end(row, sink);
         }
         let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
-        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.whose.identity());
+        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.flow_ref.identity());
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 // It is read already.
@@ -408,19 +410,19 @@ impl Sessions {
         let found = found.unwrap_or_default();
         self.refused.remove(row);
         if let Some(held_back) = &mut self.held_back {
-            held_back.end(row, found.is_unknown, sink);
+            held_back.end(row, found.is_unidentified, sink);
         }
         found
     }
 
     /// Counts a flow that has ended, or a part of it, if nobody can read it.
-    pub fn count_unparsed(&mut self, flow: &FlowRecord, is_unknown: bool) {
-        self.unparsed.flow(flow, is_unknown);
+    pub fn count_unidentified(&mut self, flow: &FlowRecord, is_unidentified: bool) {
+        self.unidentified_packets.flow(flow, is_unidentified);
     }
 
     /// What nobody could read since the last call, by port.
-    pub fn take_unparsed(&mut self) -> Option<Answer> {
-        self.unparsed.take()
+    pub fn take_unidentified(&mut self) -> Option<Answer> {
+        self.unidentified_packets.take()
     }
 
     /// No more packets will come.
@@ -437,26 +439,26 @@ impl Sessions {
     ) -> Found {
         self.held -= entry.held;
         let wants = self.config.wants;
-        let mut teller = Teller {
+        let mut emitter = RecordEmitter {
             identity,
             expected: &mut self.expected,
             stats: &mut self.stats,
             config: &self.config,
             sink,
         };
-        entry.session.end(time, &|| setup(identity, wants), &mut teller);
+        entry.session.end(time, &|| setup(identity, wants), &mut emitter);
         let found = found(&entry.session);
-        self.stats.unknown += u64::from(found.is_unknown);
-        self.stats.known += u64::from(!found.is_unknown);
+        self.stats.unidentified += u64::from(found.is_unidentified);
+        self.stats.identified += u64::from(!found.is_unidentified);
         found
     }
 
     /// Counts since the beginning.
     pub fn stats(&self) -> SessionStats {
         SessionStats {
-            expected_in_vain: self.expected.in_vain,
-            unparsed: self.held_back.as_ref().map_or(0, HeldBack::handed_on),
-            unparsed_lost: self.held_back.as_ref().map_or(0, HeldBack::lost),
+            expectation_expired: self.expected.in_vain,
+            unidentified_packets: self.held_back.as_ref().map_or(0, HeldBack::handed_on),
+            unidentified_packets_lost: self.held_back.as_ref().map_or(0, HeldBack::lost),
             unmeasured: self.measurer.as_ref().map_or(0, Measurer::refused),
             streams: self.streams.stats(),
             fragments: self.defrag.stats(),
@@ -475,7 +477,7 @@ fn found(session: &Session) -> Found {
         *place = protocol;
     }
     let [first, ..] = services;
-    Found { services, is_unknown: first == 0 && session.is_unknown() }
+    Found { services, is_unidentified: first == 0 && session.is_unidentified() }
 }
 
 /// Takes chunks of flows to those who read them.
@@ -503,7 +505,7 @@ impl Reader<'_> {
                 if self.refused.contains(row) {
                     return;
                 }
-                self.stats.said += 1;
+                self.stats.with_payload += 1;
                 if self.is_full {
                     self.stats.refused += 1;
                     self.refused.insert(row);
@@ -512,33 +514,33 @@ impl Reader<'_> {
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
                     // Whose packets no protocol can read is asked there, too.
-                    _ if !self.config.records && !self.config.unparsed => Session::unread(),
+                    _ if !self.config.records && !self.config.unidentified_packets => Session::unread(),
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
                 };
-                place.insert(Box::new(Entry { whose: Whose::of(flow), session, held: 0 }))
+                place.insert(Box::new(Entry { flow_ref: FlowRef::of(flow), session, held: 0 }))
             }
         };
-        let Entry { whose, session, held } = &mut **entry;
-        if session.is_unknown() && *held > 0 {
+        let Entry { flow_ref, session, held } = &mut **entry;
+        if session.is_unidentified() && *held > 0 {
             return;
         }
-        let (identity, wants) = (whose.identity(), self.config.wants);
-        let mut teller = Teller {
+        let (identity, wants) = (flow_ref.identity(), self.config.wants);
+        let mut emitter = RecordEmitter {
             identity: &identity,
             expected: self.expected,
             stats: self.stats,
             config: self.config,
             sink: self.sink,
         };
-        session.chunk(chunk, &|| setup(&identity, wants), &mut teller);
-        let now = session.memory() + whose.memory() + size_of::<Entry>();
+        session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
+        let now = session.memory() + flow_ref.memory() + size_of::<Entry>();
         *self.held = *self.held + now - std::mem::replace(held, now);
     }
 }
 
 /// Takes what parsers say to those who want to know it.
-struct Teller<'w> {
+struct RecordEmitter<'w> {
     identity: &'w FlowIdentity,
     expected: &'w mut Expectations,
     stats: &'w mut SessionStats,
@@ -546,7 +548,7 @@ struct Teller<'w> {
     sink: &'w mut dyn Sink,
 }
 
-impl Out for Teller<'_> {
+impl Out for RecordEmitter<'_> {
     fn record(&mut self, record: Record<'_>) {
         let SessionConfig { records, tables, .. } = self.config;
         if *records && tables.as_ref().is_none_or(|tables| tables.contains(&record.table)) {
@@ -559,8 +561,8 @@ impl Out for Teller<'_> {
         self.expected.add(expected);
     }
 
-    fn content(&mut self, file: u64, offset: u64, octets: &[u8]) {
-        self.sink.content(self.identity, file, offset, octets);
+    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) {
+        self.sink.content(self.identity, file, offset, bytes);
     }
 }
 
@@ -641,8 +643,8 @@ mod tests {
         let mixed = FlowIdentity { key: FlowKey { addr: [mapped(1), [0x20; 16]], ..v4.key }, ..v4 };
         let named = FlowIdentity { alias: 9, ..v4 };
         for (identity, is_short) in [(v4, true), (mixed, false), (named, false)] {
-            let whose = Whose::of(&identity);
-            assert_eq!((whose.identity(), whose.memory() == 0), (identity, is_short));
+            let flow_ref = FlowRef::of(&identity);
+            assert_eq!((flow_ref.identity(), flow_ref.memory() == 0), (identity, is_short));
         }
     }
 
@@ -654,7 +656,7 @@ mod tests {
             refused.insert(row);
         }
         refused.remove(64);
-        let known = [0, 3, 64, 65, 1_000_000, 2_000_000].map(|row| refused.contains(row));
-        assert_eq!(known, [false, true, false, false, true, false]);
+        let identified = [0, 3, 64, 65, 1_000_000, 2_000_000].map(|row| refused.contains(row));
+        assert_eq!(identified, [false, true, false, false, true, false]);
     }
 }

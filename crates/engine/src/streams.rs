@@ -1,8 +1,8 @@
 //! What is measured of flows, as rows.
 
 use crate::Sink;
-use weir_flow::Seen;
-use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measures, Sample, SampleSide, Told};
+use weir_flow::FlowPacket;
+use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide};
 use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value};
 use weir_wire::Time;
 
@@ -28,23 +28,24 @@ impl Measurer {
     }
 
     /// Takes a packet that was counted to a flow; how many records came of it.
-    pub fn packet(&mut self, seen: &Seen<'_>, sink: &mut dyn Sink) -> u64 {
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
-        self.measures.packet(seen, |flow, told| records += tell(flow, told, details, sink));
+        self.measures
+            .packet(seen, |flow, measured_value| records += emit(flow, measured_value, details, sink));
         records
     }
 
     /// Ends the samples whose time is over by then.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
-        self.measures.tick(now, |flow, told| records += tell(flow, told, details, sink));
+        self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, details, sink));
         records
     }
 
     /// Ends the flow of a row.
     pub fn end(&mut self, row: u32, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
-        self.measures.end(row, |flow, told| records += tell(flow, told, details, sink));
+        self.measures.end(row, |flow, measured_value| records += emit(flow, measured_value, details, sink));
         records
     }
 
@@ -54,16 +55,16 @@ impl Measurer {
     }
 }
 
-fn tell(flow: &Measure, told: Told<'_>, details: bool, sink: &mut dyn Sink) -> u64 {
+fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut dyn Sink) -> u64 {
     if details {
-        sink.measured(flow, told);
+        sink.measured(flow, measured_value);
     }
-    let record = match told {
-        Told::Sample(sample) => {
+    let record = match measured_value {
+        Measured::Sample(sample) => {
             Record { table: &STREAM_SAMPLE, time: sample.begin, values: sample_values(sample) }
         }
-        Told::End(flow) => Record { table: &STREAM, time: flow.flow.first, values: values(flow) },
-        Told::Packet { .. } | Told::Exchange(_) | Told::Burst(_) => return 0,
+        Measured::End(flow) => Record { table: &STREAM, time: flow.flow.first, values: values(flow) },
+        Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
     sink.record(&flow.flow, record);
     1
@@ -76,11 +77,11 @@ fn both<S>(sides: &[S; 2], of: impl Fn(&S) -> Vec<Value<'static>>) -> Vec<Value<
 }
 
 fn span(nanoseconds: Option<u64>) -> Value<'static> {
-    nanoseconds.map_or(Value::None, Value::Span)
+    nanoseconds.map_or(Value::None, Value::Duration)
 }
 
 fn mean(nanoseconds: Option<f64>) -> Value<'static> {
-    nanoseconds.map_or(Value::None, |nanoseconds| Value::Span(nanoseconds.round() as u64))
+    nanoseconds.map_or(Value::None, |nanoseconds| Value::Duration(nanoseconds.round() as u64))
 }
 
 fn values(flow: &Measure) -> Vec<Value<'static>> {
@@ -88,7 +89,7 @@ fn values(flow: &Measure) -> Vec<Value<'static>> {
     let is_tcp = flow.flow.key.proto == 6;
     let mut values = vec![
         flow.flow.key.proto.into(),
-        Value::Span(flow.last.since(flow.flow.first)),
+        Value::Duration(flow.last.since(flow.flow.first)),
         span(flow.handshake()),
         span(forward.handshake),
         span(reverse.handshake),
@@ -102,8 +103,8 @@ fn values(flow: &Measure) -> Vec<Value<'static>> {
             side.throughput().into(),
             of_tcp(side.round_trips.count),
             mean(side.round_trips.mean()),
-            span(side.round_trips.least),
-            span(side.round_trips.most),
+            span(side.round_trips.min),
+            span(side.round_trips.max),
             mean(side.jitter()),
             of_tcp(side.segments),
             of_tcp(side.retransmitted),
@@ -125,7 +126,7 @@ fn values(flow: &Measure) -> Vec<Value<'static>> {
 
 fn sample_values(sample: &Sample) -> Vec<Value<'static>> {
     let seconds = sample.length as f64 / 1e9;
-    let mut values = vec![Value::Span(sample.length)];
+    let mut values = vec![Value::Duration(sample.length)];
     values.extend(both(&sample.sides, |side: &SampleSide| {
         vec![
             side.packets.into(),
@@ -169,7 +170,7 @@ mod tests {
         let (key, initiator_is_lower) = weir_wire::FlowKey::of(&packet, &layers).unwrap();
         let flow = FlowIdentity { key, initiator_is_lower, first: packet.time, vlan: [0; 2], alias: 0 };
         let direction = weir_wire::Direction::Forward;
-        let seen = Seen { row: 0, flow, direction, packet: &packet, layers: &layers };
+        let seen = FlowPacket { row: 0, flow, direction, packet: &packet, layers: &layers };
         assert_eq!(measurer.packet(&seen, &mut rows), 0);
         assert_eq!(measurer.end(0, &mut rows), 2);
         assert_eq!(rows.0, [STREAM_SAMPLE.fields.len(), STREAM.fields.len()]);

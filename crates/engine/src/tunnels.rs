@@ -85,8 +85,8 @@ mod tests {
         let packet = packet(&outer, LinkType::ETHERNET);
         table.packet(&packet, &decode(&packet), &mut ended);
         table.drain(&mut ended);
-        let told: Vec<_> = ended.0.iter().filter_map(over_udp).collect();
-        let [(identity, rows)] = told.as_slice() else { panic!("{told:?}") };
+        let reported: Vec<_> = ended.0.iter().filter_map(over_udp).collect();
+        let [(identity, rows)] = reported.as_slice() else { panic!("{reported:?}") };
         let carrier = ended.0.iter().find(|flow| flow.carrier).unwrap();
         assert_eq!(identity.id(), carrier.id);
         let actions: Vec<_> = rows.iter().map(|row| row.get("action").clone()).collect();

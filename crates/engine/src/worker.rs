@@ -3,18 +3,18 @@
 use crate::checksum::ChecksumWatch;
 use crate::feeder::{Feeder, Functions};
 use crate::meter::{Clock, Meter};
-use crate::plan::{Cover, Source, Sum};
+use crate::plan::{Selection, Source, Sum};
 use crate::sessions::Sessions;
 use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot};
 use weir_filter::{Counter, PacketMask, Total, Totals};
-use weir_flow::measure::{Measure, Told};
+use weir_flow::measure::{Measure, Measured};
 use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
 use weir_proto::Record;
 use weir_wire::stream;
-use weir_wire::{Batch, Layers, Slot, Time, decode_batch, says_its_key};
+use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
 /// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
 /// enough that the flow table's memory accesses overlap.
@@ -39,18 +39,18 @@ pub trait Sink {
     fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
         let _ = (flow, chunk);
     }
-    /// Takes the next octets of a file that was seen in a flow, where they are wanted: `offset` is where they belong.
-    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, octets: &[u8]) {
-        let _ = (flow, file, offset, octets);
+    /// Takes the next bytes of a file that was seen in a flow, where they are wanted: `offset` is where they belong.
+    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) {
+        let _ = (flow, file, offset, bytes);
     }
-    /// Takes packets of a flow that no protocol knows, where [`SessionConfig::unparsed`] asks for them: those of one flow
+    /// Takes packets of a flow that no protocol knows, where [`SessionConfig::unidentified`] asks for them: those of one flow
     /// in their order.
-    fn unparsed(&mut self, packets: Batch<'_>) {
+    fn unidentified(&mut self, packets: Batch<'_>) {
         let _ = packets;
     }
     /// Takes what was measured of a flow, where [`SessionConfig::measure`] asks for details.
-    fn measured(&mut self, flow: &Measure, told: Told<'_>) {
-        let _ = (flow, told);
+    fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
+        let _ = (flow, measured_value);
     }
 }
 
@@ -197,7 +197,7 @@ impl Worker {
         self.block.kept_layers = kept_layers;
     }
 
-    /// The octets that the packets had on the wire.
+    /// The bytes that the packets had on the wire.
     fn count_caught(&mut self, block: Batch<'_>) -> u64 {
         let (mut bytes, mut captured) = (0, 0);
         let (mut earliest, mut latest) = (self.earliest, self.latest);
@@ -264,7 +264,7 @@ impl Worker {
         let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
         for ((slots, layers), word) in parts {
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                *word |= u64::from(says_its_key(&block.packet(slot), layers)) << at;
+                *word |= u64::from(shows_its_key(&block.packet(slot), layers)) << at;
                 if let Some(error) = layers.error {
                     self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
                 }
@@ -279,7 +279,7 @@ impl Worker {
             return;
         }
         match layers.filter(|_| self.plan.counts_by_flow()) {
-            Some(layers) => self.functions.counted.packets_beside_flows(block, layers, by_flow),
+            Some(layers) => self.functions.counted.packets_outside_flows(block, layers, by_flow),
             None => self.functions.counted.packets(block, layers),
         }
         self.functions.counted_cost.in_blocks += self.functions.meter.lap();
@@ -296,19 +296,19 @@ impl Worker {
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for at in &self.plan.of_packets {
             let planned = self.plan.subscriptions.get(*at).map(|planned| &planned.source);
-            let Some(Source::Packets(cover)) = planned else { continue };
+            let Some(Source::Packets(selection)) = planned else { continue };
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            if *cover == Cover::All
+            if *selection == Selection::All
                 && let [function] = chain.as_mut_slice()
                 && function.slots(block.slots)
             {
                 cost.in_blocks += meter.lap();
                 continue;
             }
-            let mask = match cover {
-                Cover::All => all,
-                Cover::Matching(at) => masks.get(*at as usize).copied().unwrap_or_default(),
-                Cover::Remainder(lines) => remainder(&masks, lines, &all),
+            let mask = match selection {
+                Selection::All => all,
+                Selection::Matching(at) => masks.get(*at as usize).copied().unwrap_or_default(),
+                Selection::Remainder(lines) => remainder(&masks, lines, &all),
             };
             each(&mask, |at| {
                 if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
@@ -432,8 +432,9 @@ impl Worker {
         // The first interval begins with the oldest packet, whichever worker has it.
         let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
         let mut answers = self.answers();
-        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unparsed));
-        let said = self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
+        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
+        let sessions_now =
+            self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
         let costs = self.take_costs();
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
         let before = std::mem::replace(&mut self.flows_before, stats);
@@ -450,7 +451,7 @@ impl Worker {
                 holes_shed: stats.holes_shed - before.holes_shed,
                 states: std::mem::take(&mut self.functions.states),
             },
-            sessions: said.since(&std::mem::replace(&mut self.sessions_before, said)),
+            sessions: sessions_now.since(&std::mem::replace(&mut self.sessions_before, sessions_now)),
             offloaders: self
                 .checksums
                 .take_senders()

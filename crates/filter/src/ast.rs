@@ -29,7 +29,7 @@ pub enum Connective {
     Or,
 }
 
-/// A primitive, and the octets of the expression that it stands on.
+/// A primitive, and the bytes of the expression that it stands on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Test {
     /// What is tested.
@@ -51,9 +51,9 @@ pub enum Primitive {
     Broadcast(Option<Protocol>),
     /// `[protocol] multicast`.
     Multicast(Option<Protocol>),
-    /// `less n`: the wire length is at most `n` octets.
+    /// `less n`: the wire length is at most `n` bytes.
     Less(u32),
-    /// `greater n`: the wire length is at least `n` octets.
+    /// `greater n`: the wire length is at least `n` bytes.
     Greater(u32),
     /// `byte index operator value`.
     Byte(u32, ByteOperator, u32),
@@ -77,7 +77,7 @@ pub enum Primitive {
     Vxlan(Option<u32>),
     /// `llc [type]`.
     Llc(LlcType),
-    /// `type t`, `type t subtype s`, `subtype s`: the first octet of IEEE 802.11 frame control under a mask.
+    /// `type t`, `type t subtype s`, `subtype s`: the first byte of IEEE 802.11 frame control under a mask.
     WlanType {
         /// What it must be.
         value: u32,
@@ -112,9 +112,9 @@ pub enum LlcType {
     Supervisory,
     /// Unnumbered.
     Unnumbered,
-    /// A supervisory frame with this control octet.
+    /// A supervisory frame with this control byte.
     SupervisoryOf(u32),
-    /// An unnumbered frame with this control octet.
+    /// An unnumbered frame with this control byte.
     UnnumberedOf(u32),
 }
 
@@ -199,7 +199,7 @@ impl IdKind {
 pub enum Id {
     /// A number.
     Number(u32),
-    /// `1.2.3.4`, or the first octets of such.
+    /// `1.2.3.4`, or the first bytes of such.
     Dotted(String),
     /// `1.2.3.0/24`.
     Prefix(String, u32),
@@ -244,7 +244,7 @@ pub struct Relation {
 pub enum Arithmetic {
     /// A constant.
     Number(u32),
-    /// `len`: octets on the wire.
+    /// `len`: bytes on the wire.
     Len,
     /// `protocol[offset:size]`.
     Load(Protocol, Box<Arithmetic>, u32, Range<usize>),

@@ -25,7 +25,7 @@ pub(crate) mod op {
     pub const MEM: u16 = 0x60;
     pub const LEN: u16 = 0x80;
     pub const MSH: u16 = 0xa0;
-    /// Not in bpf(4): loads what is known of a packet besides its octets, see [`super::Extension`].
+    /// Not in bpf(4): loads what is known of a packet besides its bytes, see [`super::Extension`].
     pub const EXT: u16 = 0xc0;
     /// Not in bpf(4): a flag on a packet load that sees the frame as it was captured, where other loads see it
     /// without its VLAN tags, MPLS labels and PPPoE header.
@@ -90,7 +90,7 @@ pub(crate) mod extension {
     pub const PPPOE: u32 = 0x0400_0000;
     /// 1 where an encapsulation of that EtherType was removed, else 0.
     pub const HAS_TYPE: u32 = 0x0500_0000;
-    /// 1 where the kernel keeps a VLAN tag apart from the octets; only the kernel can tell.
+    /// 1 where the kernel keeps a VLAN tag apart from the bytes; only the kernel can tell.
     pub const TAG_APART: u32 = 0x0600_0000;
     /// There is none.
     pub const ABSENT: u32 = u32::MAX;
@@ -239,12 +239,12 @@ pub(crate) struct Insn {
 const STEP_LIMIT: usize = 1 << 16;
 
 /// Runs a program; the result is what its return instruction says, 0 for "no match". A load from beyond the
-/// captured octets ends it with 0, as does a division by 0.
+/// captured bytes ends it with 0, as does a division by 0.
 pub(crate) fn run<V: View>(program: &[Insn], view: V) -> u32 {
     execute(program, view).unwrap_or(0)
 }
 
-/// The same; `None` where a load from beyond the captured octets, or a division by 0, ended it.
+/// The same; `None` where a load from beyond the captured bytes, or a division by 0, ended it.
 pub(crate) fn execute<V: View>(program: &[Insn], view: V) -> Option<u32> {
     let mut a = 0u32;
     let mut x = 0u32;

@@ -31,13 +31,13 @@ pub struct FilterError {
     pub kind: ErrorKind,
     /// What was found and what was expected, without the place.
     pub message: String,
-    /// The octets of the expression that it is about; empty and at the end where something is missing.
+    /// The bytes of the expression that it is about; empty and at the end where something is missing.
     pub span: Range<usize>,
     /// The expression.
     pub expression: String,
 }
 
-/// Octets of the expression shown before and after the place.
+/// Bytes of the expression shown before and after the place.
 const AROUND: usize = 60;
 
 impl FilterError {

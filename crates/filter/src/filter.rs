@@ -33,7 +33,7 @@ pub const LINK_TYPES: &[LinkType] = &[
     LinkType::IPV6,
 ];
 
-/// Octets of addresses and type.
+/// Bytes of addresses and type.
 const ETHERNET_HEADER: u32 = 14;
 
 /// Instructions that the Linux kernel takes (BPF_MAXINSNS).
@@ -45,7 +45,7 @@ pub trait Resolve: Sync {
     /// Addresses of a host; empty where it is unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
-    /// Number of a network in host byte order, without its trailing zero octets, as networks(5) has it.
+    /// Number of a network in host byte order, without its trailing zero bytes, as networks(5) has it.
     fn network(&self, _name: &str) -> Option<u32> {
         None
     }
@@ -68,7 +68,7 @@ pub struct Options<'r> {
     /// With `strict_bpf`: packets come from a file whose headers are in the other byte order, which
     /// [`LinkType::NULL`] depends on. Without, both orders are understood.
     pub swapped: bool,
-    /// Octets that a matching packet is cut to: the value that a program returns. At least 1.
+    /// Bytes that a matching packet is cut to: the value that a program returns. At least 1.
     pub snaplen: u32,
     /// Netmask of the interface, for `ip broadcast`, in host byte order.
     pub netmask: Option<u32>,
@@ -121,7 +121,7 @@ impl Program {
         self.link
     }
 
-    /// Octets of the packet to keep, 0 where it does not match: what a BPF program returns. The packet must be of
+    /// Bytes of the packet to keep, 0 where it does not match: what a BPF program returns. The packet must be of
     /// this link type; `layers`, where they are known, are its own.
     pub fn run(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> u32 {
         if self.looks_through
@@ -143,9 +143,9 @@ impl Program {
             if program.is_empty() {
                 return Some(false);
             }
-            return execute(program, Decapsulated(packet, &encapsulation)).map(|octets| octets != 0);
+            return execute(program, Decapsulated(packet, &encapsulation)).map(|bytes| bytes != 0);
         }
-        execute(&self.plain, Plain(packet)).map(|octets| octets != 0)
+        execute(&self.plain, Plain(packet)).map(|bytes| bytes != 0)
     }
 }
 
@@ -228,7 +228,7 @@ impl Filter {
     /// The program for a link type, or why there is none.
     pub fn for_link(&self, link: LinkType) -> Result<Program, FilterError> {
         let code = self.code(link, self.context.mode)?;
-        let encapsulated = if code.tells_apart {
+        let encapsulated = if code.distinguishes {
             match self.code(link, Mode::Encapsulated) {
                 Ok(code) => Some(emit::program(&code.graph, code.root)),
                 Err(e) if e.kind == ErrorKind::RejectsAll => Some(Vec::new()),
@@ -264,7 +264,7 @@ impl Filter {
         })?;
         let root = &code.graph[code.root];
         // A packet with tags can match what one without cannot.
-        if root.code == op::RET && root.k == 0 && !(mode == Mode::LookThrough && code.tells_apart) {
+        if root.code == op::RET && root.k == 0 && !(mode == Mode::LookThrough && code.distinguishes) {
             return Err(error(ErrorKind::RejectsAll, "expression rejects all packets"));
         }
         Ok(code)
@@ -312,7 +312,7 @@ impl Filter {
         self.expr.as_ref().is_none_or(Expr::only_flow_key)
     }
 
-    /// The program as libpcap would make it, for packets whose octets are all there.
+    /// The program as libpcap would make it, for packets whose bytes are all there.
     pub fn classic(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
         let code = self.code(link, self.context.mode).ok()?;
         emit::classic(&code.graph, code.root)
@@ -321,7 +321,7 @@ impl Filter {
     /// A socket filter for a packet socket of this link type: it passes every packet that this filter matches,
     /// and may pass others, so that the filter still decides. `None` where the kernel cannot be told.
     ///
-    /// The kernel keeps an outer VLAN tag apart from the octets, and a file has it among them. So a packet with a
+    /// The kernel keeps an outer VLAN tag apart from the bytes, and a file has it among them. So a packet with a
     /// tag, and without `strict_bpf` one with a header that is looked through, is passed for the filter to
     /// decide; the program decides the others.
     pub fn to_cbpf(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
@@ -391,7 +391,7 @@ pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>
     (Packet { data, wire_len, link, ..*packet }, innermost)
 }
 
-/// Where the kernel's offsets for what is known of a packet besides its octets start (linux/filter.h).
+/// Where the kernel's offsets for what is known of a packet besides its bytes start (linux/filter.h).
 const SKF_AD_OFF: u32 = 0xffff_f000;
 
 /// An instruction as the kernel has it; `None` where it has none, or does something else.

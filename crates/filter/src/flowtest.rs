@@ -1,6 +1,6 @@
 //! What an expression asks of flows that are over: of a row that has addresses, ports, protocol and VLAN, and no packets.
 //!
-//! `src` is who began the flow, `dst` who was asked. What only packets have (lengths, flags, octets, MAC addresses) is
+//! `src` is who began the flow, `dst` who was asked. What only packets have (lengths, flags, bytes, MAC addresses) is
 //! refused with its place, because a row can say neither yes nor no.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
@@ -31,14 +31,14 @@ pub enum FlowTest {
     /// The outer VLAN identifier; `None` for any tag.
     Vlan(Option<u16>),
     /// An address between these, both included, IPv4 mapped into IPv6.
-    Address(Ends, u128, u128),
+    Address(Endpoints, u128, u128),
     /// A port between these, both included.
-    Port(Ends, u16, u16),
+    Port(Endpoints, u16, u16),
 }
 
 /// Which end of a flow is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ends {
+pub enum Endpoints {
     /// Who began it.
     Source,
     /// Who was asked.
@@ -51,7 +51,7 @@ pub enum Ends {
 
 /// What a row has of a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowEnds {
+pub struct FlowEndpoints {
     /// Source and destination, IPv4 mapped into IPv6.
     pub address: [[u8; 16]; 2],
     /// Their ports.
@@ -75,7 +75,7 @@ impl FlowTest {
     }
 
     /// Whether it holds for a flow.
-    pub fn holds(&self, flow: &FlowEnds) -> bool {
+    pub fn holds(&self, flow: &FlowEndpoints) -> bool {
         match self {
             FlowTest::All(all) => all.iter().all(|test| test.holds(flow)),
             FlowTest::Any(any) => any.iter().any(|test| test.holds(flow)),
@@ -97,13 +97,13 @@ impl FlowTest {
     }
 }
 
-impl Ends {
+impl Endpoints {
     fn hold(self, [source, destination]: [bool; 2]) -> bool {
         match self {
-            Ends::Source => source,
-            Ends::Destination => destination,
-            Ends::Either => source || destination,
-            Ends::Both => source && destination,
+            Endpoints::Source => source,
+            Endpoints::Destination => destination,
+            Endpoints::Either => source || destination,
+            Endpoints::Both => source && destination,
         }
     }
 }
@@ -145,10 +145,10 @@ fn primitive(test: &Test) -> Result<FlowTest, FilterError> {
         Primitive::Vlan(id) => Ok(FlowTest::Vlan(id.and_then(|id| u16::try_from(id).ok()))),
         Primitive::Multicast(Some(Protocol::Ip)) => {
             let [low, high] = [[224, 0, 0, 0], [255; 4]].map(|v4| u128::from_be_bytes(mapped(v4)));
-            Ok(FlowTest::Address(Ends::Destination, low, high))
+            Ok(FlowTest::Address(Endpoints::Destination, low, high))
         }
         Primitive::Multicast(Some(Protocol::Ip6)) => {
-            Ok(FlowTest::Address(Ends::Destination, 0xff << 120, u128::MAX))
+            Ok(FlowTest::Address(Endpoints::Destination, 0xff << 120, u128::MAX))
         }
         Primitive::Id(qualifiers, id) => named(*qualifiers, id).ok_or_else(refused),
         _ => Err(refused()),
@@ -179,10 +179,10 @@ fn known(protocol: Protocol) -> Option<FlowTest> {
 
 fn named(q: Qualifiers, id: &Id) -> Option<FlowTest> {
     let ends = match q.direction {
-        Side::Default | Side::SrcOrDst => Ends::Either,
-        Side::Src => Ends::Source,
-        Side::Dst => Ends::Destination,
-        Side::SrcAndDst => Ends::Both,
+        Side::Default | Side::SrcOrDst => Endpoints::Either,
+        Side::Src => Endpoints::Source,
+        Side::Dst => Endpoints::Destination,
+        Side::SrcAndDst => Endpoints::Both,
         _ => return None,
     };
     let test = match q.kind {
@@ -206,7 +206,7 @@ fn named(q: Qualifiers, id: &Id) -> Option<FlowTest> {
     })
 }
 
-fn addresses(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
+fn addresses(q: Qualifiers, ends: Endpoints, id: &Id) -> Option<FlowTest> {
     if let Some((address, mask)) = meaning::v4(id, q.kind == IdKind::Net) {
         // A mask with holes has no range.
         let is_prefix = mask.leading_ones() + mask.trailing_zeros() >= 32;
@@ -233,7 +233,7 @@ fn addresses(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
     }
 }
 
-fn ports(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
+fn ports(q: Qualifiers, ends: Endpoints, id: &Id) -> Option<FlowTest> {
     let meaning::Ports { low, high, protocol: of } = meaning::ports(q.kind, id)?;
     let wanted = match q.protocol {
         None => of,
@@ -257,8 +257,13 @@ fn ports(q: Qualifiers, ends: Ends, id: &Id) -> Option<FlowTest> {
 mod tests {
     use super::*;
 
-    fn flow(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16, protocol: u8) -> FlowEnds {
-        FlowEnds { address: [mapped(source), mapped(destination)], port: [sport, dport], protocol, vlan: 7 }
+    fn flow(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16, protocol: u8) -> FlowEndpoints {
+        FlowEndpoints {
+            address: [mapped(source), mapped(destination)],
+            port: [sport, dport],
+            protocol,
+            vlan: 7,
+        }
     }
 
     fn parse(text: &str) -> Result<FlowTest, FilterError> {
@@ -291,7 +296,7 @@ mod tests {
             let test = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(test.holds(&web), holds, "{text}: {test:?}");
         }
-        let six = FlowEnds { address: [[0x20; 16], [0xff; 16]], ..web };
+        let six = FlowEndpoints { address: [[0x20; 16], [0xff; 16]], ..web };
         assert!(parse("ip6 and dst net ff00::/8").unwrap().holds(&six));
         assert!(!parse("src net 10").unwrap().holds(&six));
         let ping = flow([10, 0, 0, 1], 8, [10, 0, 0, 2], 0, 1);

@@ -131,7 +131,7 @@ impl Graph {
         b1
     }
 
-    /// Ends the expression: `snaplen` octets of a packet for which it holds, none of any other.
+    /// Ends the expression: `snaplen` bytes of a packet for which it holds, none of any other.
     pub fn finish(&mut self, b: BlockId, snaplen: u32) -> BlockId {
         let accept = self.block(op::RET, snaplen, Vec::new());
         self.backpatch(b, accept);

@@ -1,4 +1,4 @@
-//! Words: the longest one at each place, as a scanner made by lex(1) reads them, with the octets they stand on.
+//! Words: the longest one at each place, as a scanner made by lex(1) reads them, with the bytes they stand on.
 
 use std::ops::Range;
 
@@ -300,7 +300,7 @@ fn sign(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
     ))
 }
 
-/// Octets of a name: it may hold `-`, `_` and `.`, and ends with none of them but a dot.
+/// Bytes of a name: it may hold `-`, `_` and `.`, and ends with none of them but a dot.
 fn name(rest: &str) -> usize {
     let Some(first) = rest.bytes().next() else { return 0 };
     if !first.is_ascii_alphanumeric() {
@@ -310,7 +310,7 @@ fn name(rest: &str) -> usize {
     rest[..run].trim_end_matches(['-', '_']).len().max(1)
 }
 
-/// Octets of a number.
+/// Bytes of a number.
 fn number(rest: &str) -> usize {
     let hex = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
     if let Some(digits) = hex {
@@ -322,7 +322,7 @@ fn number(rest: &str) -> usize {
     rest.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Octets of two to four numbers with dots between.
+/// Bytes of two to four numbers with dots between.
 fn dotted(rest: &str) -> usize {
     let mut len = number(rest);
     if len == 0 {
@@ -340,17 +340,17 @@ fn dotted(rest: &str) -> usize {
     if parts > 1 { len } else { 0 }
 }
 
-/// A MAC address: six octets with one and the same sign between, three groups of four digits with dots, or
+/// A MAC address: six bytes with one and the same sign between, three groups of four digits with dots, or
 /// twelve digits.
 fn mac(rest: &str) -> Option<([u8; 6], usize)> {
     let hex = |s: &str| u8::from_str_radix(s, 16).ok();
-    let digits = |s: &str, most: usize| s.bytes().take(most).take_while(u8::is_ascii_hexdigit).count();
+    let digits = |s: &str, max: usize| s.bytes().take(max).take_while(u8::is_ascii_hexdigit).count();
     let mut best: Option<([u8; 6], usize)> = None;
     for sign in [':', '-', '.'] {
-        let mut octets = [0; 6];
+        let mut bytes = [0; 6];
         let mut at = 0;
         let mut whole = true;
-        for (i, octet) in octets.iter_mut().enumerate() {
+        for (i, byte) in bytes.iter_mut().enumerate() {
             if i > 0 {
                 if !rest[at..].starts_with(sign) {
                     whole = false;
@@ -363,11 +363,11 @@ fn mac(rest: &str) -> Option<([u8; 6], usize)> {
                 whole = false;
                 break;
             };
-            *octet = value;
+            *byte = value;
             at += len;
         }
         if whole && best.is_none_or(|(_, len)| at > len) {
-            best = Some((octets, at));
+            best = Some((bytes, at));
         }
     }
     for sign in ["", "."] {
@@ -390,14 +390,14 @@ fn mac(rest: &str) -> Option<([u8; 6], usize)> {
             && all.len() == 12
             && best.is_none_or(|(_, len)| at > len)
         {
-            let [_, _, octets @ ..] = value.to_be_bytes();
-            best = Some((octets, at));
+            let [_, _, bytes @ ..] = value.to_be_bytes();
+            best = Some((bytes, at));
         }
     }
     best
 }
 
-/// Octets of what was meant as a MAC address and is none: three groups or more with colons.
+/// Bytes of what was meant as a MAC address and is none: three groups or more with colons.
 fn sloppy_mac(rest: &str) -> usize {
     let mut at = 0;
     let mut end = 0;
@@ -425,7 +425,7 @@ fn longest(run: &str, is: impl Fn(&str) -> bool) -> usize {
     (1..=run.len()).rev().find(|len| is(&run[..*len])).unwrap_or(0)
 }
 
-/// Whether the shape is that of an IPv6 address (RFC 4291 2.2); octets above 255 in its IPv4 part are found later.
+/// Whether the shape is that of an IPv6 address (RFC 4291 2.2); bytes above 255 in its IPv4 part are found later.
 fn is_v6(s: &str) -> bool {
     let group = |g: &str| (1..=4).contains(&g.len()) && g.bytes().all(|b| b.is_ascii_hexdigit());
     let v4 = |g: &str| g.split('.').count() == 4 && dotted(g) == g.len();
@@ -439,14 +439,14 @@ fn is_v6(s: &str) -> bool {
     let mut front = split(front);
     let mut back = back.map(split);
     let last = back.as_mut().unwrap_or(&mut front);
-    let mut most = 8;
+    let mut max = 8;
     if last.last().is_some_and(|g| v4(g)) {
         last.pop();
-        most = 6;
+        max = 6;
     }
     let groups = front.len() + back.as_ref().map_or(0, Vec::len);
     let all = front.iter().chain(back.iter().flatten()).all(|g| group(g));
-    all && if back.is_some() { groups < most } else { groups == most }
+    all && if back.is_some() { groups < max } else { groups == max }
 }
 
 /// The value of a number as C writes it.

@@ -8,7 +8,7 @@
 //! - By default VLAN tags (to any depth), MPLS labels and PPPoE session headers are looked through: a test sees the
 //!   packet as if they were not there, and `vlan`, `mpls` and `pppoes` are tests of what was there. A card that
 //!   strips tags and one that does not give the same answer. `vlan 5 and vlan 6` is tag 5 outside and 6 inside it;
-//!   `vlan 5 or vlan 6` is either, outside. Loads that name octets of the frame (`ether[12:2]`) see the frame as it
+//!   `vlan 5 or vlan 6` is either, outside. Loads that name bytes of the frame (`ether[12:2]`) see the frame as it
 //!   is. On packets without such headers both readings agree, but for expressions that use these words.
 //!
 //! Where the strict verdict is not libpcap's: of a program with more than 4,000 blocks (some 300 ports), which is run
@@ -44,9 +44,9 @@ mod view;
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
-pub use flowtest::{Ends, FlowEnds, FlowTest};
+pub use flowtest::{Endpoints, FlowEndpoints, FlowTest};
 pub use names::Protocol;
 pub use set::{
-    Comparison, Counter, Decided, Explanation, MASK_PACKETS, PacketMask, Set, SetError, Total, Totals, Way,
-    check,
+    Comparison, Counter, Decided, Explanation, MASK_PACKETS, PacketMask, Set, SetError, Strategy, Total,
+    Totals, check,
 };

@@ -61,7 +61,7 @@ pub(crate) fn ports(kind: IdKind, id: &Id) -> Option<Ports> {
 
 /// A service's port and the protocol that it is of; `None` for both. A number is of both.
 fn service(name: &str) -> Option<(u32, Option<u32>)> {
-    if !name.is_empty() && name.bytes().all(|octet| octet.is_ascii_digit()) {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
         return crate::lex::parse_number(name).ok().map(|port| (port, None));
     }
     let (_, port, transport) = SERVICES.iter().find(|(known, ..)| *known == name)?;

@@ -234,7 +234,7 @@ pub(crate) const CONSTANTS: &[(&str, u32)] = &[
     ("tcp-cwr", 0x80),
 ];
 
-/// Frame types of IEEE 802.11, in the place that they have in the first octet of frame control.
+/// Frame types of IEEE 802.11, in the place that they have in the first byte of frame control.
 pub(crate) const WLAN_TYPES: &[(&str, u32)] =
     &[("data", 0x08), ("mgt", 0x00), ("management", 0x00), ("ctl", 0x04), ("control", 0x04)];
 
@@ -303,7 +303,7 @@ pub(crate) const WLAN_SUBTYPES: &[(u32, &[(&str, u32)])] = &[
 /// Directions of IEEE 802.11 data frames.
 pub(crate) const WLAN_DIRECTIONS: &[(&str, u32)] = &[("nods", 0), ("tods", 1), ("fromds", 2), ("dstods", 3)];
 
-/// Control octets of LLC supervisory frames, and of unnumbered frames.
+/// Control bytes of LLC supervisory frames, and of unnumbered frames.
 pub(crate) const LLC_SUPERVISORY: &[(&str, u32)] = &[("rr", 0x01), ("rnr", 0x05), ("rej", 0x09)];
 /// See [`LLC_SUPERVISORY`].
 pub(crate) const LLC_UNNUMBERED: &[(&str, u32)] = &[

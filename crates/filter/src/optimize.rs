@@ -1,7 +1,7 @@
 //! The optimiser of the BPF paper, over the acyclic graph of blocks: value numbering within and between blocks,
 //! branches that are known to be taken or not, tests pulled together, equal blocks merged.
 //!
-//! It is here for the verdict and not for speed. A load from beyond the captured octets rejects the packet, and
+//! It is here for the verdict and not for speed. A load from beyond the captured bytes rejects the packet, and
 //! which loads are left, and in which order, is decided here: each pass, and the order in which it walks the
 //! graph, is that of libpcap 1.10, so that a program is the same one, instruction for instruction.
 
@@ -23,10 +23,10 @@ type Value = u32;
 const UNKNOWN: Value = 0;
 
 /// Blocks beyond which a program is run as it was generated: sets of dominators grow with the square.
-const MOST_BLOCKS: usize = 4000;
+const MAX_BLOCKS: usize = 4000;
 
 /// Passes that only move branches before it is taken that they go round in a circle.
-const MOST_MOVES: u32 = 100;
+const MAX_MOVES: u32 = 100;
 
 /// What makes a program impossible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,7 +39,7 @@ pub(crate) enum Impossible {
 /// Optimises a program; the result is the first block.
 pub(crate) fn optimize(graph: &mut Graph, root: BlockId) -> Result<BlockId, Impossible> {
     let order = graph.reachable(root);
-    if order.len() > MOST_BLOCKS {
+    if order.len() > MAX_BLOCKS {
         return Ok(root);
     }
     let mut o = Optimizer::new(graph, root, order);
@@ -234,7 +234,7 @@ impl<'g> Optimizer<'g> {
                 moves = 0;
             } else {
                 moves += 1;
-                if moves >= MOST_MOVES {
+                if moves >= MAX_MOVES {
                     return Ok(());
                 }
             }

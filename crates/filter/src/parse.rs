@@ -19,11 +19,11 @@ use crate::names::{
     WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
 };
 
-/// Octets that an expression may have: 10,000 hosts are a quarter of a megabyte.
-const LONGEST: usize = 4 << 20;
+/// Bytes that an expression may have: 10,000 hosts are a quarter of a megabyte.
+const MAX_LENGTH: usize = 4 << 20;
 
 /// Parentheses, negations and indexes that may be open at one place.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// Parses an expression; `None` is the empty one, which every packet matches.
 pub(crate) fn parse(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
@@ -31,8 +31,8 @@ pub(crate) fn parse(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option
 }
 
 fn parse_tokens(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
-    if text.len() > LONGEST {
-        let message = format!("expression of {} octets is longer than {LONGEST}", text.len());
+    if text.len() > MAX_LENGTH {
+        let message = format!("expression of {} bytes is longer than {MAX_LENGTH}", text.len());
         return Err(FilterError::new(ErrorKind::TooComplex, 0..0, message));
     }
     let tokens = tokens(text)?;
@@ -135,8 +135,8 @@ impl Parser<'_> {
 
     fn enter(&mut self) -> Parsed<()> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            let message = format!("more than {DEEPEST} levels of nesting");
+        if self.depth > MAX_DEPTH {
+            let message = format!("more than {MAX_DEPTH} levels of nesting");
             return Err(FilterError::new(ErrorKind::TooComplex, self.span(), message));
         }
         Ok(())
@@ -835,10 +835,10 @@ fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let words = WORDS.iter().filter(|(_, word)| !matches!(word, Word::Elsewhere(..))).map(|w| w.0);
     let words = PROTOCOLS.iter().map(|p| p.0).chain(words).chain(CONSTANTS.iter().map(|c| c.0));
-    let most = if name.len() <= 4 { 1 } else { 2 };
+    let max = if name.len() <= 4 { 1 } else { 2 };
     words
         .map(|word| (distance(&name, word), word))
-        .filter(|(d, word)| *d <= most && *d < word.len())
+        .filter(|(d, word)| *d <= max && *d < word.len())
         .min_by_key(|(d, _)| *d)
         .map(|(_, word)| word)
 }

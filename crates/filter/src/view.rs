@@ -1,4 +1,4 @@
-//! What a program sees of a packet: its octets as they were captured, or with the VLAN tags, MPLS labels and
+//! What a program sees of a packet: its bytes as they were captured, or with the VLAN tags, MPLS labels and
 //! PPPoE header taken out, without a copy being made.
 
 use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag};
@@ -16,8 +16,8 @@ pub(crate) struct Encapsulation {
     /// Offset of the link layer's type field.
     type_at: u32,
     /// What stands there once they are taken out.
-    type_octets: [u8; 2],
-    /// Octets of the link-layer header without them.
+    type_bytes: [u8; 2],
+    /// Bytes of the link-layer header without them.
     header: u32,
     /// Offset of the network header in the captured packet.
     network: u32,
@@ -103,7 +103,7 @@ impl Encapsulation {
         }
         let mut e = Self {
             type_at,
-            type_octets: [0; 2],
+            type_bytes: [0; 2],
             header,
             network: header,
             vlan: Stack::default(),
@@ -126,13 +126,13 @@ impl Encapsulation {
             e.network = l.network;
             kind = l.ether_type;
         }
-        e.type_octets = if ppp { to_ppp(kind) } else { kind }.to_be_bytes();
+        e.type_bytes = if ppp { to_ppp(kind) } else { kind }.to_be_bytes();
         Some(e)
     }
 
     /// The EtherType behind all of them, and where its header is.
     pub fn carries(&self) -> (u16, u32) {
-        let kind = u16::from_be_bytes(self.type_octets);
+        let kind = u16::from_be_bytes(self.type_bytes);
         (kind, self.network)
     }
 
@@ -162,7 +162,7 @@ impl Encapsulation {
             ethertype::PPPOE_SESSION => {
                 let session = u16_at(data, self.network + 2)?;
                 let first = *data.get(self.network as usize + 6)?;
-                // A protocol below 256 may come as one octet (RFC 1661 6.5).
+                // A protocol below 256 may come as one byte (RFC 1661 6.5).
                 let (protocol, len) = match first & 1 {
                     1 => (u16::from(first), 7),
                     _ => (u16_at(data, self.network + 6)?, 8),
@@ -181,14 +181,14 @@ impl Encapsulation {
         }
     }
 
-    /// Octet `k` of the packet without them.
-    fn octet(&self, data: &[u8], k: u32) -> Option<u8> {
+    /// Byte `k` of the packet without them.
+    fn byte(&self, data: &[u8], k: u32) -> Option<u8> {
         let at = if k >= self.header {
             k.checked_add(self.network - self.header)?
         } else {
             match k.checked_sub(self.type_at) {
-                Some(0) => return Some(self.type_octets[0]),
-                Some(1) => return Some(self.type_octets[1]),
+                Some(0) => return Some(self.type_bytes[0]),
+                Some(1) => return Some(self.type_bytes[1]),
                 _ => k,
             }
         };
@@ -214,19 +214,19 @@ fn to_ppp(kind: u16) -> u16 {
     }
 }
 
-fn octets<const N: usize>(data: &[u8], at: u32) -> Option<[u8; N]> {
+fn bytes<const N: usize>(data: &[u8], at: u32) -> Option<[u8; N]> {
     data.get(at as usize..)?.first_chunk().copied()
 }
 
 fn u16_at(data: &[u8], at: u32) -> Option<u16> {
-    octets(data, at).map(u16::from_be_bytes)
+    bytes(data, at).map(u16::from_be_bytes)
 }
 
 fn u32_at(data: &[u8], at: u32) -> Option<u32> {
-    octets(data, at).map(u32::from_be_bytes)
+    bytes(data, at).map(u32::from_be_bytes)
 }
 
-/// A packet as a program sees it. Loads are in network byte order, and `None` beyond the captured octets.
+/// A packet as a program sees it. Loads are in network byte order, and `None` beyond the captured bytes.
 pub(crate) trait View: Copy {
     fn packet(&self) -> &Packet<'_>;
 
@@ -284,7 +284,7 @@ impl View for Decapsulated<'_> {
     }
 
     fn u8(&self, k: u32) -> Option<u32> {
-        self.1.octet(self.0.data, k).map(u32::from)
+        self.1.byte(self.0.data, k).map(u32::from)
     }
 
     fn u16(&self, k: u32) -> Option<u32> {

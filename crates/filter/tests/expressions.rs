@@ -49,7 +49,7 @@ fn a_long_expression_is_shown_around_the_place() {
     let lines: Vec<String> = shown(&text).lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 3);
     assert!(lines.iter().all(|l| l.len() < 200), "{lines:?}");
-    // Letters of more than one octet do not move the caret, or break it.
+    // Letters of more than one byte do not move the caret, or break it.
     assert!(shown("host ÄÖÜ").contains("ÄÖÜ"));
 }
 

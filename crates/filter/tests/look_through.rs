@@ -110,7 +110,7 @@ fn vlan_is_a_predicate_on_a_tag() {
 }
 
 #[test]
-fn octets_of_the_frame_are_those_of_the_frame() {
+fn bytes_of_the_frame_are_those_of_the_frame() {
     let (kind, p) = tagged(0x8100, 5, 0x0800, &dns());
     let frame = ethernet(kind, &p);
     assert!(matches("ether[12:2] = 0x8100 and ether[14:2] & 0xfff = 5 and udp", &frame));

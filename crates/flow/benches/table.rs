@@ -1,4 +1,4 @@
-//! The flow table beside `std::collections::HashMap<FlowKey, _>` (SipHash, growing): 64-octet TCP packets of 65,536 flows
+//! The flow table beside `std::collections::HashMap<FlowKey, _>` (SipHash, growing): 64-byte TCP packets of 65,536 flows
 //! by Zipf's law, and packets each of which is a new flow. CPU time of the thread, both in one run, alternating.
 //!
 //! `cargo bench -p weir-flow [-- MILLIONS [zipf|SYN|ACK|UDP]]`, 10 million packets by default. The map is given keys
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::{self, flags};
-use weir_wire::{Batch, Chunk, FlowKey, LinkType, Packet, Time, decode};
+use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Time, decode};
 
 /// Packets that are made at a time, before the clock runs.
 const MADE: usize = 32_768;
@@ -91,7 +91,7 @@ fn measure(kind: Kind, packets: usize) {
     });
     let mut map: HashMap<FlowKey, [u64; 4]> = HashMap::new();
     let (mut in_map, mut decoding) = (0, 0);
-    let (mut chunk, mut layers, mut keys) = (Chunk::default(), Vec::new(), Vec::new());
+    let (mut chunk, mut layers, mut keys) = (PacketBuf::default(), Vec::new(), Vec::new());
     let rounds = packets.div_ceil(MADE);
     for _ in 0..rounds {
         source.fill(&mut chunk);
@@ -185,7 +185,7 @@ impl Source {
         Self { kind, random, template, made: 0, sent: vec![[1; 2]; FLOWS], shares }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk) {
+    fn fill(&mut self, chunk: &mut PacketBuf) {
         chunk.clear();
         for _ in 0..MADE {
             if self.kind == Kind::Zipf {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::{self, flags};
-use weir_wire::{Chunk, Layers, LinkType, Packet, Time, decode};
+use weir_wire::{Layers, LinkType, Packet, PacketBuf, Time, decode};
 
 const BLOCK: usize = 256;
 
@@ -107,7 +107,7 @@ fn measure(name: &str, config: &FlowConfig, blocks: usize, mut make: impl FnMut(
     }
     let mut table = FlowTable::new(config);
     let mut sums = Sums::default();
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     let mut layers: Vec<Layers> = Vec::with_capacity(BLOCK);
     let (mut times, mut decodes) = (Vec::with_capacity(blocks), Vec::with_capacity(blocks));
     let mut data = template.to_vec();

@@ -48,9 +48,9 @@ impl CommunityId {
     pub fn text(&self) -> [u8; 30] {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut text = *b"1:                           =";
-        for (octets, letters) in self.digest.chunks(3).zip(text[2..].chunks_mut(4)) {
-            let bits = (0..3).fold(0, |bits, at| bits << 8 | octets.get(at).map_or(0, |&o| usize::from(o)));
-            for (at, letter) in letters.iter_mut().enumerate().take(octets.len() + 1) {
+        for (bytes, letters) in self.digest.chunks(3).zip(text[2..].chunks_mut(4)) {
+            let bits = (0..3).fold(0, |bits, at| bits << 8 | bytes.get(at).map_or(0, |&o| usize::from(o)));
+            for (at, letter) in letters.iter_mut().enumerate().take(bytes.len() + 1) {
                 *letter = ALPHABET[bits >> (18 - 6 * at) & 63];
             }
         }

@@ -8,7 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The defaults are those of Zeek, whose names stand beside them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FlowConfig {
-    /// Octets that the table may take, all told; it takes them as flows come and never more. Below
+    /// Bytes that the table may take, all told; it takes them as flows come and never more. Below
     /// 128 KiB it is as if it were that.
     pub memory: usize,
     /// A TCP flow that was established ends after so long without a packet (tcp_inactivity_timeout).

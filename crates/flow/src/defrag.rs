@@ -7,7 +7,7 @@ use weir_wire::{IpFragment, Layers, LinkType, Network, Packet, Time, addresses, 
 /// How IP packets are put together.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DefragConfig {
-    /// Octets that fragments that wait may take. When there is no room, the packet that has waited longest is dropped.
+    /// Bytes that fragments that wait may take. When there is no room, the packet that has waited longest is dropped.
     pub memory: usize,
     /// How long a packet's fragments are waited for, in nanoseconds since the first that came.
     pub timeout: u64,
@@ -38,8 +38,8 @@ pub struct DefragStats {
     pub shed: u64,
     /// Packets dropped because their fragments overlap, contradict each other about the end, or are too many or long.
     pub bad: u64,
-    /// Octets in which fragments that overlap are different.
-    pub different: u64,
+    /// Bytes in which fragments that overlap are different.
+    pub overlap_conflict: u64,
 }
 
 /// Which packet a fragment is of.
@@ -58,12 +58,12 @@ struct Datagram {
     /// Counts packets, to tell this one from an earlier one of the same name.
     number: u64,
     queue: Queue,
-    /// Under [`Overlap::Linux`]: octets from and to, of fragments that came one behind the other at the end of those
+    /// Under [`Overlap::Linux`]: bytes from and to, of fragments that came one behind the other at the end of those
     /// that were there.
     runs: Vec<(u64, u64)>,
     /// Headers of the first fragment, without that of fragments.
     header: Vec<u8>,
-    /// Octets of the fragmented part, once the last fragment was seen.
+    /// Bytes of the fragmented part, once the last fragment was seen.
     end: Option<u64>,
     /// It is dropped, but its fragments are still known.
     bad: bool,
@@ -71,7 +71,7 @@ struct Datagram {
 
 /// Longest IP packet.
 const MAX_LENGTH: u64 = 65_535;
-/// Most fragments of a packet that wait: 64 KiB in fragments of 128 octets.
+/// Most fragments of a packet that wait: 64 KiB in fragments of 128 bytes.
 const MAX_FRAGMENTS: usize = 512;
 
 /// Puts IP packets together.
@@ -80,7 +80,7 @@ pub struct Defrag {
     packets: HashMap<Id, Datagram>,
     /// In the order in which they began.
     order: VecDeque<(Id, u64)>,
-    octets: usize,
+    bytes: usize,
     stats: DefragStats,
     /// The packet that was put together last.
     whole: Vec<u8>,
@@ -93,7 +93,7 @@ impl Defrag {
             config,
             packets: HashMap::new(),
             order: VecDeque::new(),
-            octets: 0,
+            bytes: 0,
             stats: DefragStats::default(),
             whole: Vec::new(),
         }
@@ -121,9 +121,9 @@ impl Defrag {
         let before = if datagram.number == number { 0 } else { datagram.cost() };
         let is_whole = datagram.add(&fragment, packet, layers, self.config.overlap, &mut self.stats);
         let is_bad = datagram.bad;
-        self.octets = self.octets + datagram.cost() - before;
+        self.bytes = self.bytes + datagram.cost() - before;
         if self.packets.len() > known {
-            self.octets += size_of::<(Id, Datagram)>();
+            self.bytes += size_of::<(Id, Datagram)>();
             self.order.push_back((id, number));
             self.stats.begun += 1;
         }
@@ -133,7 +133,7 @@ impl Defrag {
             return None;
         }
         if !is_whole {
-            while self.octets > self.config.memory
+            while self.bytes > self.config.memory
                 && let Some(dropped) = self.drop_oldest()
             {
                 self.stats.shed += u64::from(!dropped.bad);
@@ -172,9 +172,9 @@ impl Defrag {
         }
     }
 
-    /// Octets of memory that fragments take.
+    /// Bytes of memory that fragments take.
     pub fn memory(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
     /// Forgets what has waited for too long.
@@ -203,7 +203,7 @@ impl Defrag {
 
     fn remove(&mut self, id: &Id) -> Option<Datagram> {
         let datagram = self.packets.remove(id)?;
-        self.octets -= datagram.cost() + size_of::<(Id, Datagram)>();
+        self.bytes -= datagram.cost() + size_of::<(Id, Datagram)>();
         Some(datagram)
     }
 }
@@ -263,18 +263,18 @@ impl Datagram {
             data = data.get(..data.len() & !7).unwrap_or_default();
         }
         let end = start + data.len() as u64;
-        let is_odd = fragment.more && !data.len().is_multiple_of(8) || end > MAX_LENGTH;
+        let is_irregular = fragment.more && !data.len().is_multiple_of(8) || end > MAX_LENGTH;
         let last = if fragment.more { self.end } else { Some(end) };
         let contradicts = self.end.is_some_and(|known| Some(known) != last || end > known)
             || last.is_some_and(|last| self.queue.end().is_some_and(|held| held > last));
-        if is_cut || is_odd || contradicts || is_linux && data.is_empty() {
+        if is_cut || is_irregular || contradicts || is_linux && data.is_empty() {
             return self.spoil(stats);
         }
         self.end = last;
         let drops = is_linux && !self.linux_keeps(start, end);
         let prefers_new = |new, old| overlap.prefers_new_fragment(new, old);
         let inserted = self.queue.insert(start, data, packet.time, false, prefers_new);
-        stats.different += inserted.different;
+        stats.overlap_conflict += inserted.overlap_conflict;
         if drops || self.queue.len() > MAX_FRAGMENTS {
             return self.spoil(stats);
         }
@@ -375,7 +375,7 @@ mod tests {
         frame
     }
 
-    /// UDP with a payload of so many octets.
+    /// UDP with a payload of so many bytes.
     fn udp(len: u16) -> Vec<u8> {
         let mut data = [1234_u16, 53, 8 + len, 0].map(u16::to_be_bytes).concat();
         data.extend((0..len).map(|n| n as u8));
@@ -423,7 +423,7 @@ mod tests {
             assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
             assert!(take(&mut defrag, 2, &v4(7, at, true, &other)).is_none());
             let whole = take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).map(|(whole, _)| whole[48]);
-            (whole, defrag.stats().bad, defrag.stats().different > 0)
+            (whole, defrag.stats().bad, defrag.stats().overlap_conflict > 0)
         };
         let ours = payload[28];
         assert_eq!(with(Overlap::First, 8), (Some(ours), 0, true));
@@ -450,7 +450,7 @@ mod tests {
     fn what_cannot_be_is_dropped() {
         for (overlap, bad) in [(Overlap::First, 3), (Overlap::Linux, 2)] {
             let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
-            // Beyond 65,535 octets.
+            // Beyond 65,535 bytes.
             assert!(take(&mut defrag, 1, &v4(1, 65_528, false, &[0; 100])).is_none());
             // Two ends.
             assert!(take(&mut defrag, 1, &v4(2, 80, false, &[0; 8])).is_none());

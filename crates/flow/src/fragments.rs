@@ -5,7 +5,7 @@
 //! has to make place, is counted to a flow without ports.
 
 use crate::hash::KeyHash;
-use crate::sighting::{Sighting, Whose};
+use crate::parsed_packet::{FlowRef, ParsedPacket};
 use weir_wire::{FlowKey, Time};
 
 /// Packets in fragments that a set holds.
@@ -20,9 +20,9 @@ struct Entry {
     /// Time of the latest fragment, plus 1; 0: unused.
     seen: u64,
     /// Flow and sender, once the first fragment was seen.
-    flow: Option<Whose>,
+    flow: Option<FlowRef>,
     /// What waits for the first; `facts.packets` is 0 where nothing does.
-    waiting: Sighting,
+    waiting: ParsedPacket,
 }
 
 /// The fragmented packets that were seen lately; of fixed size.
@@ -41,13 +41,13 @@ pub(crate) struct Fragments {
 #[derive(Default)]
 pub(crate) struct Counted {
     /// Fragments that waited in vain, to a flow without ports.
-    pub unmatched: Option<Sighting>,
+    pub unmatched: Option<ParsedPacket>,
     /// The fragment, with those that waited for it.
-    pub fragment: Option<Sighting>,
+    pub fragment: Option<ParsedPacket>,
 }
 
 impl Fragments {
-    /// Octets for each set of packets.
+    /// Bytes for each set of packets.
     pub const BYTES_PER_SET: usize = size_of::<[Entry; WAYS]>();
 
     pub fn new(sets: usize, hash: KeyHash, lifetime: u64) -> Self {
@@ -55,9 +55,9 @@ impl Fragments {
     }
 
     /// Takes the sighting of a fragment. `id` is the identification, `is_first` whether it has the ports.
-    pub fn see(&mut self, mut sighting: Sighting, id: u32, proto: u8, is_first: bool) -> Counted {
+    pub fn see(&mut self, mut parsed: ParsedPacket, id: u32, proto: u8, is_first: bool) -> Counted {
         let mut counted = Counted::default();
-        let Whose { key, sender, .. } = sighting.whose;
+        let FlowRef { key, sender, .. } = parsed.flow_ref;
         let (source, destination) = match sender {
             0 => (key.addr[0], key.addr[1]),
             _ => (key.addr[1], key.addr[0]),
@@ -68,7 +68,7 @@ impl Fragments {
             vlan: key.vlan,
             proto,
         };
-        let now = sighting.facts.time.0.saturating_add(1);
+        let now = parsed.facts.time.0.saturating_add(1);
         if self.sets.is_empty() {
             self.sets = vec![<[Entry; WAYS]>::default(); self.size];
         }
@@ -89,30 +89,30 @@ impl Fragments {
         }
         entry.seen = now;
         if is_first {
-            entry.flow = Some(sighting.whose);
+            entry.flow = Some(parsed.flow_ref);
             let waiting = std::mem::take(&mut entry.waiting);
             if waiting.facts.packets > 0 {
                 self.joined += u64::from(waiting.facts.packets);
-                sighting.add(&waiting);
+                parsed.add(&waiting);
             }
-            counted.fragment = Some(sighting);
-        } else if let Some(whose) = entry.flow {
+            counted.fragment = Some(parsed);
+        } else if let Some(flow_ref) = entry.flow {
             self.joined += 1;
-            sighting.whose = whose;
-            counted.fragment = Some(sighting);
+            parsed.flow_ref = flow_ref;
+            counted.fragment = Some(parsed);
         } else if entry.waiting.facts.packets == 0 {
             // When it is counted, it comes after something else.
-            sighting.facts.carried = false;
-            entry.waiting = sighting;
+            parsed.facts.carried = false;
+            entry.waiting = parsed;
         } else {
-            entry.waiting.add(&sighting);
+            entry.waiting.add(&parsed);
         }
         counted
     }
 
     /// Forgets packets of which nothing came for long before `now`, and gives what waited in the next one in which
     /// something did. `cursor` is how far it came; begin with 0.
-    pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<Sighting> {
+    pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<ParsedPacket> {
         while let Some(entry) = self.sets.get_mut(*cursor / WAYS).and_then(|set| set.get_mut(*cursor % WAYS))
         {
             *cursor += 1;
@@ -130,16 +130,16 @@ impl Fragments {
 
 impl Entry {
     /// What waits, to be counted without ports.
-    fn give_up(&mut self, unmatched: &mut u64) -> Option<Sighting> {
+    fn give_up(&mut self, unmatched: &mut u64) -> Option<ParsedPacket> {
         let waiting = std::mem::take(&mut self.waiting);
         *unmatched += u64::from(waiting.facts.packets);
         (self.seen != 0 && waiting.facts.packets > 0).then_some(waiting)
     }
 }
 
-impl Sighting {
+impl ParsedPacket {
     /// Counts another fragment with this one.
-    fn add(&mut self, other: &Sighting) {
+    fn add(&mut self, other: &ParsedPacket) {
         let (sum, other) = (&mut self.facts, &other.facts);
         sum.packets = sum.packets.saturating_add(other.packets);
         sum.frame_bytes += other.frame_bytes;

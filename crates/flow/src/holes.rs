@@ -13,11 +13,11 @@ pub(crate) struct HolesAt(u32);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holes {
     sides: [Ranges; 2],
-    /// Octets that were acknowledged and not seen.
-    pub missed: [u64; 2],
+    /// Bytes that were acknowledged and not seen.
+    pub uncounted: [u64; 2],
 }
 
-/// Octets that lie ahead of what is contiguous: sequence numbers of the first and of that after the last. In
+/// Bytes that lie ahead of what is contiguous: sequence numbers of the first and of that after the last. In
 /// order, apart, the empty ones last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ranges([(u32, u32); RANGES], u8);
@@ -104,7 +104,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Octets for each flow with holes.
+    /// Bytes for each flow with holes.
     pub const BYTES_EACH: usize = size_of::<Holes>() + size_of::<u32>();
 
     pub fn new(capacity: usize) -> Self {
@@ -140,9 +140,9 @@ impl Pool {
 
     /// Gives the place of a flow back, and says what it missed.
     pub fn release(&mut self, at: HolesAt) -> [u64; 2] {
-        let Some(missed) = self.known(at).map(|holes| holes.missed) else { return [0; 2] };
+        let Some(uncounted) = self.known(at).map(|holes| holes.uncounted) else { return [0; 2] };
         self.free.push(at.0);
-        missed
+        uncounted
     }
 }
 
@@ -175,11 +175,11 @@ mod tests {
     fn places_come_back() {
         let mut pool = Pool::new(1);
         let (mut a, mut b) = (HolesAt::default(), HolesAt::default());
-        pool.get(&mut a).expect("a place").missed = [3, 4];
+        pool.get(&mut a).expect("a place").uncounted = [3, 4];
         assert!(pool.get(&mut b).is_none());
         assert_eq!(pool.shed, 1);
         assert_eq!(pool.release(a), [3, 4]);
-        assert_eq!(pool.get(&mut b).expect("the place again").missed, [0, 0]);
+        assert_eq!(pool.get(&mut b).expect("the place again").uncounted, [0, 0]);
         assert_eq!(pool.release(HolesAt::default()), [0, 0]);
     }
 }

@@ -65,7 +65,7 @@ fn first(ways: u64) -> usize {
 }
 
 impl Index {
-    /// Octets that the index takes for each three rows.
+    /// Bytes that the index takes for each three rows.
     pub const BYTES_PER_SET: usize = SET_WORDS * size_of::<u32>();
     pub const ROWS_PER_SET: usize = 3;
 
@@ -182,7 +182,7 @@ impl Index {
     }
 }
 
-/// Whether two keys are equal, without the calls that comparing arrays of octets makes.
+/// Whether two keys are equal, without the calls that comparing arrays of bytes makes.
 #[inline]
 pub(crate) fn same(a: &FlowKey, b: &FlowKey) -> bool {
     let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);

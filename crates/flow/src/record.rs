@@ -1,6 +1,6 @@
 //! What a flow table gives.
 
-use crate::{CommunityId, History, IpTunnel, Seen, community_id};
+use crate::{CommunityId, FlowPacket, History, IpTunnel, community_id};
 use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
@@ -103,7 +103,7 @@ impl FlowRecord {
         }
     }
 
-    /// The octets that Zeek's conn.log has as `orig_bytes` or `resp_bytes`: of TCP by the sequence numbers, of UDP
+    /// The bytes that Zeek's conn.log has as `orig_bytes` or `resp_bytes`: of TCP by the sequence numbers, of UDP
     /// and ICMP what was seen, of others 0.
     pub fn zeek_bytes(&self, direction: Direction) -> u64 {
         match (self.key.proto, &self.tcp) {
@@ -124,11 +124,11 @@ impl FlowRecord {
 pub struct Side {
     /// Packets; fragments of IP packets count each.
     pub packets: u64,
-    /// Octets of the frames on the wire, link-layer headers included. Inside a tunnel: of the whole frame.
+    /// Bytes of the frames on the wire, link-layer headers included. Inside a tunnel: of the whole frame.
     pub frame_bytes: u64,
-    /// Octets of the IP packets, headers included.
+    /// Bytes of the IP packets, headers included.
     pub ip_bytes: u64,
-    /// Octets of the transport payload, as often as they were sent.
+    /// Bytes of the transport payload, as often as they were sent.
     pub payload_bytes: u64,
     /// Every TCP flag that was set in some packet.
     pub tcp_flags: u8,
@@ -143,9 +143,9 @@ pub struct Side {
 /// What a TCP flow has besides. Arrays are in the order of [`Direction`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TcpSummary {
-    /// Octets of the stream by the sequence numbers, as Zeek counts them: what was sent once, captured or not.
+    /// Bytes of the stream by the sequence numbers, as Zeek counts them: what was sent once, captured or not.
     pub stream_bytes: [u64; 2],
-    /// Octets that were acknowledged and not seen.
+    /// Bytes that were acknowledged and not seen.
     pub missed_bytes: [u64; 2],
     /// Packets with payload that was sent before; at most 65,535.
     pub retransmitted: [u16; 2],
@@ -258,7 +258,7 @@ pub struct Tally<'a> {
     pub tag: Tag,
     /// Packets.
     pub packets: u64,
-    /// Octets of the frames on the wire.
+    /// Bytes of the frames on the wire.
     pub bytes: u64,
     /// Whether it is the first of its flow: set once per flow, in one direction.
     pub begins: bool,
@@ -274,20 +274,20 @@ pub trait FlowSink {
     fn tally(&mut self, tally: &Tally<'_>);
     /// Takes a packet that is being counted to this flow although its own headers do not say what the key says: a
     /// fragment, a packet in a tunnel or one that carries it, one with extension headers or an unusual link layer,
-    /// or one whose decoding met an error; all but those of which [`weir_wire::says_its_key`] is true. Its
-    /// packets and octets will also come in a tally; who decides by the key takes them off.
-    fn odd(&mut self, odd: &Tally<'_>) {
-        let _ = odd;
+    /// or one whose decoding met an error; all but those of which [`weir_wire::shows_its_key`] is true. Its
+    /// packets and bytes will also come in a tally; who decides by the key takes them off.
+    fn irregular(&mut self, irregular: &Tally<'_>) {
+        let _ = irregular;
     }
-    /// Whether [`FlowSink::strayed`] is to be called.
+    /// Whether [`FlowSink::vlan_changed`] is to be called.
     fn asks_tags(&self) -> bool {
         false
     }
-    /// Takes a packet that says the flow's key ([`FlowSink::odd`] is not called for it) but has another VLAN tag than
-    /// the flow's first packet had, as where a mirror port shows both sides of a router. Its packets and octets will also
+    /// Takes a packet that says the flow's key ([`FlowSink::irregular`] is not called for it) but has another VLAN tag than
+    /// the flow's first packet had, as where a mirror port shows both sides of a router. Its packets and bytes will also
     /// come in a tally, under that tag; who decides by the tag moves them to its own, which is `tag`.
-    fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
-        let _ = (strayed, tag);
+    fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
+        let _ = (vlan_changed, tag);
     }
     /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be
     /// called.
@@ -302,7 +302,7 @@ pub trait FlowSink {
     }
     /// Takes a packet that was counted to a flow, but for fragments, packets with a wrong checksum where those are
     /// verified, and packets that carry others.
-    fn packet(&mut self, seen: &Seen<'_>) {
+    fn packet(&mut self, seen: &FlowPacket<'_>) {
         let _ = seen;
     }
     /// Takes a fragment of an IP packet; in a tunnel, the layers are those of the fragment.
@@ -318,11 +318,11 @@ pub trait FlowSink {
     fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
         let _ = (row, last, is_over);
     }
-    /// Takes a packet of which [`weir_wire::says_its_key`] is true and that is in no tally: no row could take
+    /// Takes a packet of which [`weir_wire::shows_its_key`] is true and that is in no tally: no row could take
     /// it, or its checksum is wrong. So for every key and direction, what tallies have, without the odd and with the
     /// missed, is exactly the packets that say so themselves.
-    fn missed(&mut self, missed: &Tally<'_>) {
-        let _ = missed;
+    fn uncounted(&mut self, uncounted: &Tally<'_>) {
+        let _ = uncounted;
     }
 }
 
@@ -352,7 +352,7 @@ pub struct FlowStats {
     pub time_jumps: u64,
     /// TCP streams whose gaps were no longer followed because too many had holes at once.
     pub holes_shed: u64,
-    /// Octets that the table takes when it is full.
+    /// Bytes that the table takes when it is full.
     pub memory: u64,
     /// Flows that it holds when it is full.
     pub capacity: u64,

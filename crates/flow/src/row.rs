@@ -1,7 +1,7 @@
 //! What is kept of one flow: two cache lines that a packet of a flow under way touches, and three for the rest.
 //!
 //! The two lie in an array of their own, so that those of the flows that are busy lie in few pages. A flow of which one
-//! packet was seen is all in them ([`crate::fresh`]): what a flood of new flows touches is those and the index.
+//! packet was seen is all in them ([`crate::first_packet`]): what a flood of new flows touches is those and the index.
 
 use crate::holes::HolesAt;
 use crate::tcp::{End, Letters, Numbers, Progress};
@@ -37,7 +37,7 @@ pub(crate) struct Hot {
 /// Bits of a row for its class.
 const CLASS_BITS: u32 = u16::BITS - 13;
 
-const _: () = assert!(Tag::LARGEST < 1 << 13 && CLASSES <= 1 << CLASS_BITS);
+const _: () = assert!(Tag::MAX < 1 << 13 && CLASSES <= 1 << CLASS_BITS);
 
 /// One direction's counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -57,7 +57,7 @@ pub(crate) struct Cold {
     pub origin: Origin,
     // Line 1.
     pub progress: [Progress; 2],
-    /// Packets and frame octets that tallies have been given for.
+    /// Packets and frame bytes that tallies have been given for.
     pub tallied: [[u64; 2]; 2],
     // Line 2: garbage until `marks` has RARE.
     rare: Rare,
@@ -110,7 +110,7 @@ pub(crate) mod mark {
     pub const PARTIAL: u16 = 128;
     /// TCP: a segment was seen whole, so that there is a state.
     pub const SEGMENT: u16 = 256;
-    /// One packet was seen, and all of it is in the hot part; see [`crate::fresh`]. The next three are for it.
+    /// One packet was seen, and all of it is in the hot part; see [`crate::first_packet`]. The next three are for it.
     pub const FRESH: u16 = 512;
     /// The higher endpoint sent the packet.
     pub const FROM_HIGHER: u16 = 1024;
@@ -336,7 +336,7 @@ impl<'a> Row<'a> {
         high.payload_bytes = high.payload_bytes.saturating_add(carry.payload_bytes);
     }
 
-    /// What direction `side` had since its last tally, in packets and frame octets; none from now on.
+    /// What direction `side` had since its last tally, in packets and frame bytes; none from now on.
     #[inline]
     pub fn take_tally(&mut self, side: usize) -> (u64, u64) {
         let counts = self.counts(side);
@@ -375,7 +375,7 @@ impl<'a> Row<'a> {
 
     /// What the flow was.
     #[inline]
-    pub fn record(&self, missed: [u64; 2], end: EndReason) -> FlowRecord {
+    pub fn record(&self, uncounted: [u64; 2], end: EndReason) -> FlowRecord {
         let (orig, resp) = (self.initiator() & 1, 1 - (self.initiator() & 1));
         let letters = self.rare_if_used().map_or(Letters::default(), |rare| rare.letters);
         let origin = &self.cold.origin;
@@ -394,7 +394,7 @@ impl<'a> Row<'a> {
                     self.ends[orig].size(&self.ends[resp]),
                     self.ends[resp].size(&self.ends[orig]),
                 ],
-                missed_bytes: [missed[orig], missed[resp]],
+                missed_bytes: [uncounted[orig], uncounted[resp]],
                 retransmitted: [letters.retransmitted()[orig], letters.retransmitted()[resp]],
             }),
             state: self.state(orig, &counts),

@@ -51,7 +51,7 @@ impl<T: Default> Rows<T> {
         }
     }
 
-    /// Octets of memory that it takes.
+    /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
         self.made * PAGE * size_of::<T>() + self.pages.capacity() * size_of::<Option<Box<[T]>>>()
     }

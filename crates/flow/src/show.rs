@@ -1,8 +1,8 @@
 //! Packets on their way to who reads what is said in flows.
 
+use crate::parsed_packet::FlowRef;
 use crate::row::{Row, mark};
-use crate::sighting::Whose;
-use crate::{FlowIdentity, FlowSink, FlowTable, Seen};
+use crate::{FlowIdentity, FlowPacket, FlowSink, FlowTable};
 use weir_wire::{Direction, Fragment, Layers, Packet};
 
 impl FlowTable {
@@ -11,7 +11,7 @@ impl FlowTable {
     pub(crate) fn show<S: FlowSink>(
         &self,
         row: Option<u32>,
-        whose: &Whose,
+        flow_ref: &FlowRef,
         packet: &Packet<'_>,
         layers: &Layers,
         sink: &mut S,
@@ -20,9 +20,9 @@ impl FlowTable {
             && let Some(row) = row
             && let Some(flow) = self.identity(row)
         {
-            let is_forward = (whose.sender & 1 == 0) == flow.initiator_is_lower;
+            let is_forward = (flow_ref.sender & 1 == 0) == flow.initiator_is_lower;
             let direction = if is_forward { Direction::Forward } else { Direction::Reverse };
-            sink.packet(&Seen { row, flow, direction, packet, layers });
+            sink.packet(&FlowPacket { row, flow, direction, packet, layers });
         }
     }
 
@@ -32,14 +32,11 @@ impl FlowTable {
             packet,
             layers,
             |_, _| 0,
-            |sighting, layers| {
-                let whose = &sighting.whose;
-                let row = self.index.find(whose.line, whose.hash, &whose.key, &self.hot);
-                if layers.fragment == Fragment::Whole
-                    && !sighting.facts.carrier
-                    && !sighting.facts.bad_checksum
-                {
-                    self.show(row, whose, packet, layers, sink);
+            |parsed, layers| {
+                let flow_ref = &parsed.flow_ref;
+                let row = self.index.find(flow_ref.line, flow_ref.hash, &flow_ref.key, &self.hot);
+                if layers.fragment == Fragment::Whole && !parsed.facts.carrier && !parsed.facts.bad_checksum {
+                    self.show(row, flow_ref, packet, layers, sink);
                 }
             },
         );

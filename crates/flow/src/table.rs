@@ -5,15 +5,15 @@ use crate::fragments::{Counted, Fragments};
 use crate::hash::KeyHash;
 use crate::holes::Pool;
 use crate::index::{Index, same};
-use crate::outers::Outers;
+use crate::parsed_packet::{Facts, FlowRef, Looker, ParsedPacket};
 use crate::row::{Cold, Hot, Row, mark};
 use crate::servers::is_likely_server;
-use crate::sighting::{Facts, Looker, Sighting, Whose};
 use crate::tcp;
 use crate::timers::Timers;
-use crate::{EndReason, FlowRecord, FlowSink, FlowStats, Tally, fresh, steady};
+use crate::tunnel_ends::TunnelEnds;
+use crate::{EndReason, FlowRecord, FlowSink, FlowStats, Tally, fast_path, first_packet};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
-use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Tag, Time, says_its_key};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Tag, Time, shows_its_key};
 
 /// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
 /// enough that what is known of them stays in the second-level cache.
@@ -36,7 +36,7 @@ const MIN_MEMORY: usize = 128 << 10;
 
 /// A packet, or a level of one, that is to be counted.
 struct Probe {
-    whose: Whose,
+    flow_ref: FlowRef,
     /// Which packet of those that are looked up together; of one that is not plain, which sighting.
     at: u8,
     /// It may change the state of its connection, which is in the cold part of the row.
@@ -67,10 +67,10 @@ pub struct FlowTable {
     hand: usize,
     pool: Pool,
     fragments: Fragments,
-    outers: Outers,
+    tunnel_ends: TunnelEnds,
     probes: Vec<Probe>,
     /// Of the probes that are not plain.
-    sightings: Vec<Sighting>,
+    parsed_packets: Vec<ParsedPacket>,
     /// Of each of these, the packet and its layers, where the sink wants to see packets and it is no fragment.
     levels: Vec<Option<(u8, Layers)>>,
     timers: Timers,
@@ -93,10 +93,10 @@ impl FlowTable {
         let hash = KeyHash::new(config.seed);
         let memory = config.memory.max(MIN_MEMORY);
         let sets = (memory / 64 / Fragments::BYTES_PER_SET).clamp(4, 4096);
-        let tunnels = (memory / 256 / Outers::BYTES_PER_SET).clamp(1, 1024);
+        let tunnels = (memory / 256 / TunnelEnds::BYTES_PER_SET).clamp(1, 1024);
         let fixed = sets * Fragments::BYTES_PER_SET
-            + tunnels * Outers::BYTES_PER_SET
-            + PROBES * (size_of::<Sighting>() + size_of::<Probe>());
+            + tunnels * TunnelEnds::BYTES_PER_SET
+            + PROBES * (size_of::<ParsedPacket>() + size_of::<Probe>());
         let indexed = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
         let each = size_of::<Hot>() + size_of::<Cold>() + indexed + Pool::BYTES_EACH / 8;
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, MAX_ROWS);
@@ -121,9 +121,9 @@ impl FlowTable {
             hand: 0,
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
-            outers: Outers::new(tunnels),
+            tunnel_ends: TunnelEnds::new(tunnels),
             probes: Vec::with_capacity(PROBES),
-            sightings: Vec::with_capacity(PROBES),
+            parsed_packets: Vec::with_capacity(PROBES),
             levels: Vec::new(),
             timers: Timers::new(config),
             stats,
@@ -139,10 +139,10 @@ impl FlowTable {
 
     /// Counts packets, in order; `layers` are those of the batch, in order.
     pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
-        self.parts(batch, layers, |_, packet, layers| says_its_key(packet, layers), sink);
+        self.parts(batch, layers, |_, packet, layers| shows_its_key(packet, layers), sink);
     }
 
-    /// The same where [`weir_wire::says_its_key`] has been asked of every packet already: bit `n % 64` of word `n / 64`
+    /// The same where [`weir_wire::shows_its_key`] has been asked of every packet already: bit `n % 64` of word `n / 64`
     /// is what it says of packet `n`. Of packets that `known` has no word for, it is asked here.
     pub fn batch_known(
         &mut self,
@@ -153,7 +153,7 @@ impl FlowTable {
     ) {
         let is_regular = |at: usize, packet: &Packet<'_>, layers: &Layers| match known.get(at / 64) {
             Some(bits) => bits >> (at % 64) & 1 != 0,
-            None => says_its_key(packet, layers),
+            None => shows_its_key(packet, layers),
         };
         self.parts(batch, layers, is_regular, sink);
     }
@@ -186,7 +186,7 @@ impl FlowTable {
 
     /// Counts one packet: the same as a batch of one.
     pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        self.look(0, packet, layers, says_its_key, sink);
+        self.look(0, packet, layers, shows_its_key, sink);
         self.count(sink, |_| Some((*packet, layers)));
     }
 
@@ -211,8 +211,8 @@ impl FlowTable {
         self.put_off = Time(0);
         self.ticked = now;
         self.expire_fragments(now, sink);
-        self.outers.expire(now);
-        self.outers.take().for_each(|over| sink.tunnel(&over));
+        self.tunnel_ends.expire(now);
+        self.tunnel_ends.take().for_each(|over| sink.tunnel(&over));
         for at in 0..self.hot.len() as u32 {
             let Some(row) = self.hot.get(at as usize).filter(|row| !row.is_free()) else { continue };
             if row.deadline <= now {
@@ -273,9 +273,9 @@ impl FlowTable {
         let at = at as u8;
         if layers.common
             && !self.look.checksums
-            && let Some(whose) = self.look.whose_common(packet, layers)
+            && let Some(flow_ref) = self.look.flow_ref_common(packet, layers)
         {
-            self.probe(at, whose, layers, true);
+            self.probe(at, flow_ref, layers, true);
         } else if !self.look.is_plain(layers) {
             self.look_closely(at, packet, layers, sink);
         } else {
@@ -285,55 +285,56 @@ impl FlowTable {
 
     #[inline(never)]
     fn look_at_plain(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, is_regular: bool) {
-        if let Some(whose) = self.look.whose(packet, layers, layers.vlan) {
-            self.probe(at, whose, layers, is_regular);
+        if let Some(flow_ref) = self.look.flow_ref(packet, layers, layers.vlan) {
+            self.probe(at, flow_ref, layers, is_regular);
         }
     }
 
     /// Notes whose packet `at` is, a plain one.
     #[inline(always)]
-    fn probe(&mut self, at: u8, whose: Whose, layers: &Layers, is_regular: bool) {
+    fn probe(&mut self, at: u8, flow_ref: FlowRef, layers: &Layers, is_regular: bool) {
         self.stats.packets += 1;
         let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
-        self.probes.push(Probe { whose, at, is_cold, is_plain: true, is_regular, likely: 0 });
+        self.probes.push(Probe { flow_ref, at, is_cold, is_plain: true, is_regular, likely: 0 });
     }
 
     /// The same for fragments and for packets that carry others.
     #[cold]
     fn look_closely<S: FlowSink>(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
-        let Self { look, sightings, levels, fragments, outers, stats, .. } = self;
-        let before = sightings.len();
+        let Self { look, parsed_packets, levels, fragments, tunnel_ends, stats, .. } = self;
+        let before = parsed_packets.len();
         let mut is_counted = false;
-        let name =
-            |outer: &Sighting, tunnel| outers.see(&outer.whose, tunnel, outer.facts.vlan, outer.facts.time);
-        look.look_inside(packet, layers, name, |sighting, layers| {
+        let name = |outer: &ParsedPacket, tunnel| {
+            tunnel_ends.see(&outer.flow_ref, tunnel, outer.facts.vlan, outer.facts.time)
+        };
+        look.look_inside(packet, layers, name, |parsed, layers| {
             is_counted = true;
-            let is_shown = S::PACKETS && !sighting.facts.carrier && !sighting.facts.bad_checksum;
+            let is_shown = S::PACKETS && !parsed.facts.carrier && !parsed.facts.bad_checksum;
             if layers.fragment == Fragment::Whole {
-                sightings.push(sighting);
+                parsed_packets.push(parsed);
             } else {
-                fragment(fragments, sightings, sighting, packet, layers);
+                fragment(fragments, parsed_packets, parsed, packet, layers);
             }
             if is_shown && layers.fragment == Fragment::Whole {
-                levels.resize(sightings.len() - 1, None);
+                levels.resize(parsed_packets.len() - 1, None);
                 levels.push(Some((at, *layers)));
             } else if is_shown {
                 sink.fragment(packet, layers);
             }
         });
-        outers.take().for_each(|tunnel| sink.tunnel(&tunnel));
+        tunnel_ends.take().for_each(|tunnel| sink.tunnel(&tunnel));
         stats.packets += u64::from(is_counted);
         if !is_counted
-            && says_its_key(packet, layers)
-            && let Some(whose) = look.whose(packet, layers, layers.vlan)
+            && shows_its_key(packet, layers)
+            && let Some(flow_ref) = look.flow_ref(packet, layers, layers.vlan)
         {
             // Its network header has a wrong checksum.
-            missed(&whose, &look.facts(packet, layers, true), sink);
+            uncounted(&flow_ref, &look.facts(packet, layers, true), sink);
         }
-        for (at, sighting) in sightings.iter().enumerate().skip(before) {
-            let whose = sighting.whose;
+        for (at, parsed) in parsed_packets.iter().enumerate().skip(before) {
+            let flow_ref = parsed.flow_ref;
             self.probes.push(Probe {
-                whose,
+                flow_ref,
                 at: at as u8,
                 is_cold: true,
                 is_plain: false,
@@ -348,10 +349,10 @@ impl FlowTable {
     /// with the reads spread over it, two at a time are on their way, and a packet of 65,536 flows takes twice as long.)
     fn touch(&mut self) {
         let index = &self.index;
-        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(probe.whose.line));
+        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(probe.flow_ref.line));
         let mut missing = 0;
         for probe in &mut self.probes {
-            probe.likely = index.likely(probe.whose.line, probe.whose.hash);
+            probe.likely = index.likely(probe.flow_ref.line, probe.flow_ref.hash);
             missing += usize::from(probe.likely == 0);
         }
         let hot = &self.hot;
@@ -401,7 +402,7 @@ impl FlowTable {
             }
         } else {
             for probe in &mut self.probes {
-                probe.likely = self.index.likely(probe.whose.line, probe.whose.hash);
+                probe.likely = self.index.likely(probe.flow_ref.line, probe.flow_ref.hash);
             }
         }
         let probes = std::mem::take(&mut self.probes);
@@ -417,16 +418,16 @@ impl FlowTable {
                 }
                 if probe.likely == 0 {
                     let row = self.fresh(probe, &packet, layers, sink);
-                    self.show(row, &probe.whose, &packet, layers, sink);
+                    self.show(row, &probe.flow_ref, &packet, layers, sink);
                     continue;
                 }
                 let at = probe.likely - 1;
                 let before = if cfg!(debug_assertions) { self.copy_of(at) } else { None };
-                let (whose, timers, active) = (&probe.whose, &self.timers, self.config.active);
+                let (flow_ref, timers, active) = (&probe.flow_ref, &self.timers, self.config.active);
                 let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
-                    steady::count(row, whose, &packet, layers, timers, active)
+                    fast_path::count(row, flow_ref, &packet, layers, timers, active)
                         || self.cold.get_mut(at as usize).is_some_and(|cold| {
-                            steady::count_first(row, cold, whose, &packet, layers, timers, active)
+                            fast_path::count_first(row, cold, flow_ref, &packet, layers, timers, active)
                         })
                 });
                 debug_assert!(!is_counted || self.is_as_if_looked_at(at, before, probe, &packet, layers));
@@ -434,33 +435,33 @@ impl FlowTable {
                     self.plain(probe, &packet, layers, sink)
                 } else {
                     if !probe.is_regular {
-                        self.odd(at, &probe.whose, &self.look.facts(&packet, layers, false), sink);
+                        self.irregular(at, &probe.flow_ref, &self.look.facts(&packet, layers, false), sink);
                     } else if asks_tags && self.has_other_tag(at, Tag::of(packet.link, layers)) {
-                        self.odd(at, &probe.whose, &self.look.facts(&packet, layers, true), sink);
+                        self.irregular(at, &probe.flow_ref, &self.look.facts(&packet, layers, true), sink);
                     }
                     Some(at)
                 };
-                self.show(row, &probe.whose, &packet, layers, sink);
+                self.show(row, &probe.flow_ref, &packet, layers, sink);
             } else if let Some((facts, outer)) =
-                self.sightings.get(usize::from(probe.at)).map(|s| (s.facts.clone(), s.outer))
+                self.parsed_packets.get(usize::from(probe.at)).map(|s| (s.facts.clone(), s.outer))
             {
                 let carrier_of_it = match carrier.filter(|_| facts.carried) {
                     Some(row) => Carrier::Row(row),
                     None => Carrier::Named(outer),
                 };
-                let row = self.sight(&probe.whose, probe.likely, &facts, carrier_of_it, sink);
+                let row = self.sight(&probe.flow_ref, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
                 if S::PACKETS
                     && let Some((packet, layers)) = self.levels.get(usize::from(probe.at)).copied().flatten()
                     && let Some((packet, _)) = get(usize::from(packet))
                 {
-                    self.show(row, &probe.whose, &packet, &layers, sink);
+                    self.show(row, &probe.flow_ref, &packet, &layers, sink);
                 }
             }
         }
         self.probes = probes;
         self.probes.clear();
-        self.sightings.clear();
+        self.parsed_packets.clear();
         self.levels.clear();
     }
 
@@ -480,7 +481,7 @@ impl FlowTable {
         let Some((mut hot, mut cold)) = before else { return false };
         let facts = self.look.facts(packet, layers, probe.is_regular);
         let mut row = Row::new(&mut hot, &mut cold);
-        self.timers.count(&mut row, &mut self.pool, usize::from(probe.whose.sender & 1), &facts);
+        self.timers.count(&mut row, &mut self.pool, usize::from(probe.flow_ref.sender & 1), &facts);
         row.save();
         self.copy_of(at) == Some((hot, cold))
     }
@@ -495,24 +496,24 @@ impl FlowTable {
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
         let facts = self.look.facts(packet, layers, probe.is_regular);
-        self.sight(&probe.whose, probe.likely, &facts, Carrier::NONE, sink)
+        self.sight(&probe.flow_ref, probe.likely, &facts, Carrier::NONE, sink)
     }
 
     /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
     #[inline]
     fn sight(
         &mut self,
-        whose: &Whose,
+        flow_ref: &FlowRef,
         likely: u32,
         s: &Facts,
         carrier: Carrier,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let is_it = |row: &Hot| !row.is_free() && same(&row.key, &whose.key);
+        let is_it = |row: &Hot| !row.is_free() && same(&row.key, &flow_ref.key);
         let at = likely.wrapping_sub(1);
         let mut row = match self.hot.get(at as usize).is_some_and(is_it) {
             true => Some(at),
-            false => self.index.find(whose.line, whose.hash, &whose.key, &self.hot),
+            false => self.index.find(flow_ref.line, flow_ref.hash, &flow_ref.key, &self.hot),
         };
         if let Some(at) = row
             && let Some(reason) = self.splits(at, s)
@@ -526,27 +527,27 @@ impl FlowTable {
         }
         let at = match row {
             Some(at) => at,
-            None => match self.begin(whose, s, carrier, sink) {
+            None => match self.begin(flow_ref, s, carrier, sink) {
                 Some(Begun::Empty(at)) => at,
                 Some(Begun::Counted(at)) => {
                     if !s.regular {
-                        self.odd(at, whose, s, sink);
+                        self.irregular(at, flow_ref, s, sink);
                     }
                     return Some(at);
                 }
                 None => {
-                    missed(whose, s, sink);
+                    uncounted(flow_ref, s, sink);
                     return None;
                 }
             },
         };
         let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
-        let is_counted = self.timers.count(&mut row, &mut self.pool, usize::from(whose.sender & 1), s);
+        let is_counted = self.timers.count(&mut row, &mut self.pool, usize::from(flow_ref.sender & 1), s);
         row.save();
         if !is_counted {
-            missed(whose, s, sink);
+            uncounted(flow_ref, s, sink);
         } else if !s.regular || sink.asks_tags() && self.has_other_tag(at, s.tag) {
-            self.odd(at, whose, s, sink);
+            self.irregular(at, flow_ref, s, sink);
         }
         Some(at)
     }
@@ -604,7 +605,7 @@ impl FlowTable {
     /// Makes a flow of a packet that belongs to none.
     fn begin(
         &mut self,
-        whose: &Whose,
+        flow_ref: &FlowRef,
         s: &Facts,
         carrier: Carrier,
         sink: &mut impl FlowSink,
@@ -617,18 +618,18 @@ impl FlowTable {
             Carrier::Named(name) => (None, name),
         };
         let at = self.free_row(carrier, sink)?;
-        let place = self.enter(whose, at, carrier, sink)?;
-        let flips = self.config.guess_initiator && flips(whose, s);
+        let place = self.enter(flow_ref, at, carrier, sink)?;
+        let flips = self.config.guess_initiator && flips(flow_ref, s);
         self.stats.created += 1;
-        if parent == 0 && fresh::is_simple(whose, s) {
+        if parent == 0 && first_packet::is_simple(flow_ref, s) {
             let hot = self.hot.get_mut(at as usize)?;
-            hot.begin(whose, s, flips, place);
+            hot.begin(flow_ref, s, flips, place);
             self.timers.set_fresh(hot);
-            debug_assert!(self.is_as_if_settled(whose, s, flips, place));
+            debug_assert!(self.is_as_if_settled(flow_ref, s, flips, place));
             return Some(Begun::Counted(at));
         }
         let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
-        self.timers.begin(&mut row, whose, s, flips);
+        self.timers.begin(&mut row, flow_ref, s, flips);
         row.cold.origin.parent = parent;
         row.cold.origin.place = place;
         row.save();
@@ -644,28 +645,28 @@ impl FlowTable {
         layers: &Layers,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let whose = &probe.whose;
+        let flow_ref = &probe.flow_ref;
         let facts = self.look.facts(packet, layers, probe.is_regular);
         // A packet of the same flow may have come since it was looked up.
-        if !fresh::is_simple(whose, &facts) || !self.index.is_as_looked_up(whose.line) {
+        if !first_packet::is_simple(flow_ref, &facts) || !self.index.is_as_looked_up(flow_ref.line) {
             return self.plain(probe, packet, layers, sink);
         }
         let (at, place) = match self.next_row(sink) {
-            Some(at) => (at, self.enter(whose, at, None, sink)),
+            Some(at) => (at, self.enter(flow_ref, at, None, sink)),
             None => (0, None),
         };
         let (Some(place), Some(hot)) = (place, self.hot.get_mut(at as usize)) else {
-            self.missed(probe, packet, layers, sink);
+            self.uncounted(probe, packet, layers, sink);
             return None;
         };
         let is_syn = facts.segment.as_ref().is_some_and(|segment| segment.flags & (SYN | ACK) == SYN);
-        let flips = !is_syn && self.config.guess_initiator && flips(whose, &facts);
-        hot.begin(whose, &facts, flips, place);
+        let flips = !is_syn && self.config.guess_initiator && flips(flow_ref, &facts);
+        hot.begin(flow_ref, &facts, flips, place);
         self.timers.set_fresh(hot);
         self.stats.created += 1;
-        debug_assert!(self.is_as_if_settled(whose, &facts.clone(), flips, place));
+        debug_assert!(self.is_as_if_settled(flow_ref, &facts.clone(), flips, place));
         if !probe.is_regular {
-            self.odd(at, whose, &self.look.facts(packet, layers, false), sink);
+            self.irregular(at, flow_ref, &self.look.facts(packet, layers, false), sink);
         }
         Some(at)
     }
@@ -694,14 +695,14 @@ impl FlowTable {
     #[inline]
     fn enter(
         &mut self,
-        whose: &Whose,
+        flow_ref: &FlowRef,
         at: u32,
         carrier: Option<u32>,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        match self.index.insert(whose.line, whose.hash, at) {
+        match self.index.insert(flow_ref.line, flow_ref.hash, at) {
             Some(place) => Some(place),
-            None => self.make_place(whose, at, carrier, sink),
+            None => self.make_place(flow_ref, at, carrier, sink),
         }
     }
 
@@ -710,35 +711,35 @@ impl FlowTable {
     #[inline(never)]
     fn make_place(
         &mut self,
-        whose: &Whose,
+        flow_ref: &FlowRef,
         at: u32,
         carrier: Option<u32>,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let others = self.index.rows(whose.line).filter(|&row| Some(row) != carrier);
+        let others = self.index.rows(flow_ref.line).filter(|&row| Some(row) != carrier);
         let oldest = others.min_by_key(|&row| self.last_of(row))?;
         // The row that becomes free is not the one that is to be used.
         self.end(oldest, EndReason::Evicted, sink);
-        self.index.insert(whose.line, whose.hash, at)
+        self.index.insert(flow_ref.line, flow_ref.hash, at)
     }
 
     /// Tells that a plain packet was not counted to any flow.
     #[cold]
     #[inline(never)]
-    fn missed(&self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        missed(&probe.whose, &self.look.facts(packet, layers, probe.is_regular), sink);
+    fn uncounted(&self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        uncounted(&probe.flow_ref, &self.look.facts(packet, layers, probe.is_regular), sink);
     }
 
     /// Whether the flow that a fresh row is made of such a packet is the one that the long way makes.
-    fn is_as_if_settled(&mut self, whose: &Whose, s: &Facts, flips: bool, place: u32) -> bool {
+    fn is_as_if_settled(&mut self, flow_ref: &FlowRef, s: &Facts, flips: bool, place: u32) -> bool {
         let (mut short, mut long) = ((Hot::default(), Cold::default()), (Hot::default(), Cold::default()));
-        short.0.begin(whose, s, flips, place);
+        short.0.begin(flow_ref, s, flips, place);
         self.timers.set_fresh(&mut short.0);
         short.0.settle(&mut short.1).save();
         let mut row = Row::new(&mut long.0, &mut long.1);
-        self.timers.begin(&mut row, whose, s, flips);
+        self.timers.begin(&mut row, flow_ref, s, flips);
         row.cold.origin.place = place;
-        self.timers.count(&mut row, &mut self.pool, usize::from(whose.sender & 1), s);
+        self.timers.count(&mut row, &mut self.pool, usize::from(flow_ref.sender & 1), s);
         row.save();
         short == long
     }
@@ -782,12 +783,14 @@ impl FlowTable {
     fn cut<S: FlowSink>(&mut self, at: u32, now: Time, sink: &mut S) {
         let Some(mut row) = Row::at(&mut self.hot, &mut self.cold, at) else { return };
         tally(&mut row, sink);
-        let missed =
-            self.pool.known(row.cold.origin.holes).map_or([0; 2], |holes| std::mem::take(&mut holes.missed));
+        let uncounted = self
+            .pool
+            .known(row.cold.origin.holes)
+            .map_or([0; 2], |holes| std::mem::take(&mut holes.uncounted));
         if S::PACKETS {
             sink.leaving(at, row.hot.last, false);
         }
-        sink.end(&row.record(missed, EndReason::Active));
+        sink.end(&row.record(uncounted, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
         row.cut(now);
@@ -808,11 +811,11 @@ impl FlowTable {
             if row.has(mark::DIRTY) {
                 tally(&mut row, sink);
             }
-            let missed = self.pool.release(row.cold.origin.holes);
+            let uncounted = self.pool.release(row.cold.origin.holes);
             if S::PACKETS {
                 sink.leaving(at, row.hot.last, true);
             }
-            sink.end(&row.record(missed, reason));
+            sink.end(&row.record(uncounted, reason));
             row.cold.origin.place
         };
         hot.deadline = Time(0);
@@ -838,7 +841,7 @@ impl FlowTable {
 
     /// Tells that a packet was counted to a flow although its own headers do not say so, or have another VLAN tag.
     #[cold]
-    fn odd(&mut self, at: u32, whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
+    fn irregular(&mut self, at: u32, flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
         let (initiator, vlan) = if hot.has(mark::FRESH) {
             (hot.fresh_initiator(), hot.fresh_vlan())
@@ -849,7 +852,7 @@ impl FlowTable {
         };
         let tally = Tally {
             key: &hot.key,
-            source_is_lower: whose.sender & 1 == 0,
+            source_is_lower: flow_ref.sender & 1 == 0,
             initiator_is_lower: initiator == 0,
             vlan,
             tag: hot.tag(),
@@ -859,19 +862,20 @@ impl FlowTable {
             carrier: hot.has(mark::CARRIER),
         };
         match s.regular {
-            true => sink.strayed(&tally, s.tag),
-            false => sink.odd(&tally),
+            true => sink.vlan_changed(&tally, s.tag),
+            false => sink.irregular(&tally),
         }
     }
 
     fn expire_fragments(&mut self, now: Time, sink: &mut impl FlowSink) {
         let mut cursor = 0;
-        let mut expired: Vec<Sighting> =
+        let mut expired: Vec<ParsedPacket> =
             std::iter::from_fn(|| self.fragments.expire_next(now, &mut cursor)).collect();
         // They lie in the order of a keyed hash, which no result may depend on.
-        expired.sort_by_key(|Sighting { whose, facts, .. }| (facts.earliest, facts.time, whose.key));
-        for Sighting { whose, facts, outer } in expired {
-            self.sight(&whose, 0, &facts, Carrier::Named(outer), sink);
+        expired
+            .sort_by_key(|ParsedPacket { flow_ref, facts, .. }| (facts.earliest, facts.time, flow_ref.key));
+        for ParsedPacket { flow_ref, facts, outer } in expired {
+            self.sight(&flow_ref, 0, &facts, Carrier::Named(outer), sink);
         }
     }
 }
@@ -901,35 +905,35 @@ enum Begun {
 #[cold]
 fn fragment(
     fragments: &mut Fragments,
-    sightings: &mut Vec<Sighting>,
-    sighting: Sighting,
+    parsed_packets: &mut Vec<ParsedPacket>,
+    parsed: ParsedPacket,
     packet: &Packet<'_>,
     layers: &Layers,
 ) {
     let Some(this) = IpFragment::of(packet, layers) else {
-        sightings.push(sighting);
+        parsed_packets.push(parsed);
         return;
     };
     let is_first = layers.fragment == Fragment::First;
-    let Counted { unmatched, fragment } = fragments.see(sighting, this.id, this.proto, is_first);
-    sightings.extend(unmatched);
-    sightings.extend(fragment);
+    let Counted { unmatched, fragment } = fragments.see(parsed, this.id, this.proto, is_first);
+    parsed_packets.extend(unmatched);
+    parsed_packets.extend(fragment);
 }
 
 /// Whether the sender of a flow's first packet is its responder; never that of a SYN alone.
-fn flips(whose: &Whose, s: &Facts) -> bool {
+fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
-    let (from, to) = (usize::from(whose.sender & 1), 1 - usize::from(whose.sender & 1));
-    let server = |end: usize| is_likely_server(whose.key.proto, whose.key.port[end]);
+    let (from, to) = (usize::from(flow_ref.sender & 1), 1 - usize::from(flow_ref.sender & 1));
+    let server = |end: usize| is_likely_server(flow_ref.key.proto, flow_ref.key.port[end]);
     let flips = match &s.segment {
         Some(segment) if segment.flags & SYN == 0 || segment.flags & ACK != 0 => {
-            let both = segment.flags & SYN == 0 && whose.key.port[from] < whose.key.port[to];
+            let both = segment.flags & SYN == 0 && flow_ref.key.port[from] < flow_ref.key.port[to];
             server(from) && (!server(to) || both)
         }
         Some(_) => false,
-        None => whose.key.proto == 17 && server(from) && !server(to),
+        None => flow_ref.key.proto == 17 && server(from) && !server(to),
     };
-    flips && whose.key.addr[to] != BROADCAST
+    flips && flow_ref.key.addr[to] != BROADCAST
 }
 
 const fn mapped_broadcast() -> [u8; 16] {
@@ -938,11 +942,11 @@ const fn mapped_broadcast() -> [u8; 16] {
 
 /// Tells that a regular packet was not counted to any flow.
 #[cold]
-fn missed(whose: &Whose, s: &Facts, sink: &mut impl FlowSink) {
+fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
     if s.regular {
-        let source_is_lower = whose.sender & 1 == 0;
-        sink.missed(&Tally {
-            key: &whose.key,
+        let source_is_lower = flow_ref.sender & 1 == 0;
+        sink.uncounted(&Tally {
+            key: &flow_ref.key,
             source_is_lower,
             initiator_is_lower: source_is_lower,
             vlan: s.vlan[0],
@@ -1034,9 +1038,10 @@ mod tests {
         let mut wrong = 0;
         for data in flows {
             let packet = build::packet(data, LinkType::ETHERNET);
-            let whose = table.look.whose(&packet, &decode(&packet), [0; 2]).expect("a flow");
-            let likely = table.index.likely(whose.line, whose.hash) as usize;
-            let is_it = table.hot.get(likely.wrapping_sub(1)).is_some_and(|row| same(&row.key, &whose.key));
+            let flow_ref = table.look.flow_ref(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            let likely = table.index.likely(flow_ref.line, flow_ref.hash) as usize;
+            let is_it =
+                table.hot.get(likely.wrapping_sub(1)).is_some_and(|row| same(&row.key, &flow_ref.key));
             wrong += u64::from(likely != 0 && !is_it);
         }
         (table.stats().evicted, wrong)
@@ -1058,15 +1063,18 @@ mod tests {
             n += 1;
             let data = flow(n);
             let packet = build::packet(&data, LinkType::ETHERNET);
-            let whose = look.whose(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            let flow_ref = look.flow_ref(&packet, &decode(&packet), [0; 2]).expect("a flow");
             // One set in 64, and one tag in 8.
-            if whose.hash >> 58 == 0 && whose.hash & 7 == 0 {
+            if flow_ref.hash >> 58 == 0 && flow_ref.hash & 7 == 0 {
                 chosen.push(data);
             }
         }
         let random: Vec<_> = (1..=2_000).map(flow).collect();
-        let [attack, missed, usual] = [cost(known, &chosen), cost(secret, &chosen), cost(secret, &random)];
+        let [attack, uncounted, usual] = [cost(known, &chosen), cost(secret, &chosen), cost(secret, &random)];
         assert!(attack.0 > 1_000, "with the key it works: {attack:?}");
-        assert!(missed.0 <= usual.0 + 10 && missed.1 <= usual.1 + 10, "{missed:?}, of random ones {usual:?}");
+        assert!(
+            uncounted.0 <= usual.0 + 10 && uncounted.1 <= usual.1 + 10,
+            "{uncounted:?}, of random ones {usual:?}"
+        );
     }
 }

@@ -21,7 +21,7 @@ const AHEAD_WITHOUT_ACK: u32 = 16_384;
 pub(crate) struct Segment {
     pub seq: u32,
     pub ack: u32,
-    /// Octets of payload, as the headers claim.
+    /// Bytes of payload, as the headers claim.
     pub len: u32,
     pub window: u16,
     pub flags: u8,
@@ -224,7 +224,7 @@ impl End {
         u64::from(wraps) << 32 | u64::from(seq)
     }
 
-    /// Octets of the stream.
+    /// Bytes of the stream.
     pub fn size(&self, peer: &End) -> u64 {
         let half_open = self.before == State::SynSent && self.state == State::Reset;
         if half_open && peer.state == State::Inactive && !self.nothing_acked() {
@@ -502,10 +502,10 @@ pub(crate) fn is_partial(segment: &Segment, from_initiator: bool) -> bool {
     !segment.has(SYN) || (from_initiator && segment.has(ACK))
 }
 
-/// What a record tells of a connection with one simple segment: the letter in the history, and the octets of the stream
+/// What a record tells of a connection with one simple segment: the letter in the history, and the bytes of the stream
 /// ([`End::size`]).
 #[inline]
-pub(crate) fn first_told(segment: &Segment) -> (Option<u8>, u64) {
+pub(crate) fn first_reported(segment: &Segment) -> (Option<u8>, u64) {
     let (seq, with_ack) = (segment.seq, segment.has(ACK));
     let (start, first, letter) = if segment.has(SYN) {
         (seq, seq.wrapping_add(1), Some(if with_ack { b'H' } else { b'S' }))
@@ -876,7 +876,7 @@ fn lost(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
             repeat(row, side, Repeated::Gap);
         }
         if let Some(holes) = pool.get(&mut row.cold.origin.holes) {
-            holes.missed[side] += total;
+            holes.uncounted[side] += total;
         }
     }
     row.ends[side].next = next;

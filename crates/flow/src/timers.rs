@@ -2,8 +2,8 @@
 
 use crate::FlowConfig;
 use crate::holes::Pool;
+use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Counts, Hot, Origin, Row, mark};
-use crate::sighting::{Facts, Whose};
 use crate::tcp::{self, Repeated, Segment, steady};
 use weir_wire::Time;
 use weir_wire::build::flags::{ACK, SYN};
@@ -54,9 +54,9 @@ impl Timers {
     }
 
     /// Begins a flow with a packet that is yet to be counted. `flips`: the sender is the responder.
-    pub fn begin(&self, row: &mut Row<'_>, whose: &Whose, s: &Facts, flips: bool) {
-        let sender = usize::from(whose.sender & 1);
-        row.begin(whose.key, s.earliest, if flips { 1 - sender } else { sender });
+    pub fn begin(&self, row: &mut Row<'_>, flow_ref: &FlowRef, s: &Facts, flips: bool) {
+        let sender = usize::from(flow_ref.sender & 1);
+        row.begin(flow_ref.key, s.earliest, if flips { 1 - sender } else { sender });
         row.cold.origin =
             Origin { interface: s.interface, vlan: s.vlan, tunnel: s.tunnel, ..Origin::default() };
         if flips {

@@ -19,7 +19,7 @@ type Baseline<'a> = (&'a str, u16, &'a dyn Fn(CommunityId) -> String);
 fn identifiers_are_those_of_the_specification() {
     let Some(folder) = data("community-id") else { return };
     let hex = |id: CommunityId| {
-        format!("1:{}", id.digest.iter().map(|octet| format!("{octet:02x}")).collect::<String>())
+        format!("1:{}", id.digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
     };
     let text = |id: CommunityId| id.to_string();
     let baselines: [Baseline<'_>; 3] = [

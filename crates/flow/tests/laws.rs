@@ -1,4 +1,4 @@
-//! What holds for every capture and every octet: worker count does not matter, counts add up, memory is fixed.
+//! What holds for every capture and every byte: worker count does not matter, counts add up, memory is fixed.
 
 #![allow(clippy::print_stdout, reason = "tests say what they ran")]
 
@@ -8,14 +8,14 @@ use captures::{Kept, data, every_capture, read};
 use std::net::Ipv4Addr;
 use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable};
 use weir_wire::build::{self, flags};
-use weir_wire::{Chunk, Layers, LinkType, Packet, Slot, Time, Tunnel, decode, steer_hash};
+use weir_wire::{Layers, LinkType, Packet, PacketBuf, Slot, Time, Tunnel, decode, steer_hash};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs packets through `tables` tables, each packet to the one of its addresses, with a tick and a roll-up every
 /// `interval`; records in an order that does not depend on the tables.
 fn spread(
-    chunk: &Chunk,
+    chunk: &PacketBuf,
     tables: usize,
     interval: u64,
     config: &FlowConfig,
@@ -136,13 +136,13 @@ fn batches_do_not_matter() {
     assert_eq!(run(true), run(false));
 }
 
-fn push(chunk: &mut Chunk, time: u64, data: &[u8], link: LinkType) {
+fn push(chunk: &mut PacketBuf, time: u64, data: &[u8], link: LinkType) {
     chunk.push(&Packet { time: Time(time), ..build::packet(data, link) });
 }
 
 /// Packets of `hosts` hosts that open, use and close connections, in an order that looks random but is not.
-fn mixed(packets: u32, hosts: u32, seed: u32) -> Chunk {
-    let mut chunk = Chunk::default();
+fn mixed(packets: u32, hosts: u32, seed: u32) -> PacketBuf {
+    let mut chunk = PacketBuf::default();
     let mut state = seed | 1;
     for n in 0..packets {
         state ^= state << 13;
@@ -198,9 +198,9 @@ fn a_flood_is_shed_and_counted_and_what_lives_stays() {
     assert_eq!(kept.tallied.0, stats.packets);
 }
 
-/// Any octets, any times.
+/// Any bytes, any times.
 #[test]
-fn random_octets_are_survived() {
+fn random_bytes_are_survived() {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -371,7 +371,7 @@ fn fragments_come_in_any_order() {
 
 #[test]
 fn slots_are_what_a_batch_has() {
-    // A slot outside of the bytes is a packet without octets: no flow, no panic.
+    // A slot outside of the bytes is a packet without bytes: no flow, no panic.
     let slots = [Slot { offset: 5, len: 9, wire_len: 9, link: LinkType::ETHERNET, ..Slot::default() }];
     let batch = weir_wire::Batch { bytes: &[], slots: &slots };
     let layers = [decode(&batch.packet(&slots[0]))];

@@ -17,7 +17,7 @@ use weir_flow::FlowConfig;
 const REQUIRED: usize = 983;
 
 /// Protocol and both endpoints, the lower first.
-type Ends = (u8, (IpAddr, u16), (IpAddr, u16));
+type Endpoints = (u8, (IpAddr, u16), (IpAddr, u16));
 
 /// Packets from the lower endpoint, from the higher, and how many flows they are of.
 type Packets = (u64, u64, usize);
@@ -49,7 +49,7 @@ fn flows_are_those_of_ndpi() {
 }
 
 fn count(
-    into: &mut BTreeMap<Ends, Packets>,
+    into: &mut BTreeMap<Endpoints, Packets>,
     proto: u8,
     from: (IpAddr, u16),
     to: (IpAddr, u16),
@@ -62,7 +62,7 @@ fn count(
 }
 
 /// A line of a flow: `TAB number TAB PROTO a:port <-> b:port [...][n pkts/m bytes <-> n pkts/m bytes]...`.
-fn theirs(text: &str) -> BTreeMap<Ends, Packets> {
+fn theirs(text: &str) -> BTreeMap<Endpoints, Packets> {
     let mut flows = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with('\t')) {
         let mut columns = line.split('\t').skip(2);
@@ -109,7 +109,7 @@ fn end(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.trim_matches(['[', ']']).parse().ok()?, port.parse().ok()?))
 }
 
-fn ours(path: &Path) -> BTreeMap<Ends, Packets> {
+fn ours(path: &Path) -> BTreeMap<Endpoints, Packets> {
     let (kept, _) = run(&read(path), &FlowConfig::default(), |_, _| true);
     let mut flows = BTreeMap::new();
     for flow in &kept.records {

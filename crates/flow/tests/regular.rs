@@ -9,19 +9,19 @@ use captures::{data, every_capture, read};
 use std::collections::HashMap;
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::{self, flags};
-use weir_wire::{Chunk, FlowKey, Layers, LinkType, Packet, Time, decode, mapped, says_its_key};
+use weir_wire::{FlowKey, Layers, LinkType, Packet, PacketBuf, Time, decode, mapped, shows_its_key};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Packets and octets by key and whether the sender is the lower endpoint.
+/// Packets and bytes by key and whether the sender is the lower endpoint.
 type Sums = HashMap<(FlowKey, bool), [i64; 2]>;
 
 /// What a table says, added up as a filter by keys does it.
 #[derive(Default)]
 struct Filter {
     sums: Sums,
-    odd: i64,
-    missed: i64,
+    irregular: i64,
+    uncounted: i64,
 }
 
 impl Filter {
@@ -39,21 +39,21 @@ impl FlowSink for Filter {
         self.add(tally, 1);
     }
 
-    fn odd(&mut self, odd: &Tally<'_>) {
-        assert!(odd.packets > 0 && !odd.begins);
-        self.odd += odd.packets as i64;
-        self.add(odd, -1);
+    fn irregular(&mut self, irregular: &Tally<'_>) {
+        assert!(irregular.packets > 0 && !irregular.begins);
+        self.irregular += irregular.packets as i64;
+        self.add(irregular, -1);
     }
 
-    fn missed(&mut self, missed: &Tally<'_>) {
-        self.missed += missed.packets as i64;
-        self.add(missed, 1);
+    fn uncounted(&mut self, uncounted: &Tally<'_>) {
+        self.uncounted += uncounted.packets as i64;
+        self.add(uncounted, 1);
     }
 }
 
 /// Runs a capture through a table, and says what its regular packets are. The table is told of every second block which
 /// they are.
-fn compare(name: &str, chunk: &Chunk, config: &FlowConfig) -> (Filter, u64) {
+fn compare(name: &str, chunk: &PacketBuf, config: &FlowConfig) -> (Filter, u64) {
     let mut table = FlowTable::new(config);
     let mut filter = Filter::default();
     let mut truth = Sums::new();
@@ -66,7 +66,7 @@ fn compare(name: &str, chunk: &Chunk, config: &FlowConfig) -> (Filter, u64) {
         layers.extend(block.packets().map(|packet| decode(&packet)));
         let mut known = [0_u64; 4];
         for (at, (packet, layers)) in block.packets().zip(&layers).enumerate() {
-            if !says_its_key(&packet, layers) {
+            if !shows_its_key(&packet, layers) {
                 continue;
             }
             known[at / 64] |= 1 << (at % 64);
@@ -104,7 +104,7 @@ fn keys_decide_exactly_on_every_capture() {
     let Some(folder) = data("") else { return };
     let mut captures = Vec::new();
     every_capture(&folder, &mut captures);
-    let (mut files, mut regular, mut odd, mut missed) = (0, 0, 0, 0);
+    let (mut files, mut regular, mut irregular, mut uncounted) = (0, 0, 0, 0);
     for (n, path) in captures.iter().enumerate() {
         let chunk = read(path);
         // Every way of looking at packets, each on a part of the captures; a table that evicts on others.
@@ -118,15 +118,15 @@ fn keys_decide_exactly_on_every_capture() {
         let (filter, these) = compare(&path.display().to_string(), &chunk, &config);
         files += 1;
         regular += these;
-        odd += filter.odd;
-        missed += filter.missed;
+        irregular += filter.irregular;
+        uncounted += filter.uncounted;
     }
-    println!("{files} captures: {regular} regular packets; {odd} odd, {missed} missed");
-    assert!(files > 1000 && regular > 50_000 && odd > 5_000 && missed > 1_000);
+    println!("{files} captures: {regular} regular packets; {irregular} odd, {uncounted} missed");
+    assert!(files > 1000 && regular > 50_000 && irregular > 5_000 && uncounted > 1_000);
 }
 
 /// Packets of all kinds at random, of so few addresses that plain and odd ones meet in the same flows.
-fn mixed(packets: u32, hosts: u32, seed: u64) -> Chunk {
+fn mixed(packets: u32, hosts: u32, seed: u64) -> PacketBuf {
     let mut state = seed;
     let mut random = move || {
         state ^= state << 13;
@@ -134,7 +134,7 @@ fn mixed(packets: u32, hosts: u32, seed: u64) -> Chunk {
         state ^= state << 17;
         (state >> 11) as u32
     };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     for n in 0..packets {
         let host = random() % hosts;
         let (a, b) = ([10, 0, (host >> 8) as u8, host as u8], [192, 0, 2, (host % 5) as u8]);
@@ -191,8 +191,8 @@ fn keys_decide_exactly_in_small_tables() {
             ..FlowConfig::default()
         };
         let (filter, regular) = compare(&format!("seed {seed}"), &chunk, &config);
-        assert!(regular > 5_000 && filter.odd > 5_000, "{regular} {}", filter.odd);
-        assert_eq!(filter.missed > 0, checksums, "{} missed", filter.missed);
+        assert!(regular > 5_000 && filter.irregular > 5_000, "{regular} {}", filter.irregular);
+        assert_eq!(filter.uncounted > 0, checksums, "{} missed", filter.uncounted);
     }
 }
 
@@ -202,7 +202,7 @@ fn packets_between_mapped_addresses_are_odd() {
     let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (v4, v6) = (build::ip().ipv4(a, b), build::ip().ipv6(mapped(a), mapped(b)));
     let half = build::ip().ipv6(mapped(a), [2; 16]);
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     for round in 0..3_u64 {
         for (at, ip) in [&v6, &v4, &half, &v6].into_iter().enumerate() {
             let time = Time(SECOND + round * 10 + at as u64);
@@ -211,5 +211,5 @@ fn packets_between_mapped_addresses_are_odd() {
         }
     }
     let (filter, regular) = compare("mapped", &chunk, &FlowConfig::default());
-    assert_eq!((filter.odd, regular, filter.sums.len()), (6, 6, 2));
+    assert_eq!((filter.irregular, regular, filter.sums.len()), (6, 6, 2));
 }

@@ -49,7 +49,7 @@ fn run(lines: &str) -> Vec<FlowRecord> {
     kept.records
 }
 
-/// State, history, stream octets of both sides, of a connection that is one flow.
+/// State, history, stream bytes of both sides, of a connection that is one flow.
 fn one(lines: &str) -> (&'static str, String, [u64; 2]) {
     let records = run(lines);
     assert_eq!(records.len(), 1, "{records:?}");
@@ -108,14 +108,14 @@ fn what_is_repeated_is_noted_at_powers_of_ten() {
 
 #[test]
 fn gaps_are_what_is_acknowledged_and_not_seen() {
-    let missed = |rest: &str| {
+    let uncounted = |rest: &str| {
         let records = run(&format!("{OPEN}{rest}"));
         (records[0].history.to_string(), records[0].tcp.expect("TCP").missed_bytes)
     };
-    assert_eq!(missed("> A 111 501 10\n < A 501 121 0"), ("ShADaG".to_owned(), [10, 0]));
-    assert_eq!(missed("> A 111 501 10\n > A 101 501 10\n < A 501 121 0"), ("ShADTa".to_owned(), [0, 0]));
+    assert_eq!(uncounted("> A 111 501 10\n < A 501 121 0"), ("ShADaG".to_owned(), [10, 0]));
+    assert_eq!(uncounted("> A 111 501 10\n > A 101 501 10\n < A 501 121 0"), ("ShADTa".to_owned(), [0, 0]));
     let two_holes = "> A 111 501 10\n > A 131 501 10\n < A 501 141 0\n > A 141 501 5\n < A 501 146 0";
-    assert_eq!(missed(two_holes), ("ShADaG".to_owned(), [20, 0]));
+    assert_eq!(uncounted(two_holes), ("ShADaG".to_owned(), [20, 0]));
 }
 
 #[test]

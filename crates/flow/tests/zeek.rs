@@ -1,4 +1,4 @@
-//! Zeek's conn.log, row by row: addresses, ports, duration, octets, packets, state and history.
+//! Zeek's conn.log, row by row: addresses, ports, duration, bytes, packets, state and history.
 //!
 //! `WEIR_ZEEK_TABLE=1` prints the rows that differ; docs/zeek-differences.md says why they do.
 
@@ -16,7 +16,7 @@ use weir_wire::{Direction, Layers, Packet};
 const REQUIRED: usize = 430;
 
 /// Rows that Zeek does not have: what a filter of its tests left out, and IPv6 without a next header.
-const MOST_MORE: usize = 25;
+const MAX_MORE: usize = 25;
 
 /// The columns that are compared, in order.
 const COLUMNS: [&str; 12] = [
@@ -66,7 +66,7 @@ fn conn_log_rows_are_equal() {
         "conn.log rows: passed {passed} of {total}, required {REQUIRED}; {more} rows that Zeek does not have"
     );
     assert!(passed >= REQUIRED, "passed {passed} of {total}, required {REQUIRED}");
-    assert!(more <= MOST_MORE, "{more} rows that Zeek does not have");
+    assert!(more <= MAX_MORE, "{more} rows that Zeek does not have");
 }
 
 /// Rows with only a `uid` say nothing but that there is one.
@@ -163,7 +163,7 @@ fn ours(trace: &Path, cmd: &str, knows_servers: bool) -> Vec<Row> {
     kept.records.iter().map(row).collect()
 }
 
-/// A record as conn.log has it: no duration and octets where the duration is 0; no ports but of TCP, UDP and ICMP.
+/// A record as conn.log has it: no duration and bytes where the duration is 0; no ports but of TCP, UDP and ICMP.
 fn row(record: &FlowRecord) -> Row {
     let has_ports = matches!(record.key.proto, 1 | 6 | 17 | 58);
     let port = |port: u16| if has_ports { port.to_string() } else { "0".to_owned() };

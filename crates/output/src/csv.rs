@@ -1,10 +1,10 @@
 //! flows.csv and counts.csv: RFC 4180, with a header, safe to open in a spreadsheet.
 
 use crate::file::{Existing, Frame, LineFile};
+use crate::format::push_uid;
 use crate::records::csv::Csvs;
-use crate::row::{COLUMNS, Ends, Value};
+use crate::row::{COLUMNS, Endpoints, Value};
 use crate::summary::key;
-use crate::write::push_uid;
 use crate::zone::{push_rfc3339, push_seconds};
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io;
@@ -158,7 +158,7 @@ impl Output for Csv {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        let ends = Ends::named(flow, name);
+        let ends = Endpoints::named(flow, name);
         self.flows.line(flow.last.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
                 if at > 0 {
@@ -217,7 +217,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 /// (OWASP, CSV injection), and without control characters, so that a record is a line.
 pub fn cell(out: &mut Vec<u8>, text: &str) {
     // Nothing in most cells has to be looked at twice.
-    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b".:/_ ".contains(&octet);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:/_ ".contains(&byte);
     if text.bytes().all(is_plain) {
         out.extend_from_slice(text.as_bytes());
         return;
@@ -239,7 +239,7 @@ pub fn cell(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
 
     /// RFC 4180, section 2.
     fn parse(line: &str) -> Vec<String> {
@@ -262,9 +262,9 @@ mod tests {
     fn written(existing: Existing, directory: &std::path::Path) -> (String, String) {
         let context = OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() };
         let mut csv = (CSV.open)(&context).unwrap();
-        csv.flow(&sample::flow()).unwrap();
-        csv.flow(&sample::ping()).unwrap();
-        let mut snapshot = sample::snapshot();
+        csv.flow(&fixtures::flow()).unwrap();
+        csv.flow(&fixtures::ping()).unwrap();
+        let mut snapshot = fixtures::snapshot();
         snapshot.answers[0].subscription = "=cmd|' /C calc'!A0\r\n\"x\",y".to_owned();
         csv.interval(&snapshot).unwrap();
         csv.finish().unwrap();
@@ -306,10 +306,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let mut csv = (CSV.open)(&context).unwrap();
-        let mut snapshot = sample::snapshot();
+        let mut snapshot = fixtures::snapshot();
         snapshot.answers = vec![
-            sample::answer("talkers", None, "top", sample::flooded(&snapshot)),
-            sample::answer("hosts", None, "distinct", sample::distinct(3)),
+            fixtures::answer("talkers", None, "top", fixtures::flooded(&snapshot)),
+            fixtures::answer("hosts", None, "distinct", fixtures::distinct(3)),
         ];
         csv.interval(&snapshot).unwrap();
         csv.finish().unwrap();

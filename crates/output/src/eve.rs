@@ -4,10 +4,10 @@
 //! can know (app_proto, alerted flows) is left out or false.
 
 use crate::file::{Frame, LineFile};
+use crate::format::{push_hex, push_number};
 use crate::json::{Object, push_list};
 use crate::records::eve::Events;
-use crate::row::Ends;
-use crate::write::{push_hex, push_number};
+use crate::row::Endpoints;
 use crate::zone::Zone;
 use crate::{Existing, Output, OutputSpec, ports};
 use serde::Serialize;
@@ -110,7 +110,7 @@ pub(crate) fn push_proto(out: &mut Vec<u8>, number: u8) {
         41 => out.extend_from_slice(b"IPv6"),
         4 => out.extend_from_slice(b"IPIP"),
         number => match ports::known_protocol(number) {
-            Some(name) => out.extend(name.bytes().map(|octet| octet.to_ascii_uppercase())),
+            Some(name) => out.extend(name.bytes().map(|byte| byte.to_ascii_uppercase())),
             None => out.extend_from_slice(format!("{number:03}").as_bytes()),
         },
     }
@@ -118,7 +118,7 @@ pub(crate) fn push_proto(out: &mut Vec<u8>, number: u8) {
 
 /// Writes the event of a flow that has ended.
 fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static str) {
-    let ends = Ends::of(flow);
+    let ends = Endpoints::of(flow);
     let with_ports = ports::has_ports(flow.key.proto);
     let answered = flow.reverse.packets > 0;
     Object::write(out, |event| {
@@ -155,7 +155,7 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
 }
 
 /// Requests and their answers have code 0: what has another is a flow of one direction.
-fn push_icmp(event: &mut Object<'_>, flow: &FlowRecord, ends: &Ends, answered: bool) {
+fn push_icmp(event: &mut Object<'_>, flow: &FlowRecord, ends: &Endpoints, answered: bool) {
     if !matches!(flow.key.proto, 1 | 58) {
         return;
     }
@@ -222,8 +222,8 @@ fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
             }
         }
         tcp.word("state", state);
-        for (missed, name) in summary.missed_bytes.into_iter().zip(["ts_gap", "tc_gap"]) {
-            if missed > 0 {
+        for (uncounted, name) in summary.missed_bytes.into_iter().zip(["ts_gap", "tc_gap"]) {
+            if uncounted > 0 {
                 tcp.flag(name, true);
             }
         }
@@ -302,7 +302,7 @@ impl Output for Eve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OutputContext, sample};
+    use crate::{OutputContext, fixtures};
     use serde_json::{Value, json};
 
     fn event(flow: &FlowRecord) -> Value {
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn a_tcp_flow() {
         assert_eq!(
-            event(&sample::flow()),
+            event(&fixtures::flow()),
             json!({
                 "timestamp": "2026-11-21T01:46:09.196484+0000",
                 "flow_id": 0x3_4567_89ab_cdef_u64,
@@ -327,7 +327,7 @@ mod tests {
                     "start": "2026-11-21T01:46:08.985000+0000", "end": "2026-11-21T01:46:09.196484+0000",
                     "age": 1, "state": "closed", "reason": "timeout", "alerted": false,
                 },
-                "community_id": sample::flow().community_id(0).to_string(),
+                "community_id": fixtures::flow().community_id(0).to_string(),
                 "tcp": {
                     "tcp_flags": "1b", "tcp_flags_ts": "1b", "tcp_flags_tc": "1b",
                     "syn": true, "fin": true, "psh": true, "ack": true, "state": "closed",
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_ping_in_vlans() {
-        let event = event(&sample::ping());
+        let event = event(&fixtures::ping());
         assert_eq!(event["vlan"], json!([12, 34]));
         assert_eq!((&event["proto"], &event["ip_v"]), (&json!("IPv6-ICMP"), &json!(6)));
         assert_eq!((&event["icmp_type"], &event["icmp_code"]), (&json!(128), &json!(0)));
@@ -353,7 +353,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let mut eve = (EVE.open)(&context).unwrap();
-        let mut snapshot = sample::snapshot();
+        let mut snapshot = fixtures::snapshot();
         snapshot.ledger.capture.dropped = 4;
         eve.interval(&snapshot).unwrap();
         snapshot.interval.end += 10_000_000_000;

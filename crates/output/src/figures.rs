@@ -28,7 +28,7 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Octets with a decimal prefix and one decimal: `512 B`, `316.4 kB`, `1.2 GB`.
+/// Bytes with a decimal prefix and one decimal: `512 B`, `316.4 kB`, `1.2 GB`.
 pub fn bytes(n: u64) -> String {
     if n < 1000 {
         return format!("{n} B");
@@ -200,14 +200,14 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
-/// The printable text on lines of at most `width` columns, broken at spaces where it can be. Of more than `most`
+/// The printable text on lines of at most `width` columns, broken at spaces where it can be. Of more than `max`
 /// lines (at least 1) the last shows with `…` that it is cut.
-pub fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize, max: usize) -> Vec<String> {
     let text = printable(text);
     let mut lines = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        if lines.len() + 1 >= most || rest.width() <= width {
+        if lines.len() + 1 >= max || rest.width() <= width {
             lines.push(fit(rest, width));
             break;
         }

@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Octets that are gathered before they are written.
+/// Bytes that are gathered before they are written.
 const BLOCK: usize = 64 << 10;
-/// Octets that wait while the disk is full; beyond them lines are lost, and counted.
-const MOST_WAITING: usize = 1 << 20;
+/// Bytes that wait while the disk is full; beyond them lines are lost, and counted.
+const MAX_WAITING: usize = 1 << 20;
 
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -29,7 +29,7 @@ pub enum Existing {
 /// How files follow each other, beside [`crate::Output::roll`].
 #[derive(Clone, Debug, Default)]
 pub struct Rolling {
-    /// A new file begins with the first line after so many octets.
+    /// A new file begins with the first line after so many bytes.
     pub bytes: Option<u64>,
     /// What is finished is compressed with zstd.
     pub zstd: bool,
@@ -65,7 +65,7 @@ const COMPRESSING: usize = 2;
 /// What lines are written to.
 trait Store: Send {
     /// As [`Write::write`].
-    fn put(&mut self, octets: &[u8]) -> io::Result<usize>;
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Cuts to a length; what is put next comes right after it.
     fn cut(&mut self, length: u64) -> io::Result<()>;
     /// Whether it is what has that name.
@@ -74,8 +74,8 @@ trait Store: Send {
 
 /// Opened for appending.
 impl Store for File {
-    fn put(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.write(octets)
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write(bytes)
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
@@ -111,7 +111,7 @@ pub struct LineFile {
     /// The time of it.
     stamped: u64,
     compressing: VecDeque<JoinHandle<io::Result<()>>>,
-    /// Octets in the file, all of them of whole lines.
+    /// Bytes in the file, all of them of whole lines.
     length: u64,
     /// Part of a line may stand behind them, which could not be cut off yet.
     torn: bool,
@@ -119,7 +119,7 @@ pub struct LineFile {
     /// The error that the disk gave, until writing goes well again.
     failure: Option<io::Error>,
     /// It has been told.
-    told: bool,
+    reported: bool,
     lost: u64,
 }
 
@@ -288,7 +288,7 @@ impl LineFile {
             torn: false,
             waiting: Vec::with_capacity(BLOCK * 2),
             failure: None,
-            told: false,
+            reported: false,
             lost: 0,
         }
     }
@@ -303,7 +303,7 @@ impl LineFile {
         let mut start = Vec::new();
         let path = self.temporary.as_deref().unwrap_or(&self.path);
         File::open(path)?.take(BLOCK as u64).read_to_end(&mut start)?;
-        Ok(start.split(|&octet| octet == b'\n').next().unwrap_or_default().to_vec())
+        Ok(start.split(|&byte| byte == b'\n').next().unwrap_or_default().to_vec())
     }
 
     /// Adds a line that tells of a time, in nanoseconds since the epoch, and which `write` puts at the end of what it is given, without the line break. A full disk is
@@ -311,7 +311,7 @@ impl LineFile {
     /// counted.
     pub fn line(&mut self, time: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let so_far = self.length + self.waiting.len() as u64;
-        if self.rolling.bytes.is_some_and(|most| self.has_lines && so_far >= most) {
+        if self.rolling.bytes.is_some_and(|max| self.has_lines && so_far >= max) {
             // What goes wrong shows when it is written.
             if let Err(error) = self.roll(self.latest) {
                 self.failure = Some(error);
@@ -320,7 +320,7 @@ impl LineFile {
         if self.waiting.len() >= BLOCK && self.failure.is_none() {
             self.write_out();
         }
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.lost += 1;
             return;
         }
@@ -338,8 +338,8 @@ impl LineFile {
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out();
         match &self.failure {
-            Some(error) if !self.told => {
-                self.told = true;
+            Some(error) if !self.reported => {
+                self.reported = true;
                 let text = format!("{error}; lines wait for space, {} lost so far", self.lost);
                 Err(at(&self.path, &io::Error::new(error.kind(), text)))
             }
@@ -354,7 +354,7 @@ impl LineFile {
     pub fn finish(&mut self) -> io::Result<()> {
         self.end_lines();
         self.write_out();
-        self.lost += self.waiting.iter().filter(|&&octet| octet == b'\n').count() as u64;
+        self.lost += self.waiting.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.waiting.clear();
         if let Some(temporary) = self.temporary.take() {
             std::fs::rename(&temporary, &self.path).map_err(|error| at(&self.path, &error))?;
@@ -379,7 +379,7 @@ impl LineFile {
         match self.try_write_out() {
             Ok(()) => {
                 self.failure = None;
-                self.told = false;
+                self.reported = false;
             }
             Err(error) => self.failure = Some(error),
         }
@@ -401,7 +401,7 @@ impl LineFile {
                 outcome => outcome,
             };
             match outcome {
-                Ok(octets) => done += octets,
+                Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.keep_whole_lines(done);
@@ -414,10 +414,10 @@ impl LineFile {
         Ok(())
     }
 
-    /// The first `done` octets of what waits are in the file: the lines that are whole among them stay there.
+    /// The first `done` bytes of what waits are in the file: the lines that are whole among them stay there.
     fn keep_whole_lines(&mut self, done: usize) {
         let written = self.waiting.get(..done).unwrap_or_default();
-        let whole = written.iter().rposition(|&octet| octet == b'\n').map_or(0, |at| at + 1);
+        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         self.length += whole as u64;
         let store = self.store.as_mut().filter(|_| whole < done);
         self.torn = store.is_some_and(|store| store.cut(self.length).is_err());
@@ -450,7 +450,7 @@ fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
         file.seek(SeekFrom::Start(start))?;
         let part = block.get_mut(..(end - start) as usize).unwrap_or_default();
         file.read_exact(part)?;
-        if let Some(at) = part.iter().rposition(|&octet| octet == b'\n') {
+        if let Some(at) = part.iter().rposition(|&byte| byte == b'\n') {
             return Ok(start + at as u64 + 1);
         }
         end = start;
@@ -526,13 +526,13 @@ mod tests {
     }
 
     impl Store for Disk {
-        fn put(&mut self, octets: &[u8]) -> io::Result<usize> {
+        fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let mut disk = self.0.lock().unwrap();
-            let n = octets.len().min(disk.1 - disk.0.len()).min(1000);
+            let n = bytes.len().min(disk.1 - disk.0.len()).min(1000);
             if n == 0 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            disk.0.extend_from_slice(&octets[..n]);
+            disk.0.extend_from_slice(&bytes[..n]);
             Ok(n)
         }
 
@@ -556,7 +556,7 @@ mod tests {
         (0..to).map(|n| format!("line {n}\n")).collect()
     }
 
-    /// At whichever octet the disk becomes full: whole lines, an error that says so, and all of them once there
+    /// At whichever byte the disk becomes full: whole lines, an error that says so, and all of them once there
     /// is room again.
     #[test]
     fn a_full_disk_cuts_no_line_and_is_written_on_when_there_is_space() {
@@ -584,11 +584,11 @@ mod tests {
         let mut file = LineFile::over("x.log".into(), Box::new(disk.clone()));
         let all = 400_000;
         numbered(&mut file, 0, all);
-        assert!(file.waiting.len() < MOST_WAITING + 64);
-        let told = file.flush().unwrap_err().to_string();
+        assert!(file.waiting.len() < MAX_WAITING + 64);
+        let reported = file.flush().unwrap_err().to_string();
         let error = file.finish().unwrap_err().to_string();
         let written = disk.text().lines().count();
-        assert!(error.contains(&format!("{} lines were lost", all - written)), "{told} / {error}");
+        assert!(error.contains(&format!("{} lines were lost", all - written)), "{reported} / {error}");
         assert!(disk.text().ends_with('\n'));
     }
 

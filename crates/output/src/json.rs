@@ -3,8 +3,8 @@
 //! What is written through serde's flattened maps or through a tree of values costs microseconds a row, for structure
 //! that is known beforehand. Text from outside is escaped by serde_json, here as everywhere.
 
+use crate::format::{push_address, push_number};
 use crate::records::lossless;
-use crate::write::{push_address, push_number};
 use std::net::IpAddr;
 
 /// An object that is being written. Its keys are ours: nothing in them needs escaping.
@@ -68,7 +68,7 @@ impl<'o> Object<'o> {
 
 /// Text from outside, in quotes; what is not UTF-8 as [`lossless`] has it.
 pub fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    let is_plain = |octet: &u8| matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if text.iter().all(is_plain) {
         out.push(b'"');
         out.extend_from_slice(text);
@@ -122,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_is_written_as_serde_would() {
-        for octet in 0..=u8::MAX {
+    fn every_byte_is_written_as_serde_would() {
+        for byte in 0..=u8::MAX {
             let mut out = Vec::new();
-            push_text(&mut out, &[b'a', octet]);
-            assert_eq!(out, serde_json::to_vec(&lossless(&[b'a', octet])).unwrap());
+            push_text(&mut out, &[b'a', byte]);
+            assert_eq!(out, serde_json::to_vec(&lossless(&[b'a', byte])).unwrap());
         }
     }
 }

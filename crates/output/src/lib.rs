@@ -15,6 +15,9 @@ pub mod csv;
 mod eve;
 pub mod figures;
 mod file;
+#[cfg(test)]
+mod fixtures;
+mod format;
 mod json;
 mod log;
 pub mod metrics;
@@ -25,11 +28,8 @@ pub mod ports;
 pub mod records;
 pub mod report;
 mod row;
-#[cfg(test)]
-mod sample;
 pub mod store;
 pub mod summary;
-mod write;
 mod zeek;
 pub mod zone;
 
@@ -194,11 +194,11 @@ mod tests {
 
     fn write(spec: &OutputSpec, directory: &Path, existing: Existing) {
         let mut output = (spec.open)(&context(directory, existing)).unwrap();
-        output.flow(&sample::flow()).unwrap();
+        output.flow(&fixtures::flow()).unwrap();
         output.flush().unwrap();
-        output.flow(&sample::ping()).unwrap();
-        output.record(&sample::identity(), &sample::record()).unwrap();
-        output.interval(&sample::snapshot()).unwrap();
+        output.flow(&fixtures::ping()).unwrap();
+        output.record(&fixtures::identity(), &fixtures::record()).unwrap();
+        output.interval(&fixtures::snapshot()).unwrap();
         output.finish().unwrap();
     }
 
@@ -283,7 +283,7 @@ mod tests {
                     std::fs::write(&path, &whole[..cut]).unwrap();
                     write(spec, directory.path(), Existing::Continue);
                     let text = std::fs::read_to_string(&path).unwrap();
-                    let kept = whole[..cut].iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+                    let kept = whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
                     assert!(text.as_bytes().starts_with(&whole[..kept]), "{file} {cut}");
                     assert!(text.len() > kept && text.ends_with('\n'), "{file} {cut}");
                     if file.ends_with("json") {
@@ -302,8 +302,8 @@ mod tests {
             let opened = (spec.open)(&context(Path::new("/nowhere"), Existing::Replace));
             let error = match opened {
                 Ok(mut output) => {
-                    output.record(&sample::identity(), &sample::record()).unwrap();
-                    output.interval(&sample::snapshot()).unwrap_err()
+                    output.record(&fixtures::identity(), &fixtures::record()).unwrap();
+                    output.interval(&fixtures::snapshot()).unwrap_err()
                 }
                 Err(error) => error,
             };

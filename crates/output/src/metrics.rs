@@ -196,9 +196,9 @@ fn seconds(metric: &mut MetricEncoder<'_>, nanoseconds: u64) -> fmt::Result {
 
 /// The unit that a counter's name has behind it, where it does not say so itself.
 fn unit(counter: &Counter) -> Option<Unit> {
-    let unit = if counter.unit == "octets" { "bytes" } else { counter.unit };
-    let says = |word: &str| counter.name.split('_').any(|part| part == word);
-    (!says(unit) && !says(counter.unit)).then(|| Unit::Other(unit.to_owned()))
+    let unit = if counter.unit == "bytes" { "bytes" } else { counter.unit };
+    let contains = |word: &str| counter.name.split('_').any(|part| part == word);
+    (!contains(unit) && !contains(counter.unit)).then(|| Unit::Other(unit.to_owned()))
 }
 
 impl Collector for Sums {
@@ -368,7 +368,7 @@ fn buckets(histogram: &Histogram) -> Vec<(f64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
     use std::collections::BTreeSet;
 
     fn text(snapshots: &[Snapshot]) -> String {
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn every_counter_is_there_and_grows() {
-        let snapshot = sample::snapshot();
+        let snapshot = fixtures::snapshot();
         let twice = text(&[snapshot.clone(), snapshot.clone()]);
         assert!(twice.ends_with("# EOF\n"));
         assert_eq!(value(&twice, "weir_caught_packets_total"), 2.0 * snapshot.ledger.caught as f64);
@@ -402,10 +402,10 @@ mod tests {
     #[test]
     fn names_of_the_configuration_are_escaped() {
         let mut snapshot = Snapshot::default();
-        let reading = Reading::Count(sample::count(3, 180));
+        let reading = Reading::Count(fixtures::count(3, 180));
         snapshot
             .answers
-            .push(Answer { nanoseconds: 1500, ..sample::answer("a\"}\n", Some("c\\"), "count", reading) });
+            .push(Answer { nanoseconds: 1500, ..fixtures::answer("a\"}\n", Some("c\\"), "count", reading) });
         snapshot.ledger.analysed = 10;
         let text = text(&[snapshot]);
         let labels = r#"{chart="c\\",subscription="a\"}\n",function="count"}"#;
@@ -419,7 +419,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         let mut histogram = Histogram::new("size", vec![0, 64, 128]);
         [63, 64, 127, 128, 1500].into_iter().for_each(|value| histogram.add(value));
-        snapshot.answers.push(sample::answer("s", None, "size", Reading::Histogram(histogram)));
+        snapshot.answers.push(fixtures::answer("s", None, "size", Reading::Histogram(histogram)));
         let text = text(&[snapshot.clone(), snapshot]);
         let labels = |le: &str| {
             format!(
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_changed_plan_keeps_the_sums_of_what_stays() {
         let line = |name: &str, packets| {
-            sample::answer(name, None, "count", Reading::Count(sample::count(packets, 0)))
+            fixtures::answer(name, None, "count", Reading::Count(fixtures::count(packets, 0)))
         };
         let [mut one, mut two] = [(); 2].map(|()| Snapshot::default());
         one.answers = vec![line("a", 1), line("b", 10)];

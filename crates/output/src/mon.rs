@@ -158,7 +158,7 @@ fn charts(snapshot: &Snapshot) -> Vec<(&str, Vec<&Answer>)> {
     charts
 }
 
-/// Graph, flag (1 counts packets, 0 octets), lines, their counts, what is left over.
+/// Graph, flag (1 counts packets, 0 bytes), lines, their counts, what is left over.
 fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
     let in_packets = answers.first().is_some_and(|answer| answer.function == "packets");
     let unit = if in_packets { Unit::Packets } else { Unit::Bytes };
@@ -222,7 +222,7 @@ fn end(address: IpAddr, port: u16) -> String {
     }
 }
 
-/// Octets, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to
+/// Bytes, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to
 /// are not told apart: all are in the first of the two numbers.
 fn ports_line(name: &str, top: &Top, protocol: u8) -> String {
     let mut text = format!("{name}: {}:", top.rows.len());
@@ -244,7 +244,7 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{answer, classes, count, ip, row, top};
+    use crate::fixtures::{answer, classes, count, ip, row, top};
     use weir_api::{CaptureCount, Ledger};
 
     /// What the paper's figure 3 configures, and more.

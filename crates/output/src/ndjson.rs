@@ -2,7 +2,7 @@
 //! is. Times are RFC 3339 in UTC.
 
 use crate::file::{Frame, LineFile};
-use crate::row::{COLUMNS, Ends, Times, write_members};
+use crate::row::{COLUMNS, Endpoints, Times, write_members};
 use crate::summary::{Facts, key, scan};
 use crate::{Output, OutputContext, OutputSpec, zone};
 use serde::Serialize;
@@ -145,7 +145,7 @@ struct LedgerBody {
     errors: Vec<ErrorBody>,
     checksums_verified: u64,
     checksums_bad: u64,
-    checksums_pending: u64,
+    checksums_offloaded: u64,
     time_jumps: u64,
     rows_shed: u64,
     packets_unwritten: u64,
@@ -178,7 +178,7 @@ impl From<&Ledger> for LedgerBody {
             errors: errors.map(|(layer, error, packets)| ErrorBody { layer, error, packets }).collect(),
             checksums_verified: ledger.checksums_verified,
             checksums_bad: ledger.checksums_bad,
-            checksums_pending: ledger.checksums_pending,
+            checksums_offloaded: ledger.checksums_offloaded,
             time_jumps: ledger.time_jumps,
             rows_shed: ledger.rows_shed,
             packets_unwritten: ledger.packets_unwritten,
@@ -429,7 +429,7 @@ impl Output for Ndjson {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        let ends = Ends::named(flow, name);
+        let ends = Endpoints::named(flow, name);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(flow.last.0, |out| {
             // Writing into memory does not fail.
@@ -456,7 +456,7 @@ impl Output for Ndjson {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
     use crate::summary::InputFacts;
     use serde_json::{Value, json};
 
@@ -468,7 +468,7 @@ mod tests {
     fn the_facts_of_a_summary() {
         let nasty = "a\"b\\c\n\u{1b}[31m\u{2028}".to_owned();
         let mut facts = Facts {
-            total: sample::snapshot(),
+            total: fixtures::snapshot(),
             states: vec![("SF".to_owned(), 6)],
             inputs: vec![InputFacts { name: nasty.clone(), lost_before: Some(3), ..InputFacts::default() }],
             expression: Some(nasty.clone()),
@@ -507,10 +507,10 @@ mod tests {
     #[test]
     fn what_is_not_exact_has_its_bounds() {
         let mut lines = Vec::new();
-        let mut snapshot = sample::snapshot();
+        let mut snapshot = fixtures::snapshot();
         snapshot.answers = vec![
-            sample::answer("talkers", None, "top", sample::flooded(&snapshot)),
-            sample::answer("hosts", None, "distinct", sample::distinct(100_000)),
+            fixtures::answer("talkers", None, "top", fixtures::flooded(&snapshot)),
+            fixtures::answer("hosts", None, "distinct", fixtures::distinct(100_000)),
         ];
         snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
         let list: Value = serde_json::from_str(&lines[2]).unwrap();
@@ -527,13 +527,13 @@ mod tests {
 
     #[test]
     fn numbers_beyond_64_bits_and_empty_histograms_are_whole() {
-        let mut snapshot = sample::snapshot();
+        let mut snapshot = fixtures::snapshot();
         let mut histogram = weir_api::Histogram::new("bytes", vec![0]);
         snapshot.answers =
-            vec![sample::answer("d", Some("c"), "distribution", Reading::Histogram(histogram.clone()))];
+            vec![fixtures::answer("d", Some("c"), "distribution", Reading::Histogram(histogram.clone()))];
         histogram.n = 2;
         histogram.sum = u128::from(u64::MAX) * 2;
-        snapshot.answers.push(sample::answer("d", None, "distribution", Reading::Histogram(histogram)));
+        snapshot.answers.push(fixtures::answer("d", None, "distribution", Reading::Histogram(histogram)));
         let mut lines = Vec::new();
         snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
         assert!(!lines[2].contains("\"min\"") && lines[2].contains("\"chart\":\"c\""), "{}", lines[2]);
@@ -543,8 +543,8 @@ mod tests {
     #[test]
     fn a_scan_is_told_with_its_parts() {
         let mut lines = Vec::new();
-        let mut snapshot = sample::snapshot();
-        snapshot.answers = vec![sample::answer("scans", None, "scans", sample::scans())];
+        let mut snapshot = fixtures::snapshot();
+        snapshot.answers = vec![fixtures::answer("scans", None, "scans", fixtures::scans())];
         snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
         let line: Value = serde_json::from_str(&lines[2]).unwrap();
         assert_eq!((&line["kind"], line["scans"].as_array().unwrap().len()), (&json!("scans"), 2));
@@ -564,7 +564,7 @@ mod tests {
             ..OutputContext::default()
         };
         let mut output = (NDJSON.open)(&context).unwrap();
-        output.flow(&sample::flow()).unwrap();
+        output.flow(&fixtures::flow()).unwrap();
         output.finish().unwrap();
         let lines = values(&std::fs::read_to_string(directory.path().join("weir.ndjson")).unwrap());
         assert_eq!(lines[0], json!({"v": 1, "kind": "run", "command": "weir \"x\" y"}));

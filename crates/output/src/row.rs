@@ -1,7 +1,7 @@
 //! What every format of flow rows needs from a flow.
 
+use crate::format::{push_address, push_hex, push_number, push_uid};
 use crate::json::push_text;
-use crate::write::{push_address, push_hex, push_number, push_uid};
 use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
 use crate::{ports, zone};
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,7 +10,7 @@ use weir_proto::PROTOCOLS;
 use weir_wire::{Direction, Tunnel};
 
 /// The ends of a flow as people write them.
-pub struct Ends {
+pub struct Endpoints {
     /// The initiator's address.
     pub source: IpAddr,
     /// Its port; of ICMP the type.
@@ -23,7 +23,7 @@ pub struct Ends {
     pub destination_name: Option<String>,
 }
 
-impl Ends {
+impl Endpoints {
     /// Those of a flow.
     pub fn of(flow: &FlowRecord) -> Self {
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
@@ -113,11 +113,11 @@ impl Value {
             Value::Uid(id) => push_uid(out, *id),
             Value::Community(id) => out.extend_from_slice(&id.text()),
             Value::Mac(mac) => {
-                for (at, octet) in mac.iter().enumerate() {
+                for (at, byte) in mac.iter().enumerate() {
                     if at > 0 {
                         out.push(b':');
                     }
-                    push_hex(out, *octet);
+                    push_hex(out, *byte);
                 }
             }
             // The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
@@ -207,7 +207,7 @@ pub struct Column {
     /// Its name.
     pub name: &'static str,
     /// A flow's value of it.
-    pub value: fn(&FlowRecord, &Ends) -> Value,
+    pub value: fn(&FlowRecord, &Endpoints) -> Value,
 }
 
 macro_rules! columns {

@@ -53,7 +53,7 @@ pub struct InputFacts {
     pub undecoded: Vec<String>,
     /// Packets read.
     pub packets: u64,
-    /// Octets of those packets on the wire.
+    /// Bytes of those packets on the wire.
     pub bytes: u64,
     /// What was wrong with it: why not all of it was read.
     pub problem: Option<String>,
@@ -111,7 +111,7 @@ pub fn series(snapshot: &Snapshot) -> Option<&Series> {
     })
 }
 
-/// Packets and octets of everything analysed: of the series where there is one, else of the ledger.
+/// Packets and bytes of everything analysed: of the series where there is one, else of the ledger.
 pub fn analysed(snapshot: &Snapshot) -> Count {
     match series(snapshot) {
         Some(series) => series.cells.iter().fold(Count::default(), |mut sum, cell| {

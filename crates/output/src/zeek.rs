@@ -4,9 +4,9 @@
 //! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
 
 use crate::file::{Frame, LineFile};
+use crate::format::push_uid;
 use crate::records::zeek::{JsonLogs, Logs, closed, write_text};
-use crate::row::{Ends, Times, Value, write_members};
-use crate::write::push_uid;
+use crate::row::{Endpoints, Times, Value, write_members};
 use crate::zone::push_epoch_micros;
 use crate::{Output, OutputContext, OutputSpec};
 use std::io;
@@ -43,7 +43,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
 struct Column {
     name: &'static str,
     kind: &'static str,
-    value: fn(&FlowRecord, &Ends) -> Value,
+    value: fn(&FlowRecord, &Endpoints) -> Value,
 }
 
 /// Zeek gives no size, as no duration, of a connection that took no time.
@@ -221,7 +221,7 @@ impl Output for Tsv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Ends::of(flow);
+        let ends = Endpoints::of(flow);
         self.file.line(flow.first.0, |out| {
             for (at, column) in COLUMNS.iter().enumerate() {
                 if at > 0 {
@@ -278,7 +278,7 @@ impl Output for Json {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Ends::of(flow);
+        let ends = Endpoints::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(flow.last.0, |out| {
             out.push(b'{');
@@ -309,8 +309,8 @@ impl Output for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use crate::row::uid;
-    use crate::sample;
 
     #[test]
     fn rows_as_zeek_writes_them() {
@@ -319,18 +319,18 @@ mod tests {
         let mut log = (ZEEK.open)(&context).unwrap();
         let mut json = (ZEEK_JSON.open)(&context).unwrap();
         for output in [&mut log, &mut json] {
-            output.flow(&sample::flow()).unwrap();
-            output.flow(&sample::ping()).unwrap();
+            output.flow(&fixtures::flow()).unwrap();
+            output.flow(&fixtures::ping()).unwrap();
             output.finish().unwrap();
         }
         let text = std::fs::read_to_string(directory.path().join("conn.log")).unwrap();
         let rows: Vec<&str> = text.lines().skip(8).collect();
-        let id = sample::flow().community_id(0);
+        let id = fixtures::flow().community_id(0);
         assert_eq!(
             rows[0],
             format!(
                 "1795225568.985000\t{}\t10.0.0.5\t40000\t192.0.2.1\t443\ttcp\t-\t0.211484\t136\t5007\tSF\tT\tT\t0\t-\t7\t512\t7\t5379\t-\t6\t-\t-\t{id}",
-                uid(sample::flow().id)
+                uid(fixtures::flow().id)
             )
         );
         assert!(

@@ -1,6 +1,6 @@
 //! Times as people and files read them. Inside of Weir a time is nanoseconds since the epoch, UTC.
 
-use crate::write::push_number;
+use crate::format::push_number;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};

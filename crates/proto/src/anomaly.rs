@@ -10,7 +10,7 @@ pub struct Anomaly<'a> {
     pub name: &'static str,
     /// Which side sent it.
     pub direction: Direction,
-    /// The octets in question, or what else helps to understand it; cut to [`Anomaly::DETAIL`] octets.
+    /// The bytes in question, or what else helps to understand it; cut to [`Anomaly::DETAIL`] bytes.
     pub detail: &'a [u8],
 }
 
@@ -25,12 +25,12 @@ pub static ANOMALY: Table = Table {
         field("source", Kind::Word, "The protocol as Zeek calls its parser.").zeek("source"),
         field("name", Kind::Word, "What is wrong.").zeek("name").eve("anomaly.event"),
         field("reverse", Kind::Bool, "Whether the responder sent it."),
-        field("detail", Kind::Text, "The octets in question.").zeek("addl").privacy(Privacy::Content),
+        field("detail", Kind::Text, "The bytes in question.").zeek("addl").privacy(Privacy::Content),
     ],
 };
 
 impl<'a> Anomaly<'a> {
-    /// Longest detail in octets.
+    /// Longest detail in bytes.
     pub const DETAIL: usize = 64;
 
     /// As a record.

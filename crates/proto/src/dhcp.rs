@@ -41,7 +41,7 @@ static DHCP: Table = Table {
         field("domain", Kind::Text, "The domain that it is given.").zeek("domain").privacy(Privacy::Name),
         field("requested", Kind::Address, "The address that it asks for.").zeek("requested_addr"),
         field("assigned", Kind::Address, "The address that it is given.").zeek("assigned_addr"),
-        field("lease", Kind::Span, "For how long.").zeek("lease_time"),
+        field("lease", Kind::Duration, "For how long.").zeek("lease_time"),
         field("client_message", Kind::Text, "Why the client declined or let go.")
             .zeek("client_message")
             .privacy(Privacy::Content),
@@ -49,9 +49,10 @@ static DHCP: Table = Table {
             .zeek("server_message")
             .privacy(Privacy::Content),
         field("types", Kind::List(&Kind::Word), "Types of the messages.").zeek("msg_types"),
-        field("duration", Kind::Span, "From the first message to the last.").zeek("duration"),
-        field("circuit", Kind::Text, "The line by which a relay heard the client.").privacy(Privacy::Mark),
-        field("remote", Kind::Text, "The host that a relay heard.").privacy(Privacy::Mark),
+        field("duration", Kind::Duration, "From the first message to the last.").zeek("duration"),
+        field("circuit", Kind::Text, "The line by which a relay heard the client.")
+            .privacy(Privacy::Fingerprint),
+        field("remote", Kind::Text, "The host that a relay heard.").privacy(Privacy::Fingerprint),
         field("subscriber", Kind::Text, "The customer that a relay knows.").privacy(Privacy::User),
     ],
 };
@@ -72,7 +73,7 @@ static MESSAGE_FIELDS: &[Field] = &[
     field("dhcp_type", Kind::Word, "Type of the message.").eve("dhcp.dhcp_type"),
     field("client_id", Kind::Text, "What the client calls itself, in hexadecimal digits.")
         .eve("dhcp.client_id")
-        .privacy(Privacy::Mark),
+        .privacy(Privacy::Fingerprint),
     field("lease_time", Kind::Uint, "Seconds of the lease.").eve("dhcp.lease_time"),
     field("rebinding_time", Kind::Uint, "Seconds until any server is asked.").eve("dhcp.rebinding_time"),
     field("renewal_time", Kind::Uint, "Seconds until this server is asked.").eve("dhcp.renewal_time"),
@@ -99,7 +100,7 @@ const MAX_NUMBERS: usize = 64;
 const MAX_MESSAGES: usize = 50;
 /// How long nothing may be said of a number before it is told: Zeek's limit, in nanoseconds.
 const MAX_SILENCE: u64 = 10_000_000_000;
-/// Octets before the options, their mark among them.
+/// Bytes before the options, their mark among them.
 const HEADER: usize = 240;
 const MARK: &[u8] = &[0x63, 0x82, 0x53, 0x63];
 
@@ -310,15 +311,15 @@ fn parameter(code: u8) -> Option<&'static str> {
 }
 
 fn without_zeros(text: &[u8]) -> &[u8] {
-    let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     text.get(..end).unwrap_or_default()
 }
 
-/// Octets in hexadecimal digits with colons between them.
-fn colons(octets: &[u8]) -> String {
-    let mut text = String::with_capacity(octets.len() * 3);
-    for (at, octet) in octets.iter().enumerate() {
-        let _ = write!(text, "{}{octet:02x}", if at > 0 { ":" } else { "" });
+/// Bytes in hexadecimal digits with colons between them.
+fn colons(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 3);
+    for (at, byte) in bytes.iter().enumerate() {
+        let _ = write!(text, "{}{byte:02x}", if at > 0 { ":" } else { "" });
     }
     text
 }
@@ -359,7 +360,7 @@ struct Lease {
 }
 
 impl Lease {
-    fn tell(self, out: &mut dyn Out) {
+    fn emit(self, out: &mut dyn Out) {
         let [client_message, server_message] = self.messages;
         let [circuit, remote, subscriber] = self.relay;
         let values = vec![
@@ -372,11 +373,11 @@ impl Lease {
             self.domain.into(),
             self.requested.into(),
             self.assigned.into(),
-            self.seconds.map_or(Value::None, |seconds| Value::Span(u64::from(seconds) * 1_000_000_000)),
+            self.seconds.map_or(Value::None, |seconds| Value::Duration(u64::from(seconds) * 1_000_000_000)),
             client_message.into(),
             server_message.into(),
             self.types.into_iter().collect(),
-            Value::Span(self.last.since(self.first)),
+            Value::Duration(self.last.since(self.first)),
             circuit.into(),
             remote.into(),
             subscriber.into(),
@@ -447,8 +448,8 @@ impl Parser for Dhcp {
         let (time, direction) = (chunk.time, chunk.direction);
         let Some(message) = Message::read(chunk.data) else {
             if !chunk.data.is_empty() {
-                let told = Anomaly { name: "malformed_message", direction, detail: chunk.data };
-                anomaly(out, time, &PROTOCOL, &told);
+                let emitted = Anomaly { name: "malformed_message", direction, detail: chunk.data };
+                anomaly(out, time, &PROTOCOL, &emitted);
             }
             return Step::Next;
         };
@@ -458,7 +459,7 @@ impl Parser for Dhcp {
         out.record(message.record(time));
         while self.leases.front().is_some_and(|lease| time.since(lease.last) > MAX_SILENCE) {
             if let Some(lease) = self.leases.pop_front() {
-                lease.tell(out);
+                lease.emit(out);
             }
         }
         let [initiator, responder] = self.ends;
@@ -469,7 +470,7 @@ impl Parser for Dhcp {
             known.unwrap_or_else(|| Lease { id: message.id, first: time, last: time, ..Lease::default() });
         lease.add(&message, source, time);
         if lease.types.len() >= MAX_MESSAGES {
-            lease.tell(out);
+            lease.emit(out);
             return Step::Next;
         }
         // Whoever spoke last is last, so the silent ones are in front.
@@ -478,14 +479,14 @@ impl Parser for Dhcp {
             && let Some(oldest) = self.leases.pop_front()
         {
             anomaly(out, time, &PROTOCOL, &Anomaly { name: "too_many_transactions", direction, detail: &[] });
-            oldest.tell(out);
+            oldest.emit(out);
         }
         Step::Next
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         for lease in std::mem::take(&mut self.leases) {
-            lease.tell(out);
+            lease.emit(out);
         }
     }
 

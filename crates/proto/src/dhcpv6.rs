@@ -28,13 +28,13 @@ static DHCPV6: Table = Table {
         field("type", Kind::Word, "Type of the message."),
         field("id", Kind::Uint, "The number that the client chose."),
         field("client", Kind::Text, "The client's lasting name (DUID), in hexadecimal digits.")
-            .privacy(Privacy::Mark),
-        field("server", Kind::Text, "The server's.").privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
+        field("server", Kind::Text, "The server's.").privacy(Privacy::Fingerprint),
         field("addresses", Kind::List(&Kind::Address), "Addresses that are asked for or given."),
         field("prefixes", Kind::List(&Kind::Address), "Prefixes that are asked for or given."),
         field("prefix_lengths", Kind::List(&Kind::Uint), "Their lengths."),
-        field("preferred", Kind::Span, "How long the first of them is to be used."),
-        field("valid", Kind::Span, "How long it may be used."),
+        field("preferred", Kind::Duration, "How long the first of them is to be used."),
+        field("valid", Kind::Duration, "How long it may be used."),
         field("status", Kind::Uint, "How it went: the first status that is not success."),
         field("message", Kind::Text, "What goes with the status.").privacy(Privacy::Content),
         field("fqdn", Kind::Text, "The client's name.").privacy(Privacy::Name),
@@ -191,7 +191,7 @@ impl<'a> Found<'a> {
     }
 
     fn record(self, kind: u8, id: u32, relays: u64, relay: Option<[IpAddr; 2]>, time: Time) -> Record<'a> {
-        let span = |seconds: u32| Value::Span(u64::from(seconds) * 1_000_000_000);
+        let span = |seconds: u32| Value::Duration(u64::from(seconds) * 1_000_000_000);
         let (link, peer) = relay.map_or((None, None), |[link, peer]| (Some(link), Some(peer)));
         let message = self.status.map(|(_, message)| message).filter(|message| !message.is_empty());
         let values = vec![
@@ -250,8 +250,7 @@ fn read(mut data: &[u8], time: Time) -> Option<Record<'_>> {
         }
         relays += 1;
         reader.u8()?;
-        let mut address =
-            || reader.take(16)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into());
+        let mut address = || reader.take(16)?.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into());
         relay = Some([address()?, address()?]);
         let mut found = Found::default();
         found.read(reader.rest(), 0)?;
@@ -265,9 +264,9 @@ impl Parser for Dhcpv6 {
             Some(record) => out.record(record),
             None if chunk.data.is_empty() => {}
             None => {
-                let told =
+                let emitted =
                     Anomaly { name: "malformed_message", direction: chunk.direction, detail: chunk.data };
-                anomaly(out, chunk.time, &PROTOCOL, &told);
+                anomaly(out, chunk.time, &PROTOCOL, &emitted);
             }
         }
         Step::Next

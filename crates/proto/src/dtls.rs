@@ -81,7 +81,7 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// Octets of a STUN message (RFC 8489, 5), where one begins.
+/// Bytes of a STUN message (RFC 8489, 5), where one begins.
 fn stun(head: &[u8]) -> Option<usize> {
     const COOKIE: u32 = 0x2112_a442;
     let mut reader = Reader::new(head);
@@ -93,9 +93,9 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let mut verdict = Probe::Reject;
     for head in heads.both() {
         let mut rest = head;
-        while let Some(octets) = stun(rest) {
+        while let Some(bytes) = stun(rest) {
             verdict = Probe::Maybe;
-            rest = rest.get(octets..).unwrap_or_default();
+            rest = rest.get(bytes..).unwrap_or_default();
         }
         if begins(rest) {
             return Probe::Match;
@@ -194,7 +194,7 @@ impl Side {
 
 impl Parser for Dtls {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        if self.handshake.is_told() || stun(chunk.data).is_some() {
+        if self.handshake.is_emitted() || stun(chunk.data).is_some() {
             return Step::Next;
         }
         self.datagrams += 1;
@@ -225,7 +225,7 @@ impl Parser for Dtls {
                 }
                 _ => {}
             }
-            if handshake.is_told() {
+            if handshake.is_emitted() {
                 self.sides = Default::default();
                 break;
             }
@@ -234,7 +234,7 @@ impl Parser for Dtls {
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.handshake.tell(out);
+        self.handshake.emit(out);
     }
 
     fn memory(&self) -> usize {
@@ -245,7 +245,7 @@ impl Parser for Dtls {
 #[cfg(test)]
 mod tests {
     use crate::Value;
-    use crate::laws::{Said, Talk, Told, talks};
+    use crate::laws::{Collected, Step, Talk, talks};
     use crate::tls::{TLS, X509};
 
     fn case(name: &str) -> Talk {
@@ -255,17 +255,17 @@ mod tests {
         talk.clone()
     }
 
-    fn value(told: &Told, name: &str) -> Value<'static> {
-        told.records.iter().find(|record| *record.table == TLS).unwrap().get(name).clone().into_owned()
+    fn value(emitted: &Collected, name: &str) -> Value<'static> {
+        emitted.records.iter().find(|record| *record.table == TLS).unwrap().get(name).clone().into_owned()
     }
 
     #[test]
     fn a_handshake_is_told_with_its_certificate() {
-        let told = case("session").told(|data| vec![data.to_vec()]);
-        assert_eq!(value(&told, "version"), "DTLSv12".into());
-        assert_eq!(value(&told, "server_name"), "weir.test".into());
-        assert_eq!(value(&told, "established"), true.into());
-        let certificates = told.records.iter().filter(|record| *record.table == X509);
+        let emitted = case("session").emitted(|data| vec![data.to_vec()]);
+        assert_eq!(value(&emitted, "version"), "DTLSv12".into());
+        assert_eq!(value(&emitted, "server_name"), "weir.test".into());
+        assert_eq!(value(&emitted, "established"), true.into());
+        let certificates = emitted.records.iter().filter(|record| *record.table == X509);
         assert_eq!(certificates.count(), 1);
     }
 
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn repetitions_change_nothing() {
         let mut talk = case("session");
-        let once = talk.told(|data| vec![data.to_vec()]);
-        let again = talk.said.iter().flat_map(|said| [said.clone(), said.clone()]).collect::<Vec<Said>>();
-        talk.said = again;
-        let twice = talk.told(|data| vec![data.to_vec()]);
+        let once = talk.emitted(|data| vec![data.to_vec()]);
+        let again = talk.steps.iter().flat_map(|steps| [steps.clone(), steps.clone()]).collect::<Vec<Step>>();
+        talk.steps = again;
+        let twice = talk.emitted(|data| vec![data.to_vec()]);
         for name in ["version", "cipher", "server_name", "chain", "established", "ja4"] {
             assert_eq!(value(&once, name), value(&twice, name), "{name}");
         }
@@ -286,7 +286,8 @@ mod tests {
     /// How messages are cut, and what of them comes again, changes nothing that is known of the handshake.
     #[test]
     fn fragments_are_put_together() {
-        let [whole, cut] = ["session", "fragments"].map(|name| case(name).told(|data| vec![data.to_vec()]));
+        let [whole, cut] =
+            ["session", "fragments"].map(|name| case(name).emitted(|data| vec![data.to_vec()]));
         for name in ["version", "cipher", "server_name", "chain", "history", "established", "ja4"] {
             assert_eq!(value(&whole, name), value(&cut, name), "{name}");
         }
@@ -295,7 +296,7 @@ mod tests {
     /// Behind STUN it is found all the same.
     #[test]
     fn stun_is_passed_over() {
-        let told = case("behind-stun").told(|data| vec![data.to_vec()]);
-        assert_eq!(value(&told, "established"), true.into());
+        let emitted = case("behind-stun").emitted(|data| vec![data.to_vec()]);
+        assert_eq!(value(&emitted, "established"), true.into());
     }
 }

@@ -1,8 +1,8 @@
 //! Files seen in streams: what they are, how large, their checksums, and whether all of them was seen.
 //!
-//! A parser opens a [`File`] where a body, an attachment or a transfer begins, gives it the octets as they come (in
-//! order by [`File::octets`], or at offsets by [`File::octets_at`]), and closes it. One record of the table [`FILES`] is
-//! told then. Nothing of a file is kept but its first octets, for the type by content, and what came before its turn.
+//! A parser opens a [`File`] where a body, an attachment or a transfer begins, gives it the bytes as they come (in
+//! order by [`File::bytes`], or at offsets by [`File::bytes_at`]), and closes it. One record of the table [`FILES`] is
+//! told then. Nothing of a file is kept but its first bytes, for the type by content, and what came before its turn.
 
 mod kind;
 
@@ -34,16 +34,16 @@ pub static FILES: Table = Table {
         field("name_or_path", Kind::Text, "Its name as it was declared, or else where it was asked for.")
             .eve("fileinfo.filename")
             .privacy(Privacy::Content),
-        field("duration", Kind::Span, "From its first octet seen to its last.").zeek("duration"),
+        field("duration", Kind::Duration, "From its first byte seen to its last.").zeek("duration"),
         field("is_orig", Kind::Bool, "Whether the initiator sent it.").zeek("is_orig"),
-        field("seen_bytes", Kind::Uint, "Octets seen.").zeek("seen_bytes"),
-        field("size", Kind::Uint, "Octets up to the last one seen, with those that are missing.")
+        field("seen_bytes", Kind::Uint, "Bytes seen.").zeek("seen_bytes"),
+        field("size", Kind::Uint, "Bytes up to the last one seen, with those that are missing.")
             .eve("fileinfo.size"),
         field("total_bytes", Kind::Uint, "Its size as it was declared.").zeek("total_bytes"),
-        field("missing_bytes", Kind::Uint, "Octets lost on the way to the sensor.").zeek("missing_bytes"),
-        field("overflow_bytes", Kind::Uint, "Octets that came too late to be put in order.")
+        field("missing_bytes", Kind::Uint, "Bytes lost on the way to the sensor.").zeek("missing_bytes"),
+        field("overflow_bytes", Kind::Uint, "Bytes that came too late to be put in order.")
             .zeek("overflow_bytes"),
-        field("gaps", Kind::Bool, "Whether octets are missing in the midst of it.").eve("fileinfo.gaps"),
+        field("gaps", Kind::Bool, "Whether bytes are missing in the midst of it.").eve("fileinfo.gaps"),
         field("state", Kind::Word, "CLOSED: it was seen to its end; TRUNCATED: it was not.")
             .eve("fileinfo.state"),
         field("stored", Kind::Bool, "Whether its content was kept.").eve("fileinfo.stored"),
@@ -52,20 +52,20 @@ pub static FILES: Table = Table {
         field("md5", Kind::Text, "MD5 of what was seen, where nothing is missing in it.")
             .zeek("md5")
             .eve("fileinfo.md5")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("sha1", Kind::Text, "SHA-1 of the same.")
             .zeek("sha1")
             .eve("fileinfo.sha1")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("sha256", Kind::Text, "SHA-256 of the same.")
             .zeek("sha256")
             .eve("fileinfo.sha256")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("extracted", Kind::Text, "The name of its content on the disk, where that was kept.")
             .zeek("extracted")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("extracted_cutoff", Kind::Bool, "Whether not all of it was kept.").zeek("extracted_cutoff"),
-        field("extracted_size", Kind::Uint, "Octets that were kept, where that is not all.")
+        field("extracted_size", Kind::Uint, "Bytes that were kept, where that is not all.")
             .zeek("extracted_size"),
         // What carried it, as Suricata repeats it in each such event.
         field("http_host", Kind::Text, "HTTP: the host that was asked.")
@@ -86,7 +86,7 @@ pub static FILES: Table = Table {
         field("http_redirect", Kind::Text, "HTTP: where to go instead.")
             .eve("http.redirect")
             .privacy(Privacy::Url),
-        field("http_length", Kind::Uint, "HTTP: octets of the body so far.").eve("http.length"),
+        field("http_length", Kind::Uint, "HTTP: bytes of the body so far.").eve("http.length"),
         field("helo", Kind::Text, "SMTP: how the client called itself.")
             .eve("smtp.helo")
             .privacy(Privacy::Name),
@@ -108,13 +108,13 @@ pub static FILES: Table = Table {
 /// Where in [`FILES`] what the parser itself says of the carrier begins.
 const CARRIER: &str = "http_host";
 
-/// First octets that are kept for the type by content: what is looked for lies in them, but for disk images.
+/// First bytes that are kept for the type by content: what is looked for lies in them, but for disk images.
 const HEAD: usize = 2048;
-/// Most octets of one file that wait for those before them.
+/// Most bytes of one file that wait for those before them.
 const HELD: usize = 1 << 20;
 /// Most pieces that wait so.
 const PIECES: usize = 256;
-/// Longest name that is kept; names in file systems have at most 255 octets, paths 4,096.
+/// Longest name that is kept; names in file systems have at most 255 bytes, paths 4,096.
 const NAME: usize = 4096;
 
 /// Names files of one flow.
@@ -163,10 +163,10 @@ impl Files {
         self.wants.passes_bodies
     }
 
-    /// A new file, of which the first octets are about to come.
+    /// A new file, of which the first bytes are about to come.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
-        let cut = |octets: Option<&[u8]>| octets.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
+        let cut = |bytes: Option<&[u8]>| bytes.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
         let carried = FILES.fields.iter().rev().take_while(|f| f.name != CARRIER).count() + 1;
         File {
             id: mixed(self.flow ^ mixed(self.made.into())),
@@ -192,7 +192,7 @@ impl Files {
             kind: None,
             sums: self.wants.hashes.any().then(|| Box::new(Sums::of(self.wants.hashes))),
             held: BTreeMap::new(),
-            held_octets: 0,
+            held_bytes: 0,
         }
     }
 }
@@ -250,15 +250,15 @@ impl Sums {
         }
     }
 
-    fn update(&mut self, octets: &[u8]) {
+    fn update(&mut self, bytes: &[u8]) {
         if let Some(sum) = &mut self.md5 {
-            sum.update(octets);
+            sum.update(bytes);
         }
         if let Some(sum) = &mut self.sha1 {
-            sum.update(octets);
+            sum.update(bytes);
         }
         if let Some(sum) = &mut self.sha256 {
-            sum.update(octets);
+            sum.update(bytes);
         }
     }
 }
@@ -281,7 +281,7 @@ pub(crate) struct File {
     wants: Wants,
     begun: Time,
     last: Time,
-    /// Where the next octet in order belongs.
+    /// Where the next byte in order belongs.
     next: u64,
     seen: u64,
     missing: u64,
@@ -293,7 +293,7 @@ pub(crate) struct File {
     sums: Option<Box<Sums>>,
     /// What came before its turn, by offset.
     held: BTreeMap<u64, Vec<u8>>,
-    held_octets: usize,
+    held_bytes: usize,
 }
 
 impl File {
@@ -307,23 +307,23 @@ impl File {
         self.filename.as_deref()
     }
 
-    /// Octets seen so far.
+    /// Bytes seen so far.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Where the next octet in order belongs.
+    /// Where the next byte in order belongs.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Only a part of a larger file was sent: octets from the first to before the second offset.
+    /// Only a part of a larger file was sent: bytes from the first to before the second offset.
     pub fn set_range(&mut self, start: u64, end: u64) {
         self.range = Some((start, end));
     }
 
     /// Says of the carrier what Suricata repeats in each event: a field of [`FILES`] from `http_host` on.
-    pub fn tell(&mut self, name: &str, value: Value<'_>) {
+    pub fn emit(&mut self, name: &str, value: Value<'_>) {
         let own = FILES.fields.len() - self.carrier.len();
         let at = FILES.fields.iter().skip(own).position(|field| field.name == name);
         debug_assert!(at.is_some(), "{name}");
@@ -337,45 +337,45 @@ impl File {
         self.kind.unwrap_or_else(|| kind::of(&self.head))
     }
 
-    /// Takes the next octets.
-    pub fn octets(&mut self, octets: &[u8], time: Time, out: &mut dyn Out) {
-        if octets.is_empty() {
+    /// Takes the next bytes.
+    pub fn bytes(&mut self, bytes: &[u8], time: Time, out: &mut dyn Out) {
+        if bytes.is_empty() {
             return;
         }
         self.last = time;
         let offset = self.next;
-        self.seen += octets.len() as u64;
-        self.next = self.next.saturating_add(octets.len() as u64);
+        self.seen += bytes.len() as u64;
+        self.next = self.next.saturating_add(bytes.len() as u64);
         if self.kind.is_none() {
             let room = HEAD.saturating_sub(self.head.len());
-            self.head.extend_from_slice(octets.get(..room).unwrap_or(octets));
+            self.head.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
             if self.head.len() >= HEAD {
                 self.decide();
             }
         }
         if let Some(sums) = &mut self.sums {
-            sums.update(octets);
+            sums.update(bytes);
         }
         if self.wants.content {
-            out.content(self.id, offset, octets);
+            out.content(self.id, offset, bytes);
         }
     }
 
-    /// The next octets were lost: the rest of the file goes on behind them.
-    pub fn gap(&mut self, octets: u64) {
-        if octets == 0 {
+    /// The next bytes were lost: the rest of the file goes on behind them.
+    pub fn gap(&mut self, bytes: u64) {
+        if bytes == 0 {
             return;
         }
-        self.missing = self.missing.saturating_add(octets);
-        self.next = self.next.saturating_add(octets);
+        self.missing = self.missing.saturating_add(bytes);
+        self.next = self.next.saturating_add(bytes);
         self.sums = None;
         self.decide();
     }
 
-    /// Takes octets that belong at an offset. Those that come before their turn wait, as far as there is room; where
+    /// Takes bytes that belong at an offset. Those that come before their turn wait, as far as there is room; where
     /// there is none, what they wait for is taken to be lost.
-    pub fn octets_at(&mut self, offset: u64, octets: &[u8], time: Time, out: &mut dyn Out) {
-        let (mut at, mut rest) = (offset, octets);
+    pub fn bytes_at(&mut self, offset: u64, bytes: &[u8], time: Time, out: &mut dyn Out) {
+        let (mut at, mut rest) = (offset, bytes);
         self.last = time;
         while !rest.is_empty() {
             if at < self.next {
@@ -389,7 +389,7 @@ impl File {
                 let room = self.held.first_key_value().map_or(u64::MAX, |(first, _)| first - at);
                 let fit = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
                 let (now, later) = rest.split_at_checked(fit).unwrap_or((rest, &[]));
-                self.octets(now, time, out);
+                self.bytes(now, time, out);
                 (at, rest) = (at + fit as u64, later);
                 self.release(time, out);
             } else {
@@ -402,38 +402,38 @@ impl File {
         }
     }
 
-    /// Keeps octets until it is their turn, as many as are not there yet and fit; how many are done with, and whether
+    /// Keeps bytes until it is their turn, as many as are not there yet and fit; how many are done with, and whether
     /// there is room for more.
-    fn hold(&mut self, at: u64, octets: &[u8]) -> (usize, bool) {
+    fn hold(&mut self, at: u64, bytes: &[u8]) -> (usize, bool) {
         let before = self.held.range_mut(..=at).next_back();
         let covered = before.as_ref().map_or(0, |(start, piece)| **start + piece.len() as u64);
         if covered > at {
             let old = usize::try_from(covered - at).unwrap_or(usize::MAX);
-            return (old.min(octets.len()), true);
+            return (old.min(bytes.len()), true);
         }
-        let room = HELD.saturating_sub(self.held_octets);
+        let room = HELD.saturating_sub(self.held_bytes);
         let is_next = covered == at && before.is_some();
         if room == 0 || (!is_next && self.held.len() >= PIECES) {
             return (0, false);
         }
         let until = self.held.range(at..).next().map_or(u64::MAX, |(start, _)| *start - at);
-        let fit = room.min(usize::try_from(until).unwrap_or(usize::MAX)).min(octets.len());
-        let taken = octets.get(..fit).unwrap_or_default();
+        let fit = room.min(usize::try_from(until).unwrap_or(usize::MAX)).min(bytes.len());
+        let taken = bytes.get(..fit).unwrap_or_default();
         match self.held.range_mut(..=at).next_back().filter(|_| is_next) {
             Some((_, piece)) => piece.extend_from_slice(taken),
             None => {
                 self.held.insert(at, taken.to_vec());
             }
         }
-        self.held_octets += fit;
+        self.held_bytes += fit;
         (fit, true)
     }
 
     /// Takes what has its turn now.
     fn release(&mut self, time: Time, out: &mut dyn Out) {
         while let Some(piece) = self.held.remove(&self.next) {
-            self.held_octets -= piece.len();
-            self.octets(&piece, time, out);
+            self.held_bytes -= piece.len();
+            self.bytes(&piece, time, out);
         }
     }
 
@@ -480,7 +480,7 @@ impl File {
             self.declared.as_ref().into(),
             self.filename.as_ref().into(),
             shown.into(),
-            Value::Span(self.last.since(self.begun)),
+            Value::Duration(self.last.since(self.begun)),
             (self.direction == Direction::Forward).into(),
             self.seen.into(),
             self.next.into(),
@@ -504,9 +504,9 @@ impl File {
         out.record(Record { table: &FILES, time: self.begun, values });
     }
 
-    /// Octets of heap memory that are held, roughly.
+    /// Bytes of heap memory that are held, roughly.
     pub fn memory(&self) -> usize {
-        let of = |octets: &Option<Vec<u8>>| octets.as_ref().map_or(0, Vec::capacity);
+        let of = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::capacity);
         let held: usize = self.held.values().map(|piece| piece.capacity() + 48).sum();
         let sums = if self.sums.is_some() { size_of::<Sums>() } else { 0 };
         let carrier = self.carrier.capacity() * size_of::<Value<'_>>();
@@ -523,7 +523,7 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::Told;
+    use crate::laws::Collected;
     use std::net::{IpAddr, Ipv4Addr};
 
     fn files() -> Files {
@@ -555,9 +555,9 @@ mod tests {
 
     #[test]
     fn a_file_in_order_has_the_sums_that_are_published() {
-        let (mut file, mut out) = (open(), Told::default());
+        let (mut file, mut out) = (open(), Collected::default());
         for piece in [&b"abc"[..], b"", b"dbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"] {
-            file.octets(piece, Time(9), &mut out);
+            file.bytes(piece, Time(9), &mut out);
         }
         assert_eq!(file.kind(), Some("text/plain"));
         file.close(true, &mut out);
@@ -569,29 +569,29 @@ mod tests {
         assert_eq!(*record.get("md5"), "8215ef0796a20bcaaae116d3876c664a".into());
         assert_eq!(*record.get("state"), "CLOSED".into());
         assert_eq!(*record.get("seen_bytes"), 56u64.into());
-        assert_eq!(*record.get("duration"), Value::Span(4));
+        assert_eq!(*record.get("duration"), Value::Duration(4));
     }
 
     /// Parts in any order and overlapping are the same file.
     #[test]
     fn parts_in_any_order_are_the_same_file() {
         let text: Vec<u8> = (0..5000u32).flat_map(|n| n.to_le_bytes()).collect();
-        let told = |order: &[std::ops::Range<usize>]| {
-            let (mut file, mut out) = (open(), Told::default());
+        let emitted = |order: &[std::ops::Range<usize>]| {
+            let (mut file, mut out) = (open(), Collected::default());
             for part in order {
-                file.octets_at(part.start as u64, &text[part.clone()], Time(9), &mut out);
+                file.bytes_at(part.start as u64, &text[part.clone()], Time(9), &mut out);
             }
             file.close(true, &mut out);
             (out.records, out.content)
         };
-        let whole = told(std::slice::from_ref(&(0..20000)));
+        let whole = emitted(std::slice::from_ref(&(0..20000)));
         assert_eq!(*whole.0[0].get("state"), "CLOSED".into());
         assert_eq!(whole.1[0].1, text);
-        assert_eq!(whole, told(&[10000..20000, 0..10000]));
-        assert_eq!(whole, told(&[15000..20000, 5000..12000, 10000..16000, 0..7000]));
-        assert_eq!(whole, told(&[5000..6000, 4000..9000, 100..200, 50..4001, 0..50, 8000..20000]));
+        assert_eq!(whole, emitted(&[10000..20000, 0..10000]));
+        assert_eq!(whole, emitted(&[15000..20000, 5000..12000, 10000..16000, 0..7000]));
+        assert_eq!(whole, emitted(&[5000..6000, 4000..9000, 100..200, 50..4001, 0..50, 8000..20000]));
         let single: Vec<_> = (0..20000).rev().step_by(100).map(|at| at - 99..at + 1).collect();
-        assert_eq!(whole, told(&single));
+        assert_eq!(whole, emitted(&single));
     }
 
     /// What waits is bounded, and what it waited for is lost then, wherever the parts were cut.
@@ -600,12 +600,12 @@ mod tests {
         let text = vec![b'x'; 3 * HELD];
         let mut all = Vec::new();
         for size in [text.len(), 4096, 1000] {
-            let (mut file, mut out) = (open(), Told::default());
+            let (mut file, mut out) = (open(), Collected::default());
             for (n, piece) in text.chunks(size).enumerate() {
-                file.octets_at((10 + n * size) as u64, piece, Time(9), &mut out);
+                file.bytes_at((10 + n * size) as u64, piece, Time(9), &mut out);
                 assert!(file.memory() < 3 * HELD);
             }
-            file.octets_at(0, b"too late", Time(9), &mut out);
+            file.bytes_at(0, b"too late", Time(9), &mut out);
             file.close(true, &mut out);
             assert_eq!(*out.records[0].get("missing_bytes"), 10u64.into());
             assert_eq!(*out.records[0].get("overflow_bytes"), 8u64.into());
@@ -613,7 +613,7 @@ mod tests {
             assert!(out.records[0].get("md5").is_none());
             all.push((out.records, out.content));
         }
-        assert!(all.iter().all(|told| *told == all[0]));
+        assert!(all.iter().all(|emitted| *emitted == all[0]));
     }
 
     #[test]

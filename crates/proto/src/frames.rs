@@ -3,9 +3,9 @@
 /// How long a message is, as far as its beginning says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Size {
-    /// So many octets, its header among them.
-    Octets(usize),
-    /// It is said within the first so many octets.
+    /// So many bytes, its header among them.
+    Bytes(usize),
+    /// It is said within the first so many bytes.
     Within(usize),
 }
 
@@ -29,8 +29,8 @@ impl Frames {
         work: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
         if self.held.is_empty() {
-            if let Size::Octets(octets) = size(data)
-                && let Some((message, rest)) = data.split_at_checked(octets.max(1))
+            if let Size::Bytes(bytes) = size(data)
+                && let Some((message, rest)) = data.split_at_checked(bytes.max(1))
             {
                 *data = rest;
                 return Some(work(message));
@@ -41,8 +41,8 @@ impl Frames {
         }
         loop {
             let (wanted, is_known) = match size(&self.held) {
-                Size::Octets(octets) => (octets.max(1), true),
-                Size::Within(octets) => (octets.max(self.held.len() + 1), false),
+                Size::Bytes(bytes) => (bytes.max(1), true),
+                Size::Within(bytes) => (bytes.max(self.held.len() + 1), false),
             };
             let missing = wanted.saturating_sub(self.held.len());
             let (head, rest) = data.split_at_checked(missing).unwrap_or((data, &[]));
@@ -67,7 +67,7 @@ impl Frames {
         }
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }
@@ -79,7 +79,7 @@ mod tests {
 
     fn size(head: &[u8]) -> Size {
         match head {
-            [high, low, ..] => Size::Octets(2 + usize::from(*high) * 256 + usize::from(*low)),
+            [high, low, ..] => Size::Bytes(2 + usize::from(*high) * 256 + usize::from(*low)),
             _ => Size::Within(2),
         }
     }

@@ -1,7 +1,7 @@
 //! HTTP/1 (RFC 9112) and what is older: each request with its response, and the files that they carry.
 //!
 //! Where messages are not as they should be, they are read as libhtp reads them, whose authors looked at what servers
-//! and browsers do; libhtp itself can only be told of octets and tell of bodies through pointers of C.
+//! and browsers do; libhtp itself can only be told of bytes and tell of bodies through pointers of C.
 
 mod body;
 mod coding;
@@ -33,8 +33,8 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 const MAX_HEADERS: u16 = 1024;
 /// Requests that wait for their responses; Suricata's limit.
 const MAX_WAITING: usize = 512;
-/// Octets of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
-const MAX_WAITING_OCTETS: usize = 1 << 20;
+/// Bytes of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
+const MAX_WAITING_BYTES: usize = 1 << 20;
 /// Blank lines before a message.
 const MAX_BLANK: u16 = 1024;
 /// Longest chunk: libhtp takes no more for a length.
@@ -85,7 +85,7 @@ enum State {
     /// Before a start line.
     Start,
     /// A line that is no status line: what comes next tells whether it is a body.
-    Odd(Box<OddLine>),
+    Irregular(Box<IrregularLine>),
     Head,
     /// In a body of which so much is left.
     Length(u64),
@@ -97,14 +97,14 @@ enum State {
     Close,
     /// Behind `CONNECT`, until it is answered.
     Wait,
-    /// Octets are missing, perhaps whole messages, and where one begins is not known.
+    /// Bytes are missing, perhaps whole messages, and where one begins is not known.
     Lost {
         messages: bool,
     },
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct OddLine(Vec<u8>);
+struct IrregularLine(Vec<u8>);
 
 pub(super) struct Transaction {
     time: Time,
@@ -136,7 +136,7 @@ pub(super) struct Answer {
 /// What to do after a message's head.
 enum After {
     Go,
-    Become(Option<&'static Protocol>),
+    SwitchTo(Option<&'static Protocol>),
 }
 
 impl Parser for Http {
@@ -152,7 +152,7 @@ impl Parser for Http {
             };
             if let Some(step) = step {
                 return match step {
-                    Step::Become { protocol, .. } => Step::Become { protocol, unread: data.len() },
+                    Step::SwitchTo { protocol, .. } => Step::SwitchTo { protocol, unread: data.len() },
                     step => step,
                 };
             }
@@ -161,7 +161,7 @@ impl Parser for Http {
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
-        if let State::Odd(line) = &self.response.state {
+        if let State::Irregular(line) = &self.response.state {
             let line = line.clone();
             self.response.state = State::Start;
             self.treat_as_body(&line.0, time, out);
@@ -175,7 +175,7 @@ impl Parser for Http {
             finish(side, flow, whole, time, out);
         }
         for transaction in std::mem::take(&mut self.flow.waiting) {
-            transaction.tell(out);
+            transaction.emit(out);
         }
         self.flow.ranges.end(out);
     }
@@ -188,8 +188,8 @@ impl Parser for Http {
         let of = |side: &Side| {
             let head = side.head.as_ref().map_or(0, |head| size_of::<Head>() + head.memory());
             let body = side.body.as_ref().map_or(0, |body| size_of::<Body>() + body.memory());
-            let odd = if let State::Odd(line) = &side.state { 32 + line.0.capacity() } else { 0 };
-            side.lines.memory() + head + body + odd
+            let irregular = if let State::Irregular(line) = &side.state { 32 + line.0.capacity() } else { 0 };
+            side.lines.memory() + head + body + irregular
         };
         let unused = self.flow.waiting.capacity() - self.flow.waiting.len();
         let waiting: usize = self.flow.waiting.iter().map(Transaction::memory).sum();
@@ -236,7 +236,7 @@ impl Http {
         }
     }
 
-    /// Octets are missing. In a body of known length that is no matter; elsewhere the next message is looked for.
+    /// Bytes are missing. In a body of known length that is no matter; elsewhere the next message is looked for.
     /// `false`: which response is for which request cannot be told any more.
     fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
         let (side, flow) = self.side(chunk.direction);
@@ -268,7 +268,7 @@ impl Http {
         if matches!(side.state, State::Head) {
             side.give_headers(flow);
         }
-        if !matches!(side.state, State::Start | State::Lost { .. } | State::Odd(_)) {
+        if !matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_)) {
             finish(side, flow, false, chunk.time, out);
         }
         // Of a start line that was begun, its message is lost.
@@ -289,7 +289,7 @@ impl Http {
                     return self.request.blank();
                 }
                 if is_cut {
-                    say("request_field_too_long", Direction::Forward, text, time, out);
+                    emit_anomaly("request_field_too_long", Direction::Forward, text, time, out);
                 }
                 let looks_so = RequestLine::looks_so(text);
                 if let State::Lost { messages } = self.request.state {
@@ -304,7 +304,7 @@ impl Http {
                 if line.protocol().is_none() {
                     // Of HTTP/0.9 there is one request and nothing else.
                     if self.flow.begun > 0 || !METHODS.contains(&line.method()) {
-                        say("bad_HTTP_request", Direction::Forward, text, time, out);
+                        emit_anomaly("bad_HTTP_request", Direction::Forward, text, time, out);
                         self.request.state = State::Lost { messages: false };
                         return None;
                     }
@@ -315,7 +315,7 @@ impl Http {
                     return None;
                 }
                 if !looks_so {
-                    say("unknown_HTTP_method", Direction::Forward, line.method(), time, out);
+                    emit_anomaly("unknown_HTTP_method", Direction::Forward, line.method(), time, out);
                 }
                 self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
                 let id = self.flow.begin(time, out);
@@ -346,7 +346,7 @@ impl Http {
                     return self.response.blank();
                 }
                 if is_cut {
-                    say("response_field_too_long", Direction::Reverse, text, time, out);
+                    emit_anomaly("response_field_too_long", Direction::Reverse, text, time, out);
                 }
                 let lost = match self.response.state {
                     State::Lost { messages } => Some(messages),
@@ -354,7 +354,7 @@ impl Http {
                 };
                 let Some(status) = StatusLine::of(text) else {
                     if lost.is_none() {
-                        self.response.state = State::Odd(Box::new(OddLine(line.into_owned())));
+                        self.response.state = State::Irregular(Box::new(IrregularLine(line.into_owned())));
                     }
                     return None;
                 };
@@ -372,7 +372,7 @@ impl Http {
                 self.response.begin(id);
                 self.response.header(rest, time, out);
             }
-            State::Odd(line) => {
+            State::Irregular(line) => {
                 // A line before the status line is passed over, as browsers do.
                 if data.first() == Some(&b'H') || chomped(&line.0).len() <= 2 {
                     self.response.state = State::Start;
@@ -380,7 +380,7 @@ impl Http {
                 }
                 let line = line.0.clone();
                 if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
-                    say("bad_HTTP_reply", Direction::Reverse, &line, time, out);
+                    emit_anomaly("bad_HTTP_reply", Direction::Reverse, &line, time, out);
                     self.response.state = State::Lost { messages: false };
                     return None;
                 }
@@ -388,9 +388,9 @@ impl Http {
             }
             State::Head => {
                 if self.response.head(data, time, out)
-                    && let After::Become(protocol) = self.answered(time, out)
+                    && let After::SwitchTo(protocol) = self.answered(time, out)
                 {
-                    return Some(Step::Become { protocol, unread: 0 });
+                    return Some(Step::SwitchTo { protocol, unread: 0 });
                 }
             }
             State::Wait => *data = &[],
@@ -429,17 +429,17 @@ impl Http {
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
         if is_chunked && length.is_some() {
-            say("request_smuggling", Direction::Forward, b"", time, out);
+            emit_anomaly("request_smuggling", Direction::Forward, b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            say("duplicate_content_length_field_in_request", Direction::Forward, b"", time, out);
+            emit_anomaly("duplicate_content_length_field_in_request", Direction::Forward, b"", time, out);
         }
         side.state = match (is_connect, is_chunked, length) {
             (true, ..) => State::Wait,
             (_, true, _) => State::ChunkSize,
             (_, _, Some(Some(length))) if length > 0 => State::Length(length),
             (_, _, Some(None)) => {
-                say("invalid_content_length_field_in_request", Direction::Forward, b"", time, out);
+                emit_anomaly("invalid_content_length_field_in_request", Direction::Forward, b"", time, out);
                 State::Start
             }
             _ => State::Start,
@@ -470,10 +470,10 @@ impl Http {
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
         if is_chunked && length.is_some() {
-            say("response_smuggling", Direction::Reverse, b"", time, out);
+            emit_anomaly("response_smuggling", Direction::Reverse, b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            say("duplicate_content_length_field_in_response", Direction::Reverse, b"", time, out);
+            emit_anomaly("duplicate_content_length_field_in_response", Direction::Reverse, b"", time, out);
         }
         let is_connect = transaction.method() == b"CONNECT";
         let has_none = !is_coded && length.is_none_or(|length| length == Some(0));
@@ -491,13 +491,13 @@ impl Http {
                 transaction.is_asked = true;
                 let protocol = transaction.upgraded(out);
                 finish(side, flow, true, time, out);
-                return After::Become(protocol);
+                return After::SwitchTo(protocol);
             }
             Some(200..300) if is_connect => {
                 transaction.answer().headers = headers;
                 transaction.is_asked = true;
                 finish(side, flow, true, time, out);
-                return After::Become(None);
+                return After::SwitchTo(None);
             }
             _ => {}
         }
@@ -514,7 +514,13 @@ impl Http {
                 Some(Some(0)) => State::Start,
                 Some(Some(length)) => State::Length(length),
                 Some(None) => {
-                    say("invalid_content_length_field_in_response", Direction::Reverse, b"", time, out);
+                    emit_anomaly(
+                        "invalid_content_length_field_in_response",
+                        Direction::Reverse,
+                        b"",
+                        time,
+                        out,
+                    );
                     State::Close
                 }
                 None => State::Close,
@@ -573,7 +579,7 @@ impl Side {
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
         let text = chomped(&line);
         // Browsers end the head of a response at a line of blanks, too.
-        let is_blank = text.iter().all(|octet| matches!(octet, b' ' | b'\t'));
+        let is_blank = text.iter().all(|byte| matches!(byte, b' ' | b'\t'));
         if text.is_empty() || is_blank && self.direction == Direction::Reverse {
             return true;
         }
@@ -582,7 +588,7 @@ impl Side {
                 Direction::Forward => "request_field_too_long",
                 Direction::Reverse => "response_field_too_long",
             };
-            say(name, self.direction, text, time, out);
+            emit_anomaly(name, self.direction, text, time, out);
         }
         self.header(text, time, out);
         false
@@ -595,13 +601,13 @@ impl Side {
         }
         let head = self.head.get_or_insert_default();
         let was_full = head.is_full;
-        for line in text.split(|octet| *octet == b'\r').filter(|line| !line.is_empty()) {
+        for line in text.split(|byte| *byte == b'\r').filter(|line| !line.is_empty()) {
             if let Some(wrong) = head.line(line, MAX_HEADERS) {
-                say(wrong, self.direction, line, time, out);
+                emit_anomaly(wrong, self.direction, line, time, out);
             }
         }
         if head.is_full && !was_full {
-            say("too_many_headers", self.direction, text, time, out);
+            emit_anomaly("too_many_headers", self.direction, text, time, out);
         }
     }
 }
@@ -610,8 +616,8 @@ impl Side {
 fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &mut dyn Out) {
     match &mut side.state {
         State::Length(left) | State::Chunk(left) => {
-            let most = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
-            let (now, later) = data.split_at_checked(most).unwrap_or((data, &[]));
+            let max = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
+            let (now, later) = data.split_at_checked(max).unwrap_or((data, &[]));
             *left -= now.len() as u64;
             let is_over = *left == 0;
             *data = later;
@@ -628,7 +634,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
         }
         State::ChunkEnd => {
             // Whatever stands on the line behind a chunk.
-            let end = data.iter().position(|octet| *octet == b'\n');
+            let end = data.iter().position(|byte| *byte == b'\n');
             let line = end.map_or(data.len(), |end| end + 1);
             count(side, flow, line as u64);
             *data = data.get(line..).unwrap_or_default();
@@ -639,18 +645,18 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
         State::ChunkSize => {
             let line = side.lines.next(data);
             let text = line.as_ref().map_or(side.lines.held(), |(line, _)| line);
-            let is_control = |octet: &u8| matches!(octet, b'\r' | b'\n' | b' ' | b'\t' | 0x0b | 0x0c);
-            let Some(start) = text.iter().position(|octet| !is_control(octet)) else {
+            let is_control = |byte: &u8| matches!(byte, b'\r' | b'\n' | b' ' | b'\t' | 0x0b | 0x0c);
+            let Some(start) = text.iter().position(|byte| !is_control(byte)) else {
                 if let Some((line, _)) = line {
                     count(side, flow, line.len() as u64);
                 }
                 return;
             };
             let digits = text.get(start..).unwrap_or_default();
-            let most = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
-            if most == 0 {
+            let max = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
+            if max == 0 {
                 // No chunk at all: browsers take what comes for the body.
-                say("invalid_HTTP_chunk_size", side.direction, b"", time, out);
+                emit_anomaly("invalid_HTTP_chunk_size", side.direction, b"", time, out);
                 let begun = match line {
                     Some((line, _)) => line.into_owned(),
                     None => side.lines.take(),
@@ -660,14 +666,14 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
             }
             let Some((line, _)) = &line else { return };
             count(side, flow, line.len() as u64);
-            let digits = std::str::from_utf8(digits.get(..most).unwrap_or_default()).unwrap_or_default();
+            let digits = std::str::from_utf8(digits.get(..max).unwrap_or_default()).unwrap_or_default();
             match u64::from_str_radix(digits, 16).ok().filter(|length| *length <= MAX_CHUNK) {
                 Some(0) => {
                     side.head = None;
                     side.state = State::Trailers;
                 }
                 Some(length) => side.state = State::Chunk(length),
-                None => say("invalid_HTTP_chunk_size", side.direction, line, time, out),
+                None => emit_anomaly("invalid_HTTP_chunk_size", side.direction, line, time, out),
             }
         }
         State::Trailers => {
@@ -675,31 +681,31 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
                 finish(side, flow, true, time, out);
             }
         }
-        State::Start | State::Head | State::Odd(_) | State::Wait | State::Lost { .. } => {}
+        State::Start | State::Head | State::Irregular(_) | State::Wait | State::Lost { .. } => {}
     }
 }
 
-/// Octets of a body.
-fn give(side: &mut Side, flow: &mut Flow, octets: &[u8], time: Time, out: &mut dyn Out) {
+/// Bytes of a body.
+fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dyn Out) {
     let Some(body) = &mut side.body else { return };
-    let fault = body.octets(octets, time, &mut flow.files, &mut flow.ranges, out);
+    let fault = body.bytes(bytes, time, &mut flow.files, &mut flow.ranges, out);
     if let Some(fault) = fault {
-        say(fault, side.direction, b"", time, out);
+        emit_anomaly(fault, side.direction, b"", time, out);
     }
 }
 
-/// Octets of the framing: Suricata counts them to a response's length.
-fn count(side: &Side, flow: &mut Flow, octets: u64) {
+/// Bytes of the framing: Suricata counts them to a response's length.
+fn count(side: &Side, flow: &mut Flow, bytes: u64) {
     if side.direction == Direction::Reverse
         && let Some(transaction) = flow.transaction(side.current)
     {
-        transaction.answer().wire += octets;
+        transaction.answer().wire += bytes;
     }
 }
 
 /// The message in work has ended; `whole`: where it should.
 fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut dyn Out) {
-    let is_idle = matches!(side.state, State::Start | State::Lost { .. } | State::Odd(_));
+    let is_idle = matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_));
     side.state = State::Start;
     let body = side.body.take();
     let wire = body.as_ref().map_or(0, |body| body.wire);
@@ -734,10 +740,10 @@ impl Flow {
     /// A new transaction.
     fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         let held: usize = self.waiting.iter().map(Transaction::memory).sum();
-        if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_OCTETS {
-            say("too_many_requests", Direction::Forward, b"", time, out);
+        if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_BYTES {
+            emit_anomaly("too_many_requests", Direction::Forward, b"", time, out);
             if let Some(transaction) = self.waiting.pop_front() {
-                transaction.tell(out);
+                transaction.emit(out);
             }
         }
         let id = self.begun;
@@ -765,7 +771,7 @@ impl Flow {
             return transaction.id;
         }
         if !std::mem::replace(&mut self.unmatched, true) {
-            say("unmatched_HTTP_reply", Direction::Reverse, b"", time, out);
+            emit_anomaly("unmatched_HTTP_reply", Direction::Reverse, b"", time, out);
         }
         let id = self.begin(time, out);
         if let Some(transaction) = self.transaction(id) {
@@ -796,7 +802,7 @@ impl Flow {
     fn settle(&mut self, out: &mut dyn Out) {
         while self.waiting.front().is_some_and(|front| front.is_asked && front.is_answered) {
             if let Some(transaction) = self.waiting.pop_front() {
-                transaction.tell(out);
+                transaction.emit(out);
             }
         }
     }
@@ -839,7 +845,7 @@ impl Transaction {
 /// A start line, and the headers behind it where only carriage returns end lines.
 fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
-    let end = text.iter().position(|octet| *octet == b'\r').unwrap_or(text.len());
+    let end = text.iter().position(|byte| *byte == b'\r').unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
@@ -851,14 +857,14 @@ fn is_chunked(headers: &Headers) -> bool {
     })
 }
 
-fn say(name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
+fn emit_anomaly(name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
     anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::Told;
+    use crate::laws::Collected;
     use crate::{Session, Wants};
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -871,12 +877,12 @@ mod tests {
         let request =
             b"POST /upload HTTP/1.1\r\nHost: files.example\r\nContent-Type: application/octet-stream\r\n\
             Content-Length: 100000000\r\n\r\nbody";
-        let (mut session, mut told) = (Session::new(), Told::default());
+        let (mut session, mut emitted) = (Session::new(), Collected::default());
         let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
-        session.chunk(&chunk(request), &setup, &mut told);
+        session.chunk(&chunk(request), &setup, &mut emitted);
         let whole = session.memory() + size_of::<Session>();
         assert!(whole <= 440, "{whole}");
-        session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut told);
+        session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut emitted);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }
 
@@ -887,10 +893,10 @@ mod tests {
         let setup =
             || Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants: Wants::default() };
         let request = b"POST /a HTTP/1.1\r\nHost: files.example\r\nContent-Length: 4\r\n\r\nbody";
-        let (mut session, mut told) = (Session::new(), Told::default());
+        let (mut session, mut emitted) = (Session::new(), Collected::default());
         let chunk = Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data: request };
-        session.chunk(&chunk, &setup, &mut told);
-        let [file] = told.records.as_slice() else { panic!("{:?}", told.records) };
+        session.chunk(&chunk, &setup, &mut emitted);
+        let [file] = emitted.records.as_slice() else { panic!("{:?}", emitted.records) };
         assert_eq!(*file.get("http_host"), "files.example".into());
     }
 }

@@ -18,8 +18,8 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let most = heads.forward.len().min(PREFACE.len());
-    match heads.forward.get(..most) {
+    let max = heads.forward.len().min(PREFACE.len());
+    match heads.forward.get(..max) {
         Some(head) if head == PREFACE => Probe::Match,
         Some(head) if PREFACE.starts_with(head) && heads.reverse.is_empty() => Probe::Maybe,
         _ => Probe::Reject,

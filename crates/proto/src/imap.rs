@@ -39,18 +39,18 @@ static IMAP: Table = Table {
         field("lines", Kind::List(&Kind::Text), "What the server said before, without messages.")
             .privacy(Privacy::Content),
         field("messages", Kind::Uint, "Messages or headers that were moved."),
-        field("octets", Kind::Uint, "Octets of literals, both ways."),
-        field("duration", Kind::Span, "From the command to its answer."),
+        field("bytes", Kind::Uint, "Bytes of literals, both ways."),
+        field("duration", Kind::Duration, "From the command to its answer."),
     ],
 };
 
-/// Longest line kept; RFC 7162 recommends that servers take 8,192 octets.
+/// Longest line kept; RFC 7162 recommends that servers take 8,192 bytes.
 const MAX_LINE: usize = 8192;
 /// Longest literal that is kept as text: names and flags, no messages.
 const MAX_TEXT: u64 = 1024;
 /// Commands that wait for their answers.
 const MAX_WAITING: usize = 64;
-/// Lines before an answer that are told, and octets of each.
+/// Lines before an answer that are told, and bytes of each.
 const MAX_LINES: usize = 64;
 const MAX_SHOWN: usize = 512;
 
@@ -118,14 +118,14 @@ fn probe(heads: &Heads<'_>) -> Probe {
 
 /// A tag and a command.
 fn of_client(head: &[u8]) -> Probe {
-    let is_tag = |octet: &u8| octet.is_ascii_alphanumeric() || b".-_*".contains(octet);
-    let at = head.iter().position(|octet| !is_tag(octet)).unwrap_or(head.len());
+    let is_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_*".contains(byte);
+    let at = head.iter().position(|byte| !is_tag(byte)).unwrap_or(head.len());
     match head.get(at) {
         _ if at == 0 || at > 32 => Probe::Reject,
         None => Probe::Maybe,
         Some(b' ') => {
             let rest = head.get(at + 1..).unwrap_or_default();
-            let end = rest.iter().position(|octet| b" \r\n".contains(octet));
+            let end = rest.iter().position(|byte| b" \r\n".contains(byte));
             let word = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().to_ascii_uppercase();
             match end {
                 Some(_) if COMMANDS.contains(&word.as_slice()) => Probe::Match,
@@ -147,7 +147,7 @@ struct Command {
     folder: Option<Vec<u8>>,
     lines: Vec<Vec<u8>>,
     messages: u64,
-    octets: u64,
+    bytes: u64,
 }
 
 /// One direction: a line goes on behind each literal in it.
@@ -155,7 +155,7 @@ struct Side {
     lines: Lines,
     text: Vec<u8>,
     literal: Option<Literal>,
-    octets: u64,
+    bytes: u64,
     messages: u64,
 }
 
@@ -168,7 +168,7 @@ struct Literal {
 
 impl Default for Side {
     fn default() -> Self {
-        Self { lines: Lines::new(MAX_LINE), text: Vec::new(), literal: None, octets: 0, messages: 0 }
+        Self { lines: Lines::new(MAX_LINE), text: Vec::new(), literal: None, bytes: 0, messages: 0 }
     }
 }
 
@@ -216,9 +216,9 @@ impl Parser for Imap {
                 let (piece, rest) = data.split_at(length);
                 data = rest;
                 literal.left -= length as u64;
-                side.octets += length as u64;
+                side.bytes += length as u64;
                 match &mut literal.message {
-                    Some(message) => message.octets(piece, &mut self.files, time, out),
+                    Some(message) => message.bytes(piece, &mut self.files, time, out),
                     None if literal.all <= MAX_TEXT => literal.kept.extend_from_slice(piece),
                     None => {}
                 }
@@ -234,7 +234,9 @@ impl Parser for Imap {
             side.lines = lines;
             match found {
                 Some(Step::Next) | None => {}
-                Some(Step::Become { protocol, .. }) => step = Step::Become { protocol, unread: data.len() },
+                Some(Step::SwitchTo { protocol, .. }) => {
+                    step = Step::SwitchTo { protocol, unread: data.len() }
+                }
                 Some(Step::GiveUp) => step = Step::GiveUp,
             }
             if !matches!(step, Step::Next) {
@@ -284,7 +286,7 @@ impl Imap {
         }
     }
 
-    /// Octets are missing: a literal goes on behind them if it is long enough.
+    /// Bytes are missing: a literal goes on behind them if it is long enough.
     fn miss(&mut self, side: &mut Side, mut gap: u64, direction: Direction, time: Time, out: &mut dyn Out) {
         side.lines.forget();
         if let Some(mut literal) = side.literal.take() {
@@ -322,13 +324,13 @@ impl Imap {
                 message.end(is_whole, &mut self.files, time, out, |_| {});
                 let command: &[u8] = if is_client { b"APPEND" } else { b"FETCH" };
                 let target = if is_client { argument(&side.text, 2) } else { self.folder.clone() };
-                message.tell(command, self.user.as_deref(), target.as_deref(), is_whole, time, out);
+                message.emit(command, self.user.as_deref(), target.as_deref(), is_whole, time, out);
                 side.messages += 1;
             }
             // A name that is sent so is as good as a quoted one.
             None if literal.all <= MAX_TEXT && side.text.len() < MAX_LINE => {
                 side.text.push(b'"');
-                side.text.extend(literal.kept.iter().filter(|octet| **octet != b'"'));
+                side.text.extend(literal.kept.iter().filter(|byte| **byte != b'"'));
                 side.text.push(b'"');
             }
             None => {}
@@ -345,8 +347,8 @@ impl Imap {
         out: &mut dyn Out,
     ) -> Step {
         if line.is_cut {
-            let told = Anomaly { name: "line_too_long", direction, detail: line.text };
-            anomaly(out, time, &PROTOCOL, &told);
+            let emitted = Anomaly { name: "line_too_long", direction, detail: line.text };
+            anomaly(out, time, &PROTOCOL, &emitted);
         }
         let (text, literal) = match literal(line.text) {
             Some((text, length)) if !line.is_cut && !self.sasl => (text, Some(length)),
@@ -370,17 +372,17 @@ impl Imap {
             return Step::Next;
         }
         let text = std::mem::take(&mut side.text);
-        let (octets, messages) = (std::mem::take(&mut side.octets), std::mem::take(&mut side.messages));
+        let (bytes, messages) = (std::mem::take(&mut side.bytes), std::mem::take(&mut side.messages));
         match direction {
             Direction::Forward => {
-                self.command(&text, octets, messages, time, out);
+                self.command(&text, bytes, messages, time, out);
                 Step::Next
             }
-            Direction::Reverse => self.answer(&text, octets, messages, time, out),
+            Direction::Reverse => self.answer(&text, bytes, messages, time, out),
         }
     }
 
-    fn command(&mut self, text: &[u8], octets: u64, messages: u64, time: Time, out: &mut dyn Out) {
+    fn command(&mut self, text: &[u8], bytes: u64, messages: u64, time: Time, out: &mut dyn Out) {
         let tag = word(text, 0);
         if self.sasl || tag.eq_ignore_ascii_case(b"DONE") || tag.is_empty() {
             return;
@@ -398,16 +400,16 @@ impl Imap {
                 shown = first().unwrap_or_default();
                 let initial = argument(text, 3);
                 if let Some(initial) = initial.filter(|_| shown.eq_ignore_ascii_case(b"PLAIN")) {
-                    let octets = crate::mime::base64(&initial);
-                    self.user = octets.split(|octet| *octet == 0).nth(1).map(<[u8]>::to_vec);
+                    let bytes = crate::mime::base64(&initial);
+                    self.user = bytes.split(|byte| *byte == 0).nth(1).map(<[u8]>::to_vec);
                 }
             }
             b"SELECT" | b"EXAMINE" | b"APPEND" => folder = first(),
             _ => {}
         }
         if self.waiting.len() == MAX_WAITING {
-            let told = Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: tag };
-            anomaly(out, time, &PROTOCOL, &told);
+            let emitted = Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: tag };
+            anomaly(out, time, &PROTOCOL, &emitted);
             self.flush(time, out);
         }
         let tag = tag.to_vec();
@@ -419,18 +421,18 @@ impl Imap {
             folder,
             lines: Vec::new(),
             messages,
-            octets,
+            bytes,
         });
     }
 
-    fn answer(&mut self, text: &[u8], octets: u64, messages: u64, time: Time, out: &mut dyn Out) -> Step {
+    fn answer(&mut self, text: &[u8], bytes: u64, messages: u64, time: Time, out: &mut dyn Out) -> Step {
         let tag = word(text, 0);
         let rest = text.get(tag.len()..).unwrap_or_default().trim_ascii();
         if tag == b"*" || tag == b"+" {
             self.sasl =
                 tag == b"+" && self.waiting.front().is_some_and(|command| command.name == b"AUTHENTICATE");
             if let Some(command) = self.waiting.front_mut().filter(|_| tag == b"*") {
-                command.octets += octets;
+                command.bytes += bytes;
                 command.messages += messages;
                 if command.lines.len() < MAX_LINES {
                     command.lines.push(rest.get(..MAX_SHOWN).unwrap_or(rest).to_vec());
@@ -444,8 +446,8 @@ impl Imap {
             b"NO" => "NO",
             b"BAD" => "BAD",
             _ => {
-                let told = Anomaly { name: "no_status", direction: Direction::Reverse, detail: text };
-                anomaly(out, time, &PROTOCOL, &told);
+                let emitted = Anomaly { name: "no_status", direction: Direction::Reverse, detail: text };
+                anomaly(out, time, &PROTOCOL, &emitted);
                 return Step::Next;
             }
         };
@@ -468,9 +470,9 @@ impl Imap {
             }
         }
         let answer = rest.get(status.len()..).unwrap_or_default().trim_ascii();
-        self.tell(&command, Some((status, answer)), time, out);
+        self.emit(&command, Some((status, answer)), time, out);
         match command.name.as_slice() {
-            b"STARTTLS" if status == "OK" => Step::Become { protocol: None, unread: 0 },
+            b"STARTTLS" if status == "OK" => Step::SwitchTo { protocol: None, unread: 0 },
             // What follows is compressed (RFC 4978).
             b"COMPRESS" if status == "OK" => Step::GiveUp,
             _ => Step::Next,
@@ -479,11 +481,11 @@ impl Imap {
 
     fn flush(&mut self, time: Time, out: &mut dyn Out) {
         for command in std::mem::take(&mut self.waiting) {
-            self.tell(&command, None, time, out);
+            self.emit(&command, None, time, out);
         }
     }
 
-    fn tell(&self, command: &Command, answer: Option<(&'static str, &[u8])>, time: Time, out: &mut dyn Out) {
+    fn emit(&self, command: &Command, answer: Option<(&'static str, &[u8])>, time: Time, out: &mut dyn Out) {
         let values = vec![
             (&command.tag).into(),
             (&command.name).into(),
@@ -494,8 +496,8 @@ impl Imap {
             answer.map(|(_, text)| text).into(),
             Value::list(&command.lines),
             command.messages.into(),
-            command.octets.into(),
-            answer.map_or(Value::None, |_| Value::Span(time.since(command.time))),
+            command.bytes.into(),
+            answer.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
         ];
         out.record(Record { table: &IMAP, time: command.time, values });
     }
@@ -504,7 +506,7 @@ impl Imap {
 /// The literal that a line ends with, and what is before it: `{123}`, `{123+}`.
 fn literal(line: &[u8]) -> Option<(&[u8], u64)> {
     let inner = line.strip_suffix(b"}")?;
-    let at = inner.iter().rposition(|octet| *octet == b'{')?;
+    let at = inner.iter().rposition(|byte| *byte == b'{')?;
     let digits = inner.get(at + 1..)?;
     let digits = digits.strip_suffix(b"+").unwrap_or(digits);
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
@@ -520,7 +522,7 @@ fn is_message(text: &[u8]) -> bool {
     }
     let Some(at) = text.windows(5).rposition(|window| window == b"BODY[") else { return false };
     let section = text.get(at + 5..).unwrap_or_default();
-    let Some(end) = section.iter().position(|octet| *octet == b']') else { return false };
+    let Some(end) = section.iter().position(|byte| *byte == b']') else { return false };
     let (section, rest) = section.split_at(end);
     // A part of it that does not begin at its beginning can not be read.
     let is_begin = matches!(rest, b"]" | b"]<0>");
@@ -529,7 +531,7 @@ fn is_message(text: &[u8]) -> bool {
 
 /// A word of a line, by number.
 fn word(text: &[u8], number: usize) -> &[u8] {
-    text.split(|octet| *octet == b' ').nth(number).unwrap_or_default()
+    text.split(|byte| *byte == b' ').nth(number).unwrap_or_default()
 }
 
 /// A word of a line, or what stands in its quotes.
@@ -540,8 +542,8 @@ fn argument(text: &[u8], number: usize) -> Option<Vec<u8>> {
     }
     let rest = rest.trim_ascii_start();
     let argument = match rest {
-        [b'"', quoted @ ..] => quoted.split(|octet| *octet == b'"').next(),
-        _ => rest.split(|octet| *octet == b' ').next(),
+        [b'"', quoted @ ..] => quoted.split(|byte| *byte == b'"').next(),
+        _ => rest.split(|byte| *byte == b' ').next(),
     };
     argument
         .filter(|argument| !argument.is_empty())
@@ -553,11 +555,11 @@ fn behind(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii_start();
     match text {
         [b'"', quoted @ ..] => {
-            let at = quoted.iter().position(|octet| *octet == b'"')?;
+            let at = quoted.iter().position(|byte| *byte == b'"')?;
             quoted.get(at + 1..)
         }
         _ => {
-            let at = text.iter().position(|octet| *octet == b' ')?;
+            let at = text.iter().position(|byte| *byte == b' ')?;
             text.get(at..)
         }
     }
@@ -567,35 +569,35 @@ fn behind(text: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use crate::MAIL;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
 
-    fn column(told: &Told, table: &'static Table, name: &str) -> Vec<Value<'static>> {
-        let rows = told.records.iter().filter(|record| *record.table == *table);
+    fn column(emitted: &Collected, table: &'static Table, name: &str) -> Vec<Value<'static>> {
+        let rows = emitted.records.iter().filter(|record| *record.table == *table);
         rows.map(|record| record.get(name).clone().into_owned()).collect()
     }
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let talks = talks("imap", 143);
         let (_, talk) =
             talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
     #[test]
     fn commands_find_their_answers_and_messages_are_read() {
-        let told = told("session");
+        let emitted = emitted("session");
         let commands = ["LOGIN", "SELECT", "FETCH", "FETCH", "APPEND", "IDLE", "LOGOUT"].map(Value::from);
-        assert_eq!(column(&told, &IMAP, "command"), commands);
-        assert!(column(&told, &IMAP, "status").iter().all(|status| *status == "OK".into()));
-        assert_eq!(column(&told, &MAIL, "subject"), ["one", "two", "three"].map(Value::from));
-        assert_eq!(column(&told, &MAIL, "folder"), ["INBOX", "INBOX", "Sent"].map(Value::from));
-        assert!(!format!("{:?}", told.records).contains("secret"));
+        assert_eq!(column(&emitted, &IMAP, "command"), commands);
+        assert!(column(&emitted, &IMAP, "status").iter().all(|status| *status == "OK".into()));
+        assert_eq!(column(&emitted, &MAIL, "subject"), ["one", "two", "three"].map(Value::from));
+        assert_eq!(column(&emitted, &MAIL, "folder"), ["INBOX", "INBOX", "Sent"].map(Value::from));
+        assert!(!format!("{:?}", emitted.records).contains("secret"));
     }
 
     #[test]
     fn refused_literals_do_not_come_and_gaps_end_no_session() {
-        assert_eq!(column(&told("errors"), &IMAP, "status").len(), 4);
-        assert_eq!(column(&told("gaps"), &MAIL, "whole"), [false.into(), false.into()]);
-        assert_eq!(column(&told("gaps"), &IMAP, "status"), ["OK".into()]);
+        assert_eq!(column(&emitted("errors"), &IMAP, "status").len(), 4);
+        assert_eq!(column(&emitted("gaps"), &MAIL, "whole"), [false.into(), false.into()]);
+        assert_eq!(column(&emitted("gaps"), &IMAP, "status"), ["OK".into()]);
     }
 }

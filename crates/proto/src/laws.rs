@@ -2,7 +2,7 @@
 //!
 //! A conversation is a text file `testdata/<protocol>/<case>.talk`: blocks that begin with `> ` (what the initiator
 //! says) or `< ` (the responder), whose text is taken as Rust's string escapes are (`\r \n \t \\ \0 \xNN`); a line that
-//! begins with two blanks goes on with the block above; `! forward|reverse N` is a gap of so many octets; `#` begins a
+//! begins with two blanks goes on with the block above; `! forward|reverse N` is a gap of so many bytes; `#` begins a
 //! comment. The first line may say the transport and ports: `: udp 5353 5353`.
 
 use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, UDP, Wants, tables};
@@ -14,13 +14,13 @@ use weir_wire::{Direction, Time};
 
 /// What a session said.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Collected {
     pub records: Vec<Record<'static>>,
     pub content: Vec<(u64, Vec<u8>)>,
     pub expected: Vec<Expected>,
 }
 
-impl Out for Told {
+impl Out for Collected {
     fn record(&mut self, record: Record<'_>) {
         assert_eq!(
             record.values.len(),
@@ -35,17 +35,17 @@ impl Out for Told {
         self.expected.push(expected);
     }
 
-    fn content(&mut self, file: u64, _: u64, octets: &[u8]) {
+    fn content(&mut self, file: u64, _: u64, bytes: &[u8]) {
         match self.content.iter_mut().find(|(name, _)| *name == file) {
-            Some((_, content)) => content.extend_from_slice(octets),
-            None => self.content.push((file, octets.to_vec())),
+            Some((_, content)) => content.extend_from_slice(bytes),
+            None => self.content.push((file, bytes.to_vec())),
         }
     }
 }
 
 /// One block of a conversation.
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Step {
     Data(Direction, Vec<u8>),
     Gap(Direction, u64),
 }
@@ -55,27 +55,27 @@ pub(crate) enum Said {
 pub(crate) struct Talk {
     pub ip_proto: u8,
     pub ports: [u16; 2],
-    pub said: Vec<Said>,
+    pub steps: Vec<Step>,
 }
 
 impl Talk {
     /// Reads the text of a conversation.
     pub fn parse(text: &str, ports: [u16; 2]) -> Self {
-        let mut talk = Self { ip_proto: TCP, ports, said: Vec::new() };
+        let mut talk = Self { ip_proto: TCP, ports, steps: Vec::new() };
         for line in text.lines() {
             let (mark, rest) = line.split_at(line.len().min(2));
             match mark.trim_end() {
-                "" if !rest.is_empty() => match talk.said.last_mut() {
-                    Some(Said::Data(_, data)) => data.extend(unescaped(rest)),
+                "" if !rest.is_empty() => match talk.steps.last_mut() {
+                    Some(Step::Data(_, data)) => data.extend(unescaped(rest)),
                     _ => panic!("nothing goes on: {line}"),
                 },
                 "" => {}
-                ">" => talk.said.push(Said::Data(Direction::Forward, unescaped(rest))),
-                "<" => talk.said.push(Said::Data(Direction::Reverse, unescaped(rest))),
+                ">" => talk.steps.push(Step::Data(Direction::Forward, unescaped(rest))),
+                "<" => talk.steps.push(Step::Data(Direction::Reverse, unescaped(rest))),
                 "!" => {
-                    let (side, octets) = rest.split_once(' ').unwrap();
+                    let (side, bytes) = rest.split_once(' ').unwrap();
                     let side = if side == "forward" { Direction::Forward } else { Direction::Reverse };
-                    talk.said.push(Said::Gap(side, octets.parse().unwrap()));
+                    talk.steps.push(Step::Gap(side, bytes.parse().unwrap()));
                 }
                 ":" => {
                     let mut words = rest.split(' ');
@@ -90,14 +90,14 @@ impl Talk {
     }
 
     /// What a session says of it when each block is cut so.
-    pub fn told(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Told {
-        let mut told = Told::default();
-        self.tell(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut told);
-        told
+    pub fn emitted(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
+        let mut emitted = Collected::default();
+        self.emit(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut emitted);
+        emitted
     }
 
     /// The same, `cut` calling with each piece. Each block comes a millisecond after the one before.
-    pub fn tell(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), told: &mut impl Out) {
+    pub fn emit(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
         let setup = Setup {
             flow: 0x1234_5678,
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
@@ -113,42 +113,42 @@ impl Talk {
         };
         let (mut session, mut gaps) = (Session::new(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);
-        for said in &self.said {
+        for steps in &self.steps {
             time.0 += 1_000_000;
-            match said {
-                Said::Gap(direction, octets) => gaps[*direction as usize] += octets,
-                Said::Data(direction, data) => {
+            match steps {
+                Step::Gap(direction, bytes) => gaps[*direction as usize] += bytes,
+                Step::Data(direction, data) => {
                     cut(data, &mut |data| {
                         let gap = std::mem::take(&mut gaps[*direction as usize]);
                         let chunk = Chunk { time, direction: *direction, gap, data };
-                        session.chunk(&chunk, &|| setup.clone(), told);
+                        session.chunk(&chunk, &|| setup.clone(), emitted);
                     });
                 }
             }
         }
-        session.end(time, &|| setup.clone(), told);
+        session.end(time, &|| setup.clone(), emitted);
     }
 }
 
 /// Rust's escapes.
 pub(crate) fn unescaped(text: &str) -> Vec<u8> {
-    let (mut octets, mut chars) = (Vec::new(), text.chars());
+    let (mut bytes, mut chars) = (Vec::new(), text.chars());
     while let Some(c) = chars.next() {
         match (c, if c == '\\' { chars.next() } else { None }) {
-            ('\\', Some('r')) => octets.push(b'\r'),
-            ('\\', Some('n')) => octets.push(b'\n'),
-            ('\\', Some('t')) => octets.push(b'\t'),
-            ('\\', Some('0')) => octets.push(0),
-            ('\\', Some('\\')) => octets.push(b'\\'),
+            ('\\', Some('r')) => bytes.push(b'\r'),
+            ('\\', Some('n')) => bytes.push(b'\n'),
+            ('\\', Some('t')) => bytes.push(b'\t'),
+            ('\\', Some('0')) => bytes.push(0),
+            ('\\', Some('\\')) => bytes.push(b'\\'),
             ('\\', Some('x')) => {
                 let digits: String = chars.by_ref().take(2).collect();
-                octets.push(u8::from_str_radix(&digits, 16).unwrap());
+                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
             }
             ('\\', escape) => panic!("{escape:?}"),
-            (c, _) => octets.extend(c.to_string().as_bytes()),
+            (c, _) => bytes.extend(c.to_string().as_bytes()),
         }
     }
-    octets
+    bytes
 }
 
 pub(crate) fn testdata() -> PathBuf {
@@ -221,10 +221,10 @@ fn every_protocol_has_a_conversation_and_is_found_in_it() {
     for protocol in PROTOCOLS {
         let talks = talks(protocol.name, protocol.ports.first().copied().unwrap_or(4444));
         assert!(!talks.is_empty(), "testdata/{} has no conversation", protocol.name);
-        let own = |told: &Told| {
-            told.records.iter().filter(|r| protocol.tables.iter().any(|t| **t == *r.table)).count()
+        let own = |emitted: &Collected| {
+            emitted.records.iter().filter(|r| protocol.tables.iter().any(|t| **t == *r.table)).count()
         };
-        let found: usize = talks.iter().map(|(_, talk)| own(&talk.told(whole))).sum();
+        let found: usize = talks.iter().map(|(_, talk)| own(&talk.emitted(whole))).sum();
         assert!(
             found > 0 || protocol.tables.is_empty(),
             "{}: nothing is told of its conversations",
@@ -237,22 +237,22 @@ fn every_protocol_has_a_conversation_and_is_found_in_it() {
 #[test]
 fn records_do_not_depend_on_segmentation() {
     for (path, talk) in all_talks().filter(|(_, talk)| talk.ip_proto == TCP) {
-        let expected = talk.told(whole);
+        let expected = talk.emitted(whole);
         let longest =
-            talk.said.iter().map(|said| if let Said::Data(_, data) = said { data.len() } else { 0 }).max();
+            talk.steps.iter().map(|steps| if let Step::Data(_, data) = steps { data.len() } else { 0 }).max();
         let step = 1 + longest.unwrap_or(0) / 600;
         for cut in (1..longest.unwrap_or(0)).step_by(step) {
-            let told = talk.told(|data| match data.split_at_checked(cut) {
+            let emitted = talk.emitted(|data| match data.split_at_checked(cut) {
                 Some((head, tail)) if !tail.is_empty() => vec![head.to_vec(), tail.to_vec()],
                 _ => vec![data.to_vec()],
             });
-            assert_eq!(told.records, expected.records, "{} cut at {cut}", path.display());
-            assert_eq!(told.content, expected.content, "{} cut at {cut}", path.display());
+            assert_eq!(emitted.records, expected.records, "{} cut at {cut}", path.display());
+            assert_eq!(emitted.content, expected.content, "{} cut at {cut}", path.display());
         }
         for size in [1, 2, 3, 7] {
-            let told = talk.told(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
-            assert_eq!(told.records, expected.records, "{} in pieces of {size}", path.display());
-            assert_eq!(told.content, expected.content, "{} in pieces of {size}", path.display());
+            let emitted = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+            assert_eq!(emitted.records, expected.records, "{} in pieces of {size}", path.display());
+            assert_eq!(emitted.content, expected.content, "{} in pieces of {size}", path.display());
         }
     }
 }
@@ -270,8 +270,8 @@ fn nothing_makes_a_parser_panic() {
     for (_, talk) in all_talks() {
         for _ in 0..200 {
             let mut broken = talk.clone();
-            for said in &mut broken.said {
-                let Said::Data(direction, data) = said else { continue };
+            for steps in &mut broken.steps {
+                let Step::Data(direction, data) = steps else { continue };
                 match random(6) {
                     0 if !data.is_empty() => {
                         for _ in 0..=random(4) {
@@ -284,11 +284,11 @@ fn nothing_makes_a_parser_panic() {
                         let at = random(data.len() + 1);
                         data.splice(at..at, (0..random(40)).map(|n| (n * 37) as u8).collect::<Vec<_>>());
                     }
-                    3 => *said = Said::Gap(*direction, 1 + random(3000) as u64),
+                    3 => *steps = Step::Gap(*direction, 1 + random(3000) as u64),
                     _ => {}
                 }
             }
-            broken.told(whole);
+            broken.emitted(whole);
         }
     }
 }

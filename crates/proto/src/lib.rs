@@ -4,7 +4,7 @@
 //! program knows about it: its log columns, JSON keys, fields in expressions, what of it is private, and its page in
 //! the manual are all read from that one value. A [`Session`] finds out what is spoken in a flow and feeds its parser.
 //!
-//! Nothing here reads a clock or a file, no state grows without a limit, and no octets make a parser panic.
+//! Nothing here reads a clock or a file, no state grows without a limit, and no bytes make a parser panic.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

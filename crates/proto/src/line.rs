@@ -5,7 +5,7 @@
 #[derive(Debug)]
 pub(crate) struct Lines {
     held: Vec<u8>,
-    most: usize,
+    max: usize,
     /// The line was too long: what is left of it is not wanted.
     is_cut: bool,
 }
@@ -13,29 +13,29 @@ pub(crate) struct Lines {
 /// A line without its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Line<'a> {
-    /// Its octets, without `\r\n` or `\n`.
+    /// Its bytes, without `\r\n` or `\n`.
     pub text: &'a [u8],
     /// It was longer than is kept.
     pub is_cut: bool,
 }
 
 impl Lines {
-    /// Lines of at most so many octets.
-    pub fn new(most: usize) -> Self {
-        Self { held: Vec::new(), most, is_cut: false }
+    /// Lines of at most so many bytes.
+    pub fn new(max: usize) -> Self {
+        Self { held: Vec::new(), max, is_cut: false }
     }
 
     /// The next line of `data`, which is moved behind it; `None` where no line ends in it, and then all of it is kept
     /// for the next time. `work` is given the line.
     pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Line<'_>) -> T) -> Option<T> {
-        let Some(end) = data.iter().position(|octet| *octet == b'\n') else {
+        let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
             self.hold(data);
             *data = &[];
             return None;
         };
         let (head, rest) = data.split_at(end);
         *data = rest.get(1..).unwrap_or_default();
-        if self.held.is_empty() && !self.is_cut && head.len() <= self.most {
+        if self.held.is_empty() && !self.is_cut && head.len() <= self.max {
             return Some(work(Line { text: trimmed(head), is_cut: false }));
         }
         self.hold(head);
@@ -50,7 +50,7 @@ impl Lines {
         std::mem::replace(self, Self::new(0))
     }
 
-    /// Gives each line to `work` until it is the last one: the octets behind it.
+    /// Gives each line to `work` until it is the last one: the bytes behind it.
     pub fn until(&mut self, data: &mut &[u8], mut work: impl FnMut(Line<'_>) -> bool) -> Option<usize> {
         while let Some(is_last) = self.next(data, &mut work) {
             if is_last {
@@ -60,10 +60,10 @@ impl Lines {
         None
     }
 
-    fn hold(&mut self, octets: &[u8]) {
-        let room = self.most.saturating_sub(self.held.len());
-        self.held.extend_from_slice(octets.get(..room).unwrap_or(octets));
-        self.is_cut |= octets.len() > room;
+    fn hold(&mut self, bytes: &[u8]) {
+        let room = self.max.saturating_sub(self.held.len());
+        self.held.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        self.is_cut |= bytes.len() > room;
     }
 
     /// What was begun is no line: something is missing in it.
@@ -75,13 +75,13 @@ impl Lines {
         }
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }
 }
 
-/// Octets up to a line with a dot alone, as SMTP and POP3 send messages: dots at the beginnings of lines are doubled.
+/// Bytes up to a line with a dot alone, as SMTP and POP3 send messages: dots at the beginnings of lines are doubled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Dotted {
     /// At the beginning of a line.
@@ -96,8 +96,8 @@ pub(crate) enum Dotted {
 }
 
 impl Dotted {
-    /// Gives the octets of `data` to `sink` and moves `data` behind them; `true`: the end was among them.
-    pub fn octets(&mut self, data: &mut &[u8], mut sink: impl FnMut(&[u8])) -> bool {
+    /// Gives the bytes of `data` to `sink` and moves `data` behind them; `true`: the end was among them.
+    pub fn bytes(&mut self, data: &mut &[u8], mut sink: impl FnMut(&[u8])) -> bool {
         while let Some((first, rest)) = data.split_first() {
             match (*self, first) {
                 (Self::Start, b'.') => (*self, *data) = (Self::Seen, rest),
@@ -111,7 +111,7 @@ impl Dotted {
                     *self = Self::Within;
                 }
                 _ => {
-                    let length = data.iter().position(|octet| *octet == b'\n').map(|at| at + 1);
+                    let length = data.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
                     let (line, rest) = data.split_at(length.unwrap_or(data.len()));
                     *data = rest;
                     sink(line);
@@ -133,8 +133,8 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn lines(most: usize, pieces: &[&[u8]]) -> Vec<(String, bool)> {
-        let (mut lines, mut found) = (Lines::new(most), Vec::new());
+    fn lines(max: usize, pieces: &[&[u8]]) -> Vec<(String, bool)> {
+        let (mut lines, mut found) = (Lines::new(max), Vec::new());
         for piece in pieces {
             let mut data = *piece;
             while let Some(line) =

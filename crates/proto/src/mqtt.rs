@@ -141,8 +141,8 @@ fn is_connect(head: &[u8]) -> Probe {
         Length::Is { header, .. } => head.get(header..).unwrap_or_default(),
     };
     for (name, versions) in [(&b"\0\x04MQTT"[..], 4..=5), (b"\0\x06MQIsdp", 3..=3)] {
-        let most = rest.len().min(name.len());
-        if rest.get(..most) == name.get(..most) {
+        let max = rest.len().min(name.len());
+        if rest.get(..max) == name.get(..max) {
             return match rest.get(name.len()) {
                 None => Probe::Maybe,
                 // A bridge sets the highest bit.
@@ -154,7 +154,7 @@ fn is_connect(head: &[u8]) -> Probe {
     Probe::Reject
 }
 
-/// Whether the flags of a first octet are those of its kind.
+/// Whether the flags of a first byte are those of its kind.
 fn has_good_flags(first: u8) -> bool {
     match (first >> 4, first & 0x0f) {
         (0, _) => false,
@@ -174,9 +174,9 @@ enum Length {
 
 fn length(head: &[u8]) -> Length {
     let mut body = 0;
-    for (at, octet) in head.iter().skip(1).take(4).enumerate() {
-        body |= usize::from(octet & 0x7f) << (7 * at);
-        if octet & 0x80 == 0 {
+    for (at, byte) in head.iter().skip(1).take(4).enumerate() {
+        body |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
             return Length::Is { header: at + 2, body };
         }
     }
@@ -221,7 +221,7 @@ impl Exchange {
         WIDTH * size_of::<Value<'_>>() + texts.sum::<usize>() + self.pairs.len() * 128
     }
 
-    fn tell(mut self, out: &mut dyn Out) {
+    fn emit(mut self, out: &mut dyn Out) {
         self.zeek(out);
         if !self.pairs.is_empty() {
             let pairs = std::mem::take(&mut self.pairs);
@@ -276,7 +276,7 @@ impl Exchange {
                     if is_over { "ok" } else { "incomplete" }.into(),
                     self.get(fields::PUBLISH_TOPIC),
                     self.get(fields::PUBLISH_MESSAGE),
-                    self.get(fields::PUBLISH_OCTETS),
+                    self.get(fields::PUBLISH_BYTES),
                 ];
                 out.record(record(&PUBLISH, values));
             }
@@ -322,7 +322,7 @@ impl Exchange {
 #[derive(Default)]
 struct Side {
     frames: Frames,
-    /// Octets of a long message that are passed over.
+    /// Bytes of a long message that are passed over.
     skip: usize,
     /// It was said that nobody had connected.
     stranger: bool,
@@ -346,7 +346,7 @@ impl Parser for Mqtt {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         for exchange in std::mem::take(&mut self.waiting) {
-            exchange.tell(out);
+            exchange.emit(out);
         }
     }
 
@@ -381,12 +381,12 @@ impl Mqtt {
                 continue;
             }
             let size = |head: &[u8]| match length(head) {
-                Length::Is { header, body } => Size::Octets((header + body).min(MAX_HELD)),
+                Length::Is { header, body } => Size::Bytes((header + body).min(MAX_HELD)),
                 Length::Unknown => Size::Within(head.len() + 1),
-                Length::Bad => Size::Octets(5),
+                Length::Bad => Size::Bytes(5),
             };
             let mut name = None;
-            let mut told = Vec::new();
+            let mut emitted = Vec::new();
             let Some(skip) = side.frames.next(&mut data, size, |message| {
                 let Length::Is { header, body } = length(message) else {
                     name = Some("malformed_traffic");
@@ -398,15 +398,15 @@ impl Mqtt {
                     return None;
                 }
                 let variable = message.get(header..).unwrap_or_default();
-                told = self.message(first, variable, body, chunk, out);
+                emitted = self.message(first, variable, body, chunk, out);
                 Some((header + body).saturating_sub(message.len()))
             }) else {
                 break;
             };
             if first_without_connect(self.version, side) {
-                told.push("unintroduced_message");
+                emitted.push("unintroduced_message");
             }
-            for name in told.into_iter().chain(name) {
+            for name in emitted.into_iter().chain(name) {
                 anomaly(
                     out,
                     chunk.time,
@@ -427,18 +427,18 @@ impl Mqtt {
         &mut self,
         first: u8,
         variable: &[u8],
-        octets: usize,
+        bytes: usize,
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) -> Vec<&'static str> {
         let kind = first >> 4;
         let qos = first >> 1 & 3;
-        let mut told = Vec::new();
+        let mut emitted = Vec::new();
         if qos == 3 {
-            told.push("invalid_qos_level");
+            emitted.push("invalid_qos_level");
         }
         if kind == KIND_CONNECT && self.version.is_some() {
-            told.push("double_connect");
+            emitted.push("double_connect");
         }
         let mut message =
             Message { kind, qos, is_5: self.version == Some(5), id: None, reader: Reader::new(variable) };
@@ -448,8 +448,8 @@ impl Mqtt {
         own.set(begin + 1, first & 1 != 0);
         own.set(begin + 2, first & 8 != 0);
         own.qos = qos;
-        if message.read(&mut own, octets).is_none() {
-            told.push("malformed_traffic");
+        if message.read(&mut own, bytes).is_none() {
+            emitted.push("malformed_traffic");
         }
         own.id = message.id;
         if kind == KIND_CONNECT
@@ -471,7 +471,7 @@ impl Mqtt {
                 asked
             }
             None => {
-                told.extend(match kind {
+                emitted.extend(match kind {
                     KIND_CONNACK if self.version.is_some() => Some("missing_connect"),
                     KIND_PUBACK..=KIND_PUBCOMP => Some("missing_publish"),
                     KIND_SUBACK => Some("missing_subscribe"),
@@ -482,17 +482,17 @@ impl Mqtt {
             }
         };
         if exchange.is_over() {
-            exchange.tell(out);
+            exchange.emit(out);
         } else {
             if self.waiting.len() == MAX_WAITING
                 && let Some(oldest) = self.waiting.pop_front()
             {
-                told.push("too_many_transactions");
-                oldest.tell(out);
+                emitted.push("too_many_transactions");
+                oldest.emit(out);
             }
             self.waiting.push_back(exchange);
         }
-        told
+        emitted
     }
 
     /// Which exchange a message belongs to.
@@ -529,16 +529,16 @@ struct Message<'a> {
 
 impl<'a> Message<'a> {
     fn text(&mut self) -> Option<&'a [u8]> {
-        let octets = self.reader.u16()?;
-        self.reader.take(octets.into())
+        let bytes = self.reader.u16()?;
+        self.reader.take(bytes.into())
     }
 
     fn number(&mut self) -> Option<u32> {
         let mut number = 0;
         for at in 0..4 {
-            let octet = self.reader.u8()?;
-            number |= u32::from(octet & 0x7f) << (7 * at);
-            if octet & 0x80 == 0 {
+            let byte = self.reader.u8()?;
+            number |= u32::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
                 return Some(number);
             }
         }
@@ -553,7 +553,7 @@ impl<'a> Message<'a> {
         Some(())
     }
 
-    fn read(&mut self, own: &mut Exchange, octets: usize) -> Option<()> {
+    fn read(&mut self, own: &mut Exchange, bytes: usize) -> Option<()> {
         match self.kind {
             KIND_CONNECT => self.connect(own),
             KIND_CONNACK => {
@@ -569,7 +569,7 @@ impl<'a> Message<'a> {
                 }
                 self.properties(own, self.kind)?;
                 let payload = self.reader.rest();
-                own.set(fields::PUBLISH_OCTETS, octets.saturating_sub(kept - payload.len()));
+                own.set(fields::PUBLISH_BYTES, bytes.saturating_sub(kept - payload.len()));
                 own.set(fields::PUBLISH_MESSAGE, payload.get(..MAX_PAYLOAD).unwrap_or(payload).to_vec());
                 Some(())
             }
@@ -674,8 +674,8 @@ impl<'a> Message<'a> {
         if !self.is_5 {
             return Some(());
         }
-        let octets = self.number()? as usize;
-        let mut inner = Message { reader: Reader::new(self.reader.take(octets)?), ..*self };
+        let bytes = self.number()? as usize;
+        let mut inner = Message { reader: Reader::new(self.reader.take(bytes)?), ..*self };
         while !inner.reader.rest().is_empty() {
             let id = inner.number()?;
             let value: Value<'static> = match id {
@@ -708,15 +708,15 @@ mod tests {
     use crate::laws::talks;
     use crate::{Record, Value};
 
-    fn told(case: &str, table: &str) -> Vec<Record<'static>> {
+    fn emitted(case: &str, table: &str) -> Vec<Record<'static>> {
         let (_, talk) = talks("mqtt", 1883).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        let records = talk.told(|data| vec![data.to_vec()]).records;
+        let records = talk.emitted(|data| vec![data.to_vec()]).records;
         records.into_iter().filter(|record| record.table.name == table).collect()
     }
 
     #[test]
     fn exchanges_are_put_together() {
-        let records = told("exactly-once.talk", "mqtt");
+        let records = emitted("exactly-once.talk", "mqtt");
         let [connect, subscribe, twice, server, ping, pong, un, last, bye, never] = records.as_slice() else {
             panic!("{}", records.len());
         };
@@ -737,7 +737,7 @@ mod tests {
 
     #[test]
     fn properties_are_read() {
-        let records = told("properties.talk", "mqtt");
+        let records = emitted("properties.talk", "mqtt");
         let connect = records.iter().find(|record| !record.get("connack_return_code").is_none()).unwrap();
         assert_eq!(connect.get("connect_receive_maximum"), &Value::Uint(20));
         assert_eq!(connect.get("will_will_delay_interval"), &Value::Uint(5));
@@ -751,15 +751,15 @@ mod tests {
 
     #[test]
     fn what_is_long_is_passed_over() {
-        let records = told("long.talk", "mqtt_publish");
+        let records = emitted("long.talk", "mqtt_publish");
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("payload_len"), &Value::Uint(66_000));
-        assert_eq!(told("long.talk", "mqtt").len(), 3);
+        assert_eq!(emitted("long.talk", "mqtt").len(), 3);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let records = told("midstream.talk", "anomaly");
+        let records = emitted("midstream.talk", "anomaly");
         let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
         let expected = [
             "unintroduced_message",

@@ -35,10 +35,10 @@ static NTP: Table = Table {
         field("stratum", Kind::Uint, "Servers between the sender and a clock; 0: unknown.")
             .zeek("stratum")
             .eve("ntp.stratum"),
-        field("poll", Kind::Span, "Longest time from one message to the next.").zeek("poll"),
-        field("precision", Kind::Span, "Precision of the sender's clock.").zeek("precision"),
-        field("root_delay", Kind::Span, "Way to the clock and back.").zeek("root_delay"),
-        field("root_dispersion", Kind::Span, "Error on the way to the clock.").zeek("root_disp"),
+        field("poll", Kind::Duration, "Longest time from one message to the next.").zeek("poll"),
+        field("precision", Kind::Duration, "Precision of the sender's clock.").zeek("precision"),
+        field("root_delay", Kind::Duration, "Way to the clock and back.").zeek("root_delay"),
+        field("root_dispersion", Kind::Duration, "Error on the way to the clock.").zeek("root_disp"),
         field(
             "reference",
             Kind::Text,
@@ -78,11 +78,11 @@ static CONTROL: Table = Table {
         field("implementation", Kind::Uint, "Of mode 7 whose."),
         field("sequence", Kind::Uint, "Number of the question or of the part."),
         field("association", Kind::Uint, "Of mode 6 which association."),
-        field("octets", Kind::Uint, "Octets of the message."),
+        field("bytes", Kind::Uint, "Bytes of the message."),
     ],
 };
 
-/// Octets of a message without what may follow.
+/// Bytes of a message without what may follow.
 const SIZE: usize = 48;
 /// A key's number with a checksum of MD5 or SHA-1 behind it.
 const CHECKS: [usize; 2] = [20, 24];
@@ -115,10 +115,10 @@ fn probe_one(data: &[u8], home: bool) -> Probe {
         return Probe::Reject;
     }
     // What servers send has times of our days in it; clients may send anything for the time.
-    let recent = |at: usize| data.get(at).is_some_and(|octet| *octet >= 0xc0);
+    let recent = |at: usize| data.get(at).is_some_and(|byte| *byte >= 0xc0);
     match mode {
         4 | 5 if (1..16).contains(stratum) && recent(16) && recent(40) => Probe::Match,
-        3 if recent(40) || data.get(4..40).is_some_and(|rest| rest.iter().all(|octet| *octet == 0)) => {
+        3 if recent(40) || data.get(4..40).is_some_and(|rest| rest.iter().all(|byte| *byte == 0)) => {
             Probe::Maybe
         }
         _ => Probe::Reject,
@@ -132,8 +132,8 @@ impl Parser for Ntp {
         let (time, direction) = (chunk.time, chunk.direction);
         match chunk.data.first().map(|first| first & 7) {
             None => return Step::Next,
-            Some(6) => tell(control(chunk.data, time), chunk, out),
-            Some(7) => tell(private(chunk.data, time), chunk, out),
+            Some(6) => emit(control(chunk.data, time), chunk, out),
+            Some(7) => emit(private(chunk.data, time), chunk, out),
             Some(0) => {
                 anomaly(
                     out,
@@ -142,7 +142,7 @@ impl Parser for Ntp {
                     &Anomaly { name: "reserved_mode", direction, detail: chunk.data },
                 );
             }
-            Some(_) => tell(message(chunk.data, time), chunk, out),
+            Some(_) => emit(message(chunk.data, time), chunk, out),
         }
         Step::Next
     }
@@ -154,13 +154,13 @@ impl Parser for Ntp {
     }
 }
 
-fn tell(record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
+fn emit(record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
     let direction: Direction = chunk.direction;
     match record {
         Some(record) => out.record(record),
         None => {
-            let told = Anomaly { name: "truncated_message", direction, detail: chunk.data };
-            anomaly(out, chunk.time, &PROTOCOL, &told);
+            let emitted = Anomaly { name: "truncated_message", direction, detail: chunk.data };
+            anomaly(out, chunk.time, &PROTOCOL, &emitted);
         }
     }
 }
@@ -226,12 +226,12 @@ fn point(seconds: u32, fraction: u32) -> Time {
 
 /// Two to the power of so many seconds.
 fn power(exponent: u8) -> Value<'static> {
-    Value::Span((f64::from(exponent as i8).exp2() * 1e9) as u64)
+    Value::Duration((f64::from(exponent as i8).exp2() * 1e9) as u64)
 }
 
 /// Seconds with sixteen binary places.
 fn fixed(number: u32) -> Value<'static> {
-    Value::Span((u64::from(number) * 1_000_000_000) >> 16)
+    Value::Duration((u64::from(number) * 1_000_000_000) >> 16)
 }
 
 fn control(data: &[u8], time: Time) -> Option<Record<'_>> {
@@ -255,7 +255,7 @@ fn control(data: &[u8], time: Time) -> Option<Record<'_>> {
 
 fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
     let mut reader = Reader::new(data);
-    let (first, sequence, whose, request) = (reader.u8()?, reader.u8()?, reader.u8()?, reader.u8()?);
+    let (first, sequence, flow_ref, request) = (reader.u8()?, reader.u8()?, reader.u8()?, reader.u8()?);
     let error = reader.u16()?;
     let values = vec![
         (first >> 3 & 7).into(),
@@ -264,7 +264,7 @@ fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
         (error >> 12).into(),
         (first & 0x40 != 0).into(),
         request.into(),
-        whose.into(),
+        flow_ref.into(),
         (sequence & 0x7f).into(),
         Value::None,
         data.len().into(),

@@ -1,4 +1,4 @@
-//! Records on their way from one thread to another: as octets, one behind the other in one piece of memory, and only
+//! Records on their way from one thread to another: as bytes, one behind the other in one piece of memory, and only
 //! the values that there are.
 //!
 //! Of the fields of a table most have no value in any one record, and each text would be an allocation that another
@@ -12,7 +12,7 @@ use weir_wire::Time;
 /// Records of one batch.
 #[derive(Debug, Default)]
 pub struct Packed {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// A record in a batch: what it is a row of, when it was, and where in the batch its values are.
@@ -25,7 +25,7 @@ pub struct Place {
     from: u32,
 }
 
-/// What a value is, in an octet before it.
+/// What a value is, in a byte before it.
 mod tag {
     pub const NONE: u8 = 0;
     pub const NO: u8 = 1;
@@ -45,7 +45,7 @@ mod tag {
 impl Packed {
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) -> Place {
-        let place = Place { table: record.table, time: record.time, from: self.octets.len() as u32 };
+        let place = Place { table: record.table, time: record.time, from: self.bytes.len() as u32 };
         let present = record.values.iter().filter(|value| !value.is_none()).count();
         self.length(record.values.len());
         self.length(present);
@@ -58,54 +58,54 @@ impl Packed {
 
     /// The record at a place that [`Packed::push`] gave.
     pub fn get(&self, place: &Place) -> Record<'_> {
-        let mut rest = Rest(self.octets.get(place.from as usize..).unwrap_or_default());
+        let mut rest = Rest(self.bytes.get(place.from as usize..).unwrap_or_default());
         let values = rest.values().unwrap_or_default();
         Record { table: place.table, time: place.time, values }
     }
 
-    /// Octets of memory that it takes.
+    /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 
     fn length(&mut self, length: usize) {
-        self.octets.extend_from_slice(&(length as u32).to_ne_bytes());
+        self.bytes.extend_from_slice(&(length as u32).to_ne_bytes());
     }
 
     fn number(&mut self, tag: u8, number: u64) {
-        let mut octets = [tag; 9];
-        octets[1..].copy_from_slice(&number.to_ne_bytes());
-        self.octets.extend_from_slice(&octets);
+        let mut bytes = [tag; 9];
+        bytes[1..].copy_from_slice(&number.to_ne_bytes());
+        self.bytes.extend_from_slice(&bytes);
     }
 
     fn value(&mut self, value: &Value<'_>) {
         match value {
-            Value::None => self.octets.push(tag::NONE),
-            Value::Bool(yes) => self.octets.push(if *yes { tag::YES } else { tag::NO }),
+            Value::None => self.bytes.push(tag::NONE),
+            Value::Bool(yes) => self.bytes.push(if *yes { tag::YES } else { tag::NO }),
             Value::Uint(number) => self.number(tag::UINT, *number),
             Value::Int(number) => self.number(tag::INT, *number as u64),
             Value::Real(number) => self.number(tag::REAL, number.to_bits()),
             Value::Time(time) => self.number(tag::TIME, time.0),
-            Value::Span(span) => self.number(tag::SPAN, *span),
+            Value::Duration(span) => self.number(tag::SPAN, *span),
             Value::Text(text) => {
-                self.octets.push(tag::TEXT);
+                self.bytes.push(tag::TEXT);
                 self.length(text.len());
-                self.octets.extend_from_slice(text);
+                self.bytes.extend_from_slice(text);
             }
             Value::Address(IpAddr::V4(address)) => {
-                self.octets.push(tag::V4);
-                self.octets.extend_from_slice(&address.octets());
+                self.bytes.push(tag::V4);
+                self.bytes.extend_from_slice(&address.octets());
             }
             Value::Address(IpAddr::V6(address)) => {
-                self.octets.push(tag::V6);
-                self.octets.extend_from_slice(&address.octets());
+                self.bytes.push(tag::V6);
+                self.bytes.extend_from_slice(&address.octets());
             }
             Value::List(values) => {
-                self.octets.push(tag::LIST);
+                self.bytes.push(tag::LIST);
                 self.list(values);
             }
             Value::Rows(rows) => {
-                self.octets.push(tag::ROWS);
+                self.bytes.push(tag::ROWS);
                 self.length(rows.len());
                 rows.iter().for_each(|row| self.list(row));
             }
@@ -118,12 +118,12 @@ impl Packed {
     }
 }
 
-/// Octets that were not read yet.
+/// Bytes that were not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, octets: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(octets)?;
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
@@ -165,7 +165,7 @@ impl<'a> Rest<'a> {
             tag::INT => Value::Int(self.number()? as i64),
             tag::REAL => Value::Real(f64::from_bits(self.number()?)),
             tag::TIME => Value::Time(Time(self.number()?)),
-            tag::SPAN => Value::Span(self.number()?),
+            tag::SPAN => Value::Duration(self.number()?),
             tag::TEXT => {
                 let length = self.length()?;
                 Value::Text(Cow::Borrowed(self.take(length)?))
@@ -194,7 +194,7 @@ mod tests {
             Value::Int(i64::MIN),
             Value::Real(-0.5),
             Value::Time(Time(7)),
-            Value::Span(8),
+            Value::Duration(8),
             text(""),
             text("a\0b"),
             Value::Address("192.0.2.1".parse().unwrap()),
@@ -218,7 +218,7 @@ mod tests {
         let record = Record { table: &crate::ANOMALY, time: Time(1), values: vec![Value::from("text")] };
         let mut packed = Packed::default();
         let place = packed.push(&record);
-        packed.octets.pop();
+        packed.bytes.pop();
         assert_eq!(packed.get(&place).values, vec![]);
     }
 }

@@ -16,7 +16,7 @@ pub trait Parser: Send {
     /// The flow has ended: what was begun is told as it is.
     fn end(&mut self, time: Time, out: &mut dyn Out);
 
-    /// Octets of heap memory that are held, roughly.
+    /// Bytes of heap memory that are held, roughly.
     fn memory(&self) -> usize;
 
     /// Reads something of each piece of memory that the next chunk needs, so that it is near then; what it returns only
@@ -31,13 +31,13 @@ pub trait Parser: Send {
 pub enum Step {
     /// The parser goes on.
     Next,
-    /// Something else is spoken from here on (`STARTTLS`, `CONNECT`, an upgrade): the last `unread` octets of the chunk
+    /// Something else is spoken from here on (`STARTTLS`, `CONNECT`, an upgrade): the last `unread` bytes of the chunk
     /// and all that follows in both directions is for `protocol`, or for whatever it turns out to be. The parser is
     /// told that its flow ended.
-    Become {
+    SwitchTo {
         /// What it is, where that is known.
         protocol: Option<&'static Protocol>,
-        /// Octets at the chunk's end that were not read.
+        /// Bytes at the chunk's end that were not read.
         unread: usize,
     },
     /// It is not this protocol after all, or can no longer be followed. The parser is told that its flow ended.
@@ -68,13 +68,13 @@ pub struct Wants {
     pub content: bool,
     /// Nothing of what is in mails, neither their headers nor their parts: they are passed over.
     pub passes_mails: bool,
-    /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their octets are only counted.
+    /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their bytes are only counted.
     pub passes_bodies: bool,
     /// Protocols that are found and not read, as bits by their place among [`crate::ALONE`].
     pub unread: u8,
 }
 
-/// Checksums of files, each of which costs time for every octet.
+/// Checksums of files, each of which costs time for every byte.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hashes {
     /// MD5 (RFC 1321).
@@ -115,9 +115,9 @@ pub trait Out {
     /// Takes a flow that is about to come, such as FTP's data: whoever it is, it is for that parser.
     fn expect(&mut self, expected: Expected);
 
-    /// Takes the next octets of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
+    /// Takes the next bytes of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
     /// `offset` where they belong: behind the ones before, or further on where some are missing.
-    fn content(&mut self, file: u64, offset: u64, octets: &[u8]);
+    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]);
 }
 
 /// A flow that is about to come.
@@ -141,9 +141,9 @@ pub struct Expected {
 /// What was said at the beginning of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a> {
-    /// The first octets of the initiator; of UDP its first datagram.
+    /// The first bytes of the initiator; of UDP its first datagram.
     pub forward: &'a [u8],
-    /// The first octets of the responder; of UDP its first datagram.
+    /// The first bytes of the responder; of UDP its first datagram.
     pub reverse: &'a [u8],
     /// The initiator's and the responder's port.
     pub ports: [u16; 2],
@@ -163,7 +163,7 @@ impl<'a> Heads<'a> {
 pub enum Probe {
     /// It is: what was said is said in this protocol and hardly in another.
     Match,
-    /// It may be, and more octets would tell. Where no more come, the port decides.
+    /// It may be, and more bytes would tell. Where no more come, the port decides.
     Maybe,
     /// It is not.
     Reject,

@@ -44,12 +44,12 @@ static POP3: Table = Table {
         field("lines", Kind::List(&Kind::Text), "The lines of a list; not those of a message.")
             .eve("pop3.response.data")
             .privacy(Privacy::Content),
-        field("octets", Kind::Uint, "Octets of the lines that followed the answer."),
-        field("duration", Kind::Span, "From the command to the end of its answer."),
+        field("bytes", Kind::Uint, "Bytes of the lines that followed the answer."),
+        field("duration", Kind::Duration, "From the command to the end of its answer."),
     ],
 };
 
-/// Longest line kept: RFC 2449 allows 255 octets of a command and 512 of an answer.
+/// Longest line kept: RFC 2449 allows 255 bytes of a command and 512 of an answer.
 const MAX_LINE: usize = 1024;
 /// Commands that wait for their answers.
 const MAX_WAITING: usize = 64;
@@ -76,8 +76,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
 /// Whether a line begins with one of the words, or does so as far as it is known.
 fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
     let fits = |word: &&[u8]| {
-        let most = word.len().min(head.len());
-        head.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+        let max = word.len().min(head.len());
+        head.iter().take(max).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
             && head.get(word.len()).is_none_or(|next| next.is_ascii_whitespace())
     };
     match words.iter().find(|word| fits(word)) {
@@ -99,7 +99,7 @@ struct Listing {
     command: Command,
     answer: Vec<u8>,
     lines: Vec<Vec<u8>>,
-    octets: u64,
+    bytes: u64,
     /// The message that it is.
     mail: Option<(Box<Message>, Dotted)>,
 }
@@ -161,7 +161,7 @@ impl Parser for Pop3 {
                 }
                 self.server = lines;
                 if let Some(unread) = encrypted {
-                    return Step::Become { protocol: None, unread };
+                    return Step::SwitchTo { protocol: None, unread };
                 }
             }
         }
@@ -171,18 +171,18 @@ impl Parser for Pop3 {
     fn end(&mut self, time: Time, out: &mut dyn Out) {
         if let Some(mut listing) = self.listing.take() {
             self.end_message(&mut listing, false, time, out);
-            tell(
+            emit(
                 &listing.command,
                 Some((b"OK", true)),
                 &listing.answer,
                 &listing.lines,
-                listing.octets,
+                listing.bytes,
                 time,
                 out,
             );
         }
         for command in std::mem::take(&mut self.waiting) {
-            tell(&command, None, &[], &[], 0, time, out);
+            emit(&command, None, &[], &[], 0, time, out);
         }
     }
 
@@ -196,28 +196,28 @@ impl Parser for Pop3 {
 }
 
 impl Pop3 {
-    /// Octets of a message, if one is sent.
+    /// Bytes of a message, if one is sent.
     fn message(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let Some(listing) = &mut self.listing else { return };
         let Some((message, dot)) = &mut listing.mail else { return };
         let before = data.len();
-        let is_end = dot.octets(data, |octets| message.octets(octets, &mut self.files, time, out));
-        listing.octets += (before - data.len()) as u64;
+        let is_end = dot.bytes(data, |bytes| message.bytes(bytes, &mut self.files, time, out));
+        listing.bytes += (before - data.len()) as u64;
         if let Some(mut listing) = self.listing.take_if(|_| is_end) {
             self.end_message(&mut listing, true, time, out);
             // The line with the dot is none of the message.
-            let octets = listing.octets.saturating_sub(3);
-            tell(&listing.command, Some((b"OK", true)), &listing.answer, &[], octets, time, out);
+            let bytes = listing.bytes.saturating_sub(3);
+            emit(&listing.command, Some((b"OK", true)), &listing.answer, &[], bytes, time, out);
         }
     }
 
     fn end_message(&mut self, listing: &mut Listing, is_whole: bool, time: Time, out: &mut dyn Out) {
         let Some((mut message, _)) = listing.mail.take() else { return };
         message.end(is_whole, &mut self.files, time, out, |_| {});
-        message.tell(&listing.command.name, self.user.as_deref(), None, is_whole, time, out);
+        message.emit(&listing.command.name, self.user.as_deref(), None, is_whole, time, out);
     }
 
-    /// Octets are missing: what was begun is not put together with what comes.
+    /// Bytes are missing: what was begun is not put together with what comes.
     fn miss(&mut self, direction: Direction, gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse
             && let Some(listing) = &mut self.listing
@@ -225,7 +225,7 @@ impl Pop3 {
         {
             // A message goes on behind a gap, up to its end or the next command.
             message.gap(gap, &mut self.files, time, out);
-            listing.octets += gap;
+            listing.bytes += gap;
             *dot = Dotted::Within;
             return;
         }
@@ -246,33 +246,33 @@ impl Pop3 {
         if let Some(mut listing) = self.listing.take_if(has_gap) {
             // Its end was among what is missing.
             self.end_message(&mut listing, false, time, out);
-            tell(&listing.command, Some((b"OK", true)), &listing.answer, &[], listing.octets, time, out);
+            emit(&listing.command, Some((b"OK", true)), &listing.answer, &[], listing.bytes, time, out);
         }
         if line.is_cut {
             let detail = line.text;
-            let told = Anomaly { name: "line_too_long", direction: Direction::Forward, detail };
-            anomaly(out, time, &PROTOCOL, &told);
+            let emitted = Anomaly { name: "line_too_long", direction: Direction::Forward, detail };
+            anomaly(out, time, &PROTOCOL, &emitted);
         }
         let command = if self.sasl {
             Command { time, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
         } else {
-            let mut words = line.text.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+            let mut words = line.text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let name = words.next().unwrap_or_default().to_ascii_uppercase();
-            let most = match name.as_slice() {
+            let max = match name.as_slice() {
                 b"PASS" => 0,
                 b"AUTH" | b"APOP" => 1,
                 _ => 16,
             };
-            Command { time, name, arguments: words.take(most).map(<[u8]>::to_vec).collect() }
+            Command { time, name, arguments: words.take(max).map(<[u8]>::to_vec).collect() }
         };
         if matches!(command.name.as_slice(), b"USER" | b"APOP") {
             self.user = command.arguments.first().cloned();
         }
         self.lost = false;
         if self.waiting.len() == MAX_WAITING {
-            let told =
+            let emitted =
                 Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: &command.name };
-            anomaly(out, time, &PROTOCOL, &told);
+            anomaly(out, time, &PROTOCOL, &emitted);
             self.end(time, out);
         }
         self.waiting.push_back(command);
@@ -282,11 +282,11 @@ impl Pop3 {
     fn answer(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if let Some(mut listing) = self.listing.take() {
             if line.text == b"." {
-                let Listing { command, answer, lines, octets, .. } = listing;
-                tell(&command, Some((b"OK", true)), &answer, &lines, octets, time, out);
+                let Listing { command, answer, lines, bytes, .. } = listing;
+                emit(&command, Some((b"OK", true)), &answer, &lines, bytes, time, out);
                 return false;
             }
-            listing.octets += line.text.len() as u64 + 2;
+            listing.bytes += line.text.len() as u64 + 2;
             if listing.lines.len() < MAX_LINES {
                 let text = line.text.strip_prefix(b".").unwrap_or(line.text);
                 listing.lines.push(text.to_vec());
@@ -296,8 +296,8 @@ impl Pop3 {
         }
         let Some((status, success, text)) = status(line.text) else {
             if !self.lost {
-                let told = Anomaly { name: "no_status", direction: Direction::Reverse, detail: line.text };
-                anomaly(out, time, &PROTOCOL, &told);
+                let emitted = Anomaly { name: "no_status", direction: Direction::Reverse, detail: line.text };
+                anomaly(out, time, &PROTOCOL, &emitted);
             }
             return false;
         };
@@ -306,12 +306,12 @@ impl Pop3 {
         }
         let Some(command) = self.waiting.pop_front() else {
             if !self.lost {
-                let told = Anomaly {
+                let emitted = Anomaly {
                     name: "answer_without_command",
                     direction: Direction::Reverse,
                     detail: line.text,
                 };
-                anomaly(out, time, &PROTOCOL, &told);
+                anomaly(out, time, &PROTOCOL, &emitted);
             }
             return false;
         };
@@ -328,10 +328,10 @@ impl Pop3 {
                 (Box::new(Message::new(carrier)), Dotted::Start)
             });
             let answer = text.to_vec();
-            self.listing = Some(Listing { command, answer, lines: Vec::new(), octets: 0, mail });
+            self.listing = Some(Listing { command, answer, lines: Vec::new(), bytes: 0, mail });
             return false;
         }
-        tell(&command, Some((status, success)), text, &[], 0, time, out);
+        emit(&command, Some((status, success)), text, &[], 0, time, out);
         success && command.name == b"STLS"
     }
 }
@@ -356,12 +356,12 @@ fn has_list(command: &Command) -> bool {
     }
 }
 
-fn tell(
+fn emit(
     command: &Command,
     status: Option<(&[u8], bool)>,
     answer: &[u8],
     lines: &[Vec<u8>],
-    octets: u64,
+    bytes: u64,
     time: Time,
     out: &mut dyn Out,
 ) {
@@ -372,8 +372,8 @@ fn tell(
         status.map(|(status, _)| status).into(),
         status.map(|_| answer).into(),
         Value::list(lines),
-        octets.into(),
-        status.map_or(Value::None, |_| Value::Span(time.since(command.time))),
+        bytes.into(),
+        status.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
     ];
     out.record(Record { table: &POP3, time: command.time, values });
 }
@@ -388,13 +388,13 @@ mod tests {
     fn messages_are_read_while_they_come() {
         let talks = talks("pop3", 110);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("mail.talk")).unwrap();
-        let told = talk.told(|data| vec![data.to_vec()]);
-        let mails: Vec<_> = told.records.iter().filter(|record| *record.table == MAIL).collect();
+        let emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let mails: Vec<_> = emitted.records.iter().filter(|record| *record.table == MAIL).collect();
         let subjects: Vec<_> = mails.iter().map(|record| record.get("subject").clone()).collect();
         assert_eq!(subjects, ["caf\u{e9}", "two", "three", "four"].map(Value::from));
         let whole: Vec<_> = mails.iter().map(|record| record.get("whole").clone()).collect();
         assert_eq!(whole, [true, true, false, false].map(Value::from));
-        assert_eq!(told.content[0].1, b".see http://x.example/");
-        assert_eq!(told.content[1].1, b"PK\x03\x04\n");
+        assert_eq!(emitted.content[0].1, b".see http://x.example/");
+        assert_eq!(emitted.content[1].1, b"PK\x03\x04\n");
     }
 }

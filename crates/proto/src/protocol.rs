@@ -98,8 +98,8 @@ pub enum Kind {
     /// A point of time.
     Time,
     /// A length of time.
-    Span,
-    /// Octets as they were seen, most often text.
+    Duration,
+    /// Bytes as they were seen, most often text.
     Text,
     /// One of a few words of ours.
     Word,
@@ -136,7 +136,7 @@ pub enum Privacy {
     /// Free text, content, names of files: anything may be in it.
     Content,
     /// A fingerprint or checksum by which the same thing is known again.
-    Mark,
+    Fingerprint,
 }
 
 /// A field that only our own logs have, with nothing to hide.

@@ -35,13 +35,13 @@ static QUIC: Table = Table {
         field("version", Kind::Word, "The version of the first packet.").zeek("version"),
         field("client_first_id", Kind::Text, "Whom the client first wrote to.")
             .zeek("client_initial_dcid")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_id", Kind::Text, "What the client calls itself.")
             .zeek("client_scid")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("server_id", Kind::Text, "What the server calls itself.")
             .zeek("server_scid")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("server_name", Kind::Text, "The name that the client asks for.")
             .zeek("server_name")
             .privacy(Privacy::Name),
@@ -57,7 +57,7 @@ static QUIC: Table = Table {
     ],
 };
 
-const MARK: Privacy = Privacy::Mark;
+const MARK: Privacy = Privacy::Fingerprint;
 
 static HELLO: Table = Table {
     name: "quic_hello",
@@ -100,7 +100,7 @@ const MAX_HISTORY: usize = 100;
 const MAX_DISCARDED: u64 = 100;
 /// Longest connection identifier of versions that are known (RFC 9000, 17.2).
 const MAX_IDENTIFIER: usize = 20;
-/// Fewest octets of a client's first datagram (RFC 9000, 14.1).
+/// Fewest bytes of a client's first datagram (RFC 9000, 14.1).
 const MIN_FIRST: usize = 1200;
 
 /// Kinds of packets with long headers.
@@ -129,17 +129,17 @@ struct Long<'a> {
     number_at: usize,
 }
 
-/// A number of one to eight octets (RFC 9000, 16).
+/// A number of one to eight bytes (RFC 9000, 16).
 fn number(reader: &mut Reader<'_>) -> Option<u64> {
     let first = reader.u8()?;
     let mut value = u64::from(first & 0x3f);
-    for octet in reader.take((1 << (first >> 6)) - 1)? {
-        value = value << 8 | u64::from(*octet);
+    for byte in reader.take((1 << (first >> 6)) - 1)? {
+        value = value << 8 | u64::from(*byte);
     }
     Some(value)
 }
 
-/// Octets with their length before them.
+/// Bytes with their length before them.
 fn counted<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(number(reader)?).ok()?;
     reader.take(length)
@@ -330,8 +330,8 @@ impl Parser for Quic {
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.tell(out);
-        self.handshake.tell(out);
+        self.emit(out);
+        self.handshake.emit(out);
     }
 
     fn memory(&self) -> usize {
@@ -400,14 +400,14 @@ impl Quic {
                 // A client takes the first only, and none after it was answered (RFC 9000, 17.2.5.2).
                 if !is_client && !self.is_retried && !self.is_answered {
                     self.is_retried = true;
-                    self.tell(out);
+                    self.emit(out);
                     self.keys = None;
                     self.crypto = Default::default();
                 }
             }
             Form::Versions | Form::Unknown => {
                 self.note(chunk, 'u', out);
-                self.tell(out);
+                self.emit(out);
             }
         }
     }
@@ -503,7 +503,7 @@ impl Quic {
                     }
                     counted(&mut reader)?;
                     self.note(chunk, 'c', out);
-                    self.tell(out);
+                    self.emit(out);
                     self.is_retried = false;
                 }
                 _ => return None,
@@ -553,7 +553,7 @@ impl Quic {
     }
 
     /// Says what is known of a connection and begins anew.
-    fn tell(&mut self, out: &mut dyn Out) {
+    fn emit(&mut self, out: &mut dyn Out) {
         let Some(entry) = self.entry.take() else { return };
         let values = vec![
             version(entry.version).into(),

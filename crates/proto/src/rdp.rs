@@ -34,9 +34,9 @@ static RDP: Table = Table {
     ],
 };
 
-/// Octets before the variable part: TPKT (RFC 1006) and X.224's fixed part.
+/// Bytes before the variable part: TPKT (RFC 1006) and X.224's fixed part.
 const FIXED: usize = 11;
-/// Longest first message: Windows sends no longer cookie than some tens of octets.
+/// Longest first message: Windows sends no longer cookie than some tens of bytes.
 const MAX_MESSAGE: usize = 1024;
 
 const REQUEST: u8 = 0xe0;
@@ -46,7 +46,7 @@ const CONFIRM: u8 = 0xd0;
 fn size(head: &[u8]) -> Size {
     match head {
         [_, _, high, low, ..] => {
-            Size::Octets(usize::from(u16::from_be_bytes([*high, *low])).clamp(FIXED, MAX_MESSAGE))
+            Size::Bytes(usize::from(u16::from_be_bytes([*high, *low])).clamp(FIXED, MAX_MESSAGE))
         }
         _ => Size::Within(4),
     }
@@ -54,15 +54,15 @@ fn size(head: &[u8]) -> Size {
 
 /// Whether a side begins with such a message of X.224.
 fn begins(head: &[u8], kind: u8) -> Option<bool> {
-    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|octet| is_good(*octet));
+    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|byte| is_good(*byte));
     let length = head.get(3).copied().map(usize::from);
-    let is_one = fits(0, &|octet| octet == 3)
-        && fits(1, &|octet| octet == 0)
-        && fits(2, &|octet| usize::from(octet) < MAX_MESSAGE >> 8)
+    let is_one = fits(0, &|byte| byte == 3)
+        && fits(1, &|byte| byte == 0)
+        && fits(2, &|byte| usize::from(byte) < MAX_MESSAGE >> 8)
         && fits(4, &|indicator| {
             head.get(2) != Some(&0) || length.is_some_and(|length| usize::from(indicator) + 5 == length)
         })
-        && fits(5, &|octet| octet == kind);
+        && fits(5, &|byte| byte == kind);
     is_one.then_some(head.len() > FIXED)
 }
 
@@ -102,8 +102,8 @@ impl Asked {
 }
 
 /// The number in a negotiation of that kind: little-endian.
-fn negotiation(octets: &[u8], kind: u8) -> Option<u32> {
-    let mut reader = Reader::new(octets);
+fn negotiation(bytes: &[u8], kind: u8) -> Option<u32> {
+    let mut reader = Reader::new(bytes);
     reader.u8().filter(|found| *found == kind)?;
     reader.take(1)?;
     reader.u16().filter(|length| *length == 0x0800)?;
@@ -168,7 +168,7 @@ impl Parser for Rdp {
                     None => Step::Next,
                     Some((true, Some(security), _)) if security != 0 => {
                         (*chosen, *result) = (Some(security), Some("encrypted"));
-                        Step::Become { protocol: Some(&tls::PROTOCOL), unread: data.len() }
+                        Step::SwitchTo { protocol: Some(&tls::PROTOCOL), unread: data.len() }
                     }
                     Some((true, security, None)) => {
                         (*chosen, *result) = (Some(security.unwrap_or(0)), Some("plain"));
@@ -179,9 +179,9 @@ impl Parser for Rdp {
                         Step::GiveUp
                     }
                     Some((false, ..)) => {
-                        let told =
+                        let emitted =
                             Anomaly { name: "rdp_not_confirmed", direction: chunk.direction, detail: &[] };
-                        anomaly(out, chunk.time, &PROTOCOL, &told);
+                        anomaly(out, chunk.time, &PROTOCOL, &emitted);
                         Step::GiveUp
                     }
                 }
@@ -213,8 +213,9 @@ mod tests {
     #[test]
     fn what_is_asked_and_chosen_is_told_and_tls_goes_on() {
         let talks = talks("rdp", 3389);
-        let told: Vec<_> = talks.iter().map(|(_, talk)| talk.told(|data| vec![data.to_vec()])).collect();
-        let rows: Vec<_> = told.iter().flat_map(|told| &told.records).collect();
+        let emitted: Vec<_> =
+            talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();
+        let rows: Vec<_> = emitted.iter().flat_map(|emitted| &emitted.records).collect();
         let of = |name: &str| -> Vec<Value<'_>> {
             let rows = rows.iter().filter(|record| *record.table == RDP);
             rows.map(|record| record.get(name).clone()).collect()

@@ -33,8 +33,8 @@ pub enum Value<'a> {
     /// A point of time.
     Time(Time),
     /// A length of time in nanoseconds.
-    Span(u64),
-    /// Octets as they were seen.
+    Duration(u64),
+    /// Bytes as they were seen.
     Text(Cow<'a, [u8]>),
     /// An address.
     Address(IpAddr),
@@ -81,7 +81,7 @@ impl Value<'_> {
             Self::Int(number) => Value::Int(number),
             Self::Real(number) => Value::Real(number),
             Self::Time(time) => Value::Time(time),
-            Self::Span(span) => Value::Span(span),
+            Self::Duration(span) => Value::Duration(span),
             Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
             Self::Address(address) => Value::Address(address),
             Self::List(values) => Value::List(owned(values)),
@@ -140,11 +140,11 @@ from! {
     f64 => Value::Real,
     Time => Value::Time,
     IpAddr => Value::Address,
-    &'a [u8] => |octets| Value::Text(Cow::Borrowed(octets)),
+    &'a [u8] => |bytes| Value::Text(Cow::Borrowed(bytes)),
     &'a str => |text| Value::Text(Cow::Borrowed(text.as_bytes())),
     &'a String => |text| Value::Text(Cow::Borrowed(text.as_bytes())),
-    &'a Vec<u8> => |octets| Value::Text(Cow::Borrowed(octets)),
-    Vec<u8> => |octets| Value::Text(Cow::Owned(octets)),
+    &'a Vec<u8> => |bytes| Value::Text(Cow::Borrowed(bytes)),
+    Vec<u8> => |bytes| Value::Text(Cow::Owned(bytes)),
     String => |text| Value::Text(Cow::Owned(text.into_bytes())),
 }
 

@@ -32,18 +32,18 @@ static RTP: Table = Table {
         field("codec", Kind::Text, "What that type is, as it was announced or is assigned."),
         field("announced", Kind::Bool, "Whether a session description announced it."),
         field("packets", Kind::Uint, "Packets seen, without those seen twice."),
-        field("octets", Kind::Uint, "Octets of payload."),
+        field("bytes", Kind::Uint, "Bytes of payload."),
         field("lost", Kind::Uint, "Packets that were sent and not seen."),
         field("out_of_order", Kind::Uint, "Packets that came after one sent later."),
         field("duplicates", Kind::Uint, "Packets seen more than once."),
         field("restarts", Kind::Uint, "How often the sequence began anew."),
         field(
             "jitter",
-            Kind::Span,
+            Kind::Duration,
             "Jitter at the end (RFC 3550, A.8), where the clock of the codec is known.",
         ),
-        field("jitter_max", Kind::Span, "The highest it was."),
-        field("duration", Kind::Span, "From the first packet to the last."),
+        field("jitter_max", Kind::Duration, "The highest it was."),
+        field("duration", Kind::Duration, "From the first packet to the last."),
     ],
 };
 
@@ -67,10 +67,10 @@ static RTCP: Table = Table {
         field("tool", Kind::Text, "Its software."),
         field("packets", Kind::Uint, "Reports seen."),
         field("sent_packets", Kind::Uint, "Packets of media that it sent."),
-        field("sent_octets", Kind::Uint, "Octets of media that it sent."),
+        field("sent_bytes", Kind::Uint, "Bytes of media that it sent."),
         field("reports", Kind::Rows(&REPORTS), "What it received of others."),
         field("bye", Kind::Bool, "Whether it took its leave."),
-        field("duration", Kind::Span, "From its first report to its last."),
+        field("duration", Kind::Duration, "From its first report to its last."),
     ],
 };
 
@@ -136,7 +136,7 @@ impl Codec {
     pub fn named(kind: u8, map: &[u8]) -> Self {
         /// Longest name that is kept.
         const NAME: usize = 32;
-        let mut parts = map.split(|octet| *octet == b'/');
+        let mut parts = map.split(|byte| *byte == b'/');
         let name = parts.next().unwrap_or_default();
         let clock = parts.next().and_then(|clock| std::str::from_utf8(clock).ok()?.parse().ok());
         let name = name.get(..NAME).unwrap_or(name).to_vec();
@@ -156,7 +156,7 @@ struct Header {
     seq: u16,
     timestamp: u32,
     ssrc: u32,
-    /// Octets of payload.
+    /// Bytes of payload.
     payload: usize,
 }
 
@@ -282,7 +282,7 @@ struct Stream {
     /// The number that would begin a new sequence.
     bad: Option<u16>,
     packets: u64,
-    octets: u64,
+    bytes: u64,
     out_of_order: u64,
     duplicates: u64,
     restarts: u64,
@@ -305,7 +305,7 @@ impl Stream {
             seen: 0,
             bad: None,
             packets: 0,
-            octets: 0,
+            bytes: 0,
             out_of_order: 0,
             duplicates: 0,
             restarts: 0,
@@ -354,7 +354,7 @@ impl Stream {
         }
         self.bad = None;
         self.packets += 1;
-        self.octets += header.payload as u64;
+        self.bytes += header.payload as u64;
         self.delay(header, time);
         self.last = time;
     }
@@ -377,10 +377,10 @@ impl Stream {
         self.transit = transit;
     }
 
-    fn tell(&self, codecs: &[Codec], is_announced: bool, out: &mut dyn Out) {
+    fn emit(&self, codecs: &[Codec], is_announced: bool, out: &mut dyn Out) {
         let expected = self.expected_before + u64::from(self.highest - self.base) + 1;
         let span = |units: f64| {
-            self.clock.map_or(Value::None, |clock| Value::Span((units / f64::from(clock) * 1e9) as u64))
+            self.clock.map_or(Value::None, |clock| Value::Duration((units / f64::from(clock) * 1e9) as u64))
         };
         let codec = codec(codecs, self.first.kind);
         let values = vec![
@@ -390,14 +390,14 @@ impl Stream {
             if codec.name.is_empty() { Value::None } else { codec.name.into() },
             is_announced.into(),
             self.packets.into(),
-            self.octets.into(),
+            self.bytes.into(),
             expected.saturating_sub(self.packets).into(),
             self.out_of_order.into(),
             self.duplicates.into(),
             self.restarts.into(),
             span(self.jitter),
             span(self.jitter_max),
-            Value::Span(self.last.since(self.begun)),
+            Value::Duration(self.last.since(self.begun)),
         ];
         out.record(Record { table: &RTP, time: self.begun, values });
     }
@@ -431,7 +431,7 @@ struct Source {
 }
 
 impl Source {
-    fn tell(&self, out: &mut dyn Out) {
+    fn emit(&self, out: &mut dyn Out) {
         let reports = self.reports.iter().map(|report| {
             vec![
                 report.ssrc.into(),
@@ -448,10 +448,10 @@ impl Source {
             self.tool.as_ref().into(),
             self.packets.into(),
             self.sent.map(|(packets, _)| packets).into(),
-            self.sent.map(|(_, octets)| octets).into(),
+            self.sent.map(|(_, bytes)| bytes).into(),
             Value::Rows(reports.collect()),
             self.bye.into(),
-            Value::Span(self.last.since(self.begun)),
+            Value::Duration(self.last.since(self.begun)),
         ];
         out.record(Record { table: &RTCP, time: self.begun, values });
     }
@@ -482,10 +482,10 @@ impl Parser for Rtp {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         for stream in std::mem::take(&mut self.streams) {
-            stream.tell(&self.codecs, self.is_announced, out);
+            stream.emit(&self.codecs, self.is_announced, out);
         }
         for source in std::mem::take(&mut self.sources) {
-            source.tell(out);
+            source.emit(out);
         }
     }
 
@@ -617,8 +617,8 @@ impl Rtp {
                 if item == 0 {
                     break;
                 }
-                let octets = body.u8()?;
-                let text = body.take(octets.into())?;
+                let bytes = body.u8()?;
+                let text = body.take(bytes.into())?;
                 let Some(source) = self.source(ssrc, chunk) else { continue };
                 match item {
                     CNAME => source.cname = Some(text.to_vec()),
@@ -638,14 +638,14 @@ mod tests {
     use crate::laws::talks;
     use crate::{Record, Value};
 
-    fn told(case: &str) -> Vec<Record<'static>> {
+    fn emitted(case: &str) -> Vec<Record<'static>> {
         let (_, talk) = talks("rtp", 0).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()]).records
+        talk.emitted(|data| vec![data.to_vec()]).records
     }
 
     #[test]
     fn what_is_lost_late_and_twice_is_counted() {
-        let records = told("stream.talk");
+        let records = emitted("stream.talk");
         let [there, back] = records.as_slice() else { panic!("{records:?}") };
         // Of the ten numbers one is missing; of the three that begin anew, none.
         for (name, number) in
@@ -657,22 +657,22 @@ mod tests {
         assert_eq!(back.get("codec"), &"PCMA".into());
         // Four packets, each two milliseconds after the one before and 20 by its clock: |D| is 18.
         let jitter: f64 = (0..3).fold(0.0, |jitter, _| jitter + (18.0 - jitter) / 16.0);
-        let Value::Span(span) = back.get("jitter") else { panic!() };
+        let Value::Duration(span) = back.get("jitter") else { panic!() };
         assert!((*span as f64 / 1e6 - jitter).abs() < 1e-3, "{span} {jitter}");
     }
 
     /// Three large packets are needed to know a stream that nobody announced.
     #[test]
     fn large_packets_are_found() {
-        let records = told("large.talk");
+        let records = emitted("large.talk");
         let [stream] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(stream.get("packets"), &Value::Uint(5));
-        assert_eq!(stream.get("octets"), &Value::Uint(5 * 1190));
+        assert_eq!(stream.get("bytes"), &Value::Uint(5 * 1190));
     }
 
     #[test]
     fn reports_are_read() {
-        let records = told("control.talk");
+        let records = emitted("control.talk");
         let [first, second] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(first.get("cname"), &"alice@192.0.2.1".into());
         assert_eq!(first.get("sent_packets"), &Value::Uint(200));

@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Octets of both directions, in the order in which they came, by which a protocol is found; datagrams are looked at
+/// Bytes of both directions, in the order in which they came, by which a protocol is found; datagrams are looked at
 /// whole.
 const HEAD: usize = 1024;
 /// Most datagrams that are kept until a protocol is found.
 const DATAGRAMS: usize = 32;
 /// The same of them, so that several that are large can follow each other, as those of media do.
-const DATAGRAM_OCTETS: usize = 8 << 10;
+const DATAGRAM_BYTES: usize = 8 << 10;
 /// How often a flow may turn into something else.
 const TURNS: u8 = 8;
 
@@ -31,7 +31,7 @@ enum State {
     /// Nobody has been found yet; what was said is kept.
     Probing(Vec<Piece>),
     /// It is read.
-    Known(Box<dyn Parser>),
+    Identified(Box<dyn Parser>),
     /// Nobody can read it, or nobody can any more, or nobody wants to know.
     Unknown,
 }
@@ -75,10 +75,10 @@ impl Session {
     /// Takes the next chunk of either direction; `setup` says whose.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {
-            State::Known(parser) => match parser.chunk(chunk, out) {
+            State::Identified(parser) => match parser.chunk(chunk, out) {
                 Step::Next => {}
                 Step::GiveUp => self.leave(chunk.time, out),
-                Step::Become { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
+                Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
             },
             State::Probing(_) => self.probe(chunk, setup, out),
             State::Unknown => {}
@@ -88,18 +88,18 @@ impl Session {
     /// Ends the flow. What nobody was sure of is for whom the port belongs to.
     pub fn end(&mut self, time: Time, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         if let State::Probing(pieces) = &mut self.state {
-            let (pieces, whose) = (std::mem::take(pieces), setup());
-            let (forward, reverse) = said(&pieces, head_of(&whose));
-            match decide(&whose, &forward, &reverse, true) {
-                Verdict::Found(protocol) => self.begin(protocol, &pieces, &whose, setup, out),
-                Verdict::Wait | Verdict::Nobody => self.state = State::Unknown,
+            let (pieces, flow_ref) = (std::mem::take(pieces), setup());
+            let (forward, reverse) = payload_of(&pieces, head_of(&flow_ref));
+            match decide(&flow_ref, &forward, &reverse, true) {
+                Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),
+                Verdict::Wait | Verdict::Unidentified => self.state = State::Unknown,
             }
         }
         self.leave(time, out);
     }
 
     /// Whether it is clear that nobody reads the flow.
-    pub fn is_unknown(&self) -> bool {
+    pub fn is_unidentified(&self) -> bool {
         matches!(self.state, State::Unknown)
     }
 
@@ -113,13 +113,13 @@ impl Session {
         self.found.into_iter().filter(|place| *place != 0)
     }
 
-    /// Octets of heap memory that are held, roughly.
+    /// Bytes of heap memory that are held, roughly.
     pub fn memory(&self) -> usize {
         match &self.state {
             State::Probing(pieces) => {
                 pieces.iter().map(|piece| piece.data.capacity() + size_of::<Piece>()).sum()
             }
-            State::Known(parser) => size_of_val(&**parser) + parser.memory(),
+            State::Identified(parser) => size_of_val(&**parser) + parser.memory(),
             State::Unknown => 0,
         }
     }
@@ -127,28 +127,28 @@ impl Session {
     /// Brings what the next chunk needs nearer: what it returns only keeps the read.
     #[inline]
     pub fn touch(&self) -> u64 {
-        if let State::Known(parser) = &self.state { parser.touch() } else { 0 }
+        if let State::Identified(parser) = &self.state { parser.touch() } else { 0 }
     }
 
     fn probe(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
-        let whose = setup();
-        let is_stream = whose.ip_proto == TCP;
-        let most = if is_stream { HEAD } else { DATAGRAM_OCTETS };
+        let flow_ref = setup();
+        let is_stream = flow_ref.ip_proto == TCP;
+        let max = if is_stream { HEAD } else { DATAGRAM_BYTES };
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
         if pieces.is_empty() {
             // Most flows say at once what they are: nothing is copied then.
-            let head = chunk.data.get(..head_of(&whose)).unwrap_or(chunk.data);
+            let head = chunk.data.get(..head_of(&flow_ref)).unwrap_or(chunk.data);
             let (forward, reverse) = match chunk.direction {
                 Direction::Forward => (head, &[][..]),
                 Direction::Reverse => (&[][..], head),
             };
-            match decide(&whose, forward, reverse, chunk.data.len() >= most) {
+            match decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
                 Verdict::Found(protocol) => {
-                    self.enter(protocol, (protocol.parser)(&whose), whose.wants);
+                    self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants);
                     return self.chunk(chunk, setup, out);
                 }
-                Verdict::Nobody => {
+                Verdict::Unidentified => {
                     self.state = State::Unknown;
                     return;
                 }
@@ -170,12 +170,12 @@ impl Session {
                 pieces.push(Piece::of(chunk));
             }
         }
-        let (forward, reverse) = said(&pieces, head_of(&whose));
-        let octets = forward.len() + reverse.len();
-        let is_full = octets >= most || !is_stream && pieces.len() >= DATAGRAMS;
-        match decide(&whose, &forward, &reverse, is_full) {
-            Verdict::Found(protocol) => self.begin(protocol, &pieces, &whose, setup, out),
-            Verdict::Nobody => self.state = State::Unknown,
+        let (forward, reverse) = payload_of(&pieces, head_of(&flow_ref));
+        let bytes = forward.len() + reverse.len();
+        let is_full = bytes >= max || !is_stream && pieces.len() >= DATAGRAMS;
+        match decide(&flow_ref, &forward, &reverse, is_full) {
+            Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),
+            Verdict::Unidentified => self.state = State::Unknown,
             Verdict::Wait => self.state = State::Probing(pieces),
         }
     }
@@ -185,11 +185,11 @@ impl Session {
         &mut self,
         protocol: &'static Protocol,
         pieces: &[Piece],
-        whose: &Setup,
+        flow_ref: &Setup,
         setup: &dyn Fn() -> Setup,
         out: &mut dyn Out,
     ) {
-        self.enter(protocol, (protocol.parser)(whose), whose.wants);
+        self.enter(protocol, (protocol.parser)(flow_ref), flow_ref.wants);
         for piece in pieces {
             self.chunk(&piece.chunk(), setup, out);
         }
@@ -204,12 +204,12 @@ impl Session {
         }
         let alone = ALONE.iter().position(|alone| std::ptr::eq(*alone, protocol));
         let is_unread = alone.is_some_and(|at| wants.unread >> at & 1 == 1);
-        self.state = if is_unread { State::Unknown } else { State::Known(parser) };
+        self.state = if is_unread { State::Unknown } else { State::Identified(parser) };
     }
 
     /// Ends the parser, if there is one.
     fn leave(&mut self, time: Time, out: &mut dyn Out) {
-        if let State::Known(mut parser) = std::mem::replace(&mut self.state, State::Unknown) {
+        if let State::Identified(mut parser) = std::mem::replace(&mut self.state, State::Unknown) {
             parser.end(time, out);
         }
     }
@@ -230,8 +230,8 @@ impl Session {
         }
         match protocol {
             Some(protocol) => {
-                let whose = setup();
-                self.enter(protocol, (protocol.parser)(&whose), whose.wants);
+                let flow_ref = setup();
+                self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants);
             }
             None => self.state = State::Probing(Vec::new()),
         }
@@ -248,7 +248,7 @@ impl Default for Session {
     }
 }
 
-/// Octets by which a protocol is found.
+/// Bytes by which a protocol is found.
 fn head_of(setup: &Setup) -> usize {
     if setup.ip_proto == TCP { HEAD } else { usize::MAX }
 }
@@ -283,7 +283,7 @@ impl Homes {
     /// Whose port it is.
     fn at(&self, port: u16) -> u64 {
         let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
-        at.and_then(|at| self.ports.get(at)).map_or(0, |(_, who)| *who)
+        at.and_then(|at| self.ports.get(at)).map_or(0, |(_, protocol)| *protocol)
     }
 }
 
@@ -323,7 +323,7 @@ fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdic
     match (maybe, is_all, at_home) {
         (true, false, _) => Verdict::Wait,
         (true, true, Some(protocol)) => Verdict::Found(protocol),
-        _ => Verdict::Nobody,
+        _ => Verdict::Unidentified,
     }
 }
 
@@ -332,14 +332,14 @@ enum Verdict {
     Found(&'static Protocol),
     /// More has to be said.
     Wait,
-    Nobody,
+    Unidentified,
 }
 
 /// What each side has said, as far as it counts: however the stream was cut, that is the same.
-fn said(pieces: &[Piece], most: usize) -> (Vec<u8>, Vec<u8>) {
+fn payload_of(pieces: &[Piece], max: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut forward, mut reverse) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let room = most - forward.len() - reverse.len();
+        let room = max - forward.len() - reverse.len();
         let head = piece.data.get(..room).unwrap_or(&piece.data);
         match piece.direction {
             Direction::Forward => forward.extend_from_slice(head),

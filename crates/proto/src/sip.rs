@@ -45,7 +45,7 @@ static SIP: Table = Table {
             .zeek("response_to")
             .privacy(Privacy::Mail),
         field("reply_to", Kind::Text, "To whom to reply.").zeek("reply_to").privacy(Privacy::Mail),
-        field("call_id", Kind::Text, "Name of the call.").zeek("call_id").privacy(Privacy::Mark),
+        field("call_id", Kind::Text, "Name of the call.").zeek("call_id").privacy(Privacy::Fingerprint),
         field("seq", Kind::Text, "Number of the request in the call, with the method.").zeek("seq"),
         field("subject", Kind::Text, "Subject of the call.").zeek("subject").privacy(Privacy::Content),
         field("request_path", Kind::List(&Kind::Text), "The way of the request.")
@@ -63,7 +63,7 @@ static SIP: Table = Table {
         field("response_body_len", Kind::Uint, "Length of the response's body, as it was declared.")
             .zeek("response_body_len"),
         field("content_type", Kind::Text, "Type of the response's body.").zeek("content_type"),
-        field("duration", Kind::Span, "From the request to the response."),
+        field("duration", Kind::Duration, "From the request to the response."),
     ],
 };
 
@@ -82,7 +82,7 @@ static SIP_MESSAGE: Table = Table {
         field("code", Kind::Text, "The status of a response.").eve("sip.code"),
         field("reason", Kind::Text, "The status in words.").eve("sip.reason"),
         field("response_line", Kind::Text, "The first line of a response.").eve("sip.response_line"),
-        field("call_id", Kind::Text, "Name of the call.").privacy(Privacy::Mark),
+        field("call_id", Kind::Text, "Name of the call.").privacy(Privacy::Fingerprint),
         field("seq", Kind::Text, "Number of the request in the call, with the method."),
         field("sdp_version", Kind::Text, "Session: version of its description.").eve("sip.sdp.version"),
         field("sdp_origin", Kind::Text, "Session: who made it.")
@@ -120,7 +120,7 @@ static SIP_MESSAGE: Table = Table {
     ],
 };
 
-/// Longest line kept; messages over UDP are at most 65,535 octets, and a Via or a Contact with its parameters has
+/// Longest line kept; messages over UDP are at most 65,535 bytes, and a Via or a Contact with its parameters has
 /// some hundred.
 const MAX_LINE: usize = 8192;
 /// Lines of a header; RFC 3261 sets no limit, and real messages have about twenty.
@@ -158,7 +158,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let mut answer = Probe::Reject;
     for head in heads.both() {
         // Before a message there may be what keeps the way open: line ends or zeros.
-        let begin = head.iter().position(|octet| !matches!(octet, b'\r' | b'\n' | 0));
+        let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n' | 0));
         let head = begin.and_then(|begin| head.get(begin..)).unwrap_or_default();
         match is_begun(head) {
             Probe::Maybe if head.is_empty() && !is_home => return Probe::Reject,
@@ -177,11 +177,11 @@ fn is_begun(head: &[u8]) -> Probe {
         return if head.len() > VERSION.len() { Probe::Match } else { Probe::Maybe };
     }
     let Some(method) = METHODS.into_iter().find(|method| is_begun_by(method)) else { return Probe::Reject };
-    let line = head.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     match head.get(method.len()) {
         None => Probe::Maybe,
         Some(b' ') if line.len() == head.len() => Probe::Maybe,
-        Some(b' ') => match line.trim_ascii_end().rsplit(|octet| *octet == b' ').next() {
+        Some(b' ') => match line.trim_ascii_end().rsplit(|byte| *byte == b' ').next() {
             Some(version) if version.starts_with(VERSION) => Probe::Match,
             _ => Probe::Reject,
         },
@@ -214,14 +214,14 @@ struct Message {
 impl Message {
     /// Begins with a first line; `None` where it is none.
     fn begin(line: &[u8]) -> Option<Self> {
-        let mut words = line.split(|octet| *octet == b' ');
+        let mut words = line.split(|byte| *byte == b' ');
         let first = words.next()?;
         let status = if first.starts_with(VERSION) {
             Some(std::str::from_utf8(words.next()?).ok()?.parse::<u16>().ok()?.into())
         } else {
             let is_method = first.len() <= MAX_METHOD
                 && !first.is_empty()
-                && first.iter().all(|octet| octet.is_ascii_alphabetic() || *octet == b'_');
+                && first.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
             (is_method && words.next_back()?.starts_with(VERSION)).then_some(())?;
             None
         };
@@ -230,13 +230,13 @@ impl Message {
 
     /// The three parts of the first line.
     fn parts(&self) -> (&[u8], &[u8], &[u8]) {
-        let space = |text: &[u8]| text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let space = |text: &[u8]| text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let (first, rest) = self.line.split_at_checked(space(&self.line)).unwrap_or_default();
         let rest = rest.get(1..).unwrap_or_default();
         let cut = if self.status.is_some() {
             space(rest)
         } else {
-            rest.iter().rposition(|octet| *octet == b' ').unwrap_or(rest.len())
+            rest.iter().rposition(|byte| *byte == b' ').unwrap_or(rest.len())
         };
         let (second, third) = rest.split_at_checked(cut).unwrap_or_default();
         (first, second.trim_ascii(), third.trim_ascii())
@@ -251,15 +251,14 @@ impl Message {
                     let rest = value.get(*at + 1..).unwrap_or_default();
                     rest.strip_prefix(b" ").unwrap_or(rest).starts_with(b"tag=")
                 };
-                let marks = value.iter().enumerate().filter(|(_, octet)| **octet == b';').map(|(at, _)| at);
+                let marks = value.iter().enumerate().filter(|(_, byte)| **byte == b';').map(|(at, _)| at);
                 let end = marks.into_iter().find(tag).unwrap_or(value.len());
                 self.from.get_or_insert_with(|| value.get(..end).unwrap_or(value).to_vec());
                 return;
             }
             b"via" | b"v" => {
                 if self.path.len() < MAX_PATH {
-                    let marks =
-                        value.iter().enumerate().filter(|(_, octet)| **octet == b';').map(|(at, _)| at);
+                    let marks = value.iter().enumerate().filter(|(_, byte)| **byte == b';').map(|(at, _)| at);
                     let branch = |at: &usize| {
                         let rest = value.get(*at + 1..).unwrap_or_default();
                         rest.strip_prefix(b" ").unwrap_or(rest).starts_with(b"branch")
@@ -290,7 +289,7 @@ impl Message {
 
     fn is_description(&self) -> bool {
         let kind = self.content_type.as_deref().unwrap_or_default();
-        let kind = kind.split(|octet| *octet == b';').next().unwrap_or_default();
+        let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
         kind.trim_ascii().eq_ignore_ascii_case(b"application/sdp")
     }
 
@@ -319,7 +318,7 @@ struct Side {
     message: Option<Message>,
     /// A header that the next line may go on with.
     header: Vec<u8>,
-    /// Octets of the body that are still to come; `None` in the header.
+    /// Bytes of the body that are still to come; `None` in the header.
     body: Option<u64>,
     /// Some of the body are missing.
     is_holed: bool,
@@ -344,7 +343,7 @@ impl Side {
     /// Takes the header that waits.
     fn header(&mut self) {
         if let Some(message) = &mut self.message
-            && let Some(colon) = self.header.iter().position(|octet| *octet == b':')
+            && let Some(colon) = self.header.iter().position(|byte| *byte == b':')
             && let Some((name, value)) = self.header.split_at_checked(colon)
         {
             message.header(name, value.get(1..).unwrap_or_default());
@@ -365,7 +364,7 @@ struct Request {
     depth: usize,
     message: Message,
     /// It was told of with a response that is not the last one.
-    is_told: bool,
+    is_emitted: bool,
 }
 
 #[derive(Default)]
@@ -436,8 +435,8 @@ impl Parser for Sip {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         while let Some(request) = self.waiting.pop_front() {
-            if !request.is_told {
-                tell(Some(&request), None, request.time, out);
+            if !request.is_emitted {
+                emit(Some(&request), None, request.time, out);
             }
         }
     }
@@ -462,15 +461,15 @@ impl Sip {
     /// Takes a line of a header, where one ends in the data.
     fn line(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
         let (direction, time) = (chunk.direction, chunk.time);
-        let mut told = None;
+        let mut emitted = None;
         let mut lines = std::mem::replace(&mut side.lines, Lines::new(MAX_LINE));
         let is_over = lines.next(data, |line| {
             if line.is_cut {
-                told = Some(("line_too_long", line.text.to_vec()));
+                emitted = Some(("line_too_long", line.text.to_vec()));
             }
             if side.message.is_none() {
                 let text = line.text;
-                let begin = text.iter().position(|octet| *octet != 0).unwrap_or(text.len());
+                let begin = text.iter().position(|byte| *byte != 0).unwrap_or(text.len());
                 let text = text.get(begin..).unwrap_or_default();
                 if text.is_empty() {
                     return false;
@@ -482,7 +481,7 @@ impl Sip {
                     self.wrong += 1;
                     if !side.lost {
                         side.lost = true;
-                        told = Some(("no_first_line", text.to_vec()));
+                        emitted = Some(("no_first_line", text.to_vec()));
                     }
                 }
                 return false;
@@ -500,7 +499,7 @@ impl Sip {
                 message.headers
             });
             if headers == MAX_HEADERS {
-                told = Some(("too_many_headers", line.text.to_vec()));
+                emitted = Some(("too_many_headers", line.text.to_vec()));
             }
             if headers < MAX_HEADERS {
                 side.header.extend_from_slice(line.text);
@@ -508,7 +507,7 @@ impl Sip {
             is_last
         });
         side.lines = lines;
-        if let Some((name, detail)) = told {
+        if let Some((name, detail)) = emitted {
             anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
         }
         if is_over == Some(true) {
@@ -529,18 +528,18 @@ impl Sip {
         let description = if message.is_description() && !std::mem::take(&mut side.is_holed) {
             let description = Description::read(&message.body);
             if description.is_none() {
-                let told = Anomaly {
+                let emitted = Anomaly {
                     name: "invalid_description",
                     direction: chunk.direction,
                     detail: &message.body,
                 };
-                anomaly(out, chunk.time, &PROTOCOL, &told);
+                anomaly(out, chunk.time, &PROTOCOL, &emitted);
             }
             description
         } else {
             None
         };
-        tell_message(&message, description.as_ref(), chunk.time, out);
+        emit_message(&message, description.as_ref(), chunk.time, out);
         if let Some(description) = description {
             description.announce(chunk.time, out);
         }
@@ -561,16 +560,16 @@ impl Sip {
                 return;
             }
             let depth = self.waiting.len();
-            let request = Request { time, depth, message, is_told: false };
+            let request = Request { time, depth, message, is_emitted: false };
             if request.message.line.starts_with(b"ACK ") {
-                return tell(Some(&request), None, time, out);
+                return emit(Some(&request), None, time, out);
             }
             if depth == MAX_WAITING {
                 let detail = &request.message.line;
-                let told = Anomaly { name: "too_many_requests", direction: chunk.direction, detail };
-                anomaly(out, time, &PROTOCOL, &told);
-                if let Some(oldest) = self.waiting.pop_front().filter(|oldest| !oldest.is_told) {
-                    tell(Some(&oldest), None, oldest.time, out);
+                let emitted = Anomaly { name: "too_many_requests", direction: chunk.direction, detail };
+                anomaly(out, time, &PROTOCOL, &emitted);
+                if let Some(oldest) = self.waiting.pop_front().filter(|oldest| !oldest.is_emitted) {
+                    emit(Some(&oldest), None, oldest.time, out);
                 }
             }
             self.waiting.push_back(request);
@@ -579,17 +578,17 @@ impl Sip {
         match at {
             Some(at) if status < 200 => {
                 if let Some(request) = self.waiting.get_mut(at) {
-                    request.is_told = true;
-                    tell(Some(request), Some(&message), time, out);
+                    request.is_emitted = true;
+                    emit(Some(request), Some(&message), time, out);
                 }
             }
-            Some(at) => tell(self.waiting.remove(at).as_ref(), Some(&message), time, out),
-            None => tell(None, Some(&message), time, out),
+            Some(at) => emit(self.waiting.remove(at).as_ref(), Some(&message), time, out),
+            None => emit(None, Some(&message), time, out),
         }
     }
 }
 
-fn tell_message(message: &Message, description: Option<&Description<'_>>, time: Time, out: &mut dyn Out) {
+fn emit_message(message: &Message, description: Option<&Description<'_>>, time: Time, out: &mut dyn Out) {
     let (first, second, third) = message.parts();
     let is_request = message.status.is_none();
     let version = if is_request { third } else { first };
@@ -611,7 +610,7 @@ fn tell_message(message: &Message, description: Option<&Description<'_>>, time: 
     out.record(Record { table: &SIP_MESSAGE, time, values });
 }
 
-fn tell(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
+fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
     let asked = request.map(|request| &request.message);
     let of = |message: Option<&Message>, value: fn(&Message) -> &Option<Vec<u8>>| -> Value<'static> {
         message.and_then(|message| value(message).clone()).into()
@@ -642,7 +641,7 @@ fn tell(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
         asked.and_then(|asked| asked.length).into(),
         response.and_then(|response| response.length).into(),
         of(response, |m| &m.content_type),
-        request.and(response).map_or(Value::None, |_| Value::Span(time.since(began))),
+        request.and(response).map_or(Value::None, |_| Value::Duration(time.since(began))),
     ];
     out.record(Record { table: &SIP, time: began, values });
 }
@@ -650,16 +649,16 @@ fn tell(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
 #[cfg(test)]
 mod tests {
     use crate::Value;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let (_, talk) = talks("sip", 5060).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
     /// Method and status of each row.
-    fn pairs(told: &Told) -> Vec<(String, u64)> {
-        let rows = told.records.iter().filter(|record| record.table.name == "sip");
+    fn pairs(emitted: &Collected) -> Vec<(String, u64)> {
+        let rows = emitted.records.iter().filter(|record| record.table.name == "sip");
         rows.map(|record| {
             let Value::Uint(status) = record.get("status_code") else { return (text(record, "method"), 0) };
             (text(record, "method"), *status)
@@ -680,11 +679,11 @@ mod tests {
 
     #[test]
     fn a_call_is_told_and_its_media_are_announced() {
-        let told = told("call.talk");
+        let emitted = emitted("call.talk");
         let rows = [("INVITE", 100), ("INVITE", 180), ("INVITE", 200), ("ACK", 0), ("BYE", 200)];
-        assert_eq!(pairs(&told), expected(&rows));
+        assert_eq!(pairs(&emitted), expected(&rows));
         let announced: Vec<_> =
-            told.expected.iter().map(|expected| expected.responder.to_string_pair()).collect();
+            emitted.expected.iter().map(|expected| expected.responder.to_string_pair()).collect();
         let once = ["192.0.2.1:49170", "192.0.2.1:49999", "192.0.2.1:51372"];
         let other = ["198.51.100.2:3456", "198.51.100.2:49999", "198.51.100.2:51372"];
         assert_eq!(announced, [once, once, other].concat());
@@ -702,10 +701,10 @@ mod tests {
 
     #[test]
     fn responses_find_their_requests() {
-        let told = told("stream.talk");
+        let emitted = emitted("stream.talk");
         let rows = [("OPTIONS", 200), ("INVITE", 486), ("", 404), ("MESSAGE", 0)];
-        assert_eq!(pairs(&told), expected(&rows));
-        let invite = told
+        assert_eq!(pairs(&emitted), expected(&rows));
+        let invite = emitted
             .records
             .iter()
             .find(|record| text(record, "method") == "INVITE" && record.table.name == "sip");
@@ -715,8 +714,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_not_made_up() {
-        let told = told("gaps.talk");
-        assert_eq!(pairs(&told), expected(&[("INVITE", 603), ("INFO", 200)]));
-        assert!(told.expected.is_empty());
+        let emitted = emitted("gaps.talk");
+        assert_eq!(pairs(&emitted), expected(&[("INVITE", 603), ("INFO", 200)]));
+        assert!(emitted.expected.is_empty());
     }
 }

@@ -4,8 +4,8 @@
 //! What is encrypted or compressed is passed over.
 
 mod names;
-mod one;
-mod two;
+mod smb1;
+mod smb2;
 
 use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
@@ -52,8 +52,8 @@ columns! {
     Session "session_id" Kind::Uint, "Number of the session.", "smb.session_id", Plain;
     Tree "tree_id" Kind::Uint, "Number of the tree.", "smb.tree_id", Plain;
     Dialects "client_dialects" Kind::List(&Kind::Text), "Dialects that the client offers.", "smb.client_dialects", Plain;
-    ClientGuid "client_guid" Kind::Text, "Name of the client.", "smb.client_guid", Mark;
-    ServerGuid "server_guid" Kind::Text, "Name of the server.", "smb.server_guid", Mark;
+    ClientGuid "client_guid" Kind::Text, "Name of the client.", "smb.client_guid", Fingerprint;
+    ServerGuid "server_guid" Kind::Text, "Name of the server.", "smb.server_guid", Fingerprint;
     MaxRead "max_read_size" Kind::Uint, "Most that is read at once.", "smb.max_read_size", Plain;
     MaxWrite "max_write_size" Kind::Uint, "Most that is written at once.", "smb.max_write_size", Plain;
     Domain "domain" Kind::Text, "Domain of the user.", "smb.ntlmssp.domain", Name;
@@ -88,7 +88,7 @@ columns! {
     RpcAnswer "rpc_response" Kind::Word, "Kind of the answer's.", "smb.dcerpc.response", Plain;
     RpcNumber "rpc_number" Kind::Uint, "Number of what is called.", "smb.dcerpc.opnum", Plain;
     RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that are asked for.", "smb.dcerpc.interfaces", Plain;
-    Duration "duration" Kind::Span, "From the command to the response.", "", Plain;
+    Duration "duration" Kind::Duration, "From the command to the response.", "", Plain;
 }
 
 static INTERFACES: [crate::Field; 5] = [
@@ -96,7 +96,7 @@ static INTERFACES: [crate::Field; 5] = [
     field("version", Kind::Text, "Its version.").eve("version"),
     field("result", Kind::Uint, "Whether it is granted: 0.").eve("ack_result"),
     field("reason", Kind::Uint, "Why it is not."),
-    field("result_high", Kind::Uint, "The higher octet of the result, which Suricata takes for the reason.")
+    field("result_high", Kind::Uint, "The higher byte of the result, which Suricata takes for the reason.")
         .eve("ack_reason"),
 ];
 
@@ -170,9 +170,9 @@ fn is_begun(head: &[u8]) -> Probe {
     for _ in 0..2 {
         match rest {
             [SESSION_MESSAGE, _, _, _, mark @ ..] => {
-                let most = mark.len().min(4);
-                let is_mark = |word: &&[u8]| mark.get(..most) == word.get(..most);
-                return match (most, [OLD, NEW, ENCRYPTED, COMPRESSED].iter().any(is_mark)) {
+                let max = mark.len().min(4);
+                let is_mark = |word: &&[u8]| mark.get(..max) == word.get(..max);
+                return match (max, [OLD, NEW, ENCRYPTED, COMPRESSED].iter().any(is_mark)) {
                     (4, true) => Probe::Match,
                     (_, true) => Probe::Maybe,
                     _ => Probe::Reject,
@@ -188,7 +188,7 @@ fn is_begun(head: &[u8]) -> Probe {
     Probe::Maybe
 }
 
-/// A number of an open file. Version 1 has two octets.
+/// A number of an open file. Version 1 has two bytes.
 type Fid = [u8; 16];
 
 /// An open file.
@@ -207,8 +207,8 @@ struct Open {
 /// What is read from or written to a file.
 struct Transfer {
     file: File,
-    /// Octets that came, some of which may wait for those before them.
-    octets: u64,
+    /// Bytes that came, some of which may wait for those before them.
+    bytes: u64,
     time: Time,
     command: String,
     session: u64,
@@ -259,7 +259,7 @@ enum What {
 /// Where the rest of a long message goes.
 #[derive(Clone, Copy)]
 struct Rest {
-    octets: usize,
+    bytes: usize,
     data: usize,
     to: Option<(Fid, u64)>,
 }
@@ -274,7 +274,7 @@ struct Smb {
     client: Side,
     server: Side,
     files: Files,
-    told: u64,
+    emitted: u64,
     dialect: Option<Vec<u8>>,
     waiting: VecDeque<Request>,
     trees: BTreeMap<u64, Tree>,
@@ -288,7 +288,7 @@ impl Smb {
             client: Side::default(),
             server: Side::default(),
             files: Files::new(setup),
-            told: 0,
+            emitted: 0,
             dialect: None,
             waiting: VecDeque::new(),
             trees: BTreeMap::new(),
@@ -318,7 +318,7 @@ impl Parser for Smb {
             self.close(&fid, open, out);
         }
         for request in std::mem::take(&mut self.waiting) {
-            self.tell(request, out);
+            self.emit(request, out);
         }
     }
 
@@ -344,8 +344,8 @@ impl Smb {
             // What is missing may be a part of a long message; otherwise the next chunk may begin a message, which
             // its mark shows.
             match (usize::try_from(chunk.gap), &mut side.rest) {
-                (Ok(gap), Some(rest)) if gap <= rest.octets => {
-                    rest.octets -= gap;
+                (Ok(gap), Some(rest)) if gap <= rest.bytes => {
+                    rest.bytes -= gap;
                     let lost = gap.min(rest.data);
                     rest.data -= lost;
                     if let Some((_, offset)) = &mut rest.to {
@@ -358,19 +358,19 @@ impl Smb {
                 }
             }
         }
-        while !data.is_empty() || side.rest.is_some_and(|rest| rest.octets == 0) {
+        while !data.is_empty() || side.rest.is_some_and(|rest| rest.bytes == 0) {
             if let Some(rest) = &mut side.rest {
-                let fit = rest.octets.min(data.len());
+                let fit = rest.bytes.min(data.len());
                 let (now, later) = data.split_at_checked(fit).unwrap_or((data, &[]));
                 data = later;
                 let file = now.get(..rest.data).unwrap_or(now);
                 let to = rest.to;
-                rest.octets -= fit;
+                rest.bytes -= fit;
                 rest.data -= file.len();
                 if let Some((_, offset)) = &mut rest.to {
                     *offset += file.len() as u64;
                 }
-                if rest.octets == 0 {
+                if rest.bytes == 0 {
                     side.rest = None;
                 }
                 if let Some((fid, offset)) = to {
@@ -380,12 +380,12 @@ impl Smb {
             }
             let size = |head: &[u8]| match head {
                 [_, high, middle, low, ..] => {
-                    let octets = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-                    Size::Octets((4 + octets).min(MAX_HELD))
+                    let bytes = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+                    Size::Bytes((4 + bytes).min(MAX_HELD))
                 }
                 _ => Size::Within(4),
             };
-            let told = side.frames.next(&mut data, size, |frame| {
+            let emitted = side.frames.next(&mut data, size, |frame| {
                 let [kind, high, middle, low, message @ ..] = frame else { return Ok(None) };
                 let whole = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
                 match kind {
@@ -394,7 +394,7 @@ impl Smb {
                     0 => {}
                     _ => return Err(message.to_vec()),
                 }
-                let mut rest = Rest { octets: whole - message.len().min(whole), data: 0, to: None };
+                let mut rest = Rest { bytes: whole - message.len().min(whole), data: 0, to: None };
                 match message.get(..4) {
                     Some(NEW) => self.compound(message, &mut rest, chunk, out),
                     Some(OLD) => self.old(message, &mut rest, chunk, out),
@@ -402,15 +402,15 @@ impl Smb {
                     _ if message.is_empty() => {}
                     _ => return Err(message.to_vec()),
                 }
-                Ok(Some(rest).filter(|rest| rest.octets > 0))
+                Ok(Some(rest).filter(|rest| rest.bytes > 0))
             });
-            match told {
+            match emitted {
                 None => break,
                 Some(Ok(rest)) => side.rest = rest,
                 Some(Err(detail)) => {
-                    let told =
+                    let emitted =
                         Anomaly { name: "malformed_data", direction: chunk.direction, detail: &detail };
-                    anomaly(out, chunk.time, &PROTOCOL, &told);
+                    anomaly(out, chunk.time, &PROTOCOL, &emitted);
                     return Step::GiveUp;
                 }
             }
@@ -428,9 +428,10 @@ impl Smb {
         if self.waiting.len() == MAX_WAITING
             && let Some(oldest) = self.waiting.pop_front()
         {
-            let told = Anomaly { name: "too_many_transactions", direction: Direction::Forward, detail: b"" };
-            anomaly(out, request.time, &PROTOCOL, &told);
-            self.tell(oldest, out);
+            let emitted =
+                Anomaly { name: "too_many_transactions", direction: Direction::Forward, detail: b"" };
+            anomaly(out, request.time, &PROTOCOL, &emitted);
+            self.emit(oldest, out);
         }
         self.waiting.push_back(request);
     }
@@ -441,32 +442,32 @@ impl Smb {
         self.waiting.remove(at)
     }
 
-    fn tell(&mut self, mut request: Request, out: &mut dyn Out) {
+    fn emit(&mut self, mut request: Request, out: &mut dyn Out) {
         if matches!(request.what, What::Silent | What::Read { .. }) {
             return;
         }
-        self.told += 1;
-        request.set(At::Id, self.told);
+        self.emitted += 1;
+        request.set(At::Id, self.emitted);
         let dialect = self.dialect.clone().unwrap_or_else(|| b"unknown".to_vec());
         request.set(At::Dialect, dialect);
         out.record(Record { table: &SMB, time: request.time, values: request.values });
     }
 
-    /// Takes octets that are read from or written to a file.
+    /// Takes bytes that are read from or written to a file.
     fn content(
         &mut self,
         fid: &Fid,
         direction: Direction,
         offset: u64,
-        octets: &[u8],
+        bytes: &[u8],
         time: Time,
         out: &mut dyn Out,
     ) {
         let Some(open) = self.open.get_mut(fid).filter(|open| !open.is_pipe) else { return };
         let transfer = open.transfers.get_mut(usize::from(direction == Direction::Reverse));
         if let Some(Some(transfer)) = transfer {
-            transfer.octets += octets.len() as u64;
-            transfer.file.octets_at(offset, octets, time, out);
+            transfer.bytes += bytes.len() as u64;
+            transfer.file.bytes_at(offset, bytes, time, out);
         }
     }
 
@@ -496,7 +497,7 @@ impl Smb {
                 source: "SMB",
                 protocol: "smb",
                 direction,
-                transaction: self.told,
+                transaction: self.emitted,
                 depth: 0,
                 filename: Some(open.name.as_slice()).filter(|name| !name.is_empty()),
                 path: None,
@@ -504,7 +505,7 @@ impl Smb {
                 total,
             };
             let file = self.files.open(time, about);
-            *place = Some(Transfer { file, octets: 0, time, command: command.to_owned(), session, tree });
+            *place = Some(Transfer { file, bytes: 0, time, command: command.to_owned(), session, tree });
         }
     }
 
@@ -512,7 +513,7 @@ impl Smb {
     fn close(&mut self, fid: &Fid, open: Open, out: &mut dyn Out) {
         for (back, transfer) in open.transfers.into_iter().enumerate() {
             let Some(transfer) = transfer else { continue };
-            if transfer.octets == 0 {
+            if transfer.bytes == 0 {
                 continue;
             }
             let mut request = Self::request((0, 0), transfer.time);
@@ -524,7 +525,7 @@ impl Smb {
             request.set(At::Filename, open.name.clone());
             request.set(At::Share, open.path.clone().unwrap_or_default());
             request.set(At::Fuid, guid(fid));
-            self.tell(request, out);
+            self.emit(request, out);
             let is_whole = back == 0 || transfer.file.seen() >= open.size;
             transfer.file.close(is_whole, out);
         }
@@ -586,7 +587,7 @@ impl Request {
     fn status(&mut self, status: u32, time: Time) {
         self.set(At::Status, names::status(status));
         self.set(At::StatusCode, format!("0x{status:x}"));
-        self.set(At::Duration, Value::Span(time.since(self.time)));
+        self.set(At::Duration, Value::Duration(time.since(self.time)));
     }
 
     /// What a security blob says of the user.
@@ -640,11 +641,11 @@ fn shown(name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use crate::Value;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let (_, talk) = talks("smb", 445).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
     fn text(value: &Value<'_>) -> String {
@@ -656,14 +657,14 @@ mod tests {
     }
 
     /// Some fields of each row of a table.
-    fn rows(told: &Told, table: &str, fields: &[&str]) -> Vec<String> {
-        let rows = told.records.iter().filter(|record| record.table.name == table);
+    fn rows(emitted: &Collected, table: &str, fields: &[&str]) -> Vec<String> {
+        let rows = emitted.records.iter().filter(|record| record.table.name == table);
         rows.map(|row| fields.iter().map(|name| text(row.get(name))).collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
     fn files_are_followed() {
-        let told = told("files.talk");
+        let emitted = emitted("files.talk");
         let expected = [
             "SMB::FILE_OPEN <share_root> -",
             "SMB::FILE_OPEN a.txt -",
@@ -673,20 +674,20 @@ mod tests {
             "SMB::FILE_OPEN tmp -",
             "SMB::FILE_DELETE tmp -",
         ];
-        assert_eq!(rows(&told, "smb_files", &["action", "name", "prev_name"]), expected);
-        assert_eq!(rows(&told, "smb_mapping", &["path", "share_type"]), ["\\\\srv\\docs DISK"]);
+        assert_eq!(rows(&emitted, "smb_files", &["action", "name", "prev_name"]), expected);
+        assert_eq!(rows(&emitted, "smb_mapping", &["path", "share_type"]), ["\\\\srv\\docs DISK"]);
         let whole: Vec<u8> = (0..70_000_u32).map(|i| (i * 31 % 253) as u8).collect();
-        let contents: Vec<&[u8]> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        let contents: Vec<&[u8]> = emitted.content.iter().map(|(_, content)| content.as_slice()).collect();
         assert_eq!(contents, [b"hello world", whole.as_slice()]);
-        let logins = rows(&told, "smb", &["domain", "user", "host", "ntlm_version"]);
+        let logins = rows(&emitted, "smb", &["domain", "user", "host", "ntlm_version"]);
         assert!(logins.contains(&"EXAMPLE alice DESK 10.0 build 19041 rev 15".to_owned()), "{logins:?}");
-        assert!(rows(&told, "anomaly", &["name"]).is_empty());
+        assert!(rows(&emitted, "anomaly", &["name"]).is_empty());
     }
 
     #[test]
     fn calls_in_pipes_are_named() {
-        let told = told("pipe.talk");
-        let calls = rows(&told, "smb", &["command", "rpc_request", "rpc_response", "rpc_number"]);
+        let emitted = emitted("pipe.talk");
+        let calls = rows(&emitted, "smb", &["command", "rpc_request", "rpc_response", "rpc_number"]);
         let expected = [
             "SMB2_COMMAND_TREE_CONNECT - - -",
             "SMB2_COMMAND_CREATE - - -",
@@ -698,28 +699,28 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_counted_and_what_follows_is_found() {
-        let told = told("gaps.talk");
-        let files = rows(&told, "files", &["seen_bytes", "missing_bytes", "state"]);
+        let emitted = emitted("gaps.talk");
+        let files = rows(&emitted, "files", &["seen_bytes", "missing_bytes", "state"]);
         assert_eq!(files, ["69000 1000 TRUNCATED"]);
-        assert_eq!(rows(&told, "smb_files", &["name"]), ["big", "after"]);
+        assert_eq!(rows(&emitted, "smb_files", &["name"]), ["big", "after"]);
     }
 
     #[test]
     fn version_1_is_read() {
-        let told = told("old.talk");
+        let emitted = emitted("old.talk");
         let expected = ["SMB::FILE_OPEN \\x.txt", "SMB::FILE_RENAME \\y.txt", "SMB::FILE_DELETE y"];
-        assert_eq!(rows(&told, "smb_files", &["action", "name"]), expected);
-        let mapped = rows(&told, "smb_mapping", &["path", "service", "native_file_system"]);
+        assert_eq!(rows(&emitted, "smb_files", &["action", "name"]), expected);
+        let mapped = rows(&emitted, "smb_mapping", &["path", "service", "native_file_system"]);
         assert_eq!(mapped, ["\\\\SRV\\C A: NTFS"]);
-        let logins = rows(&told, "smb", &["user", "client_os", "server_lm"]);
+        let logins = rows(&emitted, "smb", &["user", "client_os", "server_lm"]);
         assert!(logins.contains(&"bob Unix Windows 6".to_owned()), "{logins:?}");
-        let contents: Vec<&[u8]> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        let contents: Vec<&[u8]> = emitted.content.iter().map(|(_, content)| content.as_slice()).collect();
         assert_eq!(contents, [&b"hello"[..], b"bye"]);
-        assert!(rows(&told, "anomaly", &["name"]).is_empty());
+        assert!(rows(&emitted, "anomaly", &["name"]).is_empty());
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert_eq!(rows(&told("malformed.talk"), "anomaly", &["name"]), ["malformed_data"; 3]);
+        assert_eq!(rows(&emitted("malformed.talk"), "anomaly", &["name"]), ["malformed_data"; 3]);
     }
 }

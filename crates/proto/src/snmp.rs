@@ -28,7 +28,7 @@ static SNMP: Table = Table {
     zeek: "snmp",
     eve: "",
     fields: &[
-        field("duration", Kind::Span, "From the first message to the last.").zeek("duration"),
+        field("duration", Kind::Duration, "From the first message to the last.").zeek("duration"),
         field("version", Kind::Word, "1, 2c or 3.").zeek("version"),
         field("community", Kind::Text, "The first community string.")
             .zeek("community")
@@ -66,7 +66,7 @@ static MESSAGE: Table = Table {
         field("usm", Kind::Text, "The user of version 3.").eve("snmp.usm").privacy(Privacy::User),
         field("request", Kind::Int, "The number by which the answer names the question."),
         field("engine", Kind::Text, "The engine of version 3 that decides, in hexadecimal digits.")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("context", Kind::Text, "The context of version 3.").privacy(Privacy::Name),
         field("authenticated", Kind::Bool, "Whether a message of version 3 is signed."),
         field("variables", Kind::Rows(VARIABLE), "Variables with their values."),
@@ -92,7 +92,7 @@ const UPTIME: &str = "1.3.6.1.2.1.1.3.0";
 /// Tags of BER.
 mod tag {
     pub const INTEGER: u8 = 0x02;
-    pub const OCTETS: u8 = 0x04;
+    pub const BYTES: u8 = 0x04;
     pub const NULL: u8 = 0x05;
     pub const OBJECT: u8 = 0x06;
     pub const SEQUENCE: u8 = 0x30;
@@ -129,27 +129,27 @@ fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
 }
 
 fn expect<'a>(reader: &mut Reader<'a>, wanted: u8) -> Option<&'a [u8]> {
-    value(reader).filter(|(tag, _)| *tag == wanted).map(|(_, octets)| octets)
+    value(reader).filter(|(tag, _)| *tag == wanted).map(|(_, bytes)| bytes)
 }
 
-fn integer(octets: &[u8]) -> Option<i64> {
-    let first = octets.first().filter(|_| octets.len() <= 8)?;
+fn integer(bytes: &[u8]) -> Option<i64> {
+    let first = bytes.first().filter(|_| bytes.len() <= 8)?;
     let start = if first & 0x80 != 0 { -1 } else { 0 };
-    Some(octets.iter().fold(start, |number, octet| number << 8 | i64::from(*octet)))
+    Some(bytes.iter().fold(start, |number, byte| number << 8 | i64::from(*byte)))
 }
 
 /// Of counters, which have a zero before them where the highest bit is set.
-fn unsigned(octets: &[u8]) -> Option<u64> {
-    let octets = octets.strip_prefix(&[0]).unwrap_or(octets);
-    (octets.len() <= 8).then(|| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+fn unsigned(bytes: &[u8]) -> Option<u64> {
+    let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
+    (bytes.len() <= 8).then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// An object identifier with points between its parts.
-fn object(octets: &[u8]) -> Option<String> {
+fn object(bytes: &[u8]) -> Option<String> {
     let (mut text, mut part, mut parts) = (String::new(), 0_u64, 0);
-    for octet in octets {
-        part = part.checked_mul(128)? | u64::from(octet & 0x7f);
-        if octet & 0x80 != 0 {
+    for byte in bytes {
+        part = part.checked_mul(128)? | u64::from(byte & 0x7f);
+        if byte & 0x80 != 0 {
             continue;
         }
         if parts == 0 {
@@ -164,7 +164,7 @@ fn object(octets: &[u8]) -> Option<String> {
         }
         part = 0;
     }
-    octets.last().is_none_or(|last| last & 0x80 == 0).then_some(text)
+    bytes.last().is_none_or(|last| last & 0x80 == 0).then_some(text)
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -174,8 +174,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
         let mut body = Reader::new(body);
         let version = expect(&mut body, tag::INTEGER)?;
         match (version, value(&mut body)?) {
-            ([0 | 1], (tag::OCTETS, _)) => matches!(value(&mut body)?, (0xa0..=0xa8, _)).then_some(()),
-            ([3], (tag::SEQUENCE, _)) => expect(&mut body, tag::OCTETS).map(|_| ()),
+            ([0 | 1], (tag::BYTES, _)) => matches!(value(&mut body)?, (0xa0..=0xa8, _)).then_some(()),
+            ([3], (tag::SEQUENCE, _)) => expect(&mut body, tag::BYTES).map(|_| ()),
             _ => None,
         }
     };
@@ -221,7 +221,7 @@ impl<'a> Message<'a> {
         message.version = *expect(&mut body, tag::INTEGER)?.first()?;
         match message.version {
             0 | 1 => {
-                message.community = Some(expect(&mut body, tag::OCTETS)?);
+                message.community = Some(expect(&mut body, tag::BYTES)?);
                 message.say(&mut body)?;
             }
             3 => message.read_third(&mut body)?,
@@ -235,25 +235,25 @@ impl<'a> Message<'a> {
         let mut about = Reader::new(expect(body, tag::SEQUENCE)?);
         expect(&mut about, tag::INTEGER)?;
         expect(&mut about, tag::INTEGER)?;
-        let flags = *expect(&mut about, tag::OCTETS)?.first()?;
+        let flags = *expect(&mut about, tag::BYTES)?.first()?;
         let model = integer(expect(&mut about, tag::INTEGER)?)?;
         self.authenticated = Some(flags & 1 != 0);
-        let security = expect(body, tag::OCTETS)?;
+        let security = expect(body, tag::BYTES)?;
         if model == 3 {
             let mut security = Reader::new(expect(&mut Reader::new(security), tag::SEQUENCE)?);
-            self.engine = Some(expect(&mut security, tag::OCTETS)?);
+            self.engine = Some(expect(&mut security, tag::BYTES)?);
             expect(&mut security, tag::INTEGER)?;
             expect(&mut security, tag::INTEGER)?;
-            self.user = Some(expect(&mut security, tag::OCTETS)?);
+            self.user = Some(expect(&mut security, tag::BYTES)?);
         }
         match value(body)? {
             (tag::SEQUENCE, scoped) => {
                 let mut scoped = Reader::new(scoped);
-                expect(&mut scoped, tag::OCTETS)?;
-                self.context = Some(expect(&mut scoped, tag::OCTETS)?);
+                expect(&mut scoped, tag::BYTES)?;
+                self.context = Some(expect(&mut scoped, tag::BYTES)?);
                 self.say(&mut scoped)
             }
-            (tag::OCTETS, _) => Some(()),
+            (tag::BYTES, _) => Some(()),
             _ => None,
         }
     }
@@ -264,10 +264,10 @@ impl<'a> Message<'a> {
         self.kind = Some(kind);
         let mut said = Reader::new(said);
         if kind == pdu::TRAP {
-            let whose = object(expect(&mut said, tag::OBJECT)?)?;
+            let flow_ref = object(expect(&mut said, tag::OBJECT)?)?;
             let (_, address) = value(&mut said)?;
-            let address = address.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into());
-            self.trap = Some((whose, address, integer(expect(&mut said, tag::INTEGER)?)?));
+            let address = address.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into());
+            self.trap = Some((flow_ref, address, integer(expect(&mut said, tag::INTEGER)?)?));
             expect(&mut said, tag::INTEGER)?;
             value(&mut said)?;
         } else {
@@ -322,7 +322,7 @@ impl Variable<'_> {
         let (mut number, mut address, mut text) = (Value::None, Value::None, Value::None);
         let kind = match self.tag {
             tag::INTEGER => "integer",
-            tag::OCTETS => "octets",
+            tag::BYTES => "bytes",
             tag::NULL => "null",
             tag::OBJECT => "object",
             tag::ADDRESS => "address",
@@ -439,7 +439,7 @@ impl Snmp {
                 self.responses += message.count;
                 for variable in &message.variables {
                     match (variable.name.as_str(), variable.tag) {
-                        (DESCRIPTION, tag::OCTETS) => self.description = Some(variable.value.to_vec()),
+                        (DESCRIPTION, tag::BYTES) => self.description = Some(variable.value.to_vec()),
                         (UPTIME, tag::TICKS | tag::COUNTER | tag::GAUGE) => {
                             let ticks = unsigned(variable.value).unwrap_or_default();
                             self.up_since =
@@ -480,7 +480,7 @@ impl Parser for Snmp {
             _ => "3",
         };
         let values = vec![
-            Value::Span(self.last.since(first)),
+            Value::Duration(self.last.since(first)),
             version.into(),
             self.community.take().into(),
             self.get.into(),

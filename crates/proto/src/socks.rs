@@ -40,7 +40,7 @@ static SOCKS: Table = Table {
     ],
 };
 
-/// Octets of one side that are held: the longest message has two texts of 255.
+/// Bytes of one side that are held: the longest message has two texts of 255.
 const MAX_HELD: usize = 1024;
 
 const CONNECT: u8 = 1;
@@ -60,7 +60,7 @@ fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
     let answer = |is_good: &dyn Fn(u8) -> bool, first: u8| match proxy {
         [] => Probe::Maybe,
         [version] if *version == first => Probe::Maybe,
-        [version, said, ..] if *version == first && is_good(*said) => Probe::Match,
+        [version, steps, ..] if *version == first && is_good(*steps) => Probe::Match,
         _ => Probe::Reject,
     };
     match client {
@@ -126,8 +126,8 @@ enum Next {
 
 /// Whether a message was read.
 enum Read {
-    /// So many octets of it.
-    Octets(usize),
+    /// So many bytes of it.
+    Bytes(usize),
     /// More is to come.
     More,
     /// It is none.
@@ -156,7 +156,7 @@ struct Socks {
 
 /// The text up to the next zero.
 fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
-    let length = reader.rest().iter().position(|octet| *octet == 0)?;
+    let length = reader.rest().iter().position(|byte| *byte == 0)?;
     let text = reader.take(length)?;
     reader.u8()?;
     Some(text)
@@ -185,16 +185,16 @@ impl Socks {
     /// Reads what a side has said so far, message by message; `false` where it is no SOCKS.
     fn read(&mut self, side: usize) -> bool {
         while let Some(held) = self.held.get_mut(side).map(std::mem::take) {
-            // A message is in so many octets, or it is none.
+            // A message is in so many bytes, or it is none.
             let message = held.get(..MAX_HELD).unwrap_or(&held);
             let read = if side == 0 { self.client(message) } else { self.server(message) };
-            let (octets, is_over) = match read {
-                Some(Read::Octets(octets)) => (octets, false),
+            let (bytes, is_over) = match read {
+                Some(Read::Bytes(bytes)) => (bytes, false),
                 Some(Read::More) | None => (0, true),
                 Some(Read::Wrong) => return false,
             };
             if let Some(place) = self.held.get_mut(side) {
-                *place = held.get(octets..).unwrap_or_default().to_vec();
+                *place = held.get(bytes..).unwrap_or_default().to_vec();
             }
             if is_over || self.next == [Next::Done; 2] {
                 break;
@@ -253,7 +253,7 @@ impl Socks {
             }
         };
         self.next[0] = next;
-        Some(Read::Octets(held.len() - reader.rest().len()))
+        Some(Read::Bytes(held.len() - reader.rest().len()))
     }
 
     /// A message of the proxy.
@@ -302,7 +302,7 @@ impl Socks {
                 self.answered(status(5, code), code == 0);
             }
         }
-        Some(Read::Octets(held.len() - reader.rest().len()))
+        Some(Read::Bytes(held.len() - reader.rest().len()))
     }
 
     fn answered(&mut self, status: &'static str, is_good: bool) {
@@ -339,7 +339,7 @@ impl Parser for Socks {
             return Step::GiveUp;
         }
         let unread = self.held.get(side).map_or(0, Vec::len);
-        Step::Become { protocol: None, unread }
+        Step::SwitchTo { protocol: None, unread }
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
@@ -375,13 +375,14 @@ impl Parser for Socks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{Said, talks};
+    use crate::laws::{Step, talks};
 
     #[test]
     fn whom_a_proxy_connects_is_told_and_what_is_said_is_read() {
         let talks = talks("socks", 1080);
-        let told: Vec<_> = talks.iter().map(|(_, talk)| talk.told(|data| vec![data.to_vec()])).collect();
-        let rows: Vec<_> = told.iter().flat_map(|told| &told.records).collect();
+        let emitted: Vec<_> =
+            talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();
+        let rows: Vec<_> = emitted.iter().flat_map(|emitted| &emitted.records).collect();
         let of = |name: &str| -> Vec<Value<'_>> {
             let rows = rows.iter().filter(|record| *record.table == SOCKS);
             rows.map(|record| record.get(name).clone()).collect()
@@ -401,15 +402,15 @@ mod tests {
     #[test]
     fn a_reverse_proxy_is_found() {
         let (_, mut talk) = talks("socks", 1080).remove(1);
-        for said in &mut talk.said {
-            if let Said::Data(direction @ Direction::Forward, _) = said {
+        for steps in &mut talk.steps {
+            if let Step::Data(direction @ Direction::Forward, _) = steps {
                 *direction = Direction::Reverse;
-            } else if let Said::Data(direction, _) = said {
+            } else if let Step::Data(direction, _) = steps {
                 *direction = Direction::Forward;
             }
         }
-        let told = talk.told(|data| vec![data.to_vec()]);
-        let row = told.records.iter().find(|record| *record.table == SOCKS).unwrap();
+        let emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let row = emitted.records.iter().find(|record| *record.table == SOCKS).unwrap();
         assert_eq!(row.get("name"), &"example.org".into());
     }
 }

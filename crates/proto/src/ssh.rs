@@ -2,7 +2,7 @@
 //! HASSH fingerprints, the host's key where it is sent in clear, and whether somebody got in.
 //!
 //! What is encrypted is not read. Whether somebody got in is guessed from the sizes of what the server sends: the
-//! message that accepts the service is 16 octets longer than the one that says "success", and all that say "failure" are
+//! message that accepts the service is 16 bytes longer than the one that says "success", and all that say "failure" are
 //! of one size. A size is that of what came at one time, as lengths of messages are mostly encrypted too; so this
 //! guess, and only this, needs the packets as they were sent.
 
@@ -59,17 +59,17 @@ static SSH: Table = Table {
         field("host_key_alg", Kind::Text, "The kind of host key agreed upon.").zeek("host_key_alg"),
         field("host_key_short", Kind::Text, "The host key's SHA-256 as Zeek cuts it, to 32 characters.")
             .zeek("host_key_fingerprint")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("host_key_fingerprint", Kind::Text, "The host key's fingerprint, as ssh-keygen prints it.")
-            .privacy(Privacy::Mark),
-        field("host_key", Kind::Text, "The host key, in base64.").privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
+        field("host_key", Kind::Text, "The host key, in base64.").privacy(Privacy::Fingerprint),
         field("client_version", Kind::Text, "The client's version of the protocol, from its banner.")
             .eve("ssh.client.proto_version"),
         field("client_software", Kind::Text, "The client's software, from its banner.")
             .eve("ssh.client.software_version"),
         field("client_hassh", Kind::Text, "HASSH: MD5 of the algorithms that the client offers.")
             .eve("ssh.client.hassh.hash")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_algorithms", Kind::Text, "The algorithms that HASSH is of.")
             .eve("ssh.client.hassh.string"),
         field("server_version", Kind::Text, "The server's version of the protocol, from its banner.")
@@ -78,19 +78,19 @@ static SSH: Table = Table {
             .eve("ssh.server.software_version"),
         field("server_hassh", Kind::Text, "HASSH of the server: MD5 of the algorithms that it offers.")
             .eve("ssh.server.hassh.hash")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("server_algorithms", Kind::Text, "The algorithms that the server's HASSH is of.")
             .eve("ssh.server.hassh.string"),
     ],
 };
 
-/// Longest banner: RFC 4253 allows 255 octets with its end.
+/// Longest banner: RFC 4253 allows 255 bytes with its end.
 const MAX_BANNER: usize = 255;
 /// Lines that a server may say before its banner.
 const MAX_PREFACE: u8 = 32;
-/// Longest message in clear: RFC 4253 has everybody take 35,000 octets.
+/// Longest message in clear: RFC 4253 has everybody take 35,000 bytes.
 const MAX_MESSAGE: usize = 35_000;
-/// Longest host key told in full: RSA keys of 16,384 bits have 2,071 octets.
+/// Longest host key told in full: RSA keys of 16,384 bits have 2,071 bytes.
 const MAX_KEY: usize = 4096;
 
 const SSH1_PUBLIC_KEY: u8 = 2;
@@ -112,9 +112,9 @@ fn probe(heads: &Heads<'_>) -> Probe {
 /// Whether it begins as a banner does; `None` where there is nothing.
 fn banner(head: &[u8]) -> Option<Probe> {
     const WORD: &[u8] = b"SSH-";
-    let most = head.len().min(WORD.len());
-    Some(match head.split_at_checked(most)? {
-        (_, []) if most == 0 => return None,
+    let max = head.len().min(WORD.len());
+    Some(match head.split_at_checked(max)? {
+        (_, []) if max == 0 => return None,
         (begun, _) if !WORD.starts_with(begun) => Probe::Reject,
         (_, [b'1' | b'2', b'.', ..]) => Probe::Match,
         (_, [b'1' | b'2'] | []) => Probe::Maybe,
@@ -163,9 +163,9 @@ impl Default for Side {
 impl Side {
     /// The banner's version and software.
     fn parts(&self) -> (Option<&[u8]>, Option<&[u8]>) {
-        let mut parts = self.banner.splitn(3, |octet| *octet == b'-').skip(1);
+        let mut parts = self.banner.splitn(3, |byte| *byte == b'-').skip(1);
         let (version, software) = (parts.next(), parts.next());
-        (version, software.and_then(|software| software.split(|octet| *octet == b' ').next()))
+        (version, software.and_then(|software| software.split(|byte| *byte == b' ').next()))
     }
 
     fn major(&self) -> Option<u8> {
@@ -217,15 +217,15 @@ impl Offer {
 }
 
 fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
-    let octets = reader.u32()?;
-    reader.take(usize::try_from(octets).ok()?)
+    let bytes = reader.u32()?;
+    reader.take(usize::try_from(bytes).ok()?)
 }
 
 /// The first of the client's algorithms that the server has too.
 fn chosen<'a>(client: &'a [u8], server: &[u8]) -> &'a [u8] {
-    let names = |list: &'a [u8]| list.split(|octet| *octet == b',');
-    // A set, so that two long lists take no longer than their octets.
-    let offered: std::collections::HashSet<&[u8]> = server.split(|octet| *octet == b',').collect();
+    let names = |list: &'a [u8]| list.split(|byte| *byte == b',');
+    // A set, so that two long lists take no longer than their bytes.
+    let offered: std::collections::HashSet<&[u8]> = server.split(|byte| *byte == b',').collect();
     names(client).find(|name| offered.contains(name)).unwrap_or(b"Algorithm negotiation failed")
 }
 
@@ -246,7 +246,7 @@ struct Guess {
     is_off: bool,
     /// The client has said something encrypted: what the server says before that is not its answer.
     asked: bool,
-    /// Octets that came at one time, and when.
+    /// Bytes that came at one time, and when.
     burst: (Time, u64),
     accept: Option<u64>,
     failure: Option<u64>,
@@ -259,14 +259,14 @@ impl Guess {
         self.is_off || self.success == Some(true)
     }
 
-    fn server(&mut self, time: Time, octets: u64) {
-        if !self.asked || self.is_done() || octets == 0 {
+    fn server(&mut self, time: Time, bytes: u64) {
+        if !self.asked || self.is_done() || bytes == 0 {
             return;
         }
         if self.burst.0 != time {
             self.flush();
         }
-        self.burst = (time, self.burst.1 + octets);
+        self.burst = (time, self.burst.1 + bytes);
     }
 
     /// What came at one time is whole.
@@ -343,7 +343,7 @@ impl Parser for Ssh {
         self.guess.flush();
         let is_spoken = !(self.client.banner.is_empty() && self.server.banner.is_empty());
         if let Some(began) = self.began.take().filter(|_| is_spoken) {
-            self.tell(began, out);
+            self.emit(began, out);
         }
     }
 
@@ -381,29 +381,29 @@ impl Ssh {
 
     fn banner(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let side = self.side(direction);
-        let mut told = None;
+        let mut emitted = None;
         let mut detail = Vec::new();
         side.lines.next(data, |Line { text, is_cut }| {
             if text.starts_with(b"SSH-") {
                 side.banner = text.to_vec();
                 side.saying = Saying::Clear;
-                told = is_cut.then_some("long_banner");
+                emitted = is_cut.then_some("long_banner");
             } else if direction == Direction::Forward || side.preface == MAX_PREFACE {
                 side.saying = Saying::Lost;
-                told = Some("invalid_banner");
+                emitted = Some("invalid_banner");
             } else {
                 side.preface += 1;
             }
-            if told.is_some() {
+            if emitted.is_some() {
                 detail = text.to_vec();
             }
         });
         if side.saying == Saying::Clear && (side.major().is_none() || side.parts().1.is_none()) {
-            told = Some("invalid_banner");
+            emitted = Some("invalid_banner");
             detail = side.banner.clone();
             side.saying = Saying::Lost;
         }
-        if let Some(name) = told {
+        if let Some(name) = emitted {
             anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
         }
     }
@@ -419,13 +419,13 @@ impl Ssh {
             let said = usize::try_from(said).unwrap_or(usize::MAX);
             if said > MAX_MESSAGE {
                 // No message is so long: what it is of is shown.
-                return Size::Octets(4);
+                return Size::Bytes(4);
             }
-            Size::Octets(4 + said + if is_old { 8 - said % 8 } else { 0 })
+            Size::Bytes(4 + said + if is_old { 8 - said % 8 } else { 0 })
         };
-        let told = frames.next(data, size, |message| self.message(direction, is_old, message));
+        let emitted = frames.next(data, size, |message| self.message(direction, is_old, message));
         self.side(direction).frames = frames;
-        if let Some(Err(name)) = told {
+        if let Some(Err(name)) = emitted {
             let detail = self.side(direction).banner.clone();
             anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
             self.side(direction).saying = Saying::Lost;
@@ -501,7 +501,7 @@ impl Ssh {
         Some(())
     }
 
-    fn tell(&self, time: Time, out: &mut dyn Out) {
+    fn emit(&self, time: Time, out: &mut dyn Out) {
         let (client, server) = (self.client.offer.as_ref(), self.server.offer.as_ref());
         let both = client.zip(server);
         let both_ways = |at| Value::from(both.map(|(client, server)| chosen_both(client, server, at)));
@@ -556,14 +556,14 @@ mod tests {
     use crate::laws::talks;
     use crate::{Record, Value};
 
-    fn told(case: &str) -> Vec<Record<'static>> {
+    fn emitted(case: &str) -> Vec<Record<'static>> {
         let (_, talk) = talks("ssh", 22).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()]).records
+        talk.emitted(|data| vec![data.to_vec()]).records
     }
 
     #[test]
     fn sizes_tell_who_got_in() {
-        let records = told("password.talk");
+        let records = emitted("password.talk");
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("auth_success"), &Value::Bool(true));
         assert_eq!(record.get("auth_attempts"), &Value::Uint(3));
@@ -576,7 +576,7 @@ mod tests {
     #[test]
     fn what_is_compressed_or_missing_tells_nothing() {
         for case in ["group-exchange.talk", "gap.talk"] {
-            let records = told(case);
+            let records = emitted(case);
             let [record] = records.as_slice() else { panic!("{case}: {records:?}") };
             assert_eq!(record.get("auth_success"), &Value::None, "{case}");
             assert_eq!(record.get("host_key").is_none(), case == "gap.talk", "{case}");
@@ -585,7 +585,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let records = told("too-long.talk");
+        let records = emitted("too-long.talk");
         let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
         let expected: [Value<'_>; 4] =
             ["long_banner".into(), "long_kex_record".into(), "invalid_record".into(), Value::None];

@@ -24,26 +24,26 @@ pub static STREAM: Table = Table {
 
 const STREAM_HEAD: [Field; 6] = [
     field("protocol", Kind::Uint, "IP protocol number."),
-    field("duration", Kind::Span, "From the first packet to the last."),
+    field("duration", Kind::Duration, "From the first packet to the last."),
     field(
         "handshake",
-        Kind::Span,
+        Kind::Duration,
         "From the SYN to the acknowledgement of the SYN-ACK: the round trip of the whole path.",
     ),
     field(
         "handshake_responder",
-        Kind::Span,
+        Kind::Duration,
         "From the SYN to the SYN-ACK: the round trip from the sensor to the responder and back.",
     ),
     field(
         "handshake_initiator",
-        Kind::Span,
+        Kind::Duration,
         "From the SYN-ACK to its acknowledgement: the round trip from the sensor to the initiator and back.",
     ),
     field(
         "first_byte",
-        Kind::Span,
-        "From the initiator's first octet to the responder's first; where the responder speaks first, from the end of the handshake.",
+        Kind::Duration,
+        "From the initiator's first byte to the responder's first; where the responder speaks first, from the end of the handshake.",
     ),
 ];
 
@@ -55,13 +55,13 @@ const STREAM_TAIL: [Field; 1] = [field(
 
 const STREAM_SIDES: &[Field] = sides! {
     "packets_forward", "packets_reverse", Kind::Uint, "Packets.";
-    "bytes_forward", "bytes_reverse", Kind::Uint, "Octets of payload, as often as they were sent.";
-    "throughput_forward", "throughput_reverse", Kind::Real, "Octets of payload in a second, each counted once, from the first packet with payload to the last.";
+    "bytes_forward", "bytes_reverse", Kind::Uint, "Bytes of payload, as often as they were sent.";
+    "throughput_forward", "throughput_reverse", Kind::Real, "Bytes of payload in a second, each counted once, from the first packet with payload to the last.";
     "rtts_forward", "rtts_reverse", Kind::Uint, "Round trips that were timed, from data to its acknowledgement.";
-    "rtt_forward", "rtt_reverse", Kind::Span, "Mean of the round trips.";
-    "rtt_least_forward", "rtt_least_reverse", Kind::Span, "The shortest round trip.";
-    "rtt_most_forward", "rtt_most_reverse", Kind::Span, "The longest round trip.";
-    "jitter_forward", "jitter_reverse", Kind::Span, "Smoothed difference of successive round trips; where there are none, of inter-arrival times.";
+    "rtt_forward", "rtt_reverse", Kind::Duration, "Mean of the round trips.";
+    "rtt_least_forward", "rtt_least_reverse", Kind::Duration, "The shortest round trip.";
+    "rtt_most_forward", "rtt_most_reverse", Kind::Duration, "The longest round trip.";
+    "jitter_forward", "jitter_reverse", Kind::Duration, "Smoothed difference of successive round trips; where there are none, of inter-arrival times.";
     "segments_forward", "segments_reverse", Kind::Uint, "TCP segments with payload, SYN or FIN.";
     "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "Segments that were sent again.";
     "spurious_forward", "spurious_reverse", Kind::Uint, "Of these, segments that had been acknowledged before.";
@@ -69,7 +69,7 @@ const STREAM_SIDES: &[Field] = sides! {
     "loss_forward", "loss_reverse", Kind::Real, "The part of the segments that was lost.";
     "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "Segments that had been overtaken.";
     "hops_forward", "hops_reverse", Kind::Uint, "Routers that the last packet had passed, from the nearest of 64, 128 and 255.";
-    "window_forward", "window_reverse", Kind::Uint, "The last window announced in octets, scaled.";
+    "window_forward", "window_reverse", Kind::Uint, "The last window announced in bytes, scaled.";
     "window_least_forward", "window_least_reverse", Kind::Uint, "The smallest window.";
     "window_most_forward", "window_most_reverse", Kind::Uint, "The largest window.";
     "zero_windows_forward", "zero_windows_reverse", Kind::Uint, "How often the window was closed.";
@@ -89,19 +89,19 @@ pub static STREAM_SAMPLE: Table = Table {
 };
 
 const SAMPLE_HEAD: [Field; 1] =
-    [field("length", Kind::Span, "Length of the period, which begins at the row's time.")];
+    [field("length", Kind::Duration, "Length of the period, which begins at the row's time.")];
 
 const SAMPLE_SIDES: &[Field] = sides! {
     "packets_forward", "packets_reverse", Kind::Uint, "Packets.";
-    "bytes_forward", "bytes_reverse", Kind::Uint, "Octets of payload.";
-    "throughput_forward", "throughput_reverse", Kind::Real, "Octets of payload in a second.";
+    "bytes_forward", "bytes_reverse", Kind::Uint, "Bytes of payload.";
+    "throughput_forward", "throughput_reverse", Kind::Real, "Bytes of payload in a second.";
     "rtts_forward", "rtts_reverse", Kind::Uint, "Round trips that were timed.";
-    "rtt_forward", "rtt_reverse", Kind::Span, "Mean of the round trips.";
-    "jitter_forward", "jitter_reverse", Kind::Span, "Jitter at the period's end, over all that came before.";
+    "rtt_forward", "rtt_reverse", Kind::Duration, "Mean of the round trips.";
+    "jitter_forward", "jitter_reverse", Kind::Duration, "Jitter at the period's end, over all that came before.";
     "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "Segments that were sent again.";
     "lost_forward", "lost_reverse", Kind::Uint, "Segments that were lost.";
     "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "Segments that had been overtaken.";
-    "window_forward", "window_reverse", Kind::Uint, "The last window announced in octets.";
+    "window_forward", "window_reverse", Kind::Uint, "The last window announced in bytes.";
 };
 
 const SAMPLE_FIELDS: [Field; SAMPLE_HEAD.len() + SAMPLE_SIDES.len()] = join(&SAMPLE_HEAD, SAMPLE_SIDES, &[]);

@@ -36,7 +36,7 @@ static SYSLOG: Table = Table {
     ],
 };
 
-/// Longest message that is kept: RFC 5425 asks receivers for 8192 octets.
+/// Longest message that is kept: RFC 5425 asks receivers for 8192 bytes.
 const MAX_MESSAGE: usize = 8192;
 /// Most digits of a length before a message.
 const MAX_DIGITS: usize = 5;
@@ -62,7 +62,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             _ => Probe::Reject,
         };
     }
-    let digits = heads.forward.iter().take(MAX_DIGITS).take_while(|octet| octet.is_ascii_digit()).count();
+    let digits = heads.forward.iter().take(MAX_DIGITS).take_while(|byte| byte.is_ascii_digit()).count();
     let text = match heads.forward.get(digits..) {
         Some([b' ', text @ ..]) if digits > 0 => text,
         _ if digits > 0 => {
@@ -72,7 +72,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     };
     match priority(text) {
         Some((_, text)) if home || is_dated(text) => Probe::Match,
-        None | Some(_) if text.len() < 24 && text.first().is_none_or(|octet| *octet == b'<') => Probe::Maybe,
+        None | Some(_) if text.len() < 24 && text.first().is_none_or(|byte| *byte == b'<') => Probe::Maybe,
         _ => Probe::Reject,
     }
 }
@@ -80,7 +80,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 /// The number in angle brackets, at most 191, and what follows it.
 fn priority(text: &[u8]) -> Option<(u8, &[u8])> {
     let rest = text.strip_prefix(b"<")?;
-    let end = rest.iter().take(4).position(|octet| *octet == b'>')?;
+    let end = rest.iter().take(4).position(|byte| *byte == b'>')?;
     let number: u8 = std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok()?;
     (number < 192).then_some((number, rest.get(end + 1..)?))
 }
@@ -101,20 +101,20 @@ fn is_dated(text: &[u8]) -> bool {
 fn parts(text: &[u8]) -> [Option<&[u8]>; 3] {
     let known = |word: Option<&'_ [u8]>| word.map(|w| w != b"-" && !w.is_empty()).unwrap_or(false);
     if let Some(rest) = text.strip_prefix(b"1 ") {
-        let mut words = rest.split(|octet| *octet == b' ').skip(1);
+        let mut words = rest.split(|byte| *byte == b' ').skip(1);
         let mut word = || words.next().filter(|word| known(Some(word)));
         return [word(), word(), word()];
     }
     // Mmm dd hh:mm:ss host program[process]: text
     let is_date = is_dated(text) && text.get(15) == Some(&b' ');
     let Some(rest) = text.get(16..).filter(|_| is_date) else { return [None; 3] };
-    let mut words = rest.splitn(2, |octet| *octet == b' ');
+    let mut words = rest.splitn(2, |byte| *byte == b' ');
     let (host, rest) = (words.next(), words.next().unwrap_or_default());
-    let end = rest.iter().position(|octet| !octet.is_ascii_graphic() || matches!(octet, b':' | b'['));
+    let end = rest.iter().position(|byte| !byte.is_ascii_graphic() || matches!(byte, b':' | b'['));
     let Some((program, rest)) = end.and_then(|end| rest.split_at_checked(end)) else {
         return [host, None, None];
     };
-    let process = rest.strip_prefix(b"[").and_then(|rest| rest.split(|octet| *octet == b']').next());
+    let process = rest.strip_prefix(b"[").and_then(|rest| rest.split(|byte| *byte == b']').next());
     let is_program = matches!(rest.first(), Some(b':' | b'['));
     [host, Some(program).filter(|program| is_program && !program.is_empty()), process]
 }
@@ -123,7 +123,7 @@ struct Syslog {
     is_tcp: bool,
     /// A message that is not all there.
     held: Vec<u8>,
-    /// Octets that its length says are still to come; without one it goes to the end of a line.
+    /// Bytes that its length says are still to come; without one it goes to the end of a line.
     left: Option<usize>,
     /// Messages have their lengths before them.
     is_counted: bool,
@@ -136,7 +136,7 @@ impl Syslog {
         Self { is_tcp: setup.ip_proto == TCP, held: Vec::new(), left: None, is_counted: false, lost: false }
     }
 
-    fn tell(&self, text: &[u8], time: Time, out: &mut dyn Out) {
+    fn emit(&self, text: &[u8], time: Time, out: &mut dyn Out) {
         let (facility, severity, message) = match priority(text) {
             Some((number, rest)) => {
                 let facility = FACILITIES.get(usize::from(number >> 3)).copied().unwrap_or("UNSPECIFIED");
@@ -158,10 +158,10 @@ impl Syslog {
         out.record(Record { table: &SYSLOG, time, values });
     }
 
-    /// Takes octets of the message in work, as many as are kept.
-    fn hold(&mut self, octets: &[u8]) {
+    /// Takes bytes of the message in work, as many as are kept.
+    fn hold(&mut self, bytes: &[u8]) {
         let room = MAX_MESSAGE.saturating_sub(self.held.len());
-        self.held.extend_from_slice(octets.get(..room).unwrap_or(octets));
+        self.held.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
     /// The message in work is whole.
@@ -171,10 +171,11 @@ impl Syslog {
         let text = held.trim_ascii_end();
         if !std::mem::take(&mut self.lost) && !text.is_empty() {
             if held.len() == MAX_MESSAGE {
-                let told = Anomaly { name: "message_too_long", direction: Direction::Forward, detail: text };
-                anomaly(out, time, &PROTOCOL, &told);
+                let emitted =
+                    Anomaly { name: "message_too_long", direction: Direction::Forward, detail: text };
+                anomaly(out, time, &PROTOCOL, &emitted);
             }
-            self.tell(text, time, out);
+            self.emit(text, time, out);
         }
     }
 
@@ -209,7 +210,7 @@ impl Syslog {
                 self.is_counted = true;
                 continue;
             }
-            let end = data.iter().position(|octet| *octet == b'\n');
+            let end = data.iter().position(|byte| *byte == b'\n');
             let (head, rest) = data.split_at(end.map_or(data.len(), |end| end + 1));
             self.hold(head);
             data = rest;
@@ -227,7 +228,7 @@ impl Parser for Syslog {
             return Step::Next;
         }
         if !self.is_tcp {
-            self.tell(chunk.data, chunk.time, out);
+            self.emit(chunk.data, chunk.time, out);
             return Step::Next;
         }
         if chunk.gap > 0 {

@@ -41,8 +41,8 @@ static SESSION: Table = Table {
         field("terminal", Kind::Text, "The client's terminal (RFC 1091)."),
         field("client_options", Kind::List(&Kind::Text), "Options that the client named, such as WILL 31."),
         field("server_options", Kind::List(&Kind::Text), "Options that the server named."),
-        field("client_octets", Kind::Uint, "Octets of text that the client sent."),
-        field("server_octets", Kind::Uint, "Octets of text that the server sent."),
+        field("client_bytes", Kind::Uint, "Bytes of text that the client sent."),
+        field("server_bytes", Kind::Uint, "Bytes of text that the server sent."),
     ],
 };
 
@@ -52,7 +52,7 @@ const MAX_LINE: usize = 512;
 const MAX_ANSWERS: usize = 32;
 /// Options of a side that are told; there are some 50.
 const MAX_OPTIONS: usize = 64;
-/// Longest subnegotiation kept: names of terminals have at most 40 octets.
+/// Longest subnegotiation kept: names of terminals have at most 40 bytes.
 const MAX_SUB: usize = 64;
 
 const IAC: u8 = 255;
@@ -75,8 +75,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
             }
         }
         [IAC] | [IAC, 250..=254] => Probe::Maybe,
-        text if text.iter().take(64).all(|octet| {
-            octet.is_ascii_graphic() || octet.is_ascii_whitespace() || matches!(octet, 0 | 7 | 8 | 27)
+        text if text.iter().take(64).all(|byte| {
+            byte.is_ascii_graphic() || byte.is_ascii_whitespace() || matches!(byte, 0 | 7 | 8 | 27)
         }) =>
         {
             Probe::Maybe
@@ -109,9 +109,9 @@ struct Side {
     at: At,
     sub: Vec<u8>,
     options: Vec<Vec<u8>>,
-    octets: u64,
+    bytes: u64,
     line: Vec<u8>,
-    /// The last octet was `\r`: what follows belongs to it.
+    /// The last byte was `\r`: what follows belongs to it.
     is_return: bool,
 }
 
@@ -148,10 +148,10 @@ impl Parser for Telnet {
             side.sub.clear();
             self.prompt = None;
         }
-        for octet in chunk.data {
+        for byte in chunk.data {
             let side = if is_client { &mut self.client } else { &mut self.server };
-            let Some(text) = side.option(*octet, &mut self.terminal) else { continue };
-            side.octets += 1;
+            let Some(text) = side.option(*byte, &mut self.terminal) else { continue };
+            side.bytes += 1;
             match is_client {
                 true => self.type_in(text, chunk.time, out),
                 false => self.print(text),
@@ -171,8 +171,8 @@ impl Parser for Telnet {
             self.terminal.clone().into(),
             list(&self.client.options),
             list(&self.server.options),
-            self.client.octets.into(),
-            self.server.octets.into(),
+            self.client.bytes.into(),
+            self.server.bytes.into(),
         ];
         out.record(Record { table: &SESSION, time: self.begun.unwrap_or(time), values });
     }
@@ -185,16 +185,16 @@ impl Parser for Telnet {
 }
 
 impl Side {
-    /// Takes an octet; gives it back if it is text.
-    fn option(&mut self, octet: u8, terminal: &mut Option<Vec<u8>>) -> Option<u8> {
-        match (self.at, octet) {
+    /// Takes a byte; gives it back if it is text.
+    fn option(&mut self, byte: u8, terminal: &mut Option<Vec<u8>>) -> Option<u8> {
+        match (self.at, byte) {
             (At::Text, IAC) => self.at = At::Iac,
             (At::Text, text) => return Some(text),
             (At::Iac, IAC) => {
                 self.at = At::Text;
                 return Some(IAC);
             }
-            (At::Iac, 251..=254) => self.at = At::Verb(octet),
+            (At::Iac, 251..=254) => self.at = At::Verb(byte),
             (At::Iac, 250) => {
                 self.sub.clear();
                 self.at = At::Sub;
@@ -222,10 +222,10 @@ impl Side {
                 }
                 self.sub.clear();
             }
-            (At::Sub | At::SubIac, octet) => {
+            (At::Sub | At::SubIac, byte) => {
                 self.at = At::Sub;
                 if self.sub.len() < MAX_SUB {
-                    self.sub.push(octet);
+                    self.sub.push(byte);
                 }
             }
         }
@@ -234,9 +234,9 @@ impl Side {
 }
 
 impl Telnet {
-    fn type_in(&mut self, octet: u8, time: Time, out: &mut dyn Out) {
-        let was_return = std::mem::replace(&mut self.client.is_return, octet == b'\r');
-        match octet {
+    fn type_in(&mut self, byte: u8, time: Time, out: &mut dyn Out) {
+        let was_return = std::mem::replace(&mut self.client.is_return, byte == b'\r');
+        match byte {
             b'\n' | 0 if was_return => {}
             b'\r' | b'\n' => self.enter(time, out),
             8 | 127 => {
@@ -247,7 +247,7 @@ impl Telnet {
                     self.prompt = Some(self.server.line.clone());
                 }
                 if self.client.line.len() < MAX_LINE {
-                    self.client.line.push(octet);
+                    self.client.line.push(byte);
                 }
             }
         }
@@ -270,8 +270,8 @@ impl Telnet {
         self.server.line.clear();
     }
 
-    fn print(&mut self, octet: u8) {
-        match octet {
+    fn print(&mut self, byte: u8) {
+        match byte {
             b'\n' => {
                 let line = std::mem::take(&mut self.server.line);
                 let answers = self.typed.as_mut().map(|typed| &mut typed.answers);
@@ -287,7 +287,7 @@ impl Telnet {
             }
             _ => {
                 if self.server.line.len() < MAX_LINE {
-                    self.server.line.push(octet);
+                    self.server.line.push(byte);
                 }
             }
         }
@@ -315,13 +315,13 @@ mod tests {
     fn users_are_known_and_passwords_are_not() {
         let talks = talks("telnet", 23);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("login.talk")).unwrap();
-        let told = talk.told(|data| vec![data.to_vec()]);
-        let typed: Vec<_> = told.records.iter().filter(|record| *record.table == TELNET).collect();
+        let emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let typed: Vec<_> = emitted.records.iter().filter(|record| *record.table == TELNET).collect();
         let users: Vec<_> = typed.iter().map(|record| record.get("user").clone()).collect();
         assert_eq!(users, ["alice", "alice", "bob", "bob", "bob", "bob"].map(Value::from));
         assert!(typed[1].get("line").is_none() && typed[3].get("line").is_none());
         assert_eq!(*typed[4].get("line"), Value::from(&b"ls -l \xff"[..]));
-        let session = told.records.last().unwrap();
+        let session = emitted.records.last().unwrap();
         assert_eq!(*session.get("terminal"), "xterm".into());
     }
 }

@@ -29,7 +29,7 @@ static REQUEST: Table = Table {
     fields: &[
         field("packet", Kind::Word, "read or write.").eve("tftp.packet"),
         field("file", Kind::Text, "The file's name.").eve("tftp.file").privacy(Privacy::Url),
-        field("mode", Kind::Text, "octet, netascii or mail.").eve("tftp.mode"),
+        field("mode", Kind::Text, "byte, netascii or mail.").eve("tftp.mode"),
         field("options", Kind::List(&Kind::Text), "Options and their values, one behind the other."),
     ],
 };
@@ -43,13 +43,13 @@ static TRANSFER: Table = Table {
         field("packet", Kind::Word, "read or write."),
         field("file", Kind::Text, "The file's name.").privacy(Privacy::Url),
         field("file_name", Kind::Text, "The content's name in records."),
-        field("octets", Kind::Uint, "Octets that were seen of it."),
+        field("bytes", Kind::Uint, "Bytes that were seen of it."),
         field("blocks", Kind::Uint, "Blocks that were seen for the first time."),
         field("repeated", Kind::Uint, "Blocks that were seen again."),
         field("complete", Kind::Bool, "Whether it was seen to its end."),
         field("error", Kind::Uint, "Why it was broken off."),
         field("message", Kind::Text, "The same in words.").privacy(Privacy::Content),
-        field("duration", Kind::Span, "From the request to the last block."),
+        field("duration", Kind::Duration, "From the request to the last block."),
     ],
 };
 
@@ -57,7 +57,7 @@ static TRANSFER: Table = Table {
 const MAX_TEXT: usize = 512;
 /// Options of one request.
 const MAX_OPTIONS: usize = 16;
-/// Octets of a block, where nothing else is agreed.
+/// Bytes of a block, where nothing else is agreed.
 const BLOCK: u64 = 512;
 /// How long an answer is waited for, in nanoseconds: clients try again for about as long.
 const PATIENCE: u64 = 60_000_000_000;
@@ -93,9 +93,9 @@ impl<'a> Request<'a> {
         let kind = reader.u16()?;
         // Padding of some senders stands behind the last zero.
         let mut texts =
-            reader.rest().split(|octet| *octet == 0).map(|text| text.get(..MAX_TEXT).unwrap_or(text));
+            reader.rest().split(|byte| *byte == 0).map(|text| text.get(..MAX_TEXT).unwrap_or(text));
         let (file, mode) = (texts.next()?, texts.next()?);
-        let is_whole = reader.rest().iter().filter(|octet| **octet == 0).nth(1).is_some();
+        let is_whole = reader.rest().iter().filter(|byte| **byte == 0).nth(1).is_some();
         let is_good = matches!(kind, READ | WRITE) && !file.is_empty() && !mode.is_empty() && is_whole;
         let options = texts.take_while(|text| !text.is_empty()).take(2 * MAX_OPTIONS).collect();
         is_good.then_some(Self { is_read: kind == READ, file, mode, options })
@@ -175,13 +175,13 @@ impl Transfer {
             ACKNOWLEDGE => return reader.u16().is_some(),
             ERROR => {
                 let Some(number) = reader.u16() else { return false };
-                let text = reader.rest().split(|octet| *octet == 0).next().unwrap_or_default();
+                let text = reader.rest().split(|byte| *byte == 0).next().unwrap_or_default();
                 self.error = Some((number, text.get(..MAX_TEXT).unwrap_or(text).to_vec()));
                 self.last = time;
             }
             OPTIONS => {
-                let texts: Vec<_> = reader.rest().split(|octet| *octet == 0).take(2 * MAX_OPTIONS).collect();
-                // RFC 2348: from 8 to 65464 octets.
+                let texts: Vec<_> = reader.rest().split(|byte| *byte == 0).take(2 * MAX_OPTIONS).collect();
+                // RFC 2348: from 8 to 65464 bytes.
                 let size = option(&texts, b"blksize").filter(|size| (8..=65464).contains(size));
                 if self.blocks == 0 {
                     self.block = size.unwrap_or(self.block);
@@ -212,7 +212,7 @@ impl Transfer {
         })
     }
 
-    fn data(&mut self, number: u16, octets: &[u8], time: Time, out: &mut dyn Out) {
+    fn data(&mut self, number: u16, bytes: &[u8], time: Time, out: &mut dyn Out) {
         // The nearest count with that number: after 65535 comes 0.
         let ahead = u64::from(number.wrapping_sub(self.at as u16));
         let count = match ahead {
@@ -235,14 +235,14 @@ impl Transfer {
         }
         let block = self.block;
         // A first block that is larger says that options were agreed to before the sensor looked.
-        if count == 1 && octets.len() as u64 > block {
-            self.block = octets.len() as u64;
+        if count == 1 && bytes.len() as u64 > block {
+            self.block = bytes.len() as u64;
         }
-        if (octets.len() as u64) < self.block {
+        if (bytes.len() as u64) < self.block {
             self.end = Some(count);
         }
         let offset = before * self.block;
-        self.open(time).octets_at(offset, octets, time, out);
+        self.open(time).bytes_at(offset, bytes, time, out);
     }
 
     /// Whether all of it was seen.
@@ -253,7 +253,7 @@ impl Transfer {
         })
     }
 
-    fn tell(mut self, out: &mut dyn Out) {
+    fn emit(mut self, out: &mut dyn Out) {
         let complete = self.is_complete() && self.error.is_none();
         let file = self.file.take();
         let (error, message) = self.error.map_or((None, None), |(error, text)| (Some(error), Some(text)));
@@ -267,7 +267,7 @@ impl Transfer {
             complete.into(),
             error.into(),
             message.filter(|text| !text.is_empty()).into(),
-            Value::Span(self.last.since(self.begun)),
+            Value::Duration(self.last.since(self.begun)),
         ];
         out.record(Record { table: &TRANSFER, time: self.begun, values });
         if let Some(file) = file {
@@ -337,7 +337,7 @@ impl Parser for Tftp {
         });
         let here = Transfer::new(&request, self.setup.clone(), direction, time);
         if let Some(before) = self.transfer.replace(here).filter(|transfer| transfer.blocks > 0) {
-            before.tell(out);
+            before.emit(out);
         }
         Step::Next
     }
@@ -346,7 +346,7 @@ impl Parser for Tftp {
         // What was answered elsewhere is told there.
         let here = self.transfer.take().filter(|transfer| transfer.blocks > 0 || transfer.error.is_some());
         if let Some(transfer) = here {
-            transfer.tell(out);
+            transfer.emit(out);
         }
     }
 
@@ -364,15 +364,16 @@ impl Parser for Data {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let is_good = self.transfer.as_mut().is_some_and(|transfer| transfer.datagram(chunk, out));
         if !is_good && !chunk.data.is_empty() {
-            let told = Anomaly { name: "malformed_packet", direction: chunk.direction, detail: chunk.data };
-            anomaly(out, chunk.time, &PROTOCOL, &told);
+            let emitted =
+                Anomaly { name: "malformed_packet", direction: chunk.direction, detail: chunk.data };
+            anomaly(out, chunk.time, &PROTOCOL, &emitted);
         }
         Step::Next
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         if let Some(transfer) = self.transfer.take() {
-            transfer.tell(out);
+            transfer.emit(out);
         }
     }
 
@@ -385,22 +386,22 @@ impl Parser for Data {
 mod tests {
     use super::*;
     use crate::Session;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
 
-    fn talk(case: &str) -> Told {
+    fn talk(case: &str) -> Collected {
         let all = talks("tftp", 69);
         let (_, talk) = all.iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
-    fn block(number: u16, octets: &[u8]) -> Vec<u8> {
-        [&DATA.to_be_bytes()[..], &number.to_be_bytes(), octets].concat()
+    fn block(number: u16, bytes: &[u8]) -> Vec<u8> {
+        [&DATA.to_be_bytes()[..], &number.to_be_bytes(), bytes].concat()
     }
 
     /// The flow that a request announces, fed with what the server sends.
-    fn announced(sent: &[Vec<u8>]) -> Told {
-        let mut told = talk("session.talk");
-        let expected = told.expected.remove(0);
+    fn announced(sent: &[Vec<u8>]) -> Collected {
+        let mut emitted = talk("session.talk");
+        let expected = emitted.expected.remove(0);
         assert_eq!(expected.responder.1, 49152);
         let setup = Setup {
             flow: 7,
@@ -415,7 +416,7 @@ mod tests {
                 unread: 0,
             },
         };
-        let (mut session, mut out) = (Session::expected(expected, setup.wants), Told::default());
+        let (mut session, mut out) = (Session::expected(expected, setup.wants), Collected::default());
         for data in sent {
             let chunk = Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
             session.chunk(&chunk, &|| setup.clone(), &mut out);
@@ -424,32 +425,32 @@ mod tests {
         out
     }
 
-    fn transfer(told: &Told) -> &Record<'static> {
-        told.records.iter().find(|record| *record.table == TRANSFER).unwrap()
+    fn transfer(emitted: &Collected) -> &Record<'static> {
+        emitted.records.iter().find(|record| *record.table == TRANSFER).unwrap()
     }
 
     #[test]
     fn blocks_become_a_file() {
         let full = vec![b'x'; 512];
         let sent = [block(2, &full), block(1, &full), block(1, &full), block(3, b"end")];
-        let told = announced(&sent);
-        assert_eq!(told.content[0].1.len(), 1027);
-        let row = transfer(&told);
+        let emitted = announced(&sent);
+        assert_eq!(emitted.content[0].1.len(), 1027);
+        let row = transfer(&emitted);
         assert_eq!(row.get("complete"), &Value::Bool(true));
-        assert_eq!(row.get("octets"), &Value::Uint(1027));
+        assert_eq!(row.get("bytes"), &Value::Uint(1027));
     }
 
     #[test]
     fn what_is_lost_is_said() {
         let full = vec![b'x'; 512];
-        let told = announced(&[block(1, &full), block(3, b"end")]);
-        assert_eq!(transfer(&told).get("complete"), &Value::Bool(false));
+        let emitted = announced(&[block(1, &full), block(3, b"end")]);
+        assert_eq!(transfer(&emitted).get("complete"), &Value::Bool(false));
     }
 
     #[test]
     fn numbers_begin_again() {
         let sent: Vec<_> = (1..=70_000_u32).map(|number| block(number as u16, &[0; 512])).collect();
-        let told = announced(&sent);
-        assert_eq!(transfer(&told).get("octets"), &Value::Uint(70_000 * 512));
+        let emitted = announced(&sent);
+        assert_eq!(transfer(&emitted).get("bytes"), &Value::Uint(70_000 * 512));
     }
 }

@@ -56,10 +56,10 @@ pub(crate) static TLS: Table = Table {
         .zeek("ssl_history"),
         field("chain", TEXTS, "SHA-256 of each certificate of the server.")
             .zeek("cert_chain_fps")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_chain", TEXTS, "SHA-256 of each certificate of the client.")
             .zeek("client_cert_chain_fps")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("subject", Kind::Text, "Whose the server's certificate is (RFC 2253).")
             .zeek("subject")
             .privacy(Privacy::Name),
@@ -82,10 +82,10 @@ pub(crate) static TLS: Table = Table {
             .privacy(Privacy::Name),
         field("serial", Kind::Text, "Serial number of the server's certificate.")
             .eve("tls.serial")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("sha1", Kind::Text, "SHA-1 of the server's certificate.")
             .eve("tls.fingerprint")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("not_before", Kind::Text, "From when the server's certificate is valid.").eve("tls.notbefore"),
         field("not_after", Kind::Text, "Until when the server's certificate is valid.").eve("tls.notafter"),
         field("names", TEXTS, "Names and addresses that the server's certificate is for.")
@@ -99,10 +99,10 @@ pub(crate) static TLS: Table = Table {
             .privacy(Privacy::Name),
         field("client_serial", Kind::Text, "Serial number of the client's certificate.")
             .eve("tls.client.serial")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_sha1", Kind::Text, "SHA-1 of the client's certificate.")
             .eve("tls.client.fingerprint")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_not_before", Kind::Text, "From when the client's certificate is valid.")
             .eve("tls.client.notbefore"),
         field("client_not_after", Kind::Text, "Until when the client's certificate is valid.")
@@ -115,17 +115,19 @@ pub(crate) static TLS: Table = Table {
             .eve("tls.session_resumed"),
         field("ja3", Kind::Text, "JA3: MD5 of what the client offers.")
             .eve("tls.ja3.hash")
-            .privacy(Privacy::Mark),
-        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.").eve("tls.ja3.string").privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
+        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.")
+            .eve("tls.ja3.string")
+            .privacy(Privacy::Fingerprint),
         field("ja3s", Kind::Text, "JA3S: MD5 of what the server chooses.")
             .eve("tls.ja3s.hash")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("ja3s_text", Kind::Text, "What JA3S is the MD5 of.")
             .eve("tls.ja3s.string")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("ja4", Kind::Text, "JA4: what the client offers, without its order.")
             .eve("tls.ja4")
-            .privacy(Privacy::Mark),
+            .privacy(Privacy::Fingerprint),
         field("client_protocols", TEXTS, "Application protocols that the client offers.")
             .eve("tls.client_alpns"),
         field("server_protocols", TEXTS, "The application protocol that the server chose.")
@@ -164,9 +166,11 @@ pub(crate) static X509: Table = Table {
     zeek: "x509",
     eve: "",
     fields: &[
-        field("sha256", Kind::Text, "SHA-256 of it.").zeek("fingerprint").privacy(Privacy::Mark),
+        field("sha256", Kind::Text, "SHA-256 of it.").zeek("fingerprint").privacy(Privacy::Fingerprint),
         field("version", Kind::Uint, "Version, the first being 1.").zeek("certificate.version"),
-        field("serial", Kind::Text, "Serial number.").zeek("certificate.serial").privacy(Privacy::Mark),
+        field("serial", Kind::Text, "Serial number.")
+            .zeek("certificate.serial")
+            .privacy(Privacy::Fingerprint),
         field("subject", Kind::Text, "Whose it is (RFC 2253).")
             .zeek("certificate.subject")
             .privacy(Privacy::Name),
@@ -194,7 +198,7 @@ pub(crate) static X509: Table = Table {
     ],
 };
 
-/// Longest record: 2^14 octets and what encryption may add (RFC 5246, 6.2.3).
+/// Longest record: 2^14 bytes and what encryption may add (RFC 5246, 6.2.3).
 const MAX_RECORD: usize = (1 << 14) + 2048;
 /// Records without any content that are passed over: a few are sent against old attacks.
 const MAX_EMPTY: u8 = 32;
@@ -213,7 +217,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 
 /// Whether a side begins with a hello.
 fn begins(head: &[u8]) -> Probe {
-    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|octet| is_good(*octet));
+    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|byte| is_good(*byte));
     if head.first().is_some_and(|first| first & 0x80 != 0) {
         return begins_v2(head);
     }
@@ -256,11 +260,11 @@ fn begins_v2(head: &[u8]) -> Probe {
 enum Place {
     /// In a record's header.
     Header,
-    /// In its content, of which so many octets are to come.
+    /// In its content, of which so many bytes are to come.
     Content { kind: u8, left: usize, is_encrypted: bool },
-    /// In a record of SSLv2, of so many octets in all.
+    /// In a record of SSLv2, of so many bytes in all.
     Old { length: usize },
-    /// Nowhere: octets were missing.
+    /// Nowhere: bytes were missing.
     Lost,
 }
 
@@ -272,7 +276,7 @@ struct Side {
     messages: Messages,
     /// All records were of SSLv2.
     is_old: bool,
-    /// Octets were missing before, so that what follows may be anything.
+    /// Bytes were missing before, so that what follows may be anything.
     is_unsure: bool,
     empty: u8,
 }
@@ -298,7 +302,7 @@ impl Tls {
 
 impl Parser for Tls {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        if self.handshake.is_told() {
+        if self.handshake.is_emitted() {
             return Step::Next;
         }
         let Chunk { time, direction, gap, data } = *chunk;
@@ -313,7 +317,7 @@ impl Parser for Tls {
                 anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &side.held });
                 return Step::GiveUp;
             }
-            if handshake.is_told() {
+            if handshake.is_emitted() {
                 // Nothing more is in clear: what was held is of no use.
                 self.sides = Tls::new().sides;
                 break;
@@ -323,7 +327,7 @@ impl Parser for Tls {
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.handshake.tell(out);
+        self.handshake.emit(out);
     }
 
     fn memory(&self) -> usize {
@@ -333,7 +337,7 @@ impl Parser for Tls {
 }
 
 impl Side {
-    /// Octets are missing.
+    /// Bytes are missing.
     fn miss(&mut self, gap: u64) {
         let gap = usize::try_from(gap).unwrap_or(usize::MAX);
         self.is_unsure = true;
@@ -359,13 +363,13 @@ impl Side {
         }
     }
 
-    /// Takes octets until so many are held. `false`: not all of them have come.
-    fn hold(&mut self, data: &mut &[u8], most: usize) -> bool {
-        let room = most.saturating_sub(self.held.len());
+    /// Takes bytes until so many are held. `false`: not all of them have come.
+    fn hold(&mut self, data: &mut &[u8], max: usize) -> bool {
+        let room = max.saturating_sub(self.held.len());
         let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));
         self.held.extend_from_slice(part);
         *data = rest;
-        self.held.len() >= most
+        self.held.len() >= max
     }
 
     fn read(
@@ -421,7 +425,7 @@ impl Side {
                         }
                     }
                     _ => {
-                        // Of an alert two octets say all; of a heartbeat none.
+                        // Of an alert two bytes say all; of a heartbeat none.
                         let room = 2_usize.saturating_sub(self.held.len());
                         self.held.extend_from_slice(part.get(..room).unwrap_or(part));
                         if left == 0 {

@@ -26,20 +26,20 @@ static FRAMES: Table = Table {
     fields: &[
         field("reverse", Kind::Bool, "Whether the server sent it."),
         field("fin", Kind::Bool, "Whether it is the last of its message.").eve("websocket.fin"),
-        field("mask", Kind::Uint, "What its octets are masked with.").eve("websocket.mask"),
+        field("mask", Kind::Uint, "What its bytes are masked with.").eve("websocket.mask"),
         field("opcode", Kind::Word, "What it is.").eve("websocket.opcode"),
-        field("compressed", Kind::Bool, "Whether an extension changed its octets."),
-        field("length", Kind::Uint, "Octets in it."),
+        field("compressed", Kind::Bool, "Whether an extension changed its bytes."),
+        field("length", Kind::Uint, "Bytes in it."),
         field("payload", Kind::Text, "The first of them, unmasked.")
             .eve("websocket.payload_printable")
             .privacy(Privacy::Content),
-        field("missing", Kind::Uint, "Octets lost on the way to the sensor."),
+        field("missing", Kind::Uint, "Bytes lost on the way to the sensor."),
     ],
 };
 
-/// Octets of a frame that are kept.
+/// Bytes of a frame that are kept.
 const KEPT: usize = 256;
-/// The longest header: two octets, a length of eight, a mask of four.
+/// The longest header: two bytes, a length of eight, a mask of four.
 const MAX_HEADER: usize = 14;
 
 #[derive(Default)]
@@ -76,26 +76,26 @@ impl Parser for Websocket {
         let mut data = chunk.data;
         while !data.is_empty() {
             if let Some(frame) = &mut side.frame {
-                frame.octets(&mut data);
+                frame.bytes(&mut data);
             } else if let Some((first, rest)) = data.split_first() {
                 side.header.push(*first);
                 data = rest;
                 side.frame = Frame::of(&side.header, chunk.time);
                 if side.frame.is_none() && side.header.len() >= MAX_HEADER {
                     let (name, detail) = ("bad_websocket_frame", side.header.as_slice());
-                    let told = Anomaly { name, direction: chunk.direction, detail };
-                    anomaly(out, chunk.time, &PROTOCOL, &told);
+                    let emitted = Anomaly { name, direction: chunk.direction, detail };
+                    anomaly(out, chunk.time, &PROTOCOL, &emitted);
                     return Step::GiveUp;
                 }
             }
-            side.tell(chunk.direction, false, out);
+            side.emit(chunk.direction, false, out);
         }
         Step::Next
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.client.tell(Direction::Forward, true, out);
-        self.server.tell(Direction::Reverse, true, out);
+        self.client.emit(Direction::Forward, true, out);
+        self.server.emit(Direction::Reverse, true, out);
     }
 
     fn memory(&self) -> usize {
@@ -107,19 +107,19 @@ impl Parser for Websocket {
 }
 
 impl Side {
-    /// Octets are missing: `false` where the next frame cannot be found.
+    /// Bytes are missing: `false` where the next frame cannot be found.
     fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
         let Some(frame) = self.frame.as_mut().filter(|frame| chunk.gap <= frame.length - frame.seen) else {
             return false;
         };
         frame.seen += chunk.gap;
         frame.missing += chunk.gap;
-        self.tell(chunk.direction, false, out);
+        self.emit(chunk.direction, false, out);
         true
     }
 
     /// Tells of a frame, if it is complete or no more of it comes.
-    fn tell(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
+    fn emit(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
         let complete = |frame: &mut Frame| frame.seen >= frame.length || is_over;
         let Some(frame) = self.frame.take_if(complete) else { return };
         self.header.clear();
@@ -171,7 +171,7 @@ impl Frame {
         (length >> 63 == 0).then_some(Self { time, first: *first, mask, length, seen, missing, payload })
     }
 
-    fn octets(&mut self, data: &mut &[u8]) {
+    fn bytes(&mut self, data: &mut &[u8]) {
         let left = usize::try_from(self.length - self.seen).unwrap_or(usize::MAX);
         let (now, later) = data.split_at_checked(left.min(data.len())).unwrap_or((data, &[]));
         // What stands behind a gap is not kept: what is shown is the beginning.
@@ -179,7 +179,7 @@ impl Frame {
         let at = self.payload.len();
         let mask = self.mask.unwrap_or_default();
         let masks = mask.iter().cycle().skip(at % 4);
-        self.payload.extend(now.iter().take(room).zip(masks).map(|(octet, mask)| octet ^ mask));
+        self.payload.extend(now.iter().take(room).zip(masks).map(|(byte, mask)| byte ^ mask));
         self.seen += now.len() as u64;
         *data = later;
     }

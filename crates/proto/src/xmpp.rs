@@ -27,7 +27,7 @@ static XMPP: Table = Table {
         field("to", Kind::Text, "The domain that is called.").privacy(Privacy::Name),
         field("namespace", Kind::Text, "Who talks: jabber:client or jabber:server."),
         field("server", Kind::Text, "The domain that answers.").privacy(Privacy::Name),
-        field("id", Kind::Text, "The stream's name at the server.").privacy(Privacy::Mark),
+        field("id", Kind::Text, "The stream's name at the server.").privacy(Privacy::Fingerprint),
         field("mechanism", Kind::Text, "How the client logs in."),
         field("tls", Kind::Bool, "Whether it goes on in TLS."),
     ],
@@ -48,7 +48,7 @@ fn begins(head: &[u8]) -> Option<bool> {
         return if DECLARATION.starts_with(rest) || OPENING.starts_with(rest) { None } else { Some(false) };
     }
     if rest.starts_with(DECLARATION) {
-        rest = match rest.iter().position(|octet| *octet == b'>') {
+        rest = match rest.iter().position(|byte| *byte == b'>') {
             Some(end) => rest.get(end + 1..).unwrap_or_default().trim_ascii_start(),
             None => return if rest.len() < 128 { None } else { Some(false) },
         };
@@ -79,9 +79,9 @@ struct Tags {
 impl Tags {
     /// The next tag of `data`, without its brackets; `data` is moved behind it.
     fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        while let Some((octet, rest)) = data.split_first() {
+        while let Some((byte, rest)) = data.split_first() {
             *data = rest;
-            match (*octet, self.quote) {
+            match (*byte, self.quote) {
                 (b'<', _) if !self.is_in => self.is_in = true,
                 _ if !self.is_in => {}
                 (b'>', None) => {
@@ -91,14 +91,14 @@ impl Tags {
                     self.held.clear();
                     return Some(result);
                 }
-                (octet, quote) => {
-                    self.quote = match (octet, quote) {
-                        (b'\'' | b'"', None) => Some(octet),
-                        (octet, Some(quote)) if octet == quote => None,
+                (byte, quote) => {
+                    self.quote = match (byte, quote) {
+                        (b'\'' | b'"', None) => Some(byte),
+                        (byte, Some(quote)) if byte == quote => None,
                         (_, quote) => quote,
                     };
                     if self.held.len() < MAX_TAG {
-                        self.held.push(octet);
+                        self.held.push(byte);
                     }
                 }
             }
@@ -109,7 +109,7 @@ impl Tags {
 
 /// The name of a tag.
 fn name(tag: &[u8]) -> &[u8] {
-    let end = tag.iter().position(|octet| octet.is_ascii_whitespace() || *octet == b'/').unwrap_or(tag.len());
+    let end = tag.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'/').unwrap_or(tag.len());
     tag.get(..end).unwrap_or(tag)
 }
 
@@ -117,12 +117,12 @@ fn name(tag: &[u8]) -> &[u8] {
 fn attribute(tag: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
     let mut rest = tag;
     loop {
-        let equals = rest.iter().position(|octet| *octet == b'=')?;
+        let equals = rest.iter().position(|byte| *byte == b'=')?;
         let before = rest.get(..equals)?.trim_ascii_end();
         let begin = before.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
         let after = rest.get(equals + 1..)?.trim_ascii_start();
         let (quote, value) = after.split_first()?;
-        let end = value.iter().position(|octet| octet == quote)?;
+        let end = value.iter().position(|byte| byte == quote)?;
         if before.get(begin..)? == wanted {
             return Some(value.get(..end)?.to_vec());
         }
@@ -198,7 +198,7 @@ impl Parser for Xmpp {
             Turn::None => Step::Next,
             Turn::Tls => {
                 self.is_tls = true;
-                Step::Become { protocol: Some(&tls::PROTOCOL), unread: data.len() }
+                Step::SwitchTo { protocol: Some(&tls::PROTOCOL), unread: data.len() }
             }
             Turn::Over => Step::GiveUp,
         }
@@ -233,8 +233,9 @@ mod tests {
     #[test]
     fn streams_are_told_and_tls_goes_on() {
         let talks = talks("xmpp", 5222);
-        let told: Vec<_> = talks.iter().map(|(_, talk)| talk.told(|data| vec![data.to_vec()])).collect();
-        let rows: Vec<_> = told.iter().flat_map(|told| &told.records).collect();
+        let emitted: Vec<_> =
+            talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();
+        let rows: Vec<_> = emitted.iter().flat_map(|emitted| &emitted.records).collect();
         let of = |name: &str| -> Vec<Value<'_>> {
             let rows = rows.iter().filter(|record| *record.table == XMPP);
             rows.map(|record| record.get(name).clone()).collect()

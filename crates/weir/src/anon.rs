@@ -3,7 +3,7 @@
 mod audit;
 
 use crate::cli;
-use crate::config::{self, LONGEST_SHIFT};
+use crate::config::{self, MAX_SHIFT};
 use crate::exit::{Exit, complain};
 use crate::run::{inputs, report_read_errors};
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::path::Path;
 use weir_capture::{Files, InterfaceInfo, PacketWriter, ReadOptions, Target, WriteOptions};
 use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 /// The anonymiser that a run asks for, by the command line or, where that says nothing, by a configuration.
 pub fn of_run(options: &cli::AnonRun, config: &config::Anon) -> Result<Option<Anonymiser>, String> {
@@ -38,7 +38,7 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
         (Some(path), true) => read_key(path)?,
         (None, true) => {
             return Err(format!(
-                "{} needs a key: --key-file FILE of 32 octets, as `head -c 32 /dev/urandom` makes one",
+                "{} needs a key: --key-file FILE of 32 bytes, as `head -c 32 /dev/urandom` makes one",
                 mode.name()
             ));
         }
@@ -46,7 +46,7 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
         (None, false) => random_key()?,
     };
     let shift = how.shift.or(config.shift).unwrap_or_default();
-    if !shift.is_finite() || shift.abs() > LONGEST_SHIFT {
+    if !shift.is_finite() || shift.abs() > MAX_SHIFT {
         return Err("--shift: at most a thousand million seconds".to_owned());
     }
     let payload = how.payload.map(|payload| match payload {
@@ -73,17 +73,17 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
     Anonymiser::new(policy, &key)
 }
 
-/// A key of 32 octets, as they are or in hexadecimal digits.
+/// A key of 32 bytes, as they are or in hexadecimal digits.
 fn read_key(path: &Path) -> Result<Key, String> {
     let failed = |error: String| format!("{}: {error}", path.display());
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
     // A device has no end.
-    file.take(200).read_to_end(&mut octets).map_err(|error| failed(error.to_string()))?;
-    if let Some(key) = octets.first_chunk::<32>().filter(|_| octets.len() == 32) {
+    file.take(200).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    if let Some(key) = bytes.first_chunk::<32>().filter(|_| bytes.len() == 32) {
         return Ok(Key(*key));
     }
-    let digits = octets.trim_ascii();
+    let digits = bytes.trim_ascii();
     let value = |digit: &u8| char::from(*digit).to_digit(16);
     let key: Option<Vec<u8>> = digits
         .chunks(2)
@@ -94,9 +94,7 @@ fn read_key(path: &Path) -> Result<Key, String> {
         .collect();
     match key.as_deref().and_then(|key| key.first_chunk::<32>()).filter(|_| digits.len() == 64) {
         Some(key) => Ok(Key(*key)),
-        None => {
-            Err(failed(format!("a key has 32 octets or 64 hexadecimal digits; here are {}", octets.len())))
-        }
+        None => Err(failed(format!("a key has 32 bytes or 64 hexadecimal digits; here are {}", bytes.len()))),
     }
 }
 
@@ -148,7 +146,7 @@ pub fn anon(options: &cli::Anon) -> Exit {
         Ok(writer) => writer,
         Err(error) => return complain(Exit::Output, error),
     };
-    let (mut chunk, mut out) = (Chunk::default(), Vec::new());
+    let (mut chunk, mut out) = (PacketBuf::default(), Vec::new());
     let (mut read, mut described) = (Vec::new(), files.interfaces().len());
     let mut failed = None;
     loop {

@@ -18,11 +18,11 @@ use weir_proto::{Record, Value, file_id, file_name};
 /// What may be written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Octets of a file; of a longer one the beginning is kept.
+    /// Bytes of a file; of a longer one the beginning is kept.
     pub each: u64,
     /// Files.
     pub files: u64,
-    /// Octets of all files.
+    /// Bytes of all files.
     pub total: u64,
 }
 
@@ -33,8 +33,8 @@ const OPEN: usize = 64;
 
 /// What the thread is told.
 enum Order {
-    /// The octets of a file at an offset.
-    Write { file: u64, offset: u64, octets: Vec<u8> },
+    /// The bytes of a file at an offset.
+    Write { file: u64, offset: u64, bytes: Vec<u8> },
     /// The file is over; the name that it gets.
     Close { file: u64, name: String },
 }
@@ -43,22 +43,22 @@ enum Order {
 #[derive(Debug, Default)]
 struct Taken {
     files: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl Taken {
-    /// Takes so many octets, or as many as there are.
-    fn octets(&self, wanted: u64, most: u64) -> u64 {
+    /// Takes so many bytes, or as many as there are.
+    fn bytes(&self, wanted: u64, max: u64) -> u64 {
         let mut given = 0;
-        let _ = self.octets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            given = wanted.min(most.saturating_sub(taken));
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+            given = wanted.min(max.saturating_sub(taken));
             Some(taken + given)
         });
         given
     }
 
-    fn file(&self, most: u64) -> bool {
-        let more = |taken| (taken < most).then_some(taken + 1);
+    fn file(&self, max: u64) -> bool {
+        let more = |taken| (taken < max).then_some(taken + 1);
         self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }
@@ -124,8 +124,8 @@ pub struct Carver {
 /// What is kept of a file.
 #[derive(Default)]
 struct Kept {
-    /// Octets, without holes.
-    octets: u64,
+    /// Bytes, without holes.
+    bytes: u64,
     /// Whether any of it could not be kept.
     cut: bool,
     /// There is no room for it at all.
@@ -147,35 +147,35 @@ impl Clone for Carver {
 }
 
 impl Carver {
-    /// Takes octets of a file at an offset.
-    pub fn content(&mut self, file: u64, offset: u64, octets: &[u8]) {
+    /// Takes bytes of a file at an offset.
+    pub fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) {
         let kept = self.files.entry(file).or_insert_with(|| {
             self.count.files += 1;
             Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
         });
-        self.count.file_octets += octets.len() as u64;
+        self.count.file_bytes += bytes.len() as u64;
         // What follows what could not be kept is not kept either: a file is its beginning.
         let room = match kept {
             Kept { refused: true, .. } | Kept { cut: true, .. } => 0,
-            _ => self.limits.each.saturating_sub(offset).min(octets.len() as u64),
+            _ => self.limits.each.saturating_sub(offset).min(bytes.len() as u64),
         };
-        let room = if room > 0 { self.taken.octets(room, self.limits.total) } else { 0 };
-        let now = octets.get(..room as usize).unwrap_or_default();
-        kept.cut |= now.len() < octets.len();
+        let room = if room > 0 { self.taken.bytes(room, self.limits.total) } else { 0 };
+        let now = bytes.get(..room as usize).unwrap_or_default();
+        kept.cut |= now.len() < bytes.len();
         let mut written = now.len() as u64;
         if !now.is_empty() {
-            let order = Order::Write { file, offset, octets: now.to_vec() };
+            let order = Order::Write { file, offset, bytes: now.to_vec() };
             if self.waits {
                 let _ = self.to.send(order);
             } else if let Err(TrySendError::Full(_)) = self.to.try_send(order) {
-                self.count.file_octets_shed += written;
+                self.count.file_bytes_shed += written;
                 kept.cut = true;
                 written = 0;
             }
         }
-        kept.octets += written;
-        self.count.file_octets_kept += written;
-        self.count.file_octets_cut += octets.len() as u64 - now.len() as u64;
+        kept.bytes += written;
+        self.count.file_bytes_kept += written;
+        self.count.file_bytes_cut += bytes.len() as u64 - now.len() as u64;
     }
 
     /// A file is over: says in its record what was kept, and under which name.
@@ -186,7 +186,7 @@ impl Carver {
             // There was nothing in it.
             return record.set("stored", Value::Bool(false));
         };
-        if kept.refused || kept.octets == 0 {
+        if kept.refused || kept.bytes == 0 {
             self.count.files_refused += 1;
             record.set("stored", Value::Bool(false));
             return;
@@ -204,7 +204,7 @@ impl Carver {
         let name = format!("{base}.{ending}");
         record.set("extracted", Value::from(name.clone()));
         record.set("extracted_cutoff", Value::Bool(kept.cut));
-        record.set("extracted_size", if kept.cut { Value::Uint(kept.octets) } else { Value::None });
+        record.set("extracted_size", if kept.cut { Value::Uint(kept.bytes) } else { Value::None });
         // The last word is waited for: without it there is a file without its name.
         let _ = self.to.send(Order::Close { file: id, name });
     }
@@ -283,11 +283,11 @@ impl Store {
         let mut again = 0;
         for order in from {
             match order {
-                Order::Write { file, offset, octets } => {
+                Order::Write { file, offset, bytes } => {
                     let known = self.known.insert(file, false);
                     let done = match known {
                         Some(true) => Err(None),
-                        known => self.write(file, known.is_none(), offset, &octets).map_err(Some),
+                        known => self.write(file, known.is_none(), offset, &bytes).map_err(Some),
                     };
                     if let Err(error) = done {
                         self.known.insert(file, true);
@@ -314,7 +314,7 @@ impl Store {
         self.directory.join(format!("{}.part", file_name(file)))
     }
 
-    fn write(&mut self, file: u64, is_new: bool, offset: u64, octets: &[u8]) -> io::Result<()> {
+    fn write(&mut self, file: u64, is_new: bool, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if !self.open.contains_key(&file) {
             // Which of them is wanted next nobody knows: all of them go.
             if self.open.len() >= OPEN {
@@ -326,7 +326,7 @@ impl Store {
         }
         let Some(to) = self.open.get_mut(&file) else { return Ok(()) };
         to.seek(SeekFrom::Start(offset))?;
-        to.write_all(octets)
+        to.write_all(bytes)
     }
 
     fn note(&mut self, path: &Path, error: &io::Error) {

@@ -37,7 +37,7 @@ Examples:
   weir serve -i eth0                       pages of a link: http://127.0.0.1:8470/
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
-  weir count x.pcap -e tcp -e 'port 53'    packets and octets of each expression
+  weir count x.pcap -e tcp -e 'port 53'    packets and bytes of each expression
   weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost
   weir streams x.pcap -o DIR               each direction of each TCP stream into a file
   weir anon x.pcap y.pcap --key-file K     the same capture with other addresses and names
@@ -64,7 +64,7 @@ Exit codes:
 /// What to do instead of a summary.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Count packets and octets of many expressions in one pass.
+    /// Count packets and bytes of many expressions in one pass.
     Count(Count),
     /// Write a capture in which nobody can be found.
     Anon(Anon),
@@ -197,7 +197,7 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Octets of each packet that are looked at; 0 for all.
+    /// Bytes of each packet that are looked at; 0 for all.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub snaplen: u32,
 
@@ -210,7 +210,7 @@ pub struct Run {
     #[arg(short = 'G', value_name = "SECONDS", requires = "write")]
     pub rotate_seconds: Option<u64>,
 
-    /// Begin a new file of -w before it is longer than so many million octets.
+    /// Begin a new file of -w before it is longer than so many million bytes.
     #[arg(short = 'C', value_name = "MB", requires = "write")]
     pub rotate_size: Option<u64>,
 
@@ -224,20 +224,20 @@ pub struct Run {
 
     /// Write the packets of flows that no protocol knows, the first ones too, into a file of their own, named as
     /// that of -w.
-    #[arg(long, value_name = "FILE")]
-    pub unparsed: Option<String>,
+    #[arg(long, alias = "unidentified", value_name = "FILE")]
+    pub unidentified: Option<String>,
 
     /// Write the files that are seen in streams into a directory, each under its SHA-256 or else its name in the
     /// records of the logs, which say where it is.
     #[arg(long, value_name = "DIR", conflicts_with = "mode")]
     pub files: Option<PathBuf>,
 
-    /// Of each file no more than so many octets, as 64M or 1G.
-    #[arg(long, value_name = "SIZE", requires = "files", default_value = "64M", value_parser = octets)]
+    /// Of each file no more than so many bytes, as 64M or 1G.
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "64M", value_parser = bytes)]
     pub files_each: u64,
 
-    /// No more than so many octets of all files.
-    #[arg(long, value_name = "SIZE", requires = "files", default_value = "4G", value_parser = octets)]
+    /// No more than so many bytes of all files.
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "4G", value_parser = bytes)]
     pub files_total: u64,
 
     /// No more than so many files.
@@ -263,8 +263,8 @@ pub struct Run {
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub log_rotate: Option<u64>,
 
-    /// Begin a new file of a log after so many octets, as 100M.
-    #[arg(long, value_name = "SIZE", value_parser = octets)]
+    /// Begin a new file of a log after so many bytes, as 100M.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub log_rotate_size: Option<u64>,
 
     /// Compress finished files of the logs with zstd.
@@ -459,7 +459,7 @@ pub enum AnonMode {
 pub enum AnonPayload {
     /// Packets end behind the transport header, but for messages of DNS, which are rewritten.
     Cut,
-    /// Octets are 0; messages of DNS are rewritten.
+    /// Bytes are 0; messages of DNS are rewritten.
     Blank,
     /// It stays, but for messages of DNS and lines of text that are known: whoever is named elsewhere can be found.
     Keep,
@@ -468,7 +468,7 @@ pub enum AnonPayload {
 /// What both a run and `weir anon` may say of anonymisation.
 #[derive(Debug, Args)]
 pub struct AnonHow {
-    /// The key of cryptopan and ipcrypt: a file of 32 octets, or of 64 hexadecimal digits.
+    /// The key of cryptopan and ipcrypt: a file of 32 bytes, or of 64 hexadecimal digits.
     #[arg(long, value_name = "FILE", help_heading = "Anonymisation")]
     pub key_file: Option<PathBuf>,
 
@@ -563,7 +563,7 @@ pub enum Checksum {
     Off,
 }
 
-/// Count packets and octets of many expressions in one pass.
+/// Count packets and bytes of many expressions in one pass.
 #[derive(Debug, Args)]
 pub struct Count {
     /// Capture files or directories, `-` for standard input.
@@ -590,7 +590,7 @@ pub struct Count {
     #[arg(long)]
     pub inner: bool,
 
-    /// Octets of each packet that are looked at; 0 for all.
+    /// Bytes of each packet that are looked at; 0 for all.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub snaplen: u32,
 
@@ -601,7 +601,7 @@ pub struct Count {
 
 /// Write each direction of each TCP stream into a file.
 ///
-/// Files are named as tcpflow names them: who says it, then to whom. Octets that are missing are holes in the file.
+/// Files are named as tcpflow names them: who says it, then to whom. Bytes that are missing are holes in the file.
 #[derive(Debug, Args)]
 pub struct Streams {
     /// Capture files or directories, then a pcap-filter(7) expression.
@@ -625,7 +625,7 @@ pub struct Streams {
     #[arg(long, value_name = "POLICY", default_value = "linux")]
     pub overlap: String,
 
-    /// Leave urgent octets out, as hosts do that do not ask for them in line.
+    /// Leave urgent bytes out, as hosts do that do not ask for them in line.
     #[arg(long)]
     pub urgent_apart: bool,
 
@@ -814,9 +814,9 @@ fn hashes(text: &str) -> Result<Hashes, String> {
 pub struct Limits {
     /// Nanoseconds.
     pub age: Option<u64>,
-    /// Octets that the store may take.
+    /// Bytes that the store may take.
     pub bytes: Option<u64>,
-    /// Octets that stay free on the disk.
+    /// Bytes that stay free on the disk.
     pub free: Option<u64>,
 }
 
@@ -838,11 +838,11 @@ fn keep(text: &str) -> Result<Limits, String> {
     let mut limits = Limits::default();
     for part in text.split(',') {
         if let Some(size) = part.strip_prefix("free=") {
-            limits.free = Some(if size == "0" { 0 } else { octets(size).map_err(|_| WANTED)? });
+            limits.free = Some(if size == "0" { 0 } else { bytes(size).map_err(|_| WANTED)? });
         } else if part.ends_with(['h', 'd']) {
             limits.age = Some(period(part).map_err(|_| WANTED)?);
         } else if part.ends_with(['M', 'G', 'T']) {
-            limits.bytes = Some(octets(part).map_err(|_| WANTED)?);
+            limits.bytes = Some(bytes(part).map_err(|_| WANTED)?);
         } else {
             return Err(WANTED.to_owned());
         }
@@ -850,8 +850,8 @@ fn keep(text: &str) -> Result<Limits, String> {
     Ok(limits)
 }
 
-/// Octets of `100`, `64K`, `512M` or `2G`.
-pub fn octets(text: &str) -> Result<u64, String> {
+/// Bytes of `100`, `64K`, `512M` or `2G`.
+pub fn bytes(text: &str) -> Result<u64, String> {
     const WANTED: &str = "a size is wanted, as 64K, 512M or 2G";
     let upper = text.trim().trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase();
     let digits = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -864,13 +864,13 @@ pub fn octets(text: &str) -> Result<u64, String> {
         Some("T") => 40,
         _ => return Err(WANTED.to_owned()),
     };
-    number.checked_mul(1 << shift).filter(|octets| *octets > 0).ok_or_else(|| WANTED.to_owned())
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(|| WANTED.to_owned())
 }
 
-/// Octets of `512M` or `2G`.
+/// Bytes of `512M` or `2G`.
 pub fn size(text: &str) -> Result<usize, String> {
-    let number = octets(text).ok().filter(|octets| *octets >= 16 << 20);
-    let number = number.and_then(|octets| usize::try_from(octets).ok());
+    let number = bytes(text).ok().filter(|bytes| *bytes >= 16 << 20);
+    let number = number.and_then(|bytes| usize::try_from(bytes).ok());
     number.ok_or_else(|| "a size of at least 16M is wanted, as 512M or 2G".to_owned())
 }
 
@@ -887,14 +887,14 @@ mod tests {
     fn sizes_and_times() {
         assert_eq!(size("512M"), Ok(512 << 20));
         assert_eq!(size("2GiB"), Ok(2 << 30));
-        assert_eq!((octets("100"), octets("64K")), (Ok(100), Ok(64 << 10)));
-        assert!(octets("0").is_err() && octets("1X").is_err() && octets("99999999T").is_err());
+        assert_eq!((bytes("100"), bytes("64K")), (Ok(100), Ok(64 << 10)));
+        assert!(bytes("0").is_err() && bytes("1X").is_err() && bytes("99999999T").is_err());
         assert!(size("1M").is_err() && size("12Q").is_err() && size("").is_err());
         assert_eq!((period("10m"), period("1d")), (Ok(600_000_000_000), Ok(86_400_000_000_000)));
         assert!(period("0").is_err() && period("1y").is_err() && period("m").is_err());
         assert_eq!(interval("30s"), Ok(30_000_000_000));
-        let most = Keep { age: 2 * 86_400_000_000_000, bytes: 5 << 30, free: 0, ..Keep::default() };
-        assert_eq!(keep("5G,free=0,2d").map(|limits| limits.over(Keep::default())), Ok(most));
+        let max = Keep { age: 2 * 86_400_000_000_000, bytes: 5 << 30, free: 0, ..Keep::default() };
+        assert_eq!(keep("5G,free=0,2d").map(|limits| limits.over(Keep::default())), Ok(max));
         assert!(keep("5").is_err() && keep("").is_err() && keep("free=x").is_err() && keep("1d;2G").is_err());
         assert_eq!(interval("5m"), Ok(300_000_000_000));
         assert!(interval("0").is_err() && interval("2h").is_err() && interval("s").is_err());

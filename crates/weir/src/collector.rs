@@ -1,6 +1,6 @@
 //! From workers to outputs: rows in order, snapshots merged.
 //!
-//! A worker talks to the rest of the program through its [`Courier`] alone. A file can wait, so its couriers
+//! A worker talks to the rest of the program through its [`WorkerOutput`] alone. A file can wait, so its couriers
 //! do; a link cannot, so what a full queue does not take is shed there and counted.
 
 use crate::carve::Carver;
@@ -17,12 +17,12 @@ use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
 use weir_output::anon::Anonymiser;
 use weir_proto::{FILES, Packed, Place, Record};
-use weir_wire::{Batch, Chunk};
+use weir_wire::{Batch, PacketBuf};
 
 /// Rows that travel together.
 const ROWS: usize = 256;
-/// Octets of records that travel together, besides the last of them.
-const MOST_PACKED: usize = 256 << 10;
+/// Bytes of records that travel together, besides the last of them.
+const MAX_PACKED: usize = 256 << 10;
 /// Messages that a queue holds: with rows in all of them a few megabytes.
 const QUEUE: usize = 64;
 
@@ -43,13 +43,13 @@ pub enum Message {
 /// Records of one batch, in one piece of memory.
 #[derive(Debug, Default)]
 pub struct Records {
-    said: Vec<Said>,
+    records: Vec<QueuedRecord>,
     packed: Packed,
 }
 
 /// A record, and the flow in which it was said.
 #[derive(Debug)]
-struct Said {
+struct QueuedRecord {
     flow: FlowIdentity,
     place: Place,
     /// Which of the batches of its interval it is in.
@@ -57,16 +57,16 @@ struct Said {
 }
 
 impl Records {
-    /// Octets of memory that they take.
+    /// Bytes of memory that they take.
     fn memory(&self) -> usize {
-        size_of_val(self.said.as_slice()) + self.packed.memory()
+        size_of_val(self.records.as_slice()) + self.packed.memory()
     }
 }
 
 /// What was said in an interval, and is not written yet.
 #[derive(Default)]
 struct Waiting {
-    said: Vec<Said>,
+    records: Vec<QueuedRecord>,
     batches: Vec<Packed>,
     memory: usize,
 }
@@ -75,8 +75,8 @@ impl Waiting {
     fn add(&mut self, mut records: Records) {
         self.memory += records.memory();
         let batch = self.batches.len() as u32;
-        records.said.iter_mut().for_each(|said| said.batch = batch);
-        self.said.append(&mut records.said);
+        records.records.iter_mut().for_each(|entry| entry.batch = batch);
+        self.records.append(&mut records.records);
         self.batches.push(records.packed);
     }
 }
@@ -103,15 +103,15 @@ pub struct Load {
     /// Whether anybody wants records of protocols.
     pub records: bool,
     /// Where packets that match go, if anywhere.
-    pub packets: Option<Sender<Chunk>>,
+    pub packets: Option<Sender<PacketBuf>>,
     /// Where packets of flows that no protocol knows go, if anywhere.
-    pub unparsed: Option<Sender<Chunk>>,
+    pub unidentified: Option<Sender<PacketBuf>>,
     /// Who keeps files, if anybody.
     pub carver: Option<Carver>,
 }
 
 /// Carries one worker's results.
-pub struct Courier {
+pub struct WorkerOutput {
     to: Sender<Message>,
     when_full: WhenFull,
     load: Load,
@@ -122,11 +122,11 @@ pub struct Courier {
     rows_shed: u64,
     packets_shed: u64,
     /// The same of packets that no protocol knows.
-    unparsed_shed: u64,
+    unidentified_shed: u64,
     kept: u64,
 }
 
-impl Courier {
+impl WorkerOutput {
     /// A courier for one worker.
     pub fn new(to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Courier {
             records: Records::default(),
             rows_shed: 0,
             packets_shed: 0,
-            unparsed_shed: 0,
+            unidentified_shed: 0,
             kept: 0,
         }
     }
@@ -149,7 +149,7 @@ impl Courier {
     }
 
     /// From now on packets that match go there.
-    pub fn write_packets_to(&mut self, packets: Option<Sender<Chunk>>) {
+    pub fn write_packets_to(&mut self, packets: Option<Sender<PacketBuf>>) {
         self.load.packets = packets;
     }
 
@@ -159,10 +159,10 @@ impl Courier {
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
-        let shed = std::mem::take(&mut self.unparsed_shed);
+        let shed = std::mem::take(&mut self.unidentified_shed);
         // What was handed on in an interval is shed in it or not at all.
-        snapshot.sessions.unparsed = snapshot.sessions.unparsed.saturating_sub(shed);
-        snapshot.sessions.unparsed_lost += shed;
+        snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
+        snapshot.sessions.unidentified_packets_lost += shed;
         if let Some(carver) = &mut self.load.carver {
             snapshot.sessions.add(&carver.take_count());
         }
@@ -177,7 +177,7 @@ impl Courier {
     }
 
     fn send_records(&mut self) {
-        if self.records.said.is_empty() {
+        if self.records.records.is_empty() {
             return;
         }
         let records = std::mem::take(&mut self.records);
@@ -186,7 +186,7 @@ impl Courier {
             WhenFull::Wait => self.send(message),
             WhenFull::Shed => {
                 if let Err(TrySendError::Full(Message::Records(_, records))) = self.to.try_send(message) {
-                    self.rows_shed += records.said.len() as u64;
+                    self.rows_shed += records.records.len() as u64;
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Courier {
     }
 }
 
-impl Sink for Courier {
+impl Sink for WorkerOutput {
     fn flow(&mut self, flow: &FlowRecord) {
         if self.load.rows {
             self.rows.push(*flow);
@@ -219,9 +219,9 @@ impl Sink for Courier {
         }
     }
 
-    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, octets: &[u8]) {
+    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) {
         if let Some(carver) = &mut self.load.carver {
-            carver.content(file, offset, octets);
+            carver.content(file, offset, bytes);
         }
     }
 
@@ -230,9 +230,9 @@ impl Sink for Courier {
             carver.close(&mut record);
         }
         if self.load.records {
-            let Records { said, packed } = &mut self.records;
-            said.push(Said { flow: *flow, place: packed.push(&record), batch: 0 });
-            if said.len() == ROWS || packed.memory() > MOST_PACKED {
+            let Records { records, packed } = &mut self.records;
+            records.push(QueuedRecord { flow: *flow, place: packed.push(&record), batch: 0 });
+            if records.len() == ROWS || packed.memory() > MAX_PACKED {
                 self.send_records();
             }
         }
@@ -243,15 +243,15 @@ impl Sink for Courier {
         self.packets_shed += pass_on(self.load.packets.as_ref(), packets, self.when_full);
     }
 
-    fn unparsed(&mut self, packets: Batch<'_>) {
-        self.unparsed_shed += pass_on(self.load.unparsed.as_ref(), packets, self.when_full);
+    fn unidentified(&mut self, packets: Batch<'_>) {
+        self.unidentified_shed += pass_on(self.load.unidentified.as_ref(), packets, self.when_full);
     }
 }
 
 /// Copies packets to the writer of a file, where there is one; how many had no room.
-fn pass_on(writer: Option<&Sender<Chunk>>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
+fn pass_on(writer: Option<&Sender<PacketBuf>>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
     let Some(writer) = writer.filter(|_| !packets.is_empty()) else { return 0 };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     for packet in packets.packets() {
         chunk.push(&packet);
     }
@@ -274,9 +274,9 @@ pub struct Collector {
     workers: usize,
     /// Workers that have something to say yet.
     busy: usize,
-    /// Octets of rows and records that wait for their interval to end at most; then the oldest interval's are written
+    /// Bytes of rows and records that wait for their interval to end at most; then the oldest interval's are written
     /// as they are.
-    most_waiting: usize,
+    max_waiting: usize,
     waiting: usize,
     pending: BTreeMap<u64, Pending>,
     /// The length of a report in nanoseconds: snapshots are merged until one ends at a multiple of it.
@@ -318,7 +318,7 @@ impl Collector {
             outputs,
             workers,
             busy: workers,
-            most_waiting: memory.max(ROWS * size_of::<FlowRecord>()),
+            max_waiting: memory.max(ROWS * size_of::<FlowRecord>()),
             waiting: 0,
             pending: BTreeMap::new(),
             report_length,
@@ -344,7 +344,7 @@ impl Collector {
     }
 
     /// From now on it is told of each interval.
-    pub fn tell(&mut self, hub: Option<Arc<Hub>>) {
+    pub fn emit(&mut self, hub: Option<Arc<Hub>>) {
         self.hub = hub;
     }
 
@@ -462,10 +462,11 @@ impl Collector {
 
     /// Writes the oldest interval's rows where too many wait.
     fn relieve(&mut self) {
-        if self.waiting <= self.most_waiting {
+        if self.waiting <= self.max_waiting {
             return;
         }
-        let has_rows = |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.said.is_empty());
+        let has_rows =
+            |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.records.is_empty());
         if let Some(pending) = self.pending.values_mut().find(has_rows) {
             let (rows, records) = (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.records));
             self.write(rows, records);
@@ -474,14 +475,15 @@ impl Collector {
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
     fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, records: Waiting) {
-        let Waiting { mut said, batches, memory } = records;
+        let Waiting { mut records, batches, memory } = records;
         self.waiting -= rows.iter().map(|rows| size_of_val(rows.as_slice())).sum::<usize>() + memory;
-        let record = |said: &Said| batches.get(said.batch as usize).map(|batch| batch.get(&said.place));
+        let record =
+            |entry: &QueuedRecord| batches.get(entry.batch as usize).map(|batch| batch.get(&entry.place));
         // What one flow said at one time stays in the order in which it was said.
-        said.sort_by_key(|said| (said.place.time, said.flow.key));
-        for said in said.iter().filter(|said| Resolved::reads(said.place.table)) {
-            if let Some(record) = record(said) {
-                self.resolved.record(&said.flow, &record);
+        records.sort_by_key(|entry| (entry.place.time, entry.flow.key));
+        for entry in records.iter().filter(|entry| Resolved::reads(entry.place.table)) {
+            if let Some(record) = record(entry) {
+                self.resolved.record(&entry.flow, &record);
             }
         }
         let mut names: Vec<Option<Arc<str>>> =
@@ -491,8 +493,8 @@ impl Collector {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
-            said.iter_mut().for_each(|said| anonymiser.identity(&mut said.flow));
-            said.sort_by_key(|said| (said.place.time, said.flow.key));
+            records.iter_mut().for_each(|entry| anonymiser.identity(&mut entry.flow));
+            records.sort_by_key(|entry| (entry.place.time, entry.flow.key));
         }
         let mut named: Vec<(&FlowRecord, Option<&str>)> =
             rows.iter().flatten().zip(names.iter().map(Option::as_deref)).collect();
@@ -502,13 +504,13 @@ impl Collector {
                 self.shown.row(row, name);
             }
         }
-        for said in &said {
-            let Some(mut record) = record(said) else { continue };
+        for entry in &records {
+            let Some(mut record) = record(entry) else { continue };
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
             }
             for at in 0..self.outputs.len() {
-                self.attempt(at, |output| output.record(&said.flow, &record));
+                self.attempt(at, |output| output.record(&entry.flow, &record));
             }
         }
         for (row, name) in named {
@@ -529,8 +531,8 @@ impl Collector {
         self.total.merge(&pending.merged);
         self.report.merge(&pending.merged);
         if let Some(hub) = &self.hub {
-            let load = hub::Load { messages: self.messages, most_messages: QUEUE, waiting: self.waiting };
-            hub.pulse(&pending.merged, &load);
+            let load = hub::Load { messages: self.messages, max_messages: QUEUE, waiting: self.waiting };
+            hub.tick(&pending.merged, &load);
         }
         if start != end && end % self.report_length == 0 {
             self.emit_report();

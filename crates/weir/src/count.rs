@@ -1,7 +1,7 @@
 //! `weir count`: one row per expression.
 
 use crate::cli;
-use crate::collector::{Collector, Courier, Load, WhenFull, queue};
+use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
 use crate::exit::{Exit, complain};
 use crate::offline::{self, Input};
 use crate::run::{inputs, report_read_errors, seed, worker_count};
@@ -27,7 +27,7 @@ struct Row<'a> {
     bytes: u64,
 }
 
-/// Counts packets and octets of each expression in one pass.
+/// Counts packets and bytes of each expression in one pass.
 pub fn count(options: &cli::Count) -> Exit {
     let expressions = match expressions(options) {
         Ok(expressions) if expressions.is_empty() => {
@@ -80,8 +80,9 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let (to, from) = queue();
-    let load = Load { rows: false, records: false, packets: None, unparsed: None, carver: None };
-    let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+    let load = Load { rows: false, records: false, packets: None, unidentified: None, carver: None };
+    let worker_outputs =
+        (0..workers).map(|_| WorkerOutput::new(to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);
     // No flow is followed here.
     let flows = FlowConfig::default();
@@ -90,7 +91,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let stop = AtomicBool::new(false);
     let input = Input { files, interval: u64::MAX, plan, limit: None, stop: &stop };
     let outcome = std::thread::scope(|scope| {
-        let pass = scope.spawn(|| offline::run(input, pool, couriers, &|_| ()));
+        let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|_| ()));
         collector.run(&from);
         pass.join()
     });

@@ -1,17 +1,17 @@
 //! The packets that match, into a file: `-w`, from a thread of its own.
 
-pub mod dumped;
+pub mod index;
 
 use crate::cli;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use dumped::{Dumped, Teller};
+use index::{DumpIndex, FileReporter};
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_capture::{InterfaceInfo, PacketWriter, Rotate, Target, WriteError, WriteOptions, Written};
 use weir_output::anon::Anonymiser;
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 /// Chunks that wait to be written: together a few megabytes.
 const QUEUE: usize = 64;
@@ -31,8 +31,8 @@ pub enum For {
 
 /// A packet file being written.
 pub struct Dump {
-    to: Sender<Chunk>,
-    dumped: Dumped,
+    to: Sender<PacketBuf>,
+    dump_index: DumpIndex,
     thread: JoinHandle<(Written, Option<WriteError>)>,
 }
 
@@ -57,11 +57,11 @@ impl Dump {
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        let dumped = Dumped::default();
-        let mut teller = dumped.teller();
-        teller.look(&writer, Time(0));
-        let thread = std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser, teller));
-        Ok(Dump { to, dumped, thread })
+        let dump_index = DumpIndex::default();
+        let mut reporter = dump_index.reporter();
+        reporter.look(&writer, Time(0));
+        let thread = std::thread::spawn(move || write_all(writer, &from, purpose, anonymiser, reporter));
+        Ok(Dump { to, dump_index, thread })
     }
 
     /// How the command line wants the files of -w to follow each other.
@@ -75,13 +75,13 @@ impl Dump {
     }
 
     /// Where packets go.
-    pub fn sender(&self) -> Sender<Chunk> {
+    pub fn sender(&self) -> Sender<PacketBuf> {
         self.to.clone()
     }
 
     /// The files that it has begun.
-    pub fn files(&self) -> Dumped {
-        self.dumped.clone()
+    pub fn files(&self) -> DumpIndex {
+        self.dump_index.clone()
     }
 
     /// Writes the rest. What was written, and the first thing that went wrong.
@@ -97,10 +97,10 @@ fn now() -> Time {
 
 fn write_all(
     mut writer: PacketWriter,
-    from: &Receiver<Chunk>,
+    from: &Receiver<PacketBuf>,
     purpose: For,
     mut anonymiser: Option<Anonymiser>,
-    mut teller: Teller,
+    mut reporter: FileReporter,
 ) -> (Written, Option<WriteError>) {
     let mut first = None;
     let mut out = Vec::new();
@@ -126,7 +126,7 @@ fn write_all(
                     };
                     note(writer.write(&packet));
                     last = packet.time;
-                    teller.look(&writer, last);
+                    reporter.look(&writer, last);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -135,7 +135,7 @@ fn write_all(
         let now = now();
         if now.0 >= next_tick {
             note(writer.tick(now));
-            teller.look(&writer, last);
+            reporter.look(&writer, last);
             next_tick = now.0 + TICK.as_nanos() as u64;
         }
     }

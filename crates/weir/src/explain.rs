@@ -10,16 +10,16 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
-use weir_filter::{Counter, Decided, Explanation, Filter, FilterError, Options, Set, Way};
+use weir_filter::{Counter, Decided, Explanation, Filter, FilterError, Options, Set, Strategy};
 use weir_output::figures;
-use weir_wire::{Batch, Chunk, FlowKey, Layers, LinkType, Packet, Tag, build, decode};
+use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, PacketBuf, Tag, build, decode};
 
 /// The schema of the JSON object.
 const SCHEMA: u32 = 1;
 
-/// Packets that costs are measured on at most, and octets of them.
-const MOST_PACKETS: usize = 1 << 16;
-const MOST_OCTETS: usize = 64 << 20;
+/// Packets that costs are measured on at most, and bytes of them.
+const MAX_PACKETS: usize = 1 << 16;
+const MAX_BYTES: usize = 64 << 20;
 
 /// Packets that are put through at once, as a worker does.
 const AT_ONCE: usize = 256;
@@ -31,7 +31,7 @@ const ROUNDS: usize = 7;
 const ROUND: u64 = 2_000_000;
 
 /// Terms and comparisons that are shown.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Nanoseconds; what could not be measured is not there.
 #[derive(Default, Serialize)]
@@ -63,7 +63,7 @@ struct Facts<'a> {
     /// `flow`, `packet` or `program`.
     decided: &'static str,
     reason: Option<&'a str>,
-    way: &'static str,
+    strategy: &'static str,
     terms: &'a [String],
     comparisons: Vec<Asked<'a>>,
     instructions: Option<usize>,
@@ -105,7 +105,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
     let (set, index) = joined.as_ref().map_or((&alone, 0), |(_, with)| (with, with.len() - 1));
     // There is an expression of that number.
     let Some(explanation) = set.explain(index) else { return Exit::Usage };
-    let way = set.way();
+    let strategy = set.strategy();
     let cost = measure(alone, joined, expression, &reading, &explanation.decided, &packets);
     let of = match &options.file {
         Some(path) => figures::printable(&path.to_string_lossy()),
@@ -114,7 +114,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = Found {
         expression: one_line(expression),
-        way,
+        strategy,
         lines: lines.as_ref().map(Vec::len),
         packets: packets.slots.len(),
         of,
@@ -137,14 +137,14 @@ pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, Fil
     let Some(explanation) = set.explain(0) else { return Ok(Vec::new()) };
     let found = Found {
         expression: expression.split_whitespace().collect::<Vec<_>>().join(" "),
-        way: set.way(),
+        strategy: set.strategy(),
         lines: None,
         packets: 0,
         of: String::new(),
         explanation,
     };
     // The first line is the expression.
-    Ok(found.ways().lines().skip(1).map(|line| line.trim_end().to_owned()).collect())
+    Ok(found.strategies().lines().skip(1).map(|line| line.trim_end().to_owned()).collect())
 }
 
 /// The expressions of a configuration; what has none counts every packet.
@@ -166,12 +166,12 @@ fn join(
 }
 
 /// Packets from the beginning of a capture.
-fn read(path: &PathBuf) -> Result<(Chunk, Exit), Exit> {
-    let options = ReadOptions { packets: Some(MOST_PACKETS as u64), ..ReadOptions::default() };
+fn read(path: &PathBuf) -> Result<(PacketBuf, Exit), Exit> {
+    let options = ReadOptions { packets: Some(MAX_PACKETS as u64), ..ReadOptions::default() };
     let mut files = Files::open(&inputs([path]), &options)
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
-    let (mut all, mut next, mut errors) = (Chunk::default(), Chunk::default(), Vec::new());
-    while all.bytes.len() < MOST_OCTETS {
+    let (mut all, mut next, mut errors) = (PacketBuf::default(), PacketBuf::default(), Vec::new());
+    while all.bytes.len() < MAX_BYTES {
         match files.fill(&mut next) {
             Ok(true) => next.batch().packets().for_each(|packet| all.push(&packet)),
             Ok(false) => break,
@@ -183,10 +183,10 @@ fn read(path: &PathBuf) -> Result<(Chunk, Exit), Exit> {
 }
 
 /// Packets such as a link has, the same each time: TCP, UDP and ICMP of some thousand hosts.
-fn made() -> Chunk {
+fn made() -> PacketBuf {
     const PORTS: [u16; 6] = [80, 443, 22, 25, 53, 123];
     const FLAGS: [u8; 6] = [0x02, 0x12, 0x10, 0x18, 0x11, 0x04];
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     let mut state = 1_u64;
     for _ in 0..16 * AT_ONCE {
         // Knuth's constants for a linear congruence of 64 bits.
@@ -216,7 +216,7 @@ fn measure(
     expression: &str,
     reading: &Options<'_>,
     decided: &Decided,
-    packets: &Chunk,
+    packets: &PacketBuf,
 ) -> Cost {
     let all = packets.batch();
     let layers: Vec<Layers> = all.packets().map(|packet| decode(&packet)).collect();
@@ -257,17 +257,17 @@ fn measure(
     let mut cost = Cost::default();
     let count = all.len();
     for _ in 0..ROUNDS {
-        least(&mut cost.packet, &mut packet, count);
-        least(&mut cost.program, &mut program, count);
-        least(&mut cost.flow, &mut flow, flows.len());
-        least(&mut cost.lines, &mut lines, count);
-        least(&mut cost.lines_and_this, &mut with, count);
+        min(&mut cost.packet, &mut packet, count);
+        min(&mut cost.program, &mut program, count);
+        min(&mut cost.flow, &mut flow, flows.len());
+        min(&mut cost.lines, &mut lines, count);
+        min(&mut cost.lines_and_this, &mut with, count);
     }
     cost
 }
 
 /// Runs something that does `count` things until it has taken long enough, and keeps the least nanoseconds of one.
-fn least(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
+fn min(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
     let Some(run) = run.as_mut().filter(|_| count > 0) else { return };
     let (start, mut times) = (clock::nanoseconds(), 0_u32);
     let took = loop {
@@ -286,7 +286,7 @@ fn least(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) 
 /// What there is to say.
 struct Found {
     expression: String,
-    way: Way,
+    strategy: Strategy,
     /// How many lines it joins.
     lines: Option<usize>,
     packets: usize,
@@ -297,12 +297,12 @@ struct Found {
 
 impl Found {
     fn text(&self, cost: &Cost) -> String {
-        let mut text = self.ways();
+        let mut text = self.strategies();
         self.costs(&mut text, cost);
         text
     }
 
-    fn ways(&self) -> String {
+    fn strategies(&self) -> String {
         let Explanation { terms, comparisons, instructions, wary, ethernet_only, .. } = &self.explanation;
         let mut text = match self.expression.as_str() {
             "" => "every packet\n".to_owned(),
@@ -310,18 +310,19 @@ impl Found {
         };
         let changing: Vec<&str> =
             comparisons.iter().filter(|asked| asked.changes).map(|asked| asked.text.as_str()).collect();
-        let way = match self.way {
-            Way::Columns => "columns",
-            Way::Index => "the index",
-            Way::Programs => "programs",
+        let strategy = match self.strategy {
+            Strategy::Columns => "columns",
+            Strategy::Index => "the index",
+            Strategy::Programs => "programs",
         };
         let (decided, by_flow) = match &self.explanation.decided {
             Decided::Flow => (
                 "once per flow: its key decides".to_owned(),
-                "everything: addresses, ports and protocol; a lone packet goes through ".to_owned() + way,
+                "everything: addresses, ports and protocol; a lone packet goes through ".to_owned()
+                    + strategy,
             ),
             Decided::Packet => (
-                format!("per packet, in {way}: it looks at what changes within a flow"),
+                format!("per packet, in {strategy}: it looks at what changes within a flow"),
                 format!("nothing, because of {}", shortened(&changing)),
             ),
             Decided::Program { reason } => {
@@ -330,10 +331,10 @@ impl Found {
         };
         line(&mut text, "way", &decided);
         line(&mut text, "by flow", &by_flow);
-        for (at, term) in terms.iter().take(MOST_LINES).enumerate() {
+        for (at, term) in terms.iter().take(MAX_LINES).enumerate() {
             line(&mut text, if at == 0 { "terms" } else { "" }, term);
         }
-        if let Some(more) = terms.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+        if let Some(more) = terms.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
             line(&mut text, "", &format!("{more} more"));
         }
         for asked in comparisons.iter().filter(|asked| asked.has_program) {
@@ -349,7 +350,7 @@ impl Found {
                     &format!("nothing with {}", figures::counted(lines as u64, "line")),
                 );
             }
-            for (at, asked) in shared.iter().take(MOST_LINES).enumerate() {
+            for (at, asked) in shared.iter().take(MAX_LINES).enumerate() {
                 let others = figures::counted(asked.others as u64, "other line");
                 line(
                     &mut text,
@@ -416,10 +417,10 @@ impl Found {
             expression: &self.expression,
             decided,
             reason,
-            way: match self.way {
-                Way::Columns => "columns",
-                Way::Index => "index",
-                Way::Programs => "programs",
+            strategy: match self.strategy {
+                Strategy::Columns => "columns",
+                Strategy::Index => "index",
+                Strategy::Programs => "programs",
             },
             terms,
             comparisons,

@@ -14,15 +14,15 @@ use weir_output::model::{Described, Dice, Group, Model, VERSION};
 use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
 use weir_wire::{Direction, LinkType, Time, build};
 
-/// Octets of payload that a segment or datagram has at most.
+/// Bytes of payload that a segment or datagram has at most.
 const SEGMENT: u64 = 1448;
-/// Most octets of a request or response: a fitted tail has no end.
-const MOST: f64 = 16.0 * 1024.0 * 1024.0;
+/// Most bytes of a request or response: a fitted tail has no end.
+const MAX: f64 = 16.0 * 1024.0 * 1024.0;
 /// Most requests of a flow.
 const REQUESTS: f64 = 10_000.0;
 /// Nanoseconds between segments that are sent together: those of a gigabit a second.
 const SERIAL: u64 = 12_000;
-/// When the capture begins: 2025-01-01, so that the same model and seed give the same octets.
+/// When the capture begins: 2025-01-01, so that the same model and seed give the same bytes.
 const BEGIN: u64 = 1_735_689_600_000_000_000;
 
 /// Plays a model.
@@ -135,7 +135,7 @@ struct Play {
     time: u64,
     client: ([u8; 4], u16),
     server: ([u8; 4], u16),
-    /// The next octet of each side.
+    /// The next byte of each side.
     seq: [u32; 2],
     round_trip: u64,
     is_tcp: bool,
@@ -156,8 +156,8 @@ impl<'m> Cast<'m> {
         nanoseconds(self.group.quantities.get(name), &mut self.dice)
     }
 
-    fn octets(&mut self, name: &str) -> u64 {
-        self.draw(name).map_or(0, |octets| octets.round().clamp(1.0, MOST) as u64)
+    fn bytes(&mut self, name: &str) -> u64 {
+        self.draw(name).map_or(0, |bytes| bytes.round().clamp(1.0, MAX) as u64)
     }
 
     /// Plays one flow, and says when the next one begins.
@@ -196,10 +196,10 @@ impl<'m> Cast<'m> {
             if request > 0 {
                 play.time = play.time.saturating_add(self.nanoseconds("think").unwrap_or_default());
             }
-            play.say(Direction::Forward, self.octets("request_size"), stage);
+            play.say(Direction::Forward, self.bytes("request_size"), stage);
             let Some(wait) = self.nanoseconds("wait") else { continue };
             play.time = play.time.saturating_add(wait);
-            play.say(Direction::Reverse, self.octets("response_size"), stage);
+            play.say(Direction::Reverse, self.bytes("response_size"), stage);
         }
         play.close(stage);
     }
@@ -210,7 +210,7 @@ fn nanoseconds(described: Option<&Described>, dice: &mut Dice) -> Option<u64> {
 }
 
 impl Play {
-    fn packet(&mut self, direction: Direction, flags: u8, octets: u64, stage: &mut Stage) {
+    fn packet(&mut self, direction: Direction, flags: u8, bytes: u64, stage: &mut Stage) {
         let (from, to) = match direction {
             Direction::Forward => (self.client, self.server),
             Direction::Reverse => (self.server, self.client),
@@ -221,7 +221,7 @@ impl Play {
             Direction::Reverse => (reverse, forward),
         };
         let frame = build::ethernet().ipv4(from.0, to.0);
-        let payload = vec![0; octets as usize];
+        let payload = vec![0; bytes as usize];
         let frame = if self.is_tcp {
             let ack = if flags & ACK == 0 { 0 } else { ack };
             frame.tcp(from.1, to.1, flags).seq(seq).ack(ack).payload(&payload)
@@ -231,7 +231,7 @@ impl Play {
         stage.put(self.time, frame);
         let marks = u32::from(flags & (SYN | FIN) != 0);
         if let Some(next) = self.seq.get_mut(direction as usize) {
-            *next = next.wrapping_add(octets as u32).wrapping_add(marks);
+            *next = next.wrapping_add(bytes as u32).wrapping_add(marks);
         }
     }
 
@@ -246,9 +246,9 @@ impl Play {
         self.packet(Direction::Forward, ACK, 0, stage);
     }
 
-    /// One side says so many octets; the other acknowledges them at the end.
-    fn say(&mut self, direction: Direction, octets: u64, stage: &mut Stage) {
-        let mut left = octets;
+    /// One side says so many bytes; the other acknowledges them at the end.
+    fn say(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
+        let mut left = bytes;
         while left > 0 {
             let now = left.min(SEGMENT);
             left -= now;

@@ -64,7 +64,7 @@ pub fn welcome() -> Exit {
   weir -i {name} 'tcp port 443'           of the packets that match
   weir x.pcap                           a summary of a capture file
   weir x.pcap -o logs --log zeek,eve    logs into a directory
-  weir count x.pcap -e tcp -e udp       packets and octets of each expression
+  weir count x.pcap -e tcp -e udp       packets and bytes of each expression
   weir --help                           all options"
     );
     Exit::Good

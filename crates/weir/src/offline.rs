@@ -4,14 +4,14 @@
 //! sorts its packets by their owner, so that two workers are twice as fast as one even where reading is half of
 //! the work. Each worker takes its packets of every parcel, in the order of the parcels.
 
-use crate::collector::{Courier, Message};
+use crate::collector::{Message, WorkerOutput};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Worker};
-use weir_wire::{Batch, Chunk, Layers, Slot, Time, decode_batch, steer_hash};
+use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
 
 /// Where the packets come from, and when to stop early.
 pub struct Input<'a> {
@@ -44,14 +44,14 @@ pub struct Outcome {
 pub fn run(
     input: Input<'_>,
     workers: Vec<Worker>,
-    couriers: Vec<Courier>,
+    worker_outputs: Vec<WorkerOutput>,
     watch: &(dyn Fn(&Files) + Sync),
 ) -> Outcome {
     let line = Line::new(input, workers.len(), watch);
     std::thread::scope(|scope| {
-        for (index, (worker, courier)) in workers.into_iter().zip(couriers).enumerate() {
+        for (index, (worker, worker_output)) in workers.into_iter().zip(worker_outputs).enumerate() {
             let line = &line;
-            scope.spawn(move || line.work(index, worker, courier));
+            scope.spawn(move || line.work(index, worker, worker_output));
         }
     });
     let reading = line.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -68,12 +68,12 @@ const CLOSE_LOOK: u64 = 4096;
 
 /// Parcels that may be under way at once, for each worker: enough that one that waits for another has
 /// something to do, few enough that they stay in the cache that the cores share.
-const PARCELS_PER_WORKER: usize = 3;
+const UNITS_PER_WORKER: usize = 3;
 
 /// A stretch of the input, decoded and sorted by owner.
 #[derive(Default)]
-struct Parcel {
-    chunk: Chunk,
+struct WorkUnit {
+    chunk: PacketBuf,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
     /// Those of `slots`; none where each worker decodes its own.
@@ -87,7 +87,7 @@ struct Segment {
     tick: Option<Time>,
     /// Whether it is of the beginning of the run.
     closely: bool,
-    /// Each worker's part of [`Parcel::slots`].
+    /// Each worker's part of [`WorkUnit::slots`].
     shares: Vec<Range<usize>>,
 }
 
@@ -119,7 +119,7 @@ struct Reading {
 #[derive(Default)]
 struct Board {
     first: u64,
-    posted: VecDeque<Option<Arc<Parcel>>>,
+    posted: VecDeque<Option<Arc<WorkUnit>>>,
     /// How many workers have not taken the parcel.
     untaken: VecDeque<usize>,
     /// Parcels that were asked for, whether they are posted or not.
@@ -127,7 +127,7 @@ struct Board {
     /// No parcel will be asked for any more.
     closed: bool,
     /// Memory to use again.
-    spare: Vec<Parcel>,
+    spare: Vec<WorkUnit>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -161,59 +161,65 @@ impl<'a> Line<'a> {
     }
 
     /// What a worker does from beginning to end.
-    fn work(&self, index: usize, mut worker: Worker, mut courier: Courier) {
+    fn work(&self, index: usize, mut worker: Worker, mut worker_output: WorkerOutput) {
         let mut next = 0;
         let mut left = self.limit;
-        while let Some(parcel) = self.parcel(next) {
-            for segment in &parcel.segments {
+        while let Some(unit) = self.unit(next) {
+            for segment in &unit.segments {
                 worker.look_closely(segment.closely);
                 if let Some(now) = segment.tick {
-                    let snapshot = worker.tick(now, &mut courier);
-                    courier.send_snapshot(snapshot);
+                    let snapshot = worker.tick(now, &mut worker_output);
+                    worker_output.send_snapshot(snapshot);
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
-                let Some(slots) = parcel.slots.get(share.clone()) else { continue };
-                let batch = Batch { bytes: &parcel.chunk.bytes, slots };
-                match (&mut left, parcel.layers.get(share)) {
-                    (Some(left), _) => self.limited(&mut worker, batch, &mut courier, left),
-                    (None, Some(layers)) => worker.decoded(batch, layers, &mut courier),
-                    (None, None) => worker.batch(batch, &mut courier),
+                let Some(slots) = unit.slots.get(share.clone()) else { continue };
+                let batch = Batch { bytes: &unit.chunk.bytes, slots };
+                match (&mut left, unit.layers.get(share)) {
+                    (Some(left), _) => self.limited(&mut worker, batch, &mut worker_output, left),
+                    (None, Some(layers)) => worker.decoded(batch, layers, &mut worker_output),
+                    (None, None) => worker.batch(batch, &mut worker_output),
                 }
             }
-            self.taken(next, parcel);
+            self.taken(next, unit);
             next += 1;
         }
-        let snapshot = worker.finish(Time(0), &mut courier);
-        courier.send_snapshot(snapshot);
-        courier.send(Message::Done);
+        let snapshot = worker.finish(Time(0), &mut worker_output);
+        worker_output.send_snapshot(snapshot);
+        worker_output.send(Message::Done);
     }
 
     /// One packet at a time, until so many have matched.
-    fn limited(&self, worker: &mut Worker, batch: Batch<'_>, courier: &mut Courier, left: &mut u64) {
+    fn limited(
+        &self,
+        worker: &mut Worker,
+        batch: Batch<'_>,
+        worker_output: &mut WorkerOutput,
+        left: &mut u64,
+    ) {
         for slot in batch.slots {
             if *left == 0 {
                 self.stop.store(true, Ordering::Relaxed);
                 return;
             }
-            let kept = courier.kept_packets();
+            let kept = worker_output.kept_packets();
             let one = Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) };
-            worker.batch(one, courier);
-            *left -= courier.kept_packets() - kept;
+            worker.batch(one, worker_output);
+            *left -= worker_output.kept_packets() - kept;
         }
     }
 
     /// The parcel of that number, made here when nobody else makes it; `None` after the last one.
-    fn parcel(&self, number: u64) -> Option<Arc<Parcel>> {
+    fn unit(&self, number: u64) -> Option<Arc<WorkUnit>> {
         let mut board = lock(&self.board);
         loop {
             let at = (number - board.first) as usize;
-            if let Some(Some(parcel)) = board.posted.get(at) {
-                return Some(Arc::clone(parcel));
+            if let Some(Some(unit)) = board.posted.get(at) {
+                return Some(Arc::clone(unit));
             }
             if board.closed && number >= board.issued {
                 return None;
             }
-            let room = self.workers * PARCELS_PER_WORKER;
+            let room = self.workers * UNITS_PER_WORKER;
             if !board.closed && ((board.issued - board.first) as usize) < room {
                 let spare = board.spare.pop().unwrap_or_default();
                 drop(board);
@@ -226,14 +232,14 @@ impl<'a> Line<'a> {
     }
 
     /// Reads, decodes and posts the next parcel.
-    fn make(&self, mut parcel: Parcel) {
+    fn make(&self, mut unit: WorkUnit) {
         let mut cuts = Vec::new();
         let mut reading = lock(&self.reading);
-        if !reading.read(&mut parcel.chunk, &mut cuts, self.stop) {
+        if !reading.read(&mut unit.chunk, &mut cuts, self.stop) {
             drop(reading);
             let mut board = lock(&self.board);
             board.closed = true;
-            board.spare.push(parcel);
+            board.spare.push(unit);
             drop(board);
             self.changed.notify_all();
             return;
@@ -241,7 +247,7 @@ impl<'a> Line<'a> {
         (self.watch)(&reading.files);
         let number = reading.next;
         reading.next += 1;
-        let length = parcel.chunk.slots.len();
+        let length = unit.chunk.slots.len();
         let close = usize::try_from(CLOSE_LOOK.saturating_sub(reading.packets)).unwrap_or(length).min(length);
         reading.packets += length as u64;
         // Asked for before the reader is free again, so that numbers are issued in order.
@@ -254,23 +260,23 @@ impl<'a> Line<'a> {
 
         let parts = parts(length, &cuts, close);
         if self.plan.follows_flows() && self.workers > 1 {
-            sort(&mut parcel, parts, self.workers);
+            sort(&mut unit, parts, self.workers);
         } else {
-            give(&mut parcel, parts, number as usize % self.workers);
+            give(&mut unit, parts, number as usize % self.workers);
         }
 
         let mut board = lock(&self.board);
         let at = (number - board.first) as usize;
         if let Some(place) = board.posted.get_mut(at) {
-            *place = Some(Arc::new(parcel));
+            *place = Some(Arc::new(unit));
         }
         drop(board);
         self.changed.notify_all();
     }
 
     /// Gives a parcel back; the last worker to do so frees its place.
-    fn taken(&self, number: u64, parcel: Arc<Parcel>) {
-        drop(parcel);
+    fn taken(&self, number: u64, unit: Arc<WorkUnit>) {
+        drop(unit);
         let mut board = lock(&self.board);
         let at = (number - board.first) as usize;
         if let Some(untaken) = board.untaken.get_mut(at) {
@@ -279,8 +285,8 @@ impl<'a> Line<'a> {
         while board.untaken.front() == Some(&0) {
             board.untaken.pop_front();
             board.first += 1;
-            if let Some(parcel) = board.posted.pop_front().flatten().and_then(Arc::into_inner) {
-                board.spare.push(parcel);
+            if let Some(unit) = board.posted.pop_front().flatten().and_then(Arc::into_inner) {
+                board.spare.push(unit);
             }
         }
         drop(board);
@@ -290,7 +296,7 @@ impl<'a> Line<'a> {
 
 impl Reading {
     /// Fills `chunk`, and notes before which packets an interval ends. False at the end of the input.
-    fn read(&mut self, chunk: &mut Chunk, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
+    fn read(&mut self, chunk: &mut PacketBuf, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
@@ -345,8 +351,8 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
 
 /// Gives all of a parcel's packets to one worker: there is no other, or no flow whose packets must meet. The worker
 /// decodes them block by block: what it finds is used before it leaves the first-level cache.
-fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize) {
-    let Parcel { chunk, slots, layers, segments, .. } = parcel;
+fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
+    let WorkUnit { chunk, slots, layers, segments, .. } = unit;
     std::mem::swap(slots, &mut chunk.slots);
     layers.clear();
     segments.clear();
@@ -358,8 +364,8 @@ fn give(parcel: &mut Parcel, parts: Vec<Part>, owner: usize) {
 }
 
 /// Decodes a parcel's packets and sorts them by owner within each interval.
-fn sort(parcel: &mut Parcel, parts: Vec<Part>, workers: usize) {
-    let Parcel { chunk, slots, layers, segments, .. } = parcel;
+fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
+    let WorkUnit { chunk, slots, layers, segments, .. } = unit;
     slots.clear();
     layers.clear();
     segments.clear();

@@ -1,6 +1,6 @@
 //! A live link through the workers: one ring, one thread, one flow table each.
 
-use crate::collector::{Courier, Message};
+use crate::collector::{Message, WorkerOutput};
 use crate::orders::Mailbox;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use weir_engine::Worker;
 use weir_wire::{Batch, Time};
 
 /// Workers hand over what they found this often; a report is made of several.
-pub const PULSE: Duration = Duration::from_secs(1);
+pub const TICK: Duration = Duration::from_secs(1);
 /// The longest that a worker waits for packets before it looks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
 
@@ -34,9 +34,9 @@ impl LiveClock {
     }
 
     /// The first pulse after the start: pulses are at whole seconds.
-    fn first_pulse(&self) -> u64 {
-        let pulse = PULSE.as_nanos() as u64;
-        (self.time / pulse + 1) * pulse
+    fn first_tick(&self) -> u64 {
+        let tick = TICK.as_nanos() as u64;
+        (self.time / tick + 1) * tick
     }
 }
 
@@ -44,13 +44,13 @@ impl LiveClock {
 pub fn work(
     mut rings: Rings,
     mut worker: Worker,
-    mut courier: Courier,
+    mut worker_output: WorkerOutput,
     clock: LiveClock,
     stop: &AtomicBool,
     mailbox: &Mailbox,
     mut limit: Option<u64>,
 ) -> Result<(), LiveError> {
-    let mut next_pulse = clock.first_pulse();
+    let mut next_tick = clock.first_tick();
     let mut before = CaptureStats::default();
     let mut stopped = false;
     let mut orders_seen = 0;
@@ -59,57 +59,57 @@ pub fn work(
             rings.stop()?;
             stopped = true;
         }
-        let until_pulse = Duration::from_nanos(next_pulse.saturating_sub(clock.now().0));
-        let batch = rings.next_batch(WAIT.min(until_pulse))?;
+        let until_tick = Duration::from_nanos(next_tick.saturating_sub(clock.now().0));
+        let batch = rings.next_batch(WAIT.min(until_tick))?;
         let empty = batch.is_empty();
         match &mut limit {
-            None => worker.batch(batch, &mut courier),
+            None => worker.batch(batch, &mut worker_output),
             Some(0) => {}
             Some(left) => {
-                if limited(&mut worker, batch, &mut courier, left) {
+                if limited(&mut worker, batch, &mut worker_output, left) {
                     stop.store(true, Ordering::Relaxed);
                 }
             }
         }
         for event in rings.take_events() {
-            courier.send(Message::Link(event));
+            worker_output.send(Message::Link(event));
         }
         if stopped && empty && rings.drained() || limit == Some(0) {
             break;
         }
-        while clock.now().0 >= next_pulse {
-            let mut snapshot = worker.tick(Time(next_pulse), &mut courier);
+        while clock.now().0 >= next_tick {
+            let mut snapshot = worker.tick(Time(next_tick), &mut worker_output);
             count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
-            courier.send_snapshot(snapshot);
+            worker_output.send_snapshot(snapshot);
             // A live run looks at everything in its first second, then at a part.
             worker.look_closely(false);
-            if let Some(orders) = mailbox.at(Time(next_pulse), &mut orders_seen) {
+            if let Some(orders) = mailbox.at(Time(next_tick), &mut orders_seen) {
                 worker.change_plan(orders.plan);
-                courier.write_packets_to(orders.packets);
+                worker_output.write_packets_to(orders.packets);
             }
-            next_pulse += PULSE.as_nanos() as u64;
+            next_tick += TICK.as_nanos() as u64;
         }
     }
-    let mut snapshot = worker.finish(clock.now(), &mut courier);
+    let mut snapshot = worker.finish(clock.now(), &mut worker_output);
     count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
     if limit == Some(0) {
         // The user wanted no more: what the kernel had besides is neither caught nor lost.
         snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
     }
-    courier.send_snapshot(snapshot);
-    courier.send(Message::Done);
+    worker_output.send_snapshot(snapshot);
+    worker_output.send(Message::Done);
     Ok(())
 }
 
 /// One packet at a time; whether so many have matched.
-fn limited(worker: &mut Worker, batch: Batch<'_>, courier: &mut Courier, left: &mut u64) -> bool {
+fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutput, left: &mut u64) -> bool {
     for slot in batch.slots {
         if *left == 0 {
             break;
         }
-        let kept = courier.kept_packets();
-        worker.batch(Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) }, courier);
-        *left -= courier.kept_packets() - kept;
+        let kept = worker_output.kept_packets();
+        worker.batch(Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) }, worker_output);
+        *left -= worker_output.kept_packets() - kept;
     }
     *left == 0
 }

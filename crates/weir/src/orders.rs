@@ -4,9 +4,9 @@ use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weir_engine::Plan;
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
-use crate::online::PULSE;
+use crate::online::TICK;
 use std::sync::Arc;
 
 /// What all workers do from a certain pulse on.
@@ -17,7 +17,7 @@ pub struct Orders {
     /// The plan.
     pub plan: Arc<Plan>,
     /// Where packets that match go.
-    pub packets: Option<Sender<Chunk>>,
+    pub packets: Option<Sender<PacketBuf>>,
 }
 
 /// The latest orders. Workers look at a number once a second, and at the orders only when it has changed.
@@ -28,17 +28,17 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// A mailbox with the orders that hold from the beginning.
-    pub fn new(plan: Arc<Plan>, packets: Option<Sender<Chunk>>) -> Mailbox {
+    pub fn new(plan: Arc<Plan>, packets: Option<Sender<PacketBuf>>) -> Mailbox {
         let latest = Orders { from: Time(0), plan, packets };
         Mailbox { number: AtomicU64::new(0), latest: Mutex::new(latest) }
     }
 
     /// Changes the orders from the pulse after next on, which no worker can have passed yet.
     pub fn change(&self, now: Time, change: impl FnOnce(&mut Orders)) {
-        let pulse = PULSE.as_nanos() as u64;
+        let tick = TICK.as_nanos() as u64;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut latest);
-        latest.from = Time((now.0 / pulse + 2) * pulse);
+        latest.from = Time((now.0 / tick + 2) * tick);
         self.number.fetch_add(1, Ordering::Release);
     }
 
@@ -48,13 +48,13 @@ impl Mailbox {
     }
 
     /// The orders that are new at a pulse; `seen` is the number of those that the worker has.
-    pub fn at(&self, pulse: Time, seen: &mut u64) -> Option<Orders> {
+    pub fn at(&self, tick: Time, seen: &mut u64) -> Option<Orders> {
         let number = self.number.load(Ordering::Acquire);
         if number == *seen {
             return None;
         }
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.from > pulse {
+        if latest.from > tick {
             return None;
         }
         *seen = number;

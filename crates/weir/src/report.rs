@@ -14,7 +14,7 @@ use weir_engine::{
 use weir_output::model::{Gather, Model};
 use weir_output::report::{self, Heading};
 use weir_output::zone::Zone;
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 /// How often idle flows are looked for, in nanoseconds of the packets' time.
 const TICK: u64 = 1_000_000_000;
@@ -79,7 +79,7 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
     worker.read(&SessionConfig { measure, ..SessionConfig::default() });
     let mut files = Files::open(&inputs(&options.files), &ReadOptions::default())
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
-    let (mut chunk, mut errors) = (Chunk::default(), Vec::new());
+    let (mut chunk, mut errors) = (PacketBuf::default(), Vec::new());
     let mut clock = IntervalClock::new(TICK);
     loop {
         match files.fill(&mut chunk) {

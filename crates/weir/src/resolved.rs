@@ -8,10 +8,10 @@ use weir_proto::{DNS, Record, Table, Value};
 
 /// Nanoseconds for which a name counts at least, whatever the answer says: programs keep what they have just asked
 /// for, and an answer that may not be kept at all is used all the same.
-const LEAST: u64 = 60_000_000_000;
+const MIN: u64 = 60_000_000_000;
 /// Most names that are kept for an address and a client: the latest ones.
 const NAMES: usize = 4;
-/// Octets that an answer takes at most, its name among them (RFC 1035 2.3.4), by which memory is shared out.
+/// Bytes that an answer takes at most, its name among them (RFC 1035 2.3.4), by which memory is shared out.
 const ANSWER: usize = 512;
 /// Most pairs of hosts whose names are kept for the summary.
 const SUMMARY: usize = 16_384;
@@ -21,7 +21,7 @@ pub struct Resolved {
     known: HashMap<(IpAddr, IpAddr), Vec<Answer>>,
     /// In the order in which they came.
     order: VecDeque<(IpAddr, IpAddr)>,
-    most: usize,
+    max: usize,
 }
 
 struct Answer {
@@ -31,9 +31,9 @@ struct Answer {
 }
 
 impl Resolved {
-    /// With so many octets at most.
+    /// With so many bytes at most.
     pub fn new(memory: usize) -> Self {
-        Self { known: HashMap::new(), order: VecDeque::new(), most: (memory / ANSWER).max(64) }
+        Self { known: HashMap::new(), order: VecDeque::new(), max: (memory / ANSWER).max(64) }
     }
 
     /// Whether records of that table can have answers.
@@ -50,7 +50,7 @@ impl Resolved {
         if name.is_empty() || name.len() > 255 {
             return;
         }
-        let asked_for = if let Value::Span(time) = record.get("rtt") { *time } else { 0 };
+        let asked_for = if let Value::Duration(time) = record.get("rtt") { *time } else { 0 };
         let from = record.time.0.saturating_add(asked_for);
         let (client, _) = flow.initiator();
         let mut shared: Option<Arc<str>> = None;
@@ -61,17 +61,17 @@ impl Resolved {
             });
             let Some(address) = address else { continue };
             let keep = row.iter().find_map(|value| match value {
-                Value::Span(time) => Some(*time),
+                Value::Duration(time) => Some(*time),
                 _ => None,
             });
-            let until = from.saturating_add(keep.unwrap_or(0).max(LEAST));
+            let until = from.saturating_add(keep.unwrap_or(0).max(MIN));
             let name = Arc::clone(shared.get_or_insert_with(|| Arc::from(name)));
             self.add((client, address), Answer { name, from, until });
         }
     }
 
     fn add(&mut self, key: (IpAddr, IpAddr), answer: Answer) {
-        while self.order.len() >= self.most {
+        while self.order.len() >= self.max {
             if let Some(oldest) = self.order.pop_front() {
                 // Each place in the order is one answer, the oldest of its pair.
                 let is_empty = self.known.get_mut(&oldest).is_some_and(|answers| {

@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_api::web::{SeriesInfo, StoreState};
 use weir_output::figures::{bytes, printable};
 use weir_output::store::sqlite::SqliteStore;
-use weir_output::store::{Span, Store, StoreError};
+use weir_output::store::{Store, StoreError, TimeRange};
 
 /// Points of a series that are written for Prometheus: two weeks of five minutes.
 const POINTS: usize = 4032;
@@ -34,7 +34,7 @@ pub fn store(command: &StoreCommand) -> Exit {
             match rrd {
                 Some(folder) => write_rrd(&store, &chosen, folder),
                 None => {
-                    print!("{}", store.open_metrics(&chosen, Span::default(), POINTS)?);
+                    print!("{}", store.open_metrics(&chosen, TimeRange::default(), POINTS)?);
                     Ok(())
                 }
             }
@@ -73,11 +73,11 @@ fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Resul
     Ok(())
 }
 
-/// A name that every file system has: what is no letter, digit, point or dash is its octets.
+/// A name that every file system has: what is no letter, digit, point or dash is its bytes.
 fn file_name(id: &str) -> String {
     let mut name = String::new();
-    for octet in id.bytes() {
-        match octet {
+    for byte in id.bytes() {
+        match byte {
             b'/' => name.push('_'),
             b if b.is_ascii_alphanumeric() || b == b'-' || b == b'.' => name.push(b as char),
             b => name.push_str(&format!("%{b:02x}")),

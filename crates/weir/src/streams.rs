@@ -19,7 +19,7 @@ use weir_flow::stream::Overlap;
 use weir_output::anon::{Anonymiser, Lines};
 use weir_output::figures;
 use weir_wire::stream::Chunk as Piece;
-use weir_wire::{Batch, Chunk, Direction, Time};
+use weir_wire::{Batch, Direction, PacketBuf, Time};
 
 /// Files that are open at one time: with more, the one that was used least lately is closed, and opened again when its
 /// stream goes on.
@@ -101,7 +101,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
 }
 
 fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exit {
-    let (mut chunk, mut errors, mut ticked, mut latest) = (Chunk::default(), Vec::new(), Time(0), Time(0));
+    let (mut chunk, mut errors, mut ticked, mut latest) =
+        (PacketBuf::default(), Vec::new(), Time(0), Time(0));
     loop {
         match files.fill(&mut chunk) {
             Ok(true) => {}
@@ -125,7 +126,7 @@ fn summary(folder: &Folder, worker: &Worker) -> String {
     let mut text = format!(
         "{} files, {} of {} streams\n",
         figures::count(folder.begun),
-        figures::bytes(stats.octets),
+        figures::bytes(stats.bytes),
         figures::count(stats.streams)
     );
     let mut row = |n: u64, what: &str| {
@@ -133,15 +134,15 @@ fn summary(folder: &Folder, worker: &Worker) -> String {
             text += &format!("  {} {what}\n", figures::count(n));
         }
     };
-    row(stats.missing, "octets missing, left as holes");
-    row(stats.repeated, "octets came again");
-    row(stats.different, "octets came again and were different");
+    row(stats.missing, "bytes missing, left as holes");
+    row(stats.retransmitted, "bytes came again");
+    row(stats.overlap_conflict, "bytes came again and were different");
     row(stats.reordered, "segments came before their time");
-    row(stats.given_up, "holes given up for want of memory");
+    row(stats.abandoned, "holes given up for want of memory");
     text
 }
 
-/// Octets that are written to standard output at once.
+/// Bytes that are written to standard output at once.
 const BUFFER: usize = 256 << 10;
 
 /// Streams on standard output, one behind the other as they are said; a hole is left out.
@@ -170,7 +171,7 @@ impl Sink for Console<'_> {
 struct Written {
     path: PathBuf,
     file: Option<File>,
-    /// Octets in it, holes among them.
+    /// Bytes in it, holes among them.
     length: u64,
     /// When it was used last, counted in chunks.
     used: u64,
@@ -191,7 +192,7 @@ struct Folder<'o> {
     /// Files that were begun.
     begun: u64,
     chunks: u64,
-    /// What names and octets go through, where that was asked for.
+    /// What names and bytes go through, where that was asked for.
     anonymiser: Option<Anonymiser>,
     /// The first thing that went wrong.
     failure: Option<String>,
@@ -253,8 +254,8 @@ impl<'o> Folder<'o> {
                     if chunk.gap > 0 {
                         *lines = Lines::unknown();
                     }
-                    if let Some(said) = anonymiser.said(lines, chunk.data) {
-                        file.write_all(&said)?;
+                    if let Some(scrub) = anonymiser.scrub(lines, chunk.data) {
+                        file.write_all(&scrub)?;
                     }
                 }
             }

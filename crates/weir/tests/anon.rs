@@ -138,7 +138,7 @@ fn an_audit_finds_what_is_kept() {
 #[test]
 fn a_key_makes_runs_alike_and_a_table_does_not() {
     let (desk, key) = desk();
-    let hex: String = KEY.iter().map(|octet| format!("{octet:02x}")).collect();
+    let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = put(desk.path(), "hex", format!("{hex}\n").as_bytes());
     let (sample, made) = (sample(), desk.path().join("y.pcap"));
     let run = |more: &[&str]| {
@@ -154,7 +154,7 @@ fn a_key_makes_runs_alike_and_a_table_does_not() {
 }
 
 /// Text that names hosts and people, in two segments.
-fn told() -> Vec<u8> {
+fn emitted() -> Vec<u8> {
     use weir_wire::build::{self, flags::*};
     let tcp = |seq: u32, ack: u32, flags, data: &[u8]| {
         build::ethernet()
@@ -186,7 +186,7 @@ fn told() -> Vec<u8> {
     pcap(1, &timed)
 }
 
-/// Everything in a folder: names of files, then octets.
+/// Everything in a folder: names of files, then bytes.
 fn all(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
@@ -195,8 +195,8 @@ fn all(folder: &Path) -> Vec<(String, Vec<u8>)> {
 const NAMED: [&str; 7] =
     ["10.7.7.1", "10.7.7.2", "010.007.007", "janedoe", "smithfamily", "quuxgrault", "secretname"];
 
-fn names_nobody(what: &str, octets: &[u8]) {
-    let text = String::from_utf8_lossy(octets);
+fn names_no_host(what: &str, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
     let found: Vec<_> = NAMED.iter().filter(|name| text.contains(*name)).collect();
     assert!(found.is_empty(), "{what}: {found:?}");
 }
@@ -204,10 +204,10 @@ fn names_nobody(what: &str, octets: &[u8]) {
 #[test]
 fn streams_and_reports_name_nobody_either() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "secretname.pcap", &told());
+    let capture = put(desk.path(), "secretname.pcap", &emitted());
     let (capture, key) = (text(&capture), text(&key));
     let keyed = ["--anon", "cryptopan", "--key-file", key];
-    let size = told().windows(5).filter(|window| window == b"GET /").count();
+    let size = emitted().windows(5).filter(|window| window == b"GET /").count();
     assert_eq!(size, 1);
     for (payload, begins) in [("keep", &b"GET "[..]), ("blank", &[0; 4]), ("cut", b"")] {
         let out = desk.path().join(payload);
@@ -215,10 +215,10 @@ fn streams_and_reports_name_nobody_either() {
         weir(["streams", capture, "-q", "-o", text(&out)].iter().chain(&keyed).chain(&more)).exits(0);
         let files = all(&out);
         assert_eq!(files.len(), 1);
-        for (name, octets) in files {
-            assert!(octets.starts_with(begins) && (octets.len() > 60) == (payload != "cut"), "{payload}");
-            names_nobody(&name, &octets);
-            names_nobody(&name, name.as_bytes());
+        for (name, bytes) in files {
+            assert!(bytes.starts_with(begins) && (bytes.len() > 60) == (payload != "cut"), "{payload}");
+            names_no_host(&name, &bytes);
+            names_no_host(&name, name.as_bytes());
         }
     }
     let page = |options: &[&str]| {
@@ -231,8 +231,8 @@ fn streams_and_reports_name_nobody_either() {
     let (plain, model) = page(&[]);
     assert!(plain.contains("10.7.7.1") && plain.contains("secretname"));
     let (image, image_model) = page(&keyed);
-    names_nobody("report", image.as_bytes());
-    names_nobody("model", image_model.as_bytes());
+    names_no_host("report", image.as_bytes());
+    names_no_host("model", image_model.as_bytes());
     assert_eq!(model, image_model, "distributions are the same");
     let (image, _) = page(&["--anon", "nullip"]);
     assert!(image.contains("0.0.0.0"));
@@ -241,7 +241,7 @@ fn streams_and_reports_name_nobody_either() {
 #[test]
 fn an_audit_looks_through_folders_of_logs() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "x.pcap", &told());
+    let capture = put(desk.path(), "x.pcap", &emitted());
     let (capture, key) = (text(&capture), text(&key));
     let keyed = ["--key-file", key];
     let logs = desk.path().join("logs");
@@ -256,9 +256,9 @@ fn an_audit_looks_through_folders_of_logs() {
         clean.text()
     );
     // Each form in which one could be left, planted.
-    let gz = |octets: &[u8]| {
+    let gz = |bytes: &[u8]| {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut packed, octets).unwrap();
+        std::io::Write::write_all(&mut packed, bytes).unwrap();
         packed.finish().unwrap()
     };
     let mut far = vec![b'.'; (4 << 20) - 3];
@@ -272,23 +272,23 @@ fn an_audit_looks_through_folders_of_logs() {
         ("a.json", b"{\"h\":\"::ffff:10.7.7.2\"}\n".to_vec(), "10.7.7.2 as text"),
         ("010.007.007.001.04000-x", b"".to_vec(), "the name of"),
         ("a.json", b"{\"host\":\"WWW.smithfamily.org\"}\n".to_vec(), "www.smithfamily.org as text"),
-        ("a.bin", [&[0, 1, 2][..], &[10, 7, 7, 2], &[0]].concat(), "10.7.7.2 as octets"),
-        ("a.bin", b"\0\x03www\x0bsmithfamily\x03org\0".to_vec(), "www.smithfamily.org as octets"),
+        ("a.bin", [&[0, 1, 2][..], &[10, 7, 7, 2], &[0]].concat(), "10.7.7.2 as bytes"),
+        ("a.bin", b"\0\x03www\x0bsmithfamily\x03org\0".to_vec(), "www.smithfamily.org as bytes"),
         (
             "a.bin",
             "www.smithfamily.org".bytes().flat_map(|c| [c, 0]).collect(),
-            "www.smithfamily.org as octets",
+            "www.smithfamily.org as bytes",
         ),
         ("a.log.gz", gz(b"10.7.7.1\n"), "10.7.7.1 as text"),
         ("a.log.zst", zstd::encode_all(&b"10.7.7.2\n"[..], 1).unwrap(), "10.7.7.2 as text"),
-        ("far.log", far, "octet 4194302: 10.7.7.1"),
+        ("far.log", far, "byte 4194302: 10.7.7.1"),
     ];
-    for (name, octets, told) in plants {
-        let planted = put(&logs, name, &octets);
+    for (name, bytes, emitted) in plants {
+        let planted = put(&logs, name, &bytes);
         let ran = audit(&logs).exits(4);
         assert!(
-            ran.stderr.contains(told) && ran.stderr.contains("LEAKS in"),
-            "{name}: {told}: {}",
+            ran.stderr.contains(emitted) && ran.stderr.contains("LEAKS in"),
+            "{name}: {emitted}: {}",
             ran.stderr
         );
         assert!(ran.stderr.contains(", 1 LEAKS"), "once: {}", ran.stderr);
@@ -297,7 +297,7 @@ fn an_audit_looks_through_folders_of_logs() {
     audit(&logs).exits(0);
     // A capture among them is looked through packet by packet.
     fs::copy(capture, logs.join("x.pcapng")).unwrap();
-    assert!(audit(&logs).exits(4).stderr.contains("x.pcapng, octet"));
+    assert!(audit(&logs).exits(4).stderr.contains("x.pcapng, byte"));
     fs::remove_file(logs.join("x.pcapng")).unwrap();
     // Logs that were not anonymised name everybody.
     weir([capture, "-q", "-o", text(&desk.path().join("plain"))]).exits(0);
@@ -311,7 +311,7 @@ fn an_audit_looks_through_folders_of_logs() {
 #[test]
 fn a_configuration_anonymises_too() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "secretname.pcap", &told());
+    let capture = put(desk.path(), "secretname.pcap", &emitted());
     let toml = |body: &str| put(desk.path(), "weir.toml", format!("[anon]\n{body}\n").as_bytes());
     let run = |config: &Path, more: &[&str]| {
         let out = desk.path().join("logs");
@@ -323,8 +323,8 @@ fn a_configuration_anonymises_too() {
     };
     let config = toml(&format!("mode = \"cryptopan\"\nkey_file = {:?}", text(&key)));
     let (conn, http, summary) = run(&config, &[]);
-    for octets in [&conn, &http, &summary] {
-        names_nobody("configured", octets.replace("secretname.pcap", "").as_bytes());
+    for bytes in [&conn, &http, &summary] {
+        names_no_host("configured", bytes.replace("secretname.pcap", "").as_bytes());
     }
     let plain = put(desk.path(), "plain.toml", b"");
     let by_line = run(&plain, &["--anon", "cryptopan", "--key-file", text(&key)]);
@@ -365,7 +365,7 @@ fn what_is_wrong_with_a_key_or_policy_is_said() {
     let (sample, made) = (text(&sample), desk.path().join("y.pcap"));
     let made = text(&made);
     weir(["anon", sample, made]).exits(1).says("--key-file");
-    weir(["anon", sample, made, "--key-file", text(&short)]).exits(1).says("32 octets");
+    weir(["anon", sample, made, "--key-file", text(&short)]).exits(1).says("32 bytes");
     weir(["anon", sample, made, "--key-file", "/nowhere/K"]).exits(1).says("/nowhere/K");
     weir(["anon", sample, made, "--mode", "ipcrypt", "--key-file", text(&same)]).exits(1).says("differ");
     weir(["anon", sample, made, "--mode", "table", "--key-file", text(&key)]).exits(1).says("takes no key");

@@ -17,9 +17,9 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// How many packets a run over these octets reports, and how it ends.
-fn read(octets: &[u8]) -> Ran {
-    weir_reads(["-", "-j", "--memory", "16M", "--workers", "1"], octets.to_vec())
+/// How many packets a run over these bytes reports, and how it ends.
+fn read(bytes: &[u8]) -> Ran {
+    weir_reads(["-", "-j", "--memory", "16M", "--workers", "1"], bytes.to_vec())
 }
 
 #[test]
@@ -44,16 +44,16 @@ fn a_capture_without_packets_is_fine() {
 }
 
 #[test]
-fn what_is_no_capture_is_told_by_its_first_octets() {
-    for octets in [&b"hello, world\n"[..], &[0; 4096], b"\x7fELF\x02\x01\x01", b"{}", &[0xff; 100]] {
-        let ran = read(octets).exits(2).says("not a capture: starts with ").says("expected pcap (a1b2c3d4");
+fn what_is_no_capture_is_told_by_its_first_bytes() {
+    for bytes in [&b"hello, world\n"[..], &[0; 4096], b"\x7fELF\x02\x01\x01", b"{}", &[0xff; 100]] {
+        let ran = read(bytes).exits(2).says("not a capture: starts with ").says("expected pcap (a1b2c3d4");
         assert_eq!(ran.stdout, b"");
     }
     let packed = gzip(&mut std::iter::once(b"hello".to_vec()));
     read(&packed).exits(2).says("not a capture: starts with 68656c6c6f");
 }
 
-/// The packets that lie whole in the first octets of a file, and whether it may end there.
+/// The packets that lie whole in the first bytes of a file, and whether it may end there.
 fn truncated_everywhere(file: &[u8], ends: &[usize], header: usize) {
     let last = *ends.last().unwrap();
     assert_eq!(file.len(), last);
@@ -82,7 +82,7 @@ fn truncated_everywhere(file: &[u8], ends: &[usize], header: usize) {
 }
 
 #[test]
-fn a_pcap_truncated_at_every_octet_gives_what_is_whole() {
+fn a_pcap_truncated_at_every_byte_gives_what_is_whole() {
     let packets = &conversation(START)[2..5];
     let mut ends = Vec::new();
     for n in 1..=packets.len() {
@@ -92,7 +92,7 @@ fn a_pcap_truncated_at_every_octet_gives_what_is_whole() {
 }
 
 #[test]
-fn a_pcapng_truncated_at_every_octet_gives_what_is_whole() {
+fn a_pcapng_truncated_at_every_byte_gives_what_is_whole() {
     let mut file = [section(), interface(1)].concat();
     let (header, mut ends) = (file.len(), Vec::new());
     for (time, data) in &conversation(START)[2..4] {
@@ -231,7 +231,7 @@ fn a_million_interfaces_take_little_memory() {
     let ran = ran.exits(0).quietly();
     assert_eq!((ran.fact("ledger", "caught"), ran.fact("ledger", "flowed")), (6, 6));
     println!("a million interfaces: {} KiB at most", peak >> 10);
-    assert!(peak < 128 << 20, "{peak} octets");
+    assert!(peak < 128 << 20, "{peak} bytes");
     weir([text(&path), "-v"]).exits(0).prints("934,464 more interfaces");
     let copy = folder.path().join("copy.pcapng");
     weir([text(&path), "-w", text(&copy)]).exits(0);
@@ -244,18 +244,18 @@ fn gzip(parts: &mut dyn Iterator<Item = Vec<u8>>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The run, and the most memory that it had resident, in octets.
+/// The run, and the most memory that it had resident, in bytes.
 fn peak(arguments: &[&str]) -> (Ran, u64) {
     let child = start(program().args(arguments).stdin(Stdio::null()));
     let status = format!("/proc/{}/status", child.id());
     let (send, stop) = std::sync::mpsc::channel::<()>();
     let watcher = std::thread::spawn(move || {
-        let mut most = 0;
+        let mut max = 0;
         while stop.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            most = most.max(high_water(&status));
+            max = max.max(high_water(&status));
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        most
+        max
     });
     let ran = finish(child);
     drop(send);
@@ -281,7 +281,7 @@ fn zip_bombs_are_read_in_little_memory_and_time() {
         ("record", gzip(&mut std::iter::once([pcap(1, &[]), huge(500 << 20)].concat()).chain(zeros(512))), 3),
         // A block of 512 MiB that is nobody's.
         ("block", gzip(&mut std::iter::once([section(), custom].concat()).chain(zeros(512))), 3),
-        // Millions of packets without a single octet.
+        // Millions of packets without a single byte.
         ("packets", gzip(&mut std::iter::once(pcap(1, &[])).chain(zeros(64))), 0),
     ];
     let folder = folder();
@@ -296,7 +296,7 @@ fn zip_bombs_are_read_in_little_memory_and_time() {
             began.elapsed()
         );
         ran.exits(code);
-        assert!(peak < 96 << 20, "{name}: {peak} octets");
+        assert!(peak < 96 << 20, "{name}: {peak} bytes");
     }
 }
 

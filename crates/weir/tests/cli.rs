@@ -154,7 +154,7 @@ fn facts_are_ndjson_with_a_schema_and_the_same_as_the_summary() {
 
 /// More flows and hosts than have room anywhere: what is displaced must not depend on the run.
 #[test]
-fn a_run_over_a_file_repeats_octet_by_octet_where_tables_are_full() {
+fn a_run_over_a_file_repeats_byte_by_byte_where_tables_are_full() {
     use weir_wire::build;
     let folder = desk();
     let mut random = 1_u64;
@@ -230,9 +230,9 @@ fn packets_come_from_standard_input_directories_and_compressed_files() {
     let sample = sample();
     let caught = |ran: Ran| ran.exits(0).quietly().fact("ledger", "caught");
     let all = caught(weir([text(&sample), "-j"]));
-    let octets = fs::read(&sample).unwrap();
-    assert_eq!(caught(weir_reads(["-r", "-", "-j"], octets.clone())), all);
-    assert_eq!(caught(weir_reads(["-", "-j"], octets)), all);
+    let bytes = fs::read(&sample).unwrap();
+    assert_eq!(caught(weir_reads(["-r", "-", "-j"], bytes.clone())), all);
+    assert_eq!(caught(weir_reads(["-", "-j"], bytes)), all);
     for name in ["a.pcapng.gz", "b.pcap.zst", "c.pcapng", "d.pcap"] {
         weir([text(&sample), "-q", "-w", text(&folder.path().join(name))]).exits(0).quietly();
     }
@@ -571,7 +571,7 @@ fn metrics_have_counters_and_receipts() {
     assert_eq!(value("weir_caught_packets_total"), ledger["caught"].as_f64());
     let costs = facts.iter().find(|line| line["kind"] == "costs").unwrap();
     let subscriptions = costs["subscriptions"].as_array().unwrap();
-    for cost in subscriptions.iter().filter(|cost| cost["function"] != "unparsed") {
+    for cost in subscriptions.iter().filter(|cost| cost["function"] != "unidentified") {
         let [chart, subscription, function] =
             ["chart", "subscription", "function"].map(|name| cost[name].as_str().unwrap_or(""));
         let labels = format!(r#"{{chart="{chart}",subscription="{subscription}",function="{function}"}}"#);

@@ -1,4 +1,4 @@
-//! Files seen in streams, carved: octet for octet what was sent, under names of ours, within limits that are counted.
+//! Files seen in streams, carved: byte for byte what was sent, under names of ours, within limits that are counted.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -22,8 +22,8 @@ fn carved(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn sha256(octets: &[u8]) -> String {
-    Sha256::digest(octets).iter().map(|octet| format!("{octet:02x}")).collect()
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn sessions(ran: &Ran) -> Value {
@@ -34,13 +34,13 @@ fn number(object: &Value, field: &str) -> u64 {
     object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
 }
 
-/// The sums that hold: files = kept + refused, octets = kept + cut + shed.
+/// The sums that hold: files = kept + refused, bytes = kept + cut + shed.
 #[track_caller]
 fn adds_up(said: &Value) {
     let sum = |of: &[&str]| of.iter().map(|field| number(said, field)).sum::<u64>();
     assert_eq!(sum(&["files"]), sum(&["files_kept", "files_refused"]), "{said}");
-    let octets = sum(&["file_octets_kept", "file_octets_cut", "file_octets_shed"]);
-    assert_eq!(sum(&["file_octets"]), octets, "{said}");
+    let bytes = sum(&["file_bytes_kept", "file_bytes_cut", "file_bytes_shed"]);
+    assert_eq!(sum(&["file_bytes"]), bytes, "{said}");
 }
 
 /// HTTP responses, one connection each, with names that would lead elsewhere.
@@ -73,9 +73,9 @@ fn responses(bodies: &[&[u8]]) -> Vec<u8> {
     pcap(1, &packets)
 }
 
-/// What the lab's servers offered is made anew by the program that made it, and found octet for octet.
+/// What the lab's servers offered is made anew by the program that made it, and found byte for byte.
 #[test]
-fn the_files_of_the_labs_servers_are_carved_octet_for_octet() {
+fn the_files_of_the_labs_servers_are_carved_byte_for_byte() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (files, logs) = (at("files"), at("logs"));
@@ -95,11 +95,11 @@ fn the_files_of_the_labs_servers_are_carved_octet_for_octet() {
         "each row has its file and each file its row"
     );
     for row in named {
-        let octets = &found[row["extracted"].as_str().unwrap()];
+        let bytes = &found[row["extracted"].as_str().unwrap()];
         assert_eq!(row["extracted_cutoff"], false);
         if row["sha256"].is_string() {
-            assert_eq!(row["sha256"], sha256(octets), "{row}");
-            assert_eq!(row["seen_bytes"], octets.len());
+            assert_eq!(row["sha256"], sha256(bytes), "{row}");
+            assert_eq!(row["seen_bytes"], bytes.len());
         }
     }
     let events = objects(&fs::read_to_string(logs.join("eve.json")).unwrap());
@@ -117,7 +117,7 @@ fn the_files_of_the_labs_servers_are_carved_octet_for_octet() {
         println!("skipped: no python3 to make the lab's files anew");
         return;
     }
-    let sums: BTreeSet<String> = found.values().map(|octets| sha256(octets)).collect();
+    let sums: BTreeSet<String> = found.values().map(|bytes| sha256(bytes)).collect();
     let served = [
         "www/index.html",
         "www/style.css",
@@ -170,7 +170,7 @@ fn the_checksums_of_suricatas_tests_are_those_of_the_files() {
             expected += 1;
             let file = found.iter().find(|(name, _)| name.starts_with(sum));
             match file {
-                Some((_, octets)) if sha256(octets) == sum => passed += 1,
+                Some((_, bytes)) if sha256(bytes) == sum => passed += 1,
                 _ => failed.push(format!("{} {sum}", entry.file_name().display())),
             }
         }
@@ -201,20 +201,20 @@ fn limits_hold_and_what_they_cut_is_counted() {
     let names: Vec<String> = bodies.iter().take(3).map(|body| format!("{}.txt", sha256(body))).collect();
     assert_eq!(files.keys().collect::<BTreeSet<_>>(), names.iter().collect::<BTreeSet<_>>());
     assert_eq!((number(&said, "files"), number(&said, "files_kept"), number(&said, "files_cut")), (4, 4, 0));
-    assert_eq!(number(&said, "file_octets_kept"), 20_000);
+    assert_eq!(number(&said, "file_bytes_kept"), 20_000);
     assert!(notes.contains("4 files kept in") && notes.contains(", 1 the same again"), "{notes}");
 
     // The beginning of each, under a name that does not say that it is all of it.
     let (files, said, notes) = run("each", &["--files-each", "4K"]);
     assert_eq!(files.values().map(Vec::len).collect::<BTreeSet<_>>(), BTreeSet::from([3000, 4096]));
-    assert_eq!((number(&said, "files_cut"), number(&said, "file_octets_cut")), (3, 904 + 2904 + 904));
+    assert_eq!((number(&said, "files_cut"), number(&said, "file_bytes_cut")), (3, 904 + 2904 + 904));
     assert_eq!(files.keys().filter(|name| name.starts_with('F')).count(), 3);
     assert!(notes.contains(", 3 cut short"), "{notes}");
 
     let (files, said, _) = run("total", &["--files-total", "6000"]);
     assert_eq!(files.values().map(Vec::len).sum::<usize>(), 6000);
     assert_eq!((number(&said, "files_kept"), number(&said, "files_refused")), (2, 2));
-    assert_eq!(number(&said, "file_octets_kept"), 6000);
+    assert_eq!(number(&said, "file_bytes_kept"), 6000);
 
     let (files, said, notes) = run("count", &["--files-count", "1"]);
     assert_eq!((files.len(), number(&said, "files_refused")), (1, 3));

@@ -94,8 +94,8 @@ fn printed(path: &Path, folder: &Path, options: &[&str]) -> BTreeMap<String, Vec
     assert!(!ran.stderr.contains("ledger"), "{}: {}", path.display(), ran.stderr);
     let mut files = BTreeMap::from([("standard output".to_owned(), ran.stdout)]);
     for entry in fs::read_dir(&out).into_iter().flatten().flatten() {
-        let octets = fs::read(entry.path()).unwrap();
-        let lines = octets.split_inclusive(|octet| *octet == b'\n');
+        let bytes = fs::read(entry.path()).unwrap();
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let of_the_run = [&b"#open"[..], b"#close", br#"{"v":1,"kind":"run""#];
         let lines = lines.filter(|line| !of_the_run.iter().any(|start| line.starts_with(start)));
         files.insert(entry.file_name().into_string().unwrap(), lines.flatten().copied().collect());
@@ -106,10 +106,10 @@ fn printed(path: &Path, folder: &Path, options: &[&str]) -> BTreeMap<String, Vec
 #[track_caller]
 fn equal(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>, what: &str) {
     assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>(), "{what}");
-    for (name, octets) in one {
-        let (mine, theirs) = (String::from_utf8_lossy(octets), String::from_utf8_lossy(&other[name]));
+    for (name, bytes) in one {
+        let (mine, theirs) = (String::from_utf8_lossy(bytes), String::from_utf8_lossy(&other[name]));
         let differs = mine.lines().zip(theirs.lines()).find(|(one, other)| one != other);
-        assert!(*octets == other[name], "{what}: {name} differs: {differs:#?}");
+        assert!(*bytes == other[name], "{what}: {name} differs: {differs:#?}");
     }
 }
 
@@ -269,9 +269,9 @@ fn expressions() -> Vec<String> {
             format!("src port {port} and ip"),
         ]);
     }
-    for octet in 0..37 {
-        all.push(format!("src net {}.0.0.0/8", octet * 7));
-        all.push(format!("ip[{octet}] = {} or len = {}", octet * 5, 60 + octet));
+    for byte in 0..37 {
+        all.push(format!("src net {}.0.0.0/8", byte * 7));
+        all.push(format!("ip[{byte}] = {} or len = {}", byte * 5, 60 + byte));
     }
     assert!(all.len() >= 200, "{}", all.len());
     all.truncate(200);
@@ -517,17 +517,17 @@ impl Flood {
     /// About a megabyte of records.
     fn next(&mut self) -> Option<Vec<u8>> {
         let n = self.left.min(1 << 14);
-        let mut octets = Vec::with_capacity(n as usize * self.record.len());
+        let mut bytes = Vec::with_capacity(n as usize * self.record.len());
         for _ in 0..n {
             self.state =
                 self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Addresses and ports lie behind 16 octets of record header, 14 of Ethernet and 12 of IP.
+            // Addresses and ports lie behind 16 bytes of record header, 14 of Ethernet and 12 of IP.
             self.record[42..54]
                 .copy_from_slice(&[self.state.to_be_bytes(), (!self.state).to_be_bytes()].concat()[..12]);
-            octets.extend(&self.record);
+            bytes.extend(&self.record);
         }
         self.left -= n;
-        (n > 0).then_some(octets)
+        (n > 0).then_some(bytes)
     }
 }
 
@@ -545,8 +545,8 @@ fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
         let mut to = child.stdin.take().unwrap();
         to.write_all(&pcap(1, &[])).unwrap();
         let (mut flood, mut peak) = (Flood::new(PACKETS), 0);
-        while let Some(octets) = flood.next() {
-            to.write_all(&octets).unwrap();
+        while let Some(bytes) = flood.next() {
+            to.write_all(&bytes).unwrap();
             peak = peak.max(high_water(&status));
         }
         // What is read last is in memory when the input ends: the program waits for more until it does.
@@ -555,7 +555,7 @@ fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
         drop(to);
         let ran = finish(child).exits(0).quietly();
         println!("{extra:?}: {} KiB of memory at most", peak >> 10);
-        assert!(peak > 0 && peak < (32 << 20) + ALLOWANCE, "{peak} octets");
+        assert!(peak > 0 && peak < (32 << 20) + ALLOWANCE, "{peak} bytes");
         assert_eq!(ran.fact("ledger", "flowed"), PACKETS);
         let created = ran.fact("flows", "created");
         assert!(created > PACKETS * 99 / 100 && ran.fact("flows", "evicted") > created / 2);
@@ -565,7 +565,7 @@ fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
     assert!(rows.lines().filter(|line| !line.starts_with('#')).count() as u64 > PACKETS * 99 / 100);
 }
 
-/// The most resident memory of a process so far, in octets.
+/// The most resident memory of a process so far, in bytes.
 fn high_water(status: &str) -> u64 {
     let text = fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -20,7 +20,7 @@ use support::*;
 #[test]
 #[ignore = "the others run it, in a namespace"]
 fn sender() {
-    send_as_told();
+    send_unsegmented();
 }
 
 /// The ledger of `-j`: offered, caught, dropped; it adds up.
@@ -292,9 +292,9 @@ impl Terminal {
         let (shown, mut from) = (Arc::new(Mutex::new(Vec::new())), child.stdout.take().unwrap());
         let to = Arc::clone(&shown);
         thread::spawn(move || {
-            let mut octets = [0; 4096];
-            while let Ok(n @ 1..) = from.read(&mut octets) {
-                to.lock().unwrap().extend(&octets[..n]);
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = from.read(&mut bytes) {
+                to.lock().unwrap().extend(&bytes[..n]);
             }
         });
         Some(Terminal { child: net.listening(child), shown, folder })
@@ -333,11 +333,11 @@ impl Terminal {
 const ROWS: usize = 40;
 const COLUMNS: usize = 120;
 
-/// What a terminal shows after these octets: text, places and erasing are understood, colours passed over.
-fn screen(octets: &str) -> String {
+/// What a terminal shows after these bytes: text, places and erasing are understood, colours passed over.
+fn screen(bytes: &str) -> String {
     let mut cells = vec![vec![' '; COLUMNS]; ROWS];
     let (mut row, mut column) = (0, 0);
-    let mut letters = octets.chars();
+    let mut letters = bytes.chars();
     while let Some(letter) = letters.next() {
         match letter {
             '\u{1b}' if letters.next() == Some('[') => {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 use support::weir;
 
-fn fit(name: &str, parameters: Value, most: f64) -> Value {
+fn fit(name: &str, parameters: Value, max: f64) -> Value {
     let mut fit = parameters;
     fit["name"] = json!(name);
     let fitted = json!({ "fit": fit, "distance": 0.0, "p": 1.0 });
-    json!({ "count": 1, "mean": 1.0, "least": 0.0, "most": most, "quantiles": [], "fits": [fitted] })
+    json!({ "count": 1, "mean": 1.0, "min": 0.0, "max": max, "quantiles": [], "fits": [fitted] })
 }
 
 /// What is put in: one of each distribution.
@@ -35,7 +35,7 @@ fn play(model: &Path, to: &Path, seed: &str) {
     weir(["generate", model, "-o", to, "--seconds", "400", "--seed", seed]).exits(0);
 }
 
-/// Some 4,000 flows and 20,000 requests: five standard errors of each estimate, and what whole octets and flows that
+/// Some 4,000 flows and 20,000 requests: five standard errors of each estimate, and what whole bytes and flows that
 /// are cut at the end take, are below these shares.
 const TOLERANCE: [(&str, &str, f64); 7] = [
     ("flow_gap", "exponential", 0.08),

@@ -202,7 +202,7 @@ fn what_cannot_be_is_told() {
         b"[output]\ndir = \"x\"\nrotate = \"1h\"\nrotate_size = \"100M\"\nzstd = true\n",
     );
     let ran = weir(["config", "explain", text(&config)]).exits(0);
-    ran.prints("after 3600s").prints("after 104857600 octets");
+    ran.prints("after 3600s").prints("after 104857600 bytes");
     let out = folder.path().join("out");
     let set = format!("[output]\ndir = {:?}\nlog = [\"csv\"]\nrotate_size = \"4K\"\n", text(&out));
     let config = put(folder.path(), "run.toml", set.as_bytes());

@@ -368,7 +368,7 @@ fn who_says_nothing_is_closed_while_others_are_served() {
         let asked = Instant::now();
         server.get("/api/v1/status").is(200);
         assert!(asked.elapsed() < Duration::from_secs(5), "in second {second}: {:?}", asked.elapsed());
-        // One octet now and then does not help.
+        // One byte now and then does not help.
         slow.iter_mut().for_each(|stream| drop(stream.write_all(b"a")));
         thread::sleep(Duration::from_secs(1));
     }
@@ -539,9 +539,9 @@ mod guarded {
             let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), tcp);
             write!(stream, "GET {path} HTTP/1.1\r\nHost: weir.test\r\nConnection: close\r\n{header}\r\n")
                 .unwrap();
-            let mut octets = Vec::new();
-            let _ = stream.read_to_end(&mut octets);
-            Answer::parse(&octets)
+            let mut bytes = Vec::new();
+            let _ = stream.read_to_end(&mut bytes);
+            Answer::parse(&bytes)
         };
         assert_eq!(ask("/api/v1/status", "").status, 401);
         assert_eq!(ask("/", "").status, 401);
@@ -552,9 +552,9 @@ mod guarded {
         // Who speaks without TLS is not understood.
         let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         plain.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut octets = Vec::new();
-        let _ = plain.read_to_end(&mut octets);
-        assert!(!octets.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&octets));
+        let mut bytes = Vec::new();
+        let _ = plain.read_to_end(&mut bytes);
+        assert!(!bytes.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&bytes));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use support::*;
 #[test]
 #[ignore = "the others run it, in a namespace"]
 fn sender() {
-    send_as_told();
+    send_unsegmented();
 }
 
 /// Sends what it is told from inside of a namespace, and prints each answer on a line.
@@ -35,9 +35,9 @@ fn asker() {
     for request in order["requests"].as_array().unwrap() {
         let mut stream = TcpStream::connect(host).unwrap();
         stream.write_all(request.as_str().unwrap().as_bytes()).unwrap();
-        let mut octets = Vec::new();
-        let _ = stream.read_to_end(&mut octets);
-        let answer = Answer::parse(&octets);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let answer = Answer::parse(&bytes);
         println!("answer: {}", json!({"status": answer.status, "body": answer.text()}));
     }
 }
@@ -77,7 +77,7 @@ fn reader() {
                         break;
                     }
                     text.push_str(&String::from_utf8_lossy(&buffer[..n]));
-                    while let Some(at) = text.find("event: pulse\n") {
+                    while let Some(at) = text.find("event: tick\n") {
                         times.push(Instant::now());
                         text.drain(..at + 12);
                     }
@@ -91,8 +91,8 @@ fn reader() {
     let counts: Vec<usize> = all.iter().map(Vec::len).collect();
     let gaps = all.iter().flat_map(|times| times.windows(2).map(|two| two[1] - two[0]));
     let shortest = gaps.min().unwrap_or_default().as_secs_f64();
-    let (least, most) = (counts.iter().min(), counts.iter().max());
-    println!("read: {}", json!({"streams": all.len(), "least": least, "most": most, "shortest": shortest}));
+    let (min, max) = (counts.iter().min(), counts.iter().max());
+    println!("read: {}", json!({"streams": all.len(), "min": min, "max": max, "shortest": shortest}));
     drop(slow);
 }
 
@@ -169,7 +169,7 @@ impl<'n> Pages<'n> {
 }
 
 #[track_caller]
-fn told(reader: Child) -> Value {
+fn emitted(reader: Child) -> Value {
     let ran = finish(reader).exits(0);
     let text = ran.text();
     let line =
@@ -253,7 +253,7 @@ fn packets_of_a_ring_of_files() {
         last["packets"].as_u64().is_some_and(|packets| packets > 13_000 && packets < sent),
         "{last} of {sent}"
     );
-    assert!(last["bytes"].as_u64().is_some_and(|bytes| bytes <= kept), "{last}, {kept} octets are there");
+    assert!(last["bytes"].as_u64().is_some_and(|bytes| bytes <= kept), "{last}, {kept} bytes are there");
     assert!(
         last["partial"].as_str().is_some_and(|text| text.contains("files of the dump are there no more")),
         "{last}"
@@ -277,11 +277,11 @@ fn two_hundred_streams_while_a_link_is_busy() {
     let watched = (pages.ticks() - before) as f64 / 8.0;
     println!("the server's thread takes {alone:.1} % of a core alone and {watched:.1} % for 200 streams");
     assert!(watched < 25.0, "{watched}");
-    let read = told(reader);
+    let read = emitted(reader);
     println!("{read}");
     assert_eq!(read["streams"], 200);
     // One a second: no stream misses one, none has more.
-    assert!(read["least"].as_u64() >= Some(9) && read["most"].as_u64() <= Some(13), "{read}");
+    assert!(read["min"].as_u64() >= Some(9) && read["max"].as_u64() <= Some(13), "{read}");
     let sent = Net::sent(sender);
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
@@ -301,7 +301,7 @@ fn two_hundred_streams_at_full_speed_cost_under_two_percent() {
     let sent = Net::sent(sender);
     let took = begun.elapsed().as_secs_f64();
     let (server, all) = (pages.ticks() - server, pages.ticks_of(|_| true) - all);
-    let read = told(reader);
+    let read = emitted(reader);
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();

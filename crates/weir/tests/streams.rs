@@ -1,4 +1,4 @@
-//! `weir streams`: octet for octet what other programs put together from the same captures.
+//! `weir streams`: byte for byte what other programs put together from the same captures.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -30,7 +30,7 @@ fn plain(name: &str) -> String {
 }
 
 #[test]
-fn streams_are_those_of_other_programs_octet_for_octet() {
+fn streams_are_those_of_other_programs_byte_for_byte() {
     const REQUIRED: usize = 4;
     let data = root().join("../shared/data/pcapplusplus");
     if !data.exists() {
@@ -41,17 +41,17 @@ fn streams_are_those_of_other_programs_octet_for_octet() {
     let mut passed = 0;
     for (folder, options) in [("tcpreassembly_sides", &[][..]), ("tcpreassembly_sanity", &["--both"])] {
         let files = streams(&capture, options);
-        for (name, octets) in &files {
+        for (name, bytes) in &files {
             let expected = fs::read(data.join("expected_output").join(folder).join(plain(name))).unwrap();
-            passed += usize::from(*octets == expected);
+            passed += usize::from(*bytes == expected);
         }
         assert_eq!(files.len(), if options.is_empty() { 2 } else { 1 });
     }
     // The request that came in IP fragments is the one that came in one packet.
     let [parts, whole] = ["frag_http_req", "http_req"]
         .map(|name| streams(&data.join(format!("pcap_examples/{name}.pcap")), &[]));
-    for (name, octets) in &whole {
-        passed += usize::from(parts.get(name) == Some(octets) && !octets.is_empty());
+    for (name, bytes) in &whole {
+        passed += usize::from(parts.get(name) == Some(bytes) && !bytes.is_empty());
     }
     println!("streams: passed {passed} of {}, required {REQUIRED}", 3 + whole.len());
     assert!(passed >= REQUIRED, "{:?} {:?}", parts.keys(), whole.keys());
@@ -74,18 +74,18 @@ fn a_bad_policy_and_a_missing_capture_are_errors() {
 }
 
 #[test]
-fn streams_on_standard_output_are_the_octets_of_the_files() {
+fn streams_on_standard_output_are_the_bytes_of_the_files() {
     let capture = sample();
     let files = streams(&capture, &["--both"]);
     let ran = weir(["streams", text(&capture), "-o", "-"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(ran.stdout.len(), files.values().map(Vec::len).sum::<usize>());
     // What one flow says alone is its file.
-    let (name, octets) = files.iter().max_by_key(|(_, octets)| octets.len()).unwrap();
+    let (name, bytes) = files.iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
     let port = name.split('-').next().unwrap().rsplit('.').next().unwrap().trim_start_matches('0');
     let one = streams(&capture, &["--both", "--", "tcp", "port", port]);
     let ran = weir(["streams", text(&capture), "-o", "-", "--", "tcp", "port", port]);
-    assert!(one.len() == 1 && !octets.is_empty() && ran.stdout == *octets);
+    assert!(one.len() == 1 && !bytes.is_empty() && ran.stdout == *bytes);
     assert!(!Path::new("-").exists());
     let ran = weir(["streams", text(&capture), "-o", "-", "--anon", "table"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("--output DIR"), "{}", ran.stderr);

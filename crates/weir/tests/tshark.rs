@@ -19,7 +19,7 @@ use std::thread;
 
 /// Of the captures that are no larger than this, in the order of their paths, each so many-th of these projects is taken,
 /// and of all of those whose file's or test's name has that of a protocol that few others speak.
-const LARGEST: u64 = 512 << 10;
+const MAX: u64 = 512 << 10;
 const SAMPLED: [&str; 3] = ["wireshark", "zeek", "suricata-verify"];
 const EVERY: usize = 4;
 const OTHERS: [&str; 2] = ["nDPI", "tcpdump"];
@@ -65,7 +65,7 @@ const UNIT: char = '\u{1f}';
 type Found = BTreeMap<(&'static str, String), usize>;
 
 fn add(found: &mut Found, what: &'static str, value: &str) {
-    // Whether a name is written in capitals, and octets that are no text, is each program's own affair.
+    // Whether a name is written in capitals, and bytes that are no text, is each program's own affair.
     let value: String = value.to_lowercase().chars().filter(char::is_ascii_graphic).collect();
     if !value.is_empty() {
         *found.entry((what, value)).or_default() += 1;
@@ -79,7 +79,7 @@ fn captures(data: &Path) -> Vec<PathBuf> {
             if path.is_dir() {
                 walk(&path, found);
             } else if path.extension().is_some_and(|end| end.to_string_lossy().contains("cap"))
-                && entry.metadata().is_ok_and(|about| about.len() <= LARGEST)
+                && entry.metadata().is_ok_and(|about| about.len() <= MAX)
             {
                 found.push(path);
             }

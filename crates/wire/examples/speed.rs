@@ -68,7 +68,7 @@ fn main() {
         black_box(&decapsulate(packet, &decode(packet)));
     });
     measure(
-        "decode and checksums: 1,514 octets of TCP",
+        "decode and checksums: 1,514 bytes of TCP",
         &[build::packet(&large, LinkType::ETHERNET)],
         |packet| {
             black_box(&verify(packet, &decode(packet)));

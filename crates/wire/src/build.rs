@@ -133,7 +133,7 @@ impl Builder {
         self.patch(Kind::Ipv4, 8, &[ttl]).patch(Kind::Ipv6, 7, &[ttl])
     }
 
-    /// Makes the last IPv4 header that of a fragment: identification, offset in octets, whether more follow.
+    /// Makes the last IPv4 header that of a fragment: identification, offset in bytes, whether more follow.
     #[must_use]
     pub fn fragment(self, id: u16, offset: u16, more: bool) -> Self {
         let field = offset >> 3 | u16::from(more) << 13;
@@ -146,7 +146,7 @@ impl Builder {
         self.patch(Kind::Ipv4, 9, &[proto]).patch(Kind::Ipv6, 6, &[proto])
     }
 
-    /// An IPv6 extension header of type `kind`, whose octets 1 and following are `rest`.
+    /// An IPv6 extension header of type `kind`, whose bytes 1 and following are `rest`.
     #[must_use]
     pub fn extension(self, kind: u8, rest: &[u8]) -> Self {
         let mut header = vec![59];
@@ -184,7 +184,7 @@ impl Builder {
         self.patch(Kind::Tcp, 14, &window.to_be_bytes())
     }
 
-    /// Options of the TCP or IPv4 header that was just added, filled up to a multiple of 4 octets, at most 40.
+    /// Options of the TCP or IPv4 header that was just added, filled up to a multiple of 4 bytes, at most 40.
     #[must_use]
     pub fn options(mut self, options: &[u8]) -> Self {
         let Some(&(kind, start)) = self.headers.last() else { return self };
@@ -215,7 +215,7 @@ impl Builder {
         self.push(Kind::Other, Names(0, proto), &Icmp { kind, code, checksum: 0, rest })
     }
 
-    /// Octets that are no header of the above: that of a tunnel, say. What they are is not announced by the header before.
+    /// Bytes that are no header of the above: that of a tunnel, say. What they are is not announced by the header before.
     #[must_use]
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.headers.push((Kind::Other, self.bytes.len()));
@@ -223,7 +223,7 @@ impl Builder {
         self
     }
 
-    /// Ends with the payload: the octets of the packet, lengths and checksums filled in. A length that does not fit
+    /// Ends with the payload: the bytes of the packet, lengths and checksums filled in. A length that does not fit
     /// into its field is 0, as in a segment that the card has yet to cut.
     pub fn payload(mut self, payload: &[u8]) -> Vec<u8> {
         self.bytes.extend_from_slice(payload);
@@ -282,14 +282,14 @@ impl Builder {
         self
     }
 
-    /// Clears the bottom-of-stack bit in the third octet of a label.
+    /// Clears the bottom-of-stack bit in the third byte of a label.
     fn not_bottom(&mut self, at: usize) {
-        if let Some(octet) = self.bytes.get_mut(at) {
-            *octet &= !1;
+        if let Some(byte) = self.bytes.get_mut(at) {
+            *byte &= !1;
         }
     }
 
-    /// Overwrites octets of the last header of a kind. Where the last IP header is of the other version, nothing.
+    /// Overwrites bytes of the last header of a kind. Where the last IP header is of the other version, nothing.
     fn patch(mut self, kind: Kind, offset: usize, bytes: &[u8]) -> Self {
         let is_ip = |kind| matches!(kind, Kind::Ipv4 | Kind::Ipv6);
         let last = self.headers.iter().rev().find(|(k, _)| *k == kind || (is_ip(kind) && is_ip(*k)));
@@ -307,7 +307,7 @@ impl Builder {
     }
 }
 
-/// A packet of these octets, whole, at time 0.
+/// A packet of these bytes, whole, at time 0.
 pub fn packet(data: &[u8], link: LinkType) -> Packet<'_> {
     let wire_len = u32::try_from(data.len()).unwrap_or(u32::MAX);
     Packet { time: Time(0), data, wire_len, interface: 0, link, hints: crate::Hints::default() }

@@ -2,7 +2,7 @@
 
 use crate::{Fragment, Hints, Layers, Network, Packet, final_destination};
 
-/// What a checksum says of the octets that it covers.
+/// What a checksum says of the bytes that it covers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Checksum {
     /// They are as they were sent.
@@ -153,7 +153,7 @@ impl Place {
         Some(verdict(fold(pseudo + u64::from(sum(covered)))))
     }
 
-    /// The octets that the checksum covers.
+    /// The bytes that the checksum covers.
     fn covered(self, segment: &[u8]) -> Option<&[u8]> {
         let length = usize::from(word(segment, 4)?);
         match self {
@@ -272,7 +272,7 @@ fn put(data: &mut [u8], at: usize, value: u16) -> bool {
     }
 }
 
-/// The ones' complement sum of `data` as 16-bit words in network byte order, an odd last octet filled up with 0
+/// The ones' complement sum of `data` as 16-bit words in network byte order, an odd last byte filled up with 0
 /// (RFC 1071). Data that holds its own checksum sums to 0xffff; the checksum to store is the complement.
 pub fn sum(data: &[u8]) -> u16 {
     // The sum is the same in any byte order (RFC 1071 2B): add words as they lie in memory, swap once.
@@ -295,7 +295,7 @@ fn fold(sum: u64) -> u16 {
     ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
-/// The checksum after the octets that it covers changed from `old` to `new` (RFC 1624 equation 3). Both have the same
+/// The checksum after the bytes that it covers changed from `old` to `new` (RFC 1624 equation 3). Both have the same
 /// length and start at an even offset in what is covered.
 pub fn update(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!sum(old)) + u64::from(sum(new)))
@@ -306,8 +306,8 @@ pub fn crc32c(data: &[u8]) -> u32 {
     !crc32c_update(!0, data)
 }
 
-/// Eight octets at a time with eight tables: no instruction for it can be had without unsafe code.
-#[expect(clippy::indexing_slicing, reason = "tables of 256 entries are indexed by an octet")]
+/// Eight bytes at a time with eight tables: no instruction for it can be had without unsafe code.
+#[expect(clippy::indexing_slicing, reason = "tables of 256 entries are indexed by a byte")]
 fn crc32c_update(crc: u32, data: &[u8]) -> u32 {
     let [t0, t1, t2, t3, t4, t5, t6, t7] = &CRC32C;
     let (blocks, rest) = data.as_chunks::<8>();
@@ -316,7 +316,7 @@ fn crc32c_update(crc: u32, data: &[u8]) -> u32 {
         let [e, f, g, h] = [e, f, g, h].map(usize::from);
         t7[w] ^ t6[x] ^ t5[y] ^ t4[z] ^ t3[e] ^ t2[f] ^ t1[g] ^ t0[h]
     });
-    rest.iter().fold(crc, |crc, &octet| (crc >> 8) ^ t0[usize::from(crc as u8 ^ octet)])
+    rest.iter().fold(crc, |crc, &byte| (crc >> 8) ^ t0[usize::from(crc as u8 ^ byte)])
 }
 
 static CRC32C: [[u32; 256]; 8] = crc32c_tables();
@@ -324,24 +324,24 @@ static CRC32C: [[u32; 256]; 8] = crc32c_tables();
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of range")]
 const fn crc32c_tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
-    let mut octet = 0;
-    while octet < 256 {
-        let mut crc = octet as u32;
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u32;
         let mut bit = 0;
         while bit < 8 {
             crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
             bit += 1;
         }
-        tables[0][octet] = crc;
-        octet += 1;
+        tables[0][byte] = crc;
+        byte += 1;
     }
     let mut table = 1;
     while table < 8 {
-        let mut octet = 0;
-        while octet < 256 {
-            let before = tables[table - 1][octet];
-            tables[table][octet] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
-            octet += 1;
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[table - 1][byte];
+            tables[table][byte] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
+            byte += 1;
         }
         table += 1;
     }

@@ -1,4 +1,4 @@
-//! From octets to [`Layers`].
+//! From bytes to [`Layers`].
 //!
 //! One level of a packet runs link layer → network header → transport header. [`decode`] finds those of the
 //! packet itself; [`decapsulate`] those of the packet that a tunnel carries, and so on inward. Tags, labels and
@@ -21,7 +21,7 @@ use tunnel::Start;
 /// up to 4; more is an attempt to hide or to slow.
 pub const MAX_HEADERS: u8 = 16;
 
-/// Extension headers of one IP header that are followed before [`ErrorKind::TooDeep`]. Each has 8 octets or more, so
+/// Extension headers of one IP header that are followed before [`ErrorKind::TooDeep`]. Each has 8 bytes or more, so
 /// that no frame of ordinary size can hide a transport header behind them.
 const MAX_EXTENSIONS: u32 = 256;
 
@@ -163,10 +163,10 @@ const fn malformed(layer: Layer) -> DecodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Chunk;
+    use crate::PacketBuf;
     use crate::build::{self, flags, packet};
 
-    /// Every octet of the headers of common packets takes every value, and every length is tried: what is found in a
+    /// Every byte of the headers of common packets takes every value, and every length is tried: what is found in a
     /// batch is what is found alone, and what is found of any packet.
     #[test]
     fn a_batch_is_its_packets() {
@@ -176,7 +176,7 @@ mod tests {
         let mut common_ones = 0;
         let mut check = |data: &[u8], wire_len: usize, link: LinkType| {
             let packet = Packet { wire_len: wire_len as u32, ..packet(data, link) };
-            let mut chunk = Chunk::default();
+            let mut chunk = PacketBuf::default();
             chunk.push(&packet);
             let mut layers = vec![Layers { ttl: 9, ..Layers::default() }; 3];
             decode_batch(chunk.batch(), &mut layers);

@@ -9,13 +9,13 @@ pub struct IpFragment<'a> {
     pub id: u32,
     /// Protocol or next header of the fragmented part. In IPv6 it may be an extension header.
     pub proto: u8,
-    /// Offset of `data` in the fragmented part, in octets.
+    /// Offset of `data` in the fragmented part, in bytes.
     pub offset: u32,
     /// Whether fragments with higher offsets follow.
     pub more: bool,
     /// Offset of `data` in [`Packet::data`].
     pub start: u32,
-    /// Octets of the fragmented part in this packet, as the header claims; `data` has fewer when the capture cut it.
+    /// Bytes of the fragmented part in this packet, as the header claims; `data` has fewer when the capture cut it.
     pub len: u32,
     /// The fragmented part, as far as it was captured.
     pub data: &'a [u8],

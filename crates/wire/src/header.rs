@@ -1,7 +1,7 @@
-//! Headers as values: parsed from octets and emitted as the same octets.
+//! Headers as values: parsed from bytes and emitted as the same bytes.
 //!
 //! [`crate::decode`] needs none of these; they are for whoever wants the rest of the fields, or writes packets.
-//! What `parse` takes, `emit` gives back to the octet, reserved bits, lengths and checksums included.
+//! What `parse` takes, `emit` gives back to the byte, reserved bits, lengths and checksums included.
 
 use crate::Reader;
 
@@ -67,11 +67,11 @@ impl<'a> Header<'a> for Vlan {
 pub struct Ipv4<'a> {
     /// Differentiated services (6 bits) and congestion notification (2).
     pub tos: u8,
-    /// Total length in octets, header included.
+    /// Total length in bytes, header included.
     pub len: u16,
     /// Identification.
     pub id: u16,
-    /// Reserved (1 bit), do not fragment (1), more fragments (1), offset in units of 8 octets (13).
+    /// Reserved (1 bit), do not fragment (1), more fragments (1), offset in units of 8 bytes (13).
     pub fragment: u16,
     /// Time to live.
     pub ttl: u8,
@@ -83,7 +83,7 @@ pub struct Ipv4<'a> {
     pub src: [u8; 4],
     /// Destination address.
     pub dst: [u8; 4],
-    /// Options, padding included: a multiple of 4 octets, at most 40.
+    /// Options, padding included: a multiple of 4 bytes, at most 40.
     pub options: &'a [u8],
 }
 
@@ -125,7 +125,7 @@ impl<'a> Header<'a> for Ipv4<'a> {
 pub struct Ipv6 {
     /// Traffic class (8 bits) and flow label (20).
     pub class_and_flow: u32,
-    /// Octets after this header.
+    /// Bytes after this header.
     pub len: u16,
     /// Protocol of what follows, or an extension header.
     pub next: u8,
@@ -168,7 +168,7 @@ pub struct Tcp<'a> {
     pub src: u16,
     /// Destination port.
     pub dst: u16,
-    /// Sequence number of the first octet of payload, or of the SYN.
+    /// Sequence number of the first byte of payload, or of the SYN.
     pub seq: u32,
     /// The next sequence number that the sender expects, where ACK is set.
     pub ack: u32,
@@ -182,7 +182,7 @@ pub struct Tcp<'a> {
     pub checksum: u16,
     /// Urgent pointer.
     pub urgent: u16,
-    /// Options, padding included: a multiple of 4 octets, at most 40.
+    /// Options, padding included: a multiple of 4 bytes, at most 40.
     pub options: &'a [u8],
 }
 
@@ -221,7 +221,7 @@ pub struct Udp {
     pub src: u16,
     /// Destination port.
     pub dst: u16,
-    /// Octets, header included.
+    /// Bytes, header included.
     pub len: u16,
     /// Checksum as it stands; 0 is none.
     pub checksum: u16,

@@ -84,7 +84,7 @@ impl FlowKey {
             },
             _ => layers.ports,
         };
-        // As numbers: comparing and exchanging arrays of octets costs as much as decoding the packet.
+        // As numbers: comparing and exchanging arrays of bytes costs as much as decoding the packet.
         let (low, high) = (u128::from_be_bytes(src), u128::from_be_bytes(dst));
         let lower_first = (low, ports[0]) <= (high, ports[1]);
         let (addr, port) = if lower_first { ([src, dst], ports) } else { ([dst, src], [ports[1], ports[0]]) };
@@ -104,11 +104,11 @@ impl FlowKey {
 /// [`FlowKey`] says: it is plain ([`Layers::is_plain_ip`]), and not an IPv6 packet both of whose addresses are mapped
 /// IPv4 ones, whose key is that of an IPv4 packet.
 #[inline]
-pub fn says_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
-    layers.common || may_say_its_key(packet, layers)
+pub fn shows_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
+    layers.common || may_show_its_key(packet, layers)
 }
 
-fn may_say_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
+fn may_show_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
     layers.may_be_plain_ip(packet.link)
         && (layers.network_kind != Network::Ipv6 || !is_mapped_both_ways(packet, layers))
 }
@@ -190,7 +190,7 @@ pub fn final_destination(data: &[u8], layers: &Layers) -> Option<[u8; 16]> {
                 _ => None,
             };
         }
-        // A fragment header has a reserved octet where the others have their length.
+        // A fragment header has a reserved byte where the others have their length.
         header = header.get(if next == FRAGMENT { 8 } else { size }..)?;
         next = after;
     }
@@ -210,7 +210,7 @@ mod tests {
         let look = |data: &[u8], link| {
             let packet = build::packet(data, link);
             let layers = decode(&packet);
-            (says_its_key(&packet, &layers), FlowKey::of(&packet, &layers))
+            (shows_its_key(&packet, &layers), FlowKey::of(&packet, &layers))
         };
         let v4 = look(&build::ip().ipv4(a, b).udp(1, 2).payload(b"x"), LinkType::RAW);
         let v6 = look(&build::ip().ipv6(mapped(a), mapped(b)).udp(1, 2).payload(b"x"), LinkType::RAW);

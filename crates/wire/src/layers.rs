@@ -12,7 +12,7 @@ pub struct Layers {
     pub link: u32,
     /// Offset of the network header.
     pub network: u32,
-    /// Octets of the network packet, header included, as its header claims (0 where there is none to claim it).
+    /// Bytes of the network packet, header included, as its header claims (0 where there is none to claim it).
     /// Where the header claims more than the frame on the wire holds, what the frame holds.
     pub network_len: u32,
     /// Offset of the transport header.
@@ -21,7 +21,7 @@ pub struct Layers {
     /// the same as `transport`; what it carries is found by [`crate::decapsulate`]. For a later fragment and for
     /// a protocol whose header is not decoded, the same as `transport`.
     pub payload: u32,
-    /// Octets of transport payload, as the headers claim.
+    /// Bytes of transport payload, as the headers claim.
     pub payload_len: u32,
     /// EtherType after any VLAN tags, MPLS labels or PPPoE: of the network header. 0 for an LLC frame that
     /// has none.
@@ -84,8 +84,8 @@ impl Layers {
     ///
     /// A link type that names the version of IP has packets of that version alone.
     ///
-    /// What the flow key says of such a packet is what its own headers say, octet by octet, where a filter that
-    /// follows fixed offsets looks for it; but for the version of IP, see [`crate::says_its_key`].
+    /// What the flow key says of such a packet is what its own headers say, byte by byte, where a filter that
+    /// follows fixed offsets looks for it; but for the version of IP, see [`crate::shows_its_key`].
     #[inline]
     pub fn is_plain_ip(&self, link: LinkType) -> bool {
         self.common || self.may_be_plain_ip(link)
@@ -100,7 +100,7 @@ impl Layers {
             (LinkType::LINUX_SLL2, _) => 20,
             _ => return false,
         };
-        // Labels, sessions and frames in frames all take octets that are not of a VLAN tag.
+        // Labels, sessions and frames in frames all take bytes that are not of a VLAN tag.
         let tags = u32::from(self.vlan_count) * 4;
         matches!(self.network_kind, Network::Ipv4 | Network::Ipv6)
             && self.error.is_none()
@@ -199,7 +199,7 @@ pub enum Layer {
 /// The ways in which a header cannot be decoded.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ErrorKind {
-    /// Fewer octets than the header needs.
+    /// Fewer bytes than the header needs.
     Truncated,
     /// A length, version or offset that cannot be.
     Malformed,
@@ -286,10 +286,10 @@ mod tests {
     fn what_hides_something_is_not_plain() {
         let tcp = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, flags::ACK).payload(&[0; 9]);
         for len in 0..40 {
-            assert!(!is_plain(&tcp[..len], LinkType::RAW), "{len} octets");
+            assert!(!is_plain(&tcp[..len], LinkType::RAW), "{len} bytes");
         }
         let (header, rest) = tcp.split_at(20);
-        // AH (RFC 4302), of 12 octets, before TCP.
+        // AH (RFC 4302), of 12 bytes, before TCP.
         let mut ah = [header, &[6, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], rest].concat();
         ah[9] = 51;
         let len = (ah.len() as u16).to_be_bytes();

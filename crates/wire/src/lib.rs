@@ -1,6 +1,6 @@
 //! Bytes to fields: a captured packet, where its layers start, and the flow it belongs to.
 //!
-//! Nothing here owns packet bytes and nothing here fails: [`decode`] goes as far as the octets allow and
+//! Nothing here owns packet bytes and nothing here fails: [`decode`] goes as far as the bytes allow and
 //! says in [`Layers::error`] what stopped it, with every earlier layer kept. Offsets are into
 //! [`Packet::data`], so that the bytes stay where the source put them.
 //!
@@ -30,10 +30,10 @@ mod tag;
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, decode_batch, innermost};
 pub use fragment::IpFragment;
-pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped, says_its_key};
+pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped, shows_its_key};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;
-pub use packet::{Batch, Chunk, Hints, Packet, Slot, Time};
+pub use packet::{Batch, Hints, Packet, PacketBuf, Slot, Time};
 pub use reader::Reader;
 pub use steer::{STEER_MULTIPLIER, steer_hash};
 pub use tag::Tag;

@@ -1,4 +1,4 @@
-//! Link types: what a captured packet's first octet means.
+//! Link types: what a captured packet's first byte means.
 
 use crate::{ErrorKind, Hints, Packet, Time};
 
@@ -11,7 +11,7 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet (DIX, IEEE 802.3).
     pub const ETHERNET: Self = Self(1);
-    /// PPP, by RFC 1661 and RFC 1662; also Cisco HDLC when the first octet says so.
+    /// PPP, by RFC 1661 and RFC 1662; also Cisco HDLC when the first byte says so.
     pub const PPP: Self = Self(9);
     /// PPP in HDLC-like framing (RFC 1662).
     pub const PPP_HDLC: Self = Self(50);

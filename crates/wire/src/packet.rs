@@ -28,7 +28,7 @@ impl Time {
     }
 }
 
-/// What a live source knows about a packet besides its octets. A file knows nothing: all bits are clear.
+/// What a live source knows about a packet besides its bytes. A file knows nothing: all bits are clear.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hints(pub u16);
 
@@ -54,14 +54,14 @@ impl Hints {
     }
 }
 
-/// A captured packet: the octets stay where the source put them.
+/// A captured packet: the bytes stay where the source put them.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// When the source saw it.
     pub time: Time,
-    /// The captured octets, from the link-layer header on.
+    /// The captured bytes, from the link-layer header on.
     pub data: &'a [u8],
-    /// Octets on the wire; `data` may be shorter (snaplen), and is never longer.
+    /// Bytes on the wire; `data` may be shorter (snaplen), and is never longer.
     pub wire_len: u32,
     /// Index of the interface it came in by, counted over all interfaces of a run.
     pub interface: u32,
@@ -71,14 +71,14 @@ pub struct Packet<'a> {
     pub hints: Hints,
 }
 
-/// A packet of a [`Batch`]: where its octets lie, and the rest of [`Packet`].
+/// A packet of a [`Batch`]: where its bytes lie, and the rest of [`Packet`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
     /// See [`Packet::time`].
     pub time: Time,
-    /// Offset of the first octet in the batch's bytes.
+    /// Offset of the first byte in the batch's bytes.
     pub offset: u32,
-    /// Captured octets.
+    /// Captured bytes.
     pub len: u32,
     /// See [`Packet::wire_len`].
     pub wire_len: u32,
@@ -111,7 +111,7 @@ impl<'a> Batch<'a> {
         self.slots.is_empty()
     }
 
-    /// The packet of a slot. A slot that points outside of the bytes gives a packet without octets.
+    /// The packet of a slot. A slot that points outside of the bytes gives a packet without bytes.
     pub fn packet(&self, slot: &Slot) -> Packet<'a> {
         let start = slot.offset as usize;
         let data = self.bytes.get(start..start + slot.len as usize).unwrap_or_default();
@@ -139,14 +139,14 @@ impl<'a> Batch<'a> {
 
 /// A batch that owns its memory, made to be filled again and again: reading a file allocates nothing per packet.
 #[derive(Debug, Default)]
-pub struct Chunk {
-    /// The octets, packets and whatever lies between them.
+pub struct PacketBuf {
+    /// The bytes, packets and whatever lies between them.
     pub bytes: Vec<u8>,
     /// The packets in `bytes`.
     pub slots: Vec<Slot>,
 }
 
-impl Chunk {
+impl PacketBuf {
     /// Forgets the packets and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -1,4 +1,4 @@
-//! A cursor over octets that nobody vouches for.
+//! A cursor over bytes that nobody vouches for.
 
 /// A bounds-checked cursor: every read can say no.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// The next `n` octets.
+    /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(n)?;
         self.rest = rest;
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Some(*head)
     }
 
-    /// The next octet.
+    /// The next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(u8::from_be_bytes)
     }

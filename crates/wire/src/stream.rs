@@ -2,7 +2,7 @@
 
 use crate::{Direction, Time};
 
-/// A piece of one direction of a flow: of TCP, octets in order and without duplicates, cut anywhere; of UDP one
+/// A piece of one direction of a flow: of TCP, bytes in order and without duplicates, cut anywhere; of UDP one
 /// datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Chunk<'a> {
@@ -10,9 +10,9 @@ pub struct Chunk<'a> {
     pub time: Time,
     /// Which side sent it.
     pub direction: Direction,
-    /// Octets of this direction that are missing just before it: lost on the way to the sensor, or given up. A gap
+    /// Bytes of this direction that are missing just before it: lost on the way to the sensor, or given up. A gap
     /// at the end of a stream comes with no data.
     pub gap: u64,
-    /// The octets.
+    /// The bytes.
     pub data: &'a [u8],
 }

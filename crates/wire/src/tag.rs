@@ -11,9 +11,9 @@ impl Tag {
     /// No tag.
     pub const NONE: Self = Self(0);
     /// A link type on which no packet can have one: an expression that asks for tags matches nothing there.
-    pub const NOWHERE: Self = Self(Self::LARGEST);
+    pub const NOWHERE: Self = Self(Self::MAX);
     /// The largest number of one.
-    pub const LARGEST: u16 = 0x1fff;
+    pub const MAX: u16 = 0x1fff;
     /// Numbers of tags, first and last (IEEE 802.1Q 9.6: identifiers have 12 bits).
     pub const TAGGED: (u16, u16) = (1, 0x1000);
 
@@ -44,7 +44,7 @@ impl Tag {
     /// The tag of a number, of which the lowest 13 bits count.
     #[inline]
     pub const fn numbered(number: u16) -> Self {
-        Self(number & Self::LARGEST)
+        Self(number & Self::MAX)
     }
 }
 

@@ -18,7 +18,7 @@ fn ethernet(data: &[u8]) -> Layers {
     layers(data, LinkType::ETHERNET)
 }
 
-/// Octets of a link layer, before an IPv4 packet with UDP from port 5 to port 6.
+/// Bytes of a link layer, before an IPv4 packet with UDP from port 5 to port 6.
 fn before_ip(header: &[u8]) -> Vec<u8> {
     let mut data = header.to_vec();
     data.extend(build::ip().ipv4(A, B).udp(5, 6).payload(b"payload"));
@@ -217,7 +217,7 @@ fn radiotap() {
     let link = LinkType::IEEE802_11_RADIOTAP;
     let plain = [&[0, 0, 8, 0, 0, 0, 0, 0][..], &wifi([0x08, 1], 24, &[])].concat();
     assert_udp(&layers(&plain, link), 40);
-    // A second word of presence bits, the timer on a multiple of eight octets, flags: padded header, checksum at the end.
+    // A second word of presence bits, the timer on a multiple of eight bytes, flags: padded header, checksum at the end.
     let header = [0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 0x30];
     let padded = [&header[..], &wifi([0x88, 2], 24, &[0, 0, 0, 0]), &[1, 2, 3, 4]].concat();
     assert_udp(&layers(&padded, link), 25 + 28 + 8);
@@ -237,9 +237,9 @@ fn ipv4_options_and_padding() {
 #[test]
 fn ipv4_lengths_that_cannot_be() {
     let good = build::ethernet().ipv4(A, B).udp(5, 6).payload(b"payload");
-    let with = |at: usize, octet: u8| {
+    let with = |at: usize, byte: u8| {
         let mut frame = good.clone();
-        frame[at] = octet;
+        frame[at] = byte;
         ethernet(&frame)
     };
     failed(&with(14, 0x44), Layer::Network, ErrorKind::Malformed);

@@ -69,9 +69,9 @@ proptest! {
         damage in prop::collection::vec((12_usize..60, any::<u8>()), 0..4),
     ) {
         let mut data = built(None, v6, proto, [1, 2], 64, &payload);
-        for (at, octet) in damage {
+        for (at, byte) in damage {
             let at = at.min(data.len() - 1);
-            data[at] = octet;
+            data[at] = byte;
         }
         let layers = decode(&build::packet(&data, LinkType::ETHERNET));
         // It refuses more than decoding does; what it takes is to be seen the same way.

@@ -1,4 +1,4 @@
-//! No octets are too bad: every truncation of good packets, and random octets under every link type.
+//! No bytes are too bad: every truncation of good packets, and random bytes under every link type.
 
 use proptest::prelude::*;
 use weir_wire::build::{self, flags};
@@ -61,7 +61,7 @@ fn samples() -> Vec<Vec<u8>> {
 
 const VXLAN: [u8; 8] = [8, 0, 0, 0, 0, 0, 7, 0];
 
-/// Everything that takes any octets.
+/// Everything that takes any bytes.
 fn exercise(packet: &Packet<'_>) {
     let mut level = Some(decode(packet));
     let mut last = 0;
@@ -148,14 +148,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn random_octets(data in prop::collection::vec(any::<u8>(), 0..200), wire_len in any::<u32>()) {
+    fn random_bytes(data in prop::collection::vec(any::<u8>(), 0..200), wire_len in any::<u32>()) {
         for link in LINKS {
             exercise(&packet(&data, link, wire_len));
             exercise(&packet(&data, link, data.len() as u32));
         }
     }
 
-    /// Random octets seldom get far: these start as a good packet and have some octets changed.
+    /// Random bytes seldom get far: these start as a good packet and have some bytes changed.
     #[test]
     fn damaged_packets(
         sample in 0..11_usize,
@@ -163,9 +163,9 @@ proptest! {
         len in any::<prop::sample::Index>(),
     ) {
         let mut data = samples().swap_remove(sample);
-        for (at, octet) in damage {
+        for (at, byte) in damage {
             let at = at.index(data.len());
-            data[at] = octet;
+            data[at] = byte;
         }
         exercise(&packet(&data, LinkType::ETHERNET, data.len() as u32));
         exercise(&packet(&data[..len.index(data.len())], LinkType::ETHERNET, data.len() as u32));

@@ -162,7 +162,7 @@ fn l2tp() {
     let all = [0x4a, 2, 0, len, 0, 1, 0, 2, 0, 0, 0, 0, 0, 2, 7, 7, 0, 0x57];
     carries(&over_udp(1701, &all, &v6()), Tunnel::L2tp, 58, Network::Ipv6);
     none(&over_udp(1701, &[0xc8, 2, 0, 12, 0, 1, 0, 0, 0, 0, 0, 0], &[]));
-    // Version 3: no cookie; a cookie of four octets and a sublayer; right over IP.
+    // Version 3: no cookie; a cookie of four bytes and a sublayer; right over IP.
     carries(&over_udp(1701, &[0, 3, 0, 0, 0, 0, 0, 1], &frame()), Tunnel::L2tp, 50, Network::Ipv4);
     carries(
         &over_udp(1701, &[0, 3, 0, 0, 0, 0, 0, 1, 9, 9, 9, 9, 0, 0, 0, 0], &frame()),
@@ -202,7 +202,7 @@ fn a_fragment_is_no_tunnel() {
 
 #[test]
 fn an_inner_packet_does_not_reach_past_its_tunnel() {
-    // The inner packet claims the octets after the outer one, which are padding.
+    // The inner packet claims the bytes after the outer one, which are padding.
     let mut frame = build::ethernet().ipv4(A, B).ipv4(B, A).udp(7, 8).payload(b"inner");
     frame.extend(*b"padding");
     frame[37] += 7;

@@ -74,7 +74,7 @@ fn what_is_built_is_good_and_what_is_changed_is_bad() {
 fn coverage_that_ends_early() {
     let lite = summed().swap_remove(11).0;
     let mut beyond = lite.clone();
-    *beyond.last_mut().expect("octets") ^= 1;
+    *beyond.last_mut().expect("bytes") ^= 1;
     assert_eq!(checked(&beyond).transport, Checksum::Good);
     let mut too_short = lite;
     too_short[39] = 7;
@@ -106,7 +106,7 @@ fn a_checksum_that_was_left_to_the_card() {
     assert_eq!(verdict(Hints::CHECKSUM_VALID), Checksum::Good);
     // The card speaks of the outermost packet only.
     let mut tunnel = build::ethernet().ipv4(A, B).gre().ipv4(A, B).tcp(1, 2, 0).payload(b"x");
-    *tunnel.last_mut().expect("octets") ^= 1;
+    *tunnel.last_mut().expect("bytes") ^= 1;
     let packet = Packet { hints: Hints::CHECKSUM_PENDING, ..packet(&tunnel) };
     let inner = decapsulate(&packet, &decode(&packet)).expect("an inner level");
     assert_eq!(verify(&packet, &inner).transport, Checksum::Bad);
@@ -131,8 +131,8 @@ fn plain_sum(data: &[u8]) -> u16 {
 }
 
 fn plain_crc32c(data: &[u8]) -> u32 {
-    !data.iter().fold(!0_u32, |crc, &octet| {
-        (0..8).fold(crc ^ u32::from(octet), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
+    !data.iter().fold(!0_u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
     })
 }
 
@@ -176,8 +176,8 @@ proptest! {
         prop_assert!(identity::<Icmp>(&data) && identity::<Tcp>(&data));
         let mut ip = data;
         for first in [0x45, 0x46, 0x4f, 0x60, 0x6f] {
-            if let Some(octet) = ip.first_mut() {
-                *octet = first;
+            if let Some(byte) = ip.first_mut() {
+                *byte = first;
             }
             prop_assert!(identity::<Ipv4>(&ip) && identity::<Ipv6>(&ip));
         }

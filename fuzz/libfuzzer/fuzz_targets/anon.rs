@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| weir_fuzz::run("anon", octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weir_fuzz::run("anon", bytes));

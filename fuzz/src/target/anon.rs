@@ -35,7 +35,7 @@ fn run(input: &[u8]) -> u64 {
             assert!(payload == Payload::Cut || image.data.len() == packet.data.len(), "{mode:?}");
             anonymiser.packet(&packet, &mut second);
             assert_eq!(first, second, "{mode:?}");
-            digest.size(first.iter().map(|octet| u64::from(*octet)).sum());
+            digest.size(first.iter().map(|byte| u64::from(*byte)).sum());
         }
     }
     digest.0

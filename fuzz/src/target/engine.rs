@@ -6,11 +6,11 @@ use weir_engine::{
     ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
-use weir_wire::{Batch, Chunk, Slot, Time, decode, steer_hash};
+use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
 
 pub const TARGET: Target = Target {
     name: "engine",
-    about: "an octet that chooses the plan, and a sequence of packets through every function, with one worker and with two: the ledgers add up and agree",
+    about: "a byte that chooses the plan, and a sequence of packets through every function, with one worker and with two: the ledgers add up and agree",
     seeds: seeds::chosen_sequences,
     words: HEADERS,
     run,
@@ -101,7 +101,7 @@ fn plan(kind: u8) -> Plan {
 }
 
 /// The total of a run with so many workers.
-fn pass(plan: &Arc<Plan>, chunk: &Chunk, workers: usize) -> Snapshot {
+fn pass(plan: &Arc<Plan>, chunk: &PacketBuf, workers: usize) -> Snapshot {
     let config = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
     let mut pool: Vec<Worker> = (0..workers).map(|_| Worker::new(Arc::clone(plan), &config)).collect();
     let mut clock = IntervalClock::new(30_000_000_000);
@@ -128,7 +128,7 @@ fn pass(plan: &Arc<Plan>, chunk: &Chunk, workers: usize) -> Snapshot {
     total
 }
 
-fn feed(pool: &mut [Worker], shares: &mut [Vec<Slot>], chunk: &Chunk, rows: &mut Rows) {
+fn feed(pool: &mut [Worker], shares: &mut [Vec<Slot>], chunk: &PacketBuf, rows: &mut Rows) {
     for (worker, share) in pool.iter_mut().zip(shares) {
         worker.batch(Batch { bytes: &chunk.bytes, slots: share }, rows);
         share.clear();

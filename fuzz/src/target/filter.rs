@@ -1,8 +1,8 @@
 use super::Digest;
 use crate::{Target, seeds, sequence};
 use std::sync::Arc;
-use weir_filter::{Counter, Filter, LINK_TYPES, Options, Set, Way};
-use weir_wire::{Chunk, Hints, Packet, Time, decode};
+use weir_filter::{Counter, Filter, LINK_TYPES, Options, Set, Strategy};
+use weir_wire::{Hints, Packet, PacketBuf, Time, decode};
 
 pub const TARGET: Target = Target {
     name: "filter",
@@ -63,7 +63,7 @@ pub const TARGET: Target = Target {
 };
 
 fn run(input: &[u8]) -> u64 {
-    let end = input.iter().position(|octet| *octet == b'\n').unwrap_or(input.len());
+    let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (expression, packet) = input.split_at(end);
     let expression = String::from_utf8_lossy(expression);
     let (number, data) = packet.get(1..).and_then(|rest| rest.split_first()).unwrap_or((&0, &[]));
@@ -111,7 +111,7 @@ fn run(input: &[u8]) -> u64 {
 fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Packet<'_>) {
     let texts = ["tcp", expression, "net 10.0.0.0/8 and not port 53"];
     let Ok(set) = Set::compile(&texts, options) else { return };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     for link in LINK_TYPES {
         chunk.push(&Packet { link: *link, ..*packet });
     }
@@ -119,7 +119,7 @@ fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Pac
     let layers: Vec<_> = batch.packets().map(|packet| decode(&packet)).collect();
     let truth: Vec<bool> =
         batch.packets().zip(&layers).map(|(packet, l)| filter.matches(&packet, l)).collect();
-    let with_remainder = Arc::new(set.with_remainders(vec![vec![1]]).by(Way::Columns));
+    let with_remainder = Arc::new(set.with_remainders(vec![vec![1]]).by(Strategy::Columns));
     let mut counter = Counter::new(with_remainder);
     counter.packets(batch, Some(&layers));
     let totals = counter.take();
@@ -128,7 +128,7 @@ fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Pac
     assert_eq!(totals.remainders[0].packets, truth.len() as u64 - matched, "what `{expression}` leaves");
     let Ok(set) = Set::compile(&texts, options) else { return };
     let mut found = vec![false; truth.len()];
-    Counter::new(Arc::new(set.by(Way::Index))).match_sets(batch, Some(&layers), &mut |at, matched| {
+    Counter::new(Arc::new(set.by(Strategy::Index))).match_sets(batch, Some(&layers), &mut |at, matched| {
         found[at] = matched.contains(&1);
     });
     assert_eq!(found, truth, "`{expression}` looked up in a set");

@@ -5,7 +5,7 @@ use weir_wire::{Batch, Layers, decode};
 
 pub const TARGET: Target = Target {
     name: "flow",
-    about: "an octet that chooses the table, and a sequence of packets: every packet is in one record and in the tallies",
+    about: "a byte that chooses the table, and a sequence of packets: every packet is in one record and in the tallies",
     seeds: seeds::chosen_sequences,
     words: HEADERS,
     run,
@@ -33,7 +33,7 @@ impl FlowSink for Sums {
         assert!(record.last >= record.first, "{record:?}");
         record.community_id(0);
         self.digest.add(record.state as u64 * 8 + record.end as u64);
-        record.history.as_str().bytes().for_each(|octet| self.digest.add(octet.into()));
+        record.history.as_str().bytes().for_each(|byte| self.digest.add(byte.into()));
     }
 
     fn tally(&mut self, tally: &Tally<'_>) {

@@ -3,7 +3,7 @@ use crate::scratch::{self, Scratch};
 use crate::{Target, seeds};
 use std::path::{Path, PathBuf};
 use weir_capture::{Files, Input, Order, ReadOptions};
-use weir_wire::{Chunk, Packet};
+use weir_wire::{Packet, PacketBuf};
 
 pub const TARGET: Target = Target {
     name: "read",
@@ -42,8 +42,8 @@ pub const WORDS: &[&[u8]] = &[
 pub struct Found {
     /// Packets.
     pub packets: u64,
-    /// Captured octets of them.
-    pub octets: u64,
+    /// Captured bytes of them.
+    pub bytes: u64,
     /// Of every packet and its time, in order.
     pub digest: u64,
     /// What went wrong.
@@ -52,7 +52,7 @@ pub struct Found {
 
 /// An input of this length that unpacks to more than this is not read to its end: a bomb ends when it is at its end,
 /// which is later than a fuzzer can wait.
-const MOST_OCTETS: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads files to their end.
 pub fn read(paths: &[&Path], options: &ReadOptions) -> Found {
@@ -66,8 +66,8 @@ pub fn read(paths: &[&Path], options: &ReadOptions) -> Found {
             return found;
         }
     };
-    let mut chunk = Chunk::default();
-    while found.octets < MOST_OCTETS {
+    let mut chunk = PacketBuf::default();
+    while found.bytes < MAX_BYTES {
         match files.fill(&mut chunk) {
             Ok(true) => {}
             Ok(false) => break,
@@ -85,7 +85,7 @@ pub fn read(paths: &[&Path], options: &ReadOptions) -> Found {
         }
         for packet in chunk.batch().packets() {
             found.packets += 1;
-            found.octets += packet.data.len() as u64 + 16;
+            found.bytes += packet.data.len() as u64 + 16;
             note(&packet, &mut digest);
         }
     }
@@ -112,7 +112,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
     let path = scratch.file("input", input);
     let whole = read(&[&path], &ReadOptions::default());
     let small = read(&[&path], &ReadOptions { chunk_bytes: 4 << 10, ..ReadOptions::default() });
-    if whole.octets < MOST_OCTETS {
+    if whole.bytes < MAX_BYTES {
         assert_eq!(whole, small, "the size of chunks changes what is read");
         if whole.packets > 0 {
             let listed = ReadOptions { order: Order::Listed, ..ReadOptions::default() };
@@ -127,19 +127,16 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
         }
     }
     let cut = read(&[&path], &ReadOptions { snaplen: Some(20), ..ReadOptions::default() });
-    assert!(cut.octets >= MOST_OCTETS || whole.octets >= MOST_OCTETS || cut.packets == whole.packets);
+    assert!(cut.bytes >= MAX_BYTES || whole.bytes >= MAX_BYTES || cut.packets == whole.packets);
     let recovered = read(&[&path], &ReadOptions { recover: true, ..ReadOptions::default() });
-    assert!(recovered.packets >= whole.packets || whole.octets >= MOST_OCTETS, "recovering loses packets");
+    assert!(recovered.packets >= whole.packets || whole.bytes >= MAX_BYTES, "recovering loses packets");
 
     let mut digest = Digest::default();
     digest.size(whole.packets);
     digest.size(recovered.packets);
     // The text of an error without its numbers, hexadecimal ones too, says which it is.
     for error in whole.errors.iter().chain(&recovered.errors) {
-        error
-            .bytes()
-            .filter(|octet| (b'g'..=b'z').contains(octet))
-            .for_each(|octet| digest.add(octet.into()));
+        error.bytes().filter(|byte| (b'g'..=b'z').contains(byte)).for_each(|byte| digest.add(byte.into()));
     }
     digest.0
 }

@@ -34,9 +34,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
         Err(error) => {
             assert!(!before.errors.is_empty(), "no repair of a good file: {error}");
             let text = error.to_string();
-            text.bytes()
-                .filter(|octet| (b'g'..=b'z').contains(octet))
-                .for_each(|octet| digest.add(octet.into()));
+            text.bytes().filter(|byte| (b'g'..=b'z').contains(byte)).for_each(|byte| digest.add(byte.into()));
         }
     }
     digest.0

@@ -4,7 +4,7 @@ use crate::scratch::{self, Scratch};
 use crate::{Target, seeds, sequence};
 use std::path::Path;
 use weir_capture::{InterfaceInfo, PacketWriter, ReadOptions, WriteOptions};
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 pub const TARGET: Target = Target {
     name: "rewrite",
@@ -33,9 +33,9 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
         if name.starts_with("x.pcapng") {
             assert_eq!(lost, 0, "{name}");
             // Compressed or not: the format and the packets are the same.
-            let first = first.get_or_insert((found.packets, found.octets));
-            assert_eq!((found.packets, found.octets), *first, "{name}");
-            assert_eq!(found.octets, octets(&chunk), "{name}");
+            let first = first.get_or_insert((found.packets, found.bytes));
+            assert_eq!((found.packets, found.bytes), *first, "{name}");
+            assert_eq!(found.bytes, bytes(&chunk), "{name}");
         }
         let _ = std::fs::remove_file(path);
     }
@@ -44,12 +44,12 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
 }
 
 /// As `read` counts them.
-fn octets(chunk: &Chunk) -> u64 {
+fn bytes(chunk: &PacketBuf) -> u64 {
     chunk.slots.iter().map(|slot| u64::from(slot.len) + 16).sum()
 }
 
 /// Packets written, and lost.
-fn write(path: &Path, chunk: &Chunk) -> (u64, u64) {
+fn write(path: &Path, chunk: &PacketBuf) -> (u64, u64) {
     let options = WriteOptions { nanoseconds: true, ..WriteOptions::default() };
     // One interface for each link type, as in a file that held them.
     let mut links: Vec<_> = chunk.slots.iter().map(|slot| slot.link).collect();

@@ -11,7 +11,7 @@ use weir_wire::{Direction, Time};
 
 pub const TARGET: Target = Target {
     name: "session",
-    about: "three octets that choose transport, port and cut, and what two sides say: the same records however it is cut, memory \
+    about: "three bytes that choose transport, port and cut, and what two sides say: the same records however it is cut, memory \
             bounded by what was said",
     seeds,
     words: &[
@@ -43,28 +43,28 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// A conversation's blocks, in a form that stays one under mutation: an octet (bit 0: the responder; bits 1 to 3 all set: a
+/// A conversation's blocks, in a form that stays one under mutation: a byte (bit 0: the responder; bits 1 to 3 all set: a
 /// gap before it), two for the length (little-endian), and what is said.
-fn blocks(mut octets: &[u8]) -> Vec<(Direction, u64, &[u8])> {
+fn blocks(mut bytes: &[u8]) -> Vec<(Direction, u64, &[u8])> {
     let mut blocks = Vec::new();
-    while let Some((&[kind, low, high], rest)) = octets.split_first_chunk() {
+    while let Some((&[kind, low, high], rest)) = bytes.split_first_chunk() {
         let len = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
         let (data, rest) = rest.split_at(len);
         let direction = if kind & 1 == 0 { Direction::Forward } else { Direction::Reverse };
         blocks.push((direction, if kind & 14 == 14 { u64::from(kind) } else { 0 }, data));
-        octets = rest;
+        bytes = rest;
     }
     blocks
 }
 
 #[derive(Default)]
-struct Told {
+struct Collected {
     records: Vec<Record<'static>>,
     content: Vec<(u64, Vec<u8>)>,
     expected: u64,
 }
 
-impl Out for Told {
+impl Out for Collected {
     fn record(&mut self, record: Record<'_>) {
         assert_eq!(record.values.len(), record.table.fields.len(), "{}", record.table.name);
         self.records.push(record.into_owned());
@@ -74,38 +74,38 @@ impl Out for Told {
         self.expected += 1;
     }
 
-    fn content(&mut self, file: u64, _: u64, octets: &[u8]) {
+    fn content(&mut self, file: u64, _: u64, bytes: &[u8]) {
         match self.content.iter_mut().find(|(name, _)| *name == file) {
-            Some((_, content)) => content.extend_from_slice(octets),
-            None => self.content.push((file, octets.to_vec())),
+            Some((_, content)) => content.extend_from_slice(bytes),
+            None => self.content.push((file, bytes.to_vec())),
         }
     }
 }
 
-fn told(setup: &Setup, blocks: &[(Direction, u64, &[u8])], cut: usize) -> (Vec<&'static str>, Told) {
-    let (mut session, mut told) = (Session::new(), Told::default());
-    let (mut time, mut said) = (Time(1_700_000_000_000_000_000), 0);
+fn emitted(setup: &Setup, blocks: &[(Direction, u64, &[u8])], cut: usize) -> (Vec<&'static str>, Collected) {
+    let (mut session, mut emitted) = (Session::new(), Collected::default());
+    let (mut time, mut steps) = (Time(1_700_000_000_000_000_000), 0);
     for (direction, gap, data) in blocks {
         time.0 += 1_000_000;
         let mut gap = *gap;
         let mut pieces = data.chunks(cut);
         loop {
-            // A block without octets is one piece.
+            // A block without bytes is one piece.
             let piece = match pieces.next() {
                 Some(piece) => piece,
                 None if data.is_empty() && gap > 0 => &[],
                 None => break,
             };
             let chunk = Chunk { time, direction: *direction, gap, data: piece };
-            session.chunk(&chunk, &|| setup.clone(), &mut told);
+            session.chunk(&chunk, &|| setup.clone(), &mut emitted);
             gap = 0;
         }
-        said += data.len();
+        steps += data.len();
         // Decompression makes more of it, within its own limits.
-        assert!(session.memory() < 8 * said + (4 << 20), "{} octets are held of {said}", session.memory());
+        assert!(session.memory() < 8 * steps + (4 << 20), "{} bytes are held of {steps}", session.memory());
     }
-    session.end(time, &|| setup.clone(), &mut told);
-    (session.found().map(|protocol| protocol.name).collect(), told)
+    session.end(time, &|| setup.clone(), &mut emitted);
+    (session.found().map(|protocol| protocol.name).collect(), emitted)
 }
 
 fn run(input: &[u8]) -> u64 {
@@ -127,17 +127,17 @@ fn run(input: &[u8]) -> u64 {
         },
     };
     let blocks = blocks(input);
-    let (found, whole) = told(&setup, &blocks, usize::MAX);
+    let (found, whole) = emitted(&setup, &blocks, usize::MAX);
     if ip_proto == TCP {
-        let (found_too, parts) = told(&setup, &blocks, 1 + usize::from(cut));
-        // Octets that nobody says may be taken for one protocol before they are for another.
+        let (found_too, parts) = emitted(&setup, &blocks, 1 + usize::from(cut));
+        // Bytes that nobody says may be taken for one protocol before they are for another.
         if found == found_too {
             assert_eq!(whole.records, parts.records, "{found:?} cut into pieces of {}", 1 + usize::from(cut));
             assert_eq!(whole.content, parts.content, "{found:?} cut into pieces of {}", 1 + usize::from(cut));
         }
     }
     let mut digest = Digest::default();
-    found.iter().for_each(|name| name.bytes().for_each(|octet| digest.add(octet.into())));
+    found.iter().for_each(|name| name.bytes().for_each(|byte| digest.add(byte.into())));
     for record in &whole.records {
         let none = record.values.iter().filter(|value| value.is_none()).count();
         digest.add(record.table.name.len() as u64 * 64 + none as u64);
@@ -169,13 +169,13 @@ fn seeds() -> Vec<Vec<u8>> {
 fn seed(own: &[u16], text: &str) -> Vec<u8> {
     let ports = PROTOCOLS.iter().flat_map(|protocol| protocol.ports);
     let port = ports.into_iter().position(|port| own.contains(port)).unwrap_or(255) as u8;
-    let mut octets = vec![u8::from(text.lines().any(|line| line.starts_with(": udp"))), port, 0];
+    let mut bytes = vec![u8::from(text.lines().any(|line| line.starts_with(": udp"))), port, 0];
     let mut block: Option<(u8, Vec<u8>)> = None;
     let mut end = |block: &mut Option<(u8, Vec<u8>)>| {
         if let Some((kind, data)) = block.take() {
-            octets.push(kind);
-            octets.extend((data.len() as u16).to_le_bytes());
-            octets.extend(data);
+            bytes.push(kind);
+            bytes.extend((data.len() as u16).to_le_bytes());
+            bytes.extend(data);
         }
     };
     for line in text.lines() {
@@ -190,12 +190,12 @@ fn seed(own: &[u16], text: &str) -> Vec<u8> {
         }
     }
     end(&mut block);
-    octets
+    bytes
 }
 
 /// The escapes of conversations; what is none stays as it is.
 fn unescaped(text: &str) -> Vec<u8> {
-    let (mut octets, mut rest) = (Vec::new(), text.as_bytes());
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, tail)) = rest.split_first() {
         rest = tail;
         let escape = if *first == b'\\' { tail.first().copied() } else { None };
@@ -213,10 +213,10 @@ fn unescaped(text: &str) -> Vec<u8> {
             }
             _ => None,
         };
-        octets.push(plain.unwrap_or(*first));
+        bytes.push(plain.unwrap_or(*first));
         if plain.is_some() {
             rest = &rest[1..];
         }
     }
-    octets
+    bytes
 }

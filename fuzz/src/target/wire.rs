@@ -13,8 +13,8 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// A tunnel header takes octets, so that tunnels end by themselves; this is far beyond what a packet has room for.
-const MOST_LEVELS: usize = 70_000;
+/// A tunnel header takes bytes, so that tunnels end by themselves; this is far beyond what a packet has room for.
+const MAX_LEVELS: usize = 70_000;
 
 fn run(input: &[u8]) -> u64 {
     let Some((&first, data)) = input.split_first() else { return 0 };
@@ -41,7 +41,7 @@ fn one(data: &[u8], link: LinkType, digest: &mut Digest) {
             assert!(inner.link >= layers.payload, "a tunnel that goes outward: {layers:?} {inner:?}");
             layers = inner;
             levels += 1;
-            assert!(levels < MOST_LEVELS);
+            assert!(levels < MAX_LEVELS);
         }
         if levels <= MAX_TUNNELS {
             assert_eq!(innermost(&packet, &decode(&packet)), layers);
@@ -71,9 +71,9 @@ fn level(packet: &Packet<'_>, layers: &Layers, digest: &mut Digest) {
 
     // What is filled in is right: a checksum that could be found wrong is not wrong any more.
     if sums.network == Checksum::Bad || sums.transport == Checksum::Bad {
-        let mut octets = packet.data.to_vec();
-        if checksum::fill(&mut octets, layers) {
-            let filled = verify(&Packet { data: &octets, ..*packet }, layers);
+        let mut bytes = packet.data.to_vec();
+        if checksum::fill(&mut bytes, layers) {
+            let filled = verify(&Packet { data: &bytes, ..*packet }, layers);
             assert_ne!(filled.network, Checksum::Bad, "{layers:?}");
             assert_ne!(filled.transport, Checksum::Bad, "{layers:?}");
         }

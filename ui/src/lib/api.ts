@@ -301,8 +301,8 @@ export interface PacketsSize {
   partial: string | null;
 }
 
-/** GET /api/v1/live: `event: pulse`, at most one a second; `event: end` when the capture has ended. */
-export interface Pulse {
+/** GET /api/v1/live: `event: tick`, at most one a second; `event: end` when the capture has ended. */
+export interface Tick {
   time: number;
   seconds: number;
   packets: number;
@@ -311,9 +311,9 @@ export interface Pulse {
   caught: number;
   dropped: number;
   flows_active: number;
-  /** By id, the rate in the pulse. */
+  /** By id, the rate in the tick. */
   series: Record<string, number>;
-  /** The heaviest five of the pulse. */
+  /** The heaviest five of the tick. */
   talkers: TopRow[];
 }
 

@@ -8,7 +8,7 @@ import { add, at, weigh } from './series';
 /** More lines than this are not asked for in one question. */
 export const FEW = 64;
 const BATCH = 100;
-/** Points of each line while thousands are weighed: enough to draw, a third of the octets. */
+/** Points of each line while thousands are weighed: enough to draw, a third of the bytes. */
 const COARSE = 200;
 
 interface Question {

@@ -1,6 +1,6 @@
 // The first lines of the overview: plain sentences from figures, with nothing in them that the figures do not say.
 
-import type { News, Pulse, Sensor, SeriesData, Status, TopList } from './api';
+import type { News, Tick, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
 import type { Range } from './range.svelte';
 import { add, mean, seconds, total, type Past } from './series';
@@ -56,7 +56,7 @@ export function headline(status: Status | null): string {
 export function traffic(
   status: Status,
   range: Range,
-  pulse: Pulse | null,
+  tick: Tick | null,
   live: boolean,
   data: SeriesData | null,
   bits: (number | null)[],
@@ -64,10 +64,10 @@ export function traffic(
 ): string {
   const said: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
-  if (live && pulse && pulse.seconds > 0) {
-    const rate = amount((pulse.bytes * 8) / pulse.seconds, 'bits/s');
-    const packets = amount(pulse.packets / pulse.seconds, 'packets/s');
-    said.push(`${rate} and ${packets} on ${source} now, ${plural(pulse.flows_active, 'flow')} open.`);
+  if (live && tick && tick.seconds > 0) {
+    const rate = amount((tick.bytes * 8) / tick.seconds, 'bits/s');
+    const packets = amount(tick.packets / tick.seconds, 'packets/s');
+    said.push(`${rate} and ${packets} on ${source} now, ${plural(tick.flows_active, 'flow')} open.`);
   }
   if (data) {
     const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
@@ -76,8 +76,8 @@ export function traffic(
         ? mean(bits, seconds(data.times, data.step, ...covers(status, range)))
         : (counted.bytes * 8) / covered(status, range);
     const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-    const where = live && pulse ? '' : ` on ${source}`;
-    if (middle === null && live && pulse) return said.join(' ');
+    const where = live && tick ? '' : ` on ${source}`;
+    if (middle === null && live && tick) return said.join(' ');
     if (middle === null) said.push(`Nothing was measured in this range${where}.`);
     else {
       const time = covered(status, range);
@@ -94,7 +94,7 @@ export function shares(list: TopList | null, count = 3): string {
   const all = list.total.bytes;
   const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
   const enumerated = named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0];
-  return list.filter ? `Of what the filter matches, mostly ${enumerated}.` : `Mostly ${enumerated} of the octets.`;
+  return list.filter ? `Of what the filter matches, mostly ${enumerated}.` : `Mostly ${enumerated} of the bytes.`;
 }
 
 /** "who talks most" */
@@ -110,10 +110,10 @@ export function talker(list: TopList | null): string {
   return `${first.label}${name}: ${bytes(first.bytes)}, ${share}${doubt}.${then}`;
 }
 
-/** The talkers of a pulse as a list. */
-export function ofSecond(pulse: Pulse): TopList {
-  const total = { packets: pulse.packets, bytes: pulse.bytes };
-  return { list: 'talkers', key: '', unit: 'bytes', exact: false, rows: pulse.talkers, absent: 0, inserts: 0, total, partial: null };
+/** The talkers of a tick as a list. */
+export function ofSecond(tick: Tick): TopList {
+  const total = { packets: tick.packets, bytes: tick.bytes };
+  return { list: 'talkers', key: '', unit: 'bytes', exact: false, rows: tick.talkers, absent: 0, inserts: 0, total, partial: null };
 }
 
 /** By how much the range is above the same hours before; null where there is nothing to compare with. */

@@ -1,4 +1,4 @@
-// The layout of a two-sided flow: who asks, by what service, who answers. Widths are octets; each ribbon knows how much
+// The layout of a two-sided flow: who asks, by what service, who answers. Widths are bytes; each ribbon knows how much
 // of it went there and how much came back.
 
 import type { Flow } from './api';
@@ -52,7 +52,7 @@ function service(flow: Flow): { label: string; filter: string } {
   };
 }
 
-/** Pixels per octet, so that a column with room for every name is no higher than `height`. */
+/** Pixels per byte, so that a column with room for every name is no higher than `height`. */
 function fit(values: number[], height: number): number {
   const sum = values.reduce((all, value) => all + value, 0);
   if (sum === 0) return 0;

@@ -1,13 +1,13 @@
 // The sensor that this page is about: its status, and what it sends each second when it watches a link.
 
-import { ApiError, api, get, type Pulse, type Sensor, type Status } from './api';
+import { ApiError, api, get, type Tick, type Sensor, type Status } from './api';
 import { prefs } from './prefs.svelte';
 import { seconds } from './series';
 
 /** off: there is nothing live to hear. lost: the stream broke, and is tried again. ended: the capture has ended. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'lost' | 'ended';
 
-/** Seconds of pulses that are kept for the chart of now. */
+/** Seconds of ticks that are kept for the chart of now. */
 const KEPT = 180;
 /** A stream that is open and says nothing for so long is called lost. */
 const SILENCE = 6000;
@@ -17,11 +17,11 @@ export const sensor = $state<{
   error: ApiError | null;
   live: LiveState;
   retryIn: number;
-  pulse: Pulse | null;
-  pulses: Pulse[];
+  tick: Tick | null;
+  ticks: Tick[];
   /** Of the store, once `learnFolder` has asked. */
   folder: string | null;
-}>({ folder: null, status: null, error: null, live: 'off', retryIn: 0, pulse: null, pulses: [] });
+}>({ folder: null, status: null, error: null, live: 'off', retryIn: 0, tick: null, ticks: [] });
 
 /** The sensor's clock less that of the browser, which may be wrong. */
 let skew = 0;
@@ -94,18 +94,18 @@ function connect(): void {
   sensor.live = 'connecting';
   const source = new EventSource(api('live'));
   stream = source;
-  source.addEventListener('pulse', (event: MessageEvent<string>) => {
-    let pulse: Pulse;
+  source.addEventListener('tick', (event: MessageEvent<string>) => {
+    let tick: Tick;
     try {
-      pulse = JSON.parse(event.data) as Pulse;
+      tick = JSON.parse(event.data) as Tick;
     } catch {
       return; // cut on the way; the next one is a second away
     }
     failures = 0;
     sensor.live = 'live';
-    sensor.pulse = pulse;
-    sensor.pulses = [...sensor.pulses.filter((old) => old.time > pulse.time - KEPT && old.time < pulse.time), pulse];
-    if (Math.abs(pulse.time - sensorNow()) > 30) skew = pulse.time - Date.now() / 1000;
+    sensor.tick = tick;
+    sensor.ticks = [...sensor.ticks.filter((old) => old.time > tick.time - KEPT && old.time < tick.time), tick];
+    if (Math.abs(tick.time - sensorNow()) > 30) skew = tick.time - Date.now() / 1000;
     watch();
   });
   source.addEventListener('end', () => {

@@ -15,18 +15,18 @@ use weir_wire::{Batch, Hints, LinkType, Slot, Time};
 
 use super::socket::Socket;
 
-/// Octets of a block. A block holds at least one packet, so this bounds the largest; and the kernel hands over a
+/// Bytes of a block. A block holds at least one packet, so this bounds the largest; and the kernel hands over a
 /// block per timeout however empty it is, so many small blocks ride out a longer stall on a quiet link than few
 /// large ones.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
-/// Packets of a batch: with their octets they stay in the second-level cache.
+/// Packets of a batch: with their bytes they stay in the second-level cache.
 const BATCH: usize = 512;
 
-/// Octets of a Linux cooked header, version 2 (LINKTYPE_LINUX_SLL2).
+/// Bytes of a Linux cooked header, version 2 (LINKTYPE_LINUX_SLL2).
 const SLL2_LEN: usize = 20;
 
-/// Octets of a VLAN tag (IEEE 802.1Q).
+/// Bytes of a VLAN tag (IEEE 802.1Q).
 const TAG_LEN: usize = 4;
 
 /// How the packets of a ring are to be given.
@@ -161,9 +161,9 @@ impl Drop for Blocks {
 /// The parts of a `tpacket3_hdr` and of the `sockaddr_ll` after it that are needed.
 struct Header {
     time: Time,
-    /// Octets to the next header.
+    /// Bytes to the next header.
     step: usize,
-    /// Captured octets.
+    /// Captured bytes.
     len: u32,
     wire_len: u32,
     status: u32,
@@ -239,8 +239,8 @@ impl Header {
     }
 }
 
-/// Makes the octets of a packet whole, in place: the VLAN tag that the card or the kernel took out goes back, and
-/// a packet without a link-layer header gets the cooked one. There is always room: the kernel leaves 16 octets or
+/// Makes the bytes of a packet whole, in place: the VLAN tag that the card or the kernel took out goes back, and
+/// a packet without a link-layer header gets the cooked one. There is always room: the kernel leaves 16 bytes or
 /// more between the header and the packet, and the header has been read.
 fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
     let start = at + header.mac;
@@ -305,11 +305,11 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A header with its address, 16 octets of room and a frame.
+    /// A header with its address, 16 bytes of room and a frame.
     fn block(status: u32, frame: &[u8]) -> Vec<u8> {
         let mut block = vec![0; LL_AT + 20 + 16];
         let mac = block.len() as u16;
-        let mut put = |at: usize, octets: &[u8]| block[at..at + octets.len()].copy_from_slice(octets);
+        let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         let variant = offset_of!(libc::tpacket3_hdr, hv1);
         let tci = variant + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tci);
         let tpid = variant + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tpid);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn no_octets_make_it_panic() {
+    fn no_bytes_make_it_panic() {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut random = || {
             state ^= state << 13;

@@ -36,7 +36,7 @@ pub enum LiveError {
     },
     /// The kernel has no memory for a ring.
     #[error(
-        "cannot get {bytes} octets of ring memory for interface {interface}: {source}; ask for a smaller ring"
+        "cannot get {bytes} bytes of ring memory for interface {interface}: {source}; ask for a smaller ring"
     )]
     Memory {
         /// The size that was asked for, for one worker.

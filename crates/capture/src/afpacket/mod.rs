@@ -38,15 +38,15 @@ pub struct RingOptions {
     pub interfaces: Vec<String>,
     /// Whether the interfaces take in frames for other hosts. "any" never does.
     pub promiscuous: bool,
-    /// Octets to keep of a packet, with its VLAN tag put back; 0 is as many as there are.
+    /// Bytes to keep of a packet, with its VLAN tag put back; 0 is as many as there are.
     pub snaplen: u32,
-    /// Memory for the ring of one worker on one interface, in octets; rounded to blocks of 256 KiB, two at least.
+    /// Memory for the ring of one worker on one interface, in bytes; rounded to blocks of 256 KiB, two at least.
     pub ring_bytes: usize,
     /// Milliseconds after which a block is handed over that is not full: the delay of a packet on a quiet link.
     pub block_timeout_ms: u32,
     /// Kernel filters, each with the link type that it was made for. They spare work and decide nothing: packets
     /// of other link types, and those with cooked headers where the kernel does not know all that is asked, are
-    /// taken in whole. What a filter returns says how many octets to keep, [`RingOptions::snaplen`] at most. The
+    /// taken in whole. What a filter returns says how many bytes to keep, [`RingOptions::snaplen`] at most. The
     /// kernel sees a frame without its outermost VLAN tag.
     pub filters: Vec<(LinkType, Vec<SockFilter>)>,
 }

@@ -58,7 +58,7 @@ const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> SockFilter {
 /// Takes in nothing.
 pub(super) const NOTHING: [SockFilter; 1] = [op(RET_K, 0)];
 
-/// The socket filter for an expression's program (all packets without one), cut to `snaplen` octets.
+/// The socket filter for an expression's program (all packets without one), cut to `snaplen` bytes.
 ///
 /// A packet on the loopback interface is seen twice, going out and coming in; the first is left out, as libpcap
 /// does.
@@ -210,7 +210,7 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
 const DEPTH: usize = 5;
 const LABELS: usize = 8;
 
-/// Headers that end with an EtherType, and the octets from the one that announced them to the octet after that.
+/// Headers that end with an EtherType, and the bytes from the one that announced them to the byte after that.
 const TAGS: [(u32, u32); 10] = [
     // VLAN tags (IEEE 802.1Q and 802.1ad, and what switches used before).
     (0x8100, 4),

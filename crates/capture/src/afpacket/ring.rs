@@ -59,7 +59,7 @@ impl Ring {
 
 /// An interface that is captured, and the rings on it that their workers have not taken yet.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct RingSource {
     pub name: String,
     /// Whether it stands for all interfaces.
     pub any: bool,
@@ -85,7 +85,7 @@ struct Place {
     _member: Option<Ring>,
 }
 
-impl Feed {
+impl RingSource {
     /// The interface at a position of the options.
     pub fn new(options: &RingOptions, position: usize, workers: usize) -> Self {
         let name = options.interfaces.get(position).cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Feed {
         Ok(places.get_mut(worker).and_then(|place| place.next.take()))
     }
 
-    /// Rings for all workers, closed to packets until [`Feed::let_in`].
+    /// Rings for all workers, closed to packets until [`RingSource::let_in`].
     pub fn open(&self) -> Result<Vec<Ring>, LiveError> {
         let workers = self.places().len();
         self.open_for(workers)

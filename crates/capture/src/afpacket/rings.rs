@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_wire::{Batch, LinkType, Time};
 
 use super::program::NOTHING;
-use super::ring::{Feed, Ring};
+use super::ring::{Ring, RingSource};
 use super::socket::{grace_period, wait};
 use super::{LiveError, RingOptions};
 
@@ -104,7 +104,7 @@ impl Rings {
         let mut all: Vec<Self> = (0..workers).map(|_| Self::empty(options)).collect();
         let mut gates = Vec::new();
         for position in 0..names.len() {
-            let feed = Arc::new(Feed::new(options, position, workers));
+            let feed = Arc::new(RingSource::new(options, position, workers));
             let rings = feed.open()?;
             for (worker, (ring, one)) in rings.into_iter().zip(&mut all).enumerate() {
                 let up = ring.index == 0 || ring.socket.is_up(ring.index)?.unwrap_or(false);
@@ -306,7 +306,7 @@ fn clock() -> Time {
 /// A worker's place at one interface. The ring goes and comes with the interface.
 #[derive(Debug)]
 struct Port {
-    feed: Arc<Feed>,
+    feed: Arc<RingSource>,
     worker: usize,
     ring: Option<Ring>,
     /// Link type of the last ring.
@@ -319,7 +319,7 @@ struct Port {
 }
 
 impl Port {
-    fn new(feed: Arc<Feed>, worker: usize, ring: Ring) -> Self {
+    fn new(feed: Arc<RingSource>, worker: usize, ring: Ring) -> Self {
         let link = ring.shape.link;
         Self { feed, worker, ring: Some(ring), link, up: true, fell: false, past: CaptureStats::default() }
     }

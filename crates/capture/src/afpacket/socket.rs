@@ -49,7 +49,7 @@ impl Socket {
     fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let size = mem::size_of::<T>() as libc::socklen_t;
         let at: *const T = value;
-        // SAFETY: `at` points to `size` readable octets for as long as the call lasts.
+        // SAFETY: `at` points to `size` readable bytes for as long as the call lasts.
         check(unsafe { libc::setsockopt(self.raw(), level, option, at.cast::<c_void>(), size) }).map(drop)
     }
 
@@ -58,13 +58,13 @@ impl Socket {
         let mut value = T::default();
         let mut size = mem::size_of::<T>() as libc::socklen_t;
         let at: *mut T = &mut value;
-        // SAFETY: `at` points to `size` writable octets, and the kernel writes no more than `size`; callers pass
+        // SAFETY: `at` points to `size` writable bytes, and the kernel writes no more than `size`; callers pass
         // integers and arrays of them only.
         check(unsafe { libc::getsockopt(self.raw(), level, option, at.cast::<c_void>(), &mut size) })?;
         Ok(value)
     }
 
-    /// Asks for a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` octets; a block that is not full is
+    /// Asks for a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` bytes; a block that is not full is
     /// handed over `timeout_ms` milliseconds after the last one.
     pub fn make_ring(&self, block_bytes: u32, blocks: u32, timeout_ms: u32) -> io::Result<()> {
         self.set(SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
@@ -92,7 +92,7 @@ impl Socket {
         address.sll_ifindex = index as c_int;
         let size = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         let at: *const libc::sockaddr_ll = &address;
-        // SAFETY: `at` points to `size` readable octets for as long as the call lasts.
+        // SAFETY: `at` points to `size` readable bytes for as long as the call lasts.
         check(unsafe { libc::bind(self.raw(), at.cast::<libc::sockaddr>(), size) }).map(drop)
     }
 
@@ -204,7 +204,7 @@ pub(super) struct Group {
 /// The index of an interface, `None` where there is none of that name.
 pub(super) fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
-    // SAFETY: `name` is a string that ends with a zero octet and lives as long as the call.
+    // SAFETY: `name` is a string that ends with a zero byte and lives as long as the call.
     Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
 }
 

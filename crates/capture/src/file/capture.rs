@@ -5,24 +5,24 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use weir_wire::Chunk;
+use weir_wire::PacketBuf;
 
+use super::bytes::{ByteSource, Compression};
 use super::describe::{Format, InputInfo, InterfaceInfo};
 use super::error::ReadError;
 use super::idle::Stopped;
 use super::interfaces::Interfaces;
-use super::octets::{Compression, Octets};
 use super::pcap::{self, Pcap};
 use super::pcapng::{Comment, Findings, Pcapng};
 use super::walk::{Limits, Stop, Walk};
 
 /// A capture being read.
 pub(crate) struct Capture {
-    octets: Octets,
+    bytes: ByteSource,
     walker: Walker,
-    /// Octets read and not yet walked over: an incomplete record.
+    /// ByteSource read and not yet walked over: an incomplete record.
     carry: Vec<u8>,
-    /// Offset in the capture, unpacked, of the first octet of `carry`.
+    /// Offset in the capture, unpacked, of the first byte of `carry`.
     base: u64,
     chunk_bytes: usize,
     recover: bool,
@@ -43,7 +43,7 @@ enum Walker {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Walking,
-    /// Octets of an unwanted block to pass over, and where that block starts.
+    /// ByteSource of an unwanted block to pass over, and where that block starts.
     Skipping(u64, u64),
     /// Looking for the next plausible record after a corrupt one.
     Seeking,
@@ -69,13 +69,13 @@ impl Capture {
         interfaces: &mut Interfaces,
         info: &mut InputInfo,
     ) -> Result<Capture, ReadError> {
-        let (mut octets, compression) =
-            Octets::new(file, opening.stop).map_err(|error| unpack_error(opening.name, 0, 0, error))?;
+        let (mut bytes, compression) =
+            ByteSource::new(file, opening.stop).map_err(|error| unpack_error(opening.name, 0, 0, error))?;
         info.compression = compression;
         let mut carry = Vec::new();
         while carry.len() < pcap::HEADER {
             let missing = pcap::HEADER - carry.len();
-            match octets.read(&mut carry, missing) {
+            match bytes.read(&mut carry, missing) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if carry.is_empty() || Stopped::is(&error) => {
@@ -99,7 +99,7 @@ impl Capture {
         };
         Ok(Capture {
             base: if carry.is_empty() { pcap::HEADER as u64 } else { 0 },
-            octets,
+            bytes,
             walker,
             carry,
             chunk_bytes: opening.chunk_bytes,
@@ -112,9 +112,9 @@ impl Capture {
         })
     }
 
-    /// Octets taken from the file, packed as they are there.
+    /// ByteSource taken from the file, packed as they are there.
     pub(crate) fn taken(&self) -> u64 {
-        self.octets.taken()
+        self.bytes.taken()
     }
 
     /// Offset in the capture, unpacked, up to which it has been walked over.
@@ -126,7 +126,7 @@ impl Capture {
     /// An error comes after all packets before it.
     pub(crate) fn fill(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut PacketBuf,
         limits: &Limits,
         interfaces: &mut Interfaces,
     ) -> Result<bool, ReadError> {
@@ -179,7 +179,7 @@ impl Capture {
     }
 
     /// Follows what stopped a walk: where to go on, and whether more has to be read for it.
-    fn stopped(&mut self, walk: Walk, chunk: &Chunk, ended: bool) -> (usize, bool) {
+    fn stopped(&mut self, walk: Walk, chunk: &PacketBuf, ended: bool) -> (usize, bool) {
         let at = walk.at;
         let left = chunk.bytes.len() - at;
         match walk.stop {
@@ -225,13 +225,19 @@ impl Capture {
     }
 
     /// Keeps what has not been walked over for the next time.
-    fn keep(&mut self, chunk: &mut Chunk, at: usize) {
+    fn keep(&mut self, chunk: &mut PacketBuf, at: usize) {
         self.carry.extend_from_slice(chunk.bytes.get(at..).unwrap_or_default());
         chunk.bytes.truncate(at);
         self.base += at as u64;
     }
 
-    fn walk(&mut self, chunk: &mut Chunk, at: usize, limits: &Limits, interfaces: &mut Interfaces) -> Walk {
+    fn walk(
+        &mut self,
+        chunk: &mut PacketBuf,
+        at: usize,
+        limits: &Limits,
+        interfaces: &mut Interfaces,
+    ) -> Walk {
         match &mut self.walker {
             Walker::Pcap(pcap) => pcap.walk(&chunk.bytes, at, &mut chunk.slots, limits),
             Walker::Pcapng(pcapng) => {
@@ -247,10 +253,10 @@ impl Capture {
     }
 
     /// Reads on; `false` at the end, and after an error.
-    fn more(&mut self, chunk: &mut Chunk) -> bool {
+    fn more(&mut self, chunk: &mut PacketBuf) -> bool {
         let start = chunk.bytes.len();
         let room = self.chunk_bytes.saturating_sub(start).max(self.chunk_bytes / 2);
-        match self.octets.read(&mut chunk.bytes, room) {
+        match self.bytes.read(&mut chunk.bytes, room) {
             Ok(0) => {
                 if let State::Skipping(left, from) = self.state
                     && left > 0
@@ -287,7 +293,7 @@ impl Capture {
         }
     }
 
-    /// The file has ended; the `left` octets from `at` on are not a whole record.
+    /// The file has ended; the `left` bytes from `at` on are not a whole record.
     fn end(&mut self, left: usize, at: usize, need: usize) {
         self.state = State::Ended;
         if left == 0 {
@@ -302,7 +308,7 @@ impl Capture {
         }
     }
 
-    fn corrupt(&self, chunk: &Chunk, at: usize, what: String) -> ReadError {
+    fn corrupt(&self, chunk: &PacketBuf, at: usize, what: String) -> ReadError {
         let packets = self.info.packets + chunk.slots.len() as u64;
         let input = self.info.name.clone();
         ReadError::Corrupt { input, offset: self.base + at as u64, packets, what }

@@ -2,8 +2,8 @@
 
 use weir_wire::LinkType;
 
+use super::bytes::Compression;
 use super::error::ReadError;
-use super::octets::Compression;
 
 /// The format of a capture file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,7 +14,7 @@ pub enum Format {
         big_endian: bool,
         /// Times have nanoseconds, not microseconds.
         nanoseconds: bool,
-        /// Kuznetsov's variant, with record headers of 24 octets.
+        /// Kuznetsov's variant, with record headers of 24 bytes.
         modified: bool,
     },
     /// pcapng.
@@ -62,7 +62,7 @@ pub struct Blocks {
 pub struct InputInfo {
     /// Its path, or `-`.
     pub name: String,
-    /// `None` until its first octets have been read, and when they are no capture.
+    /// `None` until its first bytes have been read, and when they are no capture.
     pub format: Option<Format>,
     /// How it is compressed.
     pub compression: Compression,
@@ -70,7 +70,7 @@ pub struct InputInfo {
     pub links: Vec<LinkType>,
     /// Packets read.
     pub packets: u64,
-    /// Octets of those packets in the file.
+    /// ByteSource of those packets in the file.
     pub captured_bytes: u64,
     /// Blocks read (pcapng only).
     pub blocks: Blocks,
@@ -84,7 +84,7 @@ pub struct InputInfo {
     pub texts_dropped: u64,
     /// How often reading went on after a corrupt record (see `ReadOptions::recover`).
     pub resumed: u64,
-    /// Octets passed over in doing so.
+    /// ByteSource passed over in doing so.
     pub skipped_bytes: u64,
     /// What was wrong with it.
     pub problem: Option<ReadError>,
@@ -101,7 +101,7 @@ pub struct InterfaceInfo {
     pub description: Option<String>,
     /// What its packets start with.
     pub link: LinkType,
-    /// Octets kept of a packet; 0 means all.
+    /// ByteSource kept of a packet; 0 means all.
     pub snaplen: u32,
     /// Ticks per second of its times; 0 when that is more than 64 bits hold.
     pub ticks_per_second: u64,
@@ -114,9 +114,9 @@ pub struct InterfaceInfo {
 /// How far reading has come.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
-    /// Octets taken from the inputs, packed as they are there.
+    /// ByteSource taken from the inputs, packed as they are there.
     pub bytes: u64,
-    /// Octets that the inputs hold in all; `None` when one of them is not a regular file.
+    /// ByteSource that the inputs hold in all; `None` when one of them is not a regular file.
     pub total: Option<u64>,
     /// Packets handed out.
     pub packets: u64,

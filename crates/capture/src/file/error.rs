@@ -12,7 +12,7 @@ pub enum Severity {
     Unreadable,
 }
 
-/// Why reading an input ended before its end. Each text says what was found, where (input and octet
+/// Why reading an input ended before its end. Each text says what was found, where (input and byte
 /// offset in the capture, after decompression), and what would have been accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
@@ -30,7 +30,7 @@ pub enum ReadError {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// It holds no octets at all, not even a file header.
+    /// It holds no bytes at all, not even a file header.
     #[error("{input}: empty (0 bytes{}); expected a pcap or pcapng file header", if *.unpacked { " after decompression" } else { "" })]
     Empty {
         /// The input.
@@ -43,7 +43,7 @@ pub enum ReadError {
     NotACapture {
         /// The input.
         input: String,
-        /// Its first octets, at most eight.
+        /// Its first bytes, at most eight.
         found: Vec<u8>,
     },
     /// The format is known, its version is not.
@@ -93,7 +93,7 @@ pub enum ReadError {
     Io {
         /// The input.
         input: String,
-        /// Octets read before.
+        /// ByteSource read before.
         offset: u64,
         /// Packets before it, all delivered.
         packets: u64,
@@ -143,6 +143,6 @@ struct Hex<'a>(&'a [u8]);
 
 impl std::fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

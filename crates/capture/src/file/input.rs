@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::bytes::ByteSource;
 use super::error::ReadError;
-use super::octets::Octets;
 
 /// Something to read packets from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -103,9 +103,9 @@ fn named_capture(name: &str) -> bool {
 }
 
 fn starts_as_capture(path: &Path) -> bool {
-    let head = File::open(path).and_then(|file| Octets::new(file, None)).and_then(|(mut octets, _)| {
+    let head = File::open(path).and_then(|file| ByteSource::new(file, None)).and_then(|(mut bytes, _)| {
         let mut head = Vec::new();
-        while head.len() < 4 && octets.read(&mut head, 4)? > 0 {}
+        while head.len() < 4 && bytes.read(&mut head, 4)? > 0 {}
         Ok(head)
     });
     head.is_ok_and(|head| {

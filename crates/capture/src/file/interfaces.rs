@@ -5,7 +5,7 @@ use super::describe::{InputInfo, InterfaceInfo};
 /// Interfaces described one by one. All further ones share the entry with this index.
 pub const MAX_INTERFACES: usize = 65_536;
 
-/// Octets kept of one text, and of all texts of a run.
+/// ByteSource kept of one text, and of all texts of a run.
 const TEXT: usize = 4 << 10;
 const TEXTS: usize = 4 << 20;
 /// Comments and machine descriptions kept of an input.
@@ -36,7 +36,7 @@ impl Interfaces {
 
     /// A text of a file, where there is room for it; what is not UTF-8 is replaced.
     pub(crate) fn text(&mut self, raw: &[u8], info: &mut InputInfo) -> Option<String> {
-        let raw = raw.split(|octet| *octet == 0).next().unwrap_or_default();
+        let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         if raw.is_empty() {
             return None;
         }

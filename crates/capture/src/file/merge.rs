@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
 use super::capture::Capture;
 use super::describe::InputInfo;
@@ -20,7 +20,7 @@ use super::walk::Limits;
 /// Packets read of an input that is being merged.
 struct Stream {
     capture: Capture,
-    chunk: Chunk,
+    chunk: PacketBuf,
     /// The next slot to hand out.
     at: usize,
     /// The next comment to hand out.
@@ -57,7 +57,7 @@ pub(crate) enum Read {
 
 impl Merge {
     pub(crate) fn add(&mut self, input: usize, capture: Capture) {
-        let stream = Stream { capture, chunk: Chunk::default(), at: 0, comment: 0, clock: Time(0) };
+        let stream = Stream { capture, chunk: PacketBuf::default(), at: 0, comment: 0, clock: Time(0) };
         self.streams.insert(input, stream);
     }
 
@@ -95,7 +95,7 @@ impl Merge {
     pub(crate) fn fill(
         &mut self,
         input: usize,
-        chunk: &mut Chunk,
+        chunk: &mut PacketBuf,
         limits: &Limits,
         until: Option<Time>,
         interfaces: &mut Interfaces,
@@ -147,11 +147,11 @@ impl Merge {
         }
     }
 
-    /// Copies packets to the end of `chunk` in order, until it holds `bytes` octets or `packets` packets, an
+    /// Copies packets to the end of `chunk` in order, until it holds `bytes` bytes or `packets` packets, an
     /// input is drained, or the stream comes to `until`.
     pub(crate) fn take(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut PacketBuf,
         comments: &mut Vec<Comment>,
         bytes: usize,
         packets: usize,

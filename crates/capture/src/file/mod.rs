@@ -1,9 +1,10 @@
 //! Reading capture files.
 //!
-//! One read(2) puts a block of the file where the packets then stay: a [`weir_wire::Chunk`] is filled with
-//! octets, and a walk over them notes where each packet lies. Nothing is copied per packet, and the chunk
+//! One read(2) puts a block of the file where the packets then stay: a [`weir_wire::PacketBuf`] is filled with
+//! bytes, and a walk over them notes where each packet lies. Nothing is copied per packet, and the chunk
 //! is small enough to stay in the L2 cache. Mapping the file was measured at twice the time.
 
+mod bytes;
 mod capture;
 mod describe;
 mod error;
@@ -11,7 +12,6 @@ mod idle;
 mod input;
 mod interfaces;
 mod merge;
-mod octets;
 mod pcap;
 mod pcapng;
 mod walk;
@@ -21,14 +21,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use weir_wire::{Chunk, Time};
+use weir_wire::{PacketBuf, Time};
 
+pub(crate) use bytes::ByteSource;
+pub use bytes::Compression;
 pub use describe::{Blocks, Format, InputInfo, InterfaceInfo, Progress};
 pub use error::{ReadError, Severity};
 pub use input::Input;
 pub use interfaces::MAX_INTERFACES;
-pub use octets::Compression;
-pub(crate) use octets::Octets;
 pub use pcapng::Comment;
 
 use capture::{Capture, Opening};
@@ -51,13 +51,13 @@ pub enum Order {
 /// How to read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// About how many octets a chunk holds; it is longer where one packet is.
+    /// About how many bytes a chunk holds; it is longer where one packet is.
     pub chunk_bytes: usize,
     /// In which order several inputs are read.
     pub order: Order,
     /// Packets to read in all.
     pub packets: Option<u64>,
-    /// Octets to keep of each packet.
+    /// ByteSource to keep of each packet.
     pub snaplen: Option<u32>,
     /// After a corrupt record, look for the next plausible one instead of giving the input up.
     pub recover: bool,
@@ -79,7 +79,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// Octets per chunk of an input that overlaps with others in time.
+/// ByteSource per chunk of an input that overlaps with others in time.
 const MERGED_CHUNK: usize = 64 << 10;
 
 /// Reads capture files one after another, or several merged in time order.
@@ -148,10 +148,10 @@ impl Files {
     ///
     /// Each input that ends badly gives one error, after the packets before it. The next call goes on with
     /// the inputs that are left: call until it gives `false`.
-    pub fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, ReadError> {
+    pub fn fill(&mut self, chunk: &mut PacketBuf) -> Result<bool, ReadError> {
         chunk.clear();
         self.comments.clear();
-        let left = self.options.packets.map_or(u64::MAX, |most| most.saturating_sub(self.packets));
+        let left = self.options.packets.map_or(u64::MAX, |max| max.saturating_sub(self.packets));
         self.gather(chunk, usize::try_from(left).unwrap_or(usize::MAX));
         self.packets += chunk.slots.len() as u64;
         if left > 0
@@ -163,7 +163,7 @@ impl Files {
         Ok(!chunk.slots.is_empty())
     }
 
-    fn gather(&mut self, chunk: &mut Chunk, left: usize) {
+    fn gather(&mut self, chunk: &mut PacketBuf, left: usize) {
         let snaplen = self.options.snaplen.unwrap_or(u32::MAX);
         let in_time = self.options.order == Order::Time;
         // An error comes before the packets behind it.
@@ -257,7 +257,7 @@ impl Files {
         Progress { bytes: self.bytes + open, total: self.total, packets: self.packets }
     }
 
-    /// Octets walked over in the inputs that are open or were read to their end, unpacked.
+    /// ByteSource walked over in the inputs that are open or were read to their end, unpacked.
     pub(crate) fn position(&self) -> u64 {
         self.walked + self.merge.captures().map(Capture::position).sum::<u64>()
     }
@@ -284,7 +284,7 @@ impl Files {
 fn first_time(source: &Source) -> Option<Time> {
     source.size?;
     let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false, stop: None };
-    let (mut interfaces, mut chunk) = (Interfaces::default(), Chunk::default());
+    let (mut interfaces, mut chunk) = (Interfaces::default(), PacketBuf::default());
     let mut capture =
         Capture::open(source.file(None).ok()?, &opening, &mut interfaces, &mut InputInfo::default()).ok()?;
     capture.fill(&mut chunk, &Limits { snaplen: 0, packets: 1 }, &mut interfaces).ok()?;

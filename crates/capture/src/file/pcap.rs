@@ -1,10 +1,10 @@
-//! Classic pcap: a header of 24 octets, then records (draft-ietf-opsawg-pcap; libpcap's savefile(5)).
+//! Classic pcap: a header of 24 bytes, then records (draft-ietf-opsawg-pcap; libpcap's savefile(5)).
 
 use weir_wire::{LinkType, Slot, Time};
 
 use super::walk::{Limits, Stop, Walk, max_captured};
 
-/// The file header's length in octets.
+/// The file header's length in bytes.
 pub(crate) const HEADER: usize = 24;
 
 /// What the magic number says.
@@ -12,7 +12,7 @@ pub(crate) const HEADER: usize = 24;
 pub(crate) struct Magic {
     pub(crate) big_endian: bool,
     pub(crate) nanoseconds: bool,
-    /// Alexey Kuznetsov's variant: record headers of 24 octets.
+    /// Alexey Kuznetsov's variant: record headers of 24 bytes.
     pub(crate) modified: bool,
 }
 
@@ -47,12 +47,12 @@ enum Lengths {
 #[derive(Clone, Debug)]
 pub(crate) struct Pcap {
     pub(crate) magic: Magic,
-    /// As the header says, in octets; 0 means no limit.
+    /// As the header says, in bytes; 0 means no limit.
     pub(crate) snaplen: u32,
     pub(crate) link: LinkType,
     pub(crate) interface: u32,
     lengths: Lengths,
-    most: u32,
+    max: u32,
     cut: u32,
     /// The last packet's time: what a record found after a gap is held against.
     last: Time,
@@ -85,14 +85,14 @@ impl Pcap {
             _ => return Some(Err(BadVersion { major, minor })),
         };
         let (snaplen, link) = (word(16), link_type(word(20)));
-        let most = max_captured(link);
+        let max = max_captured(link);
         // libpcap cuts what is longer than the header's snaplen, and so must we, or lengths disagree.
-        let mut cut = if snaplen == 0 || snaplen > i32::MAX as u32 { most } else { snaplen };
+        let mut cut = if snaplen == 0 || snaplen > i32::MAX as u32 { max } else { snaplen };
         if magic.modified && link == LinkType::ETHERNET {
             cut = cut.saturating_add(14);
         }
         let last = Time(0);
-        Some(Ok(Pcap { magic, snaplen, link, interface: 0, lengths, most, cut, last }))
+        Some(Ok(Pcap { magic, snaplen, link, interface: 0, lengths, max, cut, last }))
     }
 
     fn record(&self) -> usize {
@@ -135,10 +135,10 @@ impl Pcap {
             if swapped {
                 (captured, wire) = (wire, captured);
             }
-            if captured > self.most {
+            if captured > self.max {
                 let what = format!(
                     "record says {captured} captured bytes; expected at most {} (link type {})",
-                    self.most, self.link
+                    self.max, self.link
                 );
                 return Walk { at, stop: Stop::Bad(what) };
             }
@@ -153,7 +153,7 @@ impl Pcap {
                 time: Time(u64::from(sec) * 1_000_000_000 + u64::from(sub) * tick),
                 offset: (at + header) as u32,
                 len: captured.min(cut),
-                // A wire length under the captured one is a writer's mistake: the octets are there.
+                // A wire length under the captured one is a writer's mistake: the bytes are there.
                 wire_len: wire.max(captured),
                 interface: self.interface,
                 link: self.link,
@@ -182,7 +182,7 @@ impl Pcap {
             };
             let whole = if self.magic.nanoseconds { 1_000_000_000 } else { 1_000_000 };
             let near = last == Time(0) || u64::from(sec).abs_diff(last.secs()) <= 86_400;
-            let fits = captured <= self.most && wire <= self.most && captured.min(wire) > 0;
+            let fits = captured <= self.max && wire <= self.max && captured.min(wire) > 0;
             if sub >= whole || !near || !fits || (self.lengths == Lengths::CapturedFirst && captured > wire) {
                 return Some(false);
             }

@@ -203,13 +203,13 @@ impl Pcapng {
         if !whole && !wanted && length > MAX_BLOCK {
             return Err(Stop::Skip(u64::from(length)));
         }
-        let most = match kind {
+        let max = match kind {
             ENHANCED | SIMPLE | PACKET => self.max_packet_block(),
             _ => MAX_BLOCK,
         };
-        if wanted && length > most {
+        if wanted && length > max {
             return Err(Stop::Bad(format!(
-                "block of type {kind:#x} says {length} bytes; expected at most {most}"
+                "block of type {kind:#x} says {length} bytes; expected at most {max}"
             )));
         }
         if !whole {
@@ -225,8 +225,8 @@ impl Pcapng {
     }
 
     fn max_packet_block(&self) -> u32 {
-        let most = self.locals.iter().take(16).map(|local| max_captured(local.link)).max().unwrap_or(0);
-        MAX_BLOCK.max(most.saturating_add(64 << 10))
+        let max = self.locals.iter().take(16).map(|local| max_captured(local.link)).max().unwrap_or(0);
+        MAX_BLOCK.max(max.saturating_add(64 << 10))
     }
 
     fn section(&mut self, body: &[u8], findings: &mut Findings<'_>) -> Result<(), Stop> {
@@ -345,9 +345,9 @@ impl Pcapng {
             let wire = self.word(body, 16).ok_or_else(short)?;
             (local.time(u64::from(high) << 32 | u64::from(low)), captured, wire)
         };
-        let most = max_captured(local.link).min(body.len().saturating_sub(header) as u32);
-        if captured > most {
-            return Err(format!("packet says {captured} captured bytes; expected at most {most}"));
+        let max = max_captured(local.link).min(body.len().saturating_sub(header) as u32);
+        if captured > max {
+            return Err(format!("packet says {captured} captured bytes; expected at most {max}"));
         }
         self.last = time;
         let slot = slots.len();

@@ -5,7 +5,7 @@ use weir_wire::LinkType;
 /// What the caller wants of an input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Octets kept of a packet.
+    /// ByteSource kept of a packet.
     pub(crate) snaplen: u32,
     /// Packets that still may be pushed.
     pub(crate) packets: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Walk {
 
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The record at `at` needs this many octets in all.
+    /// The record at `at` needs this many bytes in all.
     More(usize),
     /// The record at `at` is this long, and nothing of it is wanted.
     Skip(u64),

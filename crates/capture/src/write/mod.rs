@@ -68,7 +68,7 @@ pub struct Written {
     pub files: u64,
 }
 
-/// Records are handed to the system when this many octets are gathered, and by every tick.
+/// Records are handed to the system when this many bytes are gathered, and by every tick.
 const GATHER: usize = 256 << 10;
 /// The same when they are compressed: each time makes a member of its own.
 const GATHER_PACKED: usize = 1 << 20;
@@ -91,7 +91,7 @@ pub struct PacketWriter {
     file: Option<Outfile>,
     path: String,
     pending: Pending,
-    /// Octets of this file, before compression.
+    /// Bytes of this file, before compression.
     size: u64,
     given: u64,
     lost: u64,
@@ -364,31 +364,31 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    use weir_wire::{Chunk, Hints, LinkType};
+    use weir_wire::{Hints, LinkType, PacketBuf};
 
     use super::*;
     use crate::file::{Files, Input, ReadOptions};
 
-    /// A disk with room for so many octets.
+    /// A disk with room for so many bytes.
     #[derive(Clone, Default)]
     struct Disk {
-        octets: Arc<Mutex<Vec<u8>>>,
+        bytes: Arc<Mutex<Vec<u8>>>,
         room: Arc<Mutex<usize>>,
     }
 
     impl outfile::Medium for Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut octets = self.octets.lock().unwrap();
-            let count = bytes.len().min(*self.room.lock().unwrap() - octets.len());
+            let mut written = self.bytes.lock().unwrap();
+            let count = bytes.len().min(*self.room.lock().unwrap() - written.len());
             if count == 0 {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             }
-            octets.extend_from_slice(&bytes[..count]);
+            written.extend_from_slice(&bytes[..count]);
             Ok(count)
         }
 
         fn truncate(&mut self, length: u64) -> bool {
-            self.octets.lock().unwrap().truncate(length as usize);
+            self.bytes.lock().unwrap().truncate(length as usize);
             true
         }
     }
@@ -399,13 +399,13 @@ mod tests {
     }
 
     /// Packets in a file that is whole.
-    fn packets(octets: &[u8]) -> Vec<u64> {
+    fn packets(bytes: &[u8]) -> Vec<u64> {
         let directory = scratch();
-        let path = directory.path().join("octets");
-        std::fs::write(&path, octets).unwrap();
+        let path = directory.path().join("bytes");
+        std::fs::write(&path, bytes).unwrap();
         let inputs = [Input::Path(path)];
         let mut files = Files::open(&inputs, &ReadOptions::default()).unwrap();
-        let (mut chunk, mut found) = (Chunk::default(), Vec::new());
+        let (mut chunk, mut found) = (PacketBuf::default(), Vec::new());
         while files.fill(&mut chunk).expect("the file ends on a whole record") {
             found.extend(chunk.slots.iter().map(|slot| slot.time.0));
         }
@@ -417,7 +417,7 @@ mod tests {
         Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() }
     }
 
-    /// A disk that is full at any octet, and has room again later: the file is whole at each moment, and
+    /// A disk that is full at any byte, and has room again later: the file is whole at each moment, and
     /// what was given is in it or counted.
     #[test]
     fn a_full_disk_leaves_whole_records_and_writing_resumes() {
@@ -431,20 +431,20 @@ mod tests {
                 let mut writer =
                     PacketWriter::create(target, WriteOptions::default(), &[eth], Time(0)).unwrap();
                 writer.start(Outfile::over(Box::new(disk.clone()), writer.compression));
-                let mut told = 0;
+                let mut emitted = 0;
                 for second in 0..10 {
-                    told += u32::from(
-                        writer.write(&packet(second * 1_000, b"thirty octets of a test packet")).is_err(),
+                    emitted += u32::from(
+                        writer.write(&packet(second * 1_000, b"thirty bytes of a test packet")).is_err(),
                     );
-                    told += u32::from(writer.tick(Time(second)).is_err());
-                    let octets = disk.octets.lock().unwrap().clone();
-                    if !octets.is_empty() {
-                        let found = packets(&octets);
+                    emitted += u32::from(writer.tick(Time(second)).is_err());
+                    let bytes = disk.bytes.lock().unwrap().clone();
+                    if !bytes.is_empty() {
+                        let found = packets(&bytes);
                         assert!(found.iter().copied().eq((0..found.len() as u64).map(|at| at * 1_000)));
                     }
                 }
                 let full = writer.trouble().is_some();
-                assert_eq!(told, u32::from(full), "told once");
+                assert_eq!(emitted, u32::from(full), "told once");
                 if room % 2 == 0 {
                     *disk.room.lock().unwrap() = usize::MAX;
                     writer.tick(Time(20)).unwrap();
@@ -452,8 +452,8 @@ mod tests {
                 }
                 let (written, result) = writer.close();
                 assert_eq!(written.packets + written.lost, 10);
-                let octets = disk.octets.lock().unwrap().clone();
-                let found = if octets.is_empty() { Vec::new() } else { packets(&octets) };
+                let bytes = disk.bytes.lock().unwrap().clone();
+                let found = if bytes.is_empty() { Vec::new() } else { packets(&bytes) };
                 assert_eq!(found.len() as u64, written.packets, "{name}, room for {room}");
                 assert_eq!(result.is_err(), room % 2 == 1 && full, "{name}, room for {room}: {result:?}");
                 assert!(room % 2 == 1 || written.lost == 0, "what was held is written");
@@ -469,11 +469,11 @@ mod tests {
         let mut writer = PacketWriter::create(target, WriteOptions::default(), &[], Time(0)).unwrap();
         writer.start(Outfile::over(Box::new(disk.clone()), Compression::None));
         let data = [0; 1_000];
-        let mut told = 0;
+        let mut emitted = 0;
         for number in 0..10_000 {
-            told += u32::from(writer.write(&packet(number, &data)).is_err());
+            emitted += u32::from(writer.write(&packet(number, &data)).is_err());
         }
-        assert_eq!(told, 1);
+        assert_eq!(emitted, 1);
         assert!(writer.pending.bytes.len() <= HELD + 2_000);
         let lost = writer.written().lost;
         assert!((5_000..6_000).contains(&lost), "{lost}");
@@ -481,6 +481,6 @@ mod tests {
         let (written, result) = writer.close();
         result.unwrap();
         assert_eq!(written.lost, lost);
-        assert_eq!(packets(&disk.octets.lock().unwrap()).len() as u64, written.packets);
+        assert_eq!(packets(&disk.bytes.lock().unwrap()).len() as u64, written.packets);
     }
 }

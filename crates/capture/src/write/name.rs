@@ -15,7 +15,7 @@ use crate::file::Compression;
 pub struct Rotate {
     /// `-G`: after so many seconds. The file name is then a strftime(3) pattern.
     pub seconds: Option<u64>,
-    /// `-C`: before a packet when the file holds more octets than this (before compression). tcpdump's unit
+    /// `-C`: before a packet when the file holds more bytes than this (before compression). tcpdump's unit
     /// is 1,000,000.
     pub bytes: Option<u64>,
     /// `-W`: with `bytes`, how many files to keep, overwriting the first one again; with `seconds` alone,
@@ -66,7 +66,7 @@ impl Sequence {
 
     /// Whether the next packet belongs into the next file.
     pub(crate) fn size_over(&mut self, size: u64) -> bool {
-        if self.rotate.bytes.is_none_or(|most| size <= most) {
+        if self.rotate.bytes.is_none_or(|max| size <= max) {
             return false;
         }
         self.number += 1;

@@ -33,7 +33,7 @@ impl Pending {
         after.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |(end, _)| *end)
     }
 
-    /// Forgets the first `count` octets; the packets that ended there.
+    /// Forgets the first `count` bytes; the packets that ended there.
     fn forget(&mut self, count: usize) -> u64 {
         self.bytes.drain(..count);
         let mut packets = 0;
@@ -50,11 +50,11 @@ impl Pending {
     }
 }
 
-/// What octets are written to.
+/// What bytes are written to.
 pub(crate) trait Medium: Send {
     /// Writes some of `bytes`. `WouldBlock` when nothing can be written without waiting.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Cuts the file to `length` octets; `false` when that cannot be done here.
+    /// Cuts the file to `length` bytes; `false` when that cannot be done here.
     fn truncate(&mut self, length: u64) -> bool;
 }
 
@@ -124,11 +124,11 @@ pub(crate) struct Outfile {
     /// Of a regular file.
     place: Option<FilePlace>,
     compression: Compression,
-    /// Octets in the file, up to the end of a record.
+    /// Bytes in the file, up to the end of a record.
     written: u64,
     /// Packets in the file.
     pub(crate) packets: u64,
-    /// Compressed octets for a pipe that it has not taken yet, and the packets in them.
+    /// Compressed bytes for a pipe that it has not taken yet, and the packets in them.
     packed: Vec<u8>,
     packed_packets: u64,
 }
@@ -229,7 +229,7 @@ impl Outfile {
         (done, Ok(()))
     }
 
-    /// Of `all` octets `done` are written: cuts the file to `whole` of them, which end a record. How many
+    /// Of `all` bytes `done` are written: cuts the file to `whole` of them, which end a record. How many
     /// the file now has.
     fn settle(&mut self, done: usize, whole: usize, all: usize) -> usize {
         let kept = if done == all || done == whole || !self.medium.truncate(self.written + whole as u64) {

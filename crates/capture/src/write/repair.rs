@@ -4,16 +4,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use weir_wire::Chunk;
+use weir_wire::PacketBuf;
 
-use crate::file::{Compression, Files, Input, Octets, ReadError, ReadOptions};
+use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions};
 
 /// What [`repair`] found and did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Repair {
     /// Packets that the file holds.
     pub packets: u64,
-    /// Octets of whole records, unpacked, that were kept.
+    /// ByteSource of whole records, unpacked, that were kept.
     pub kept: u64,
     /// Whether the file had to be changed.
     pub changed: bool,
@@ -28,7 +28,7 @@ pub struct Repair {
 /// When the file cannot be read or written, and when not even its file header is there.
 pub fn repair(path: &Path) -> Result<Repair, ReadError> {
     let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())?;
-    let (mut chunk, mut packets) = (Chunk::default(), 0);
+    let (mut chunk, mut packets) = (PacketBuf::default(), 0);
     let kept = loop {
         match files.fill(&mut chunk) {
             Ok(true) => packets += chunk.slots.len() as u64,
@@ -79,16 +79,16 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
     Ok((path, repaired))
 }
 
-/// Writes the first `left` octets of a compressed file anew.
+/// Writes the first `left` bytes of a compressed file anew.
 fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
-    let (mut octets, compression) = Octets::new(File::open(path)?, None)?;
+    let (mut bytes, compression) = ByteSource::new(File::open(path)?, None)?;
     let part = super::outfile::part_name(path);
     let mut out = File::create(&part)?;
     let mut block = Vec::new();
     while left > 0 {
         block.clear();
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 20);
-        if octets.read(&mut block, most)? == 0 {
+        let max = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 20);
+        if bytes.read(&mut block, max)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         left -= block.len() as u64;

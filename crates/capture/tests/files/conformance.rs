@@ -12,7 +12,7 @@ use weir_capture::Severity;
 use crate::support::{is_capture, read_path, shared, walk};
 
 /// Block counts of a test file: the lines `\tEPB: 4` of the text beside it.
-fn told(text: &str, name: &str) -> u64 {
+fn emitted(text: &str, name: &str) -> u64 {
     let prefix = format!("{name}: ");
     text.lines()
         .find_map(|line| line.trim().strip_prefix(&prefix))
@@ -45,7 +45,7 @@ fn pcapng_test_files_hold_the_blocks_that_they_should() {
                 blocks.custom_private,
             ];
             let names = ["SHB", "IDB", "EPB", "SPB", "PB", "NRB", "ISB", "CB", "DCB"];
-            let theirs = names.map(|name| told(&text, name));
+            let theirs = names.map(|name| emitted(&text, name));
             assert_eq!(ours, theirs, "{}: {names:?}", path.display());
             assert_eq!(blocks.other, 0, "{}", path.display());
             outcome.packets.len() as u64 == theirs[2] + theirs[3] + theirs[4]
@@ -96,7 +96,7 @@ fn by_pcap_parser(path: &Path) -> Option<(u64, u64, u64)> {
 #[test]
 fn packets_and_comments_are_those_of_pcap_parser() {
     let Some(data) = shared() else { return };
-    let (mut compared, mut comments, mut given_up, mut refused) = (0, 0, 0, 0);
+    let (mut compared, mut comments, mut abandoned, mut refused) = (0, 0, 0, 0);
     for path in walk(&data).iter().filter(|path| is_capture(path)) {
         let mut head = [0; 4];
         let read =
@@ -105,7 +105,7 @@ fn packets_and_comments_are_those_of_pcap_parser() {
             continue;
         }
         let Some(theirs) = by_pcap_parser(path) else {
-            given_up += 1;
+            abandoned += 1;
             continue;
         };
         let outcome = read_path(path);
@@ -124,7 +124,7 @@ fn packets_and_comments_are_those_of_pcap_parser() {
         comments += on_packets + others;
     }
     println!(
-        "pcap-parser: {compared} files with {comments} comments agree; it gave {given_up} up, we refused {refused}"
+        "pcap-parser: {compared} files with {comments} comments agree; it gave {abandoned} up, we refused {refused}"
     );
     assert!(compared >= 140 && refused <= 2);
 }

@@ -195,7 +195,7 @@ fn a_bomb_is_read() {
         return;
     };
     let input = Input::Path(path.into());
-    let mut chunk = weir_wire::Chunk::default();
+    let mut chunk = weir_wire::PacketBuf::default();
     let mut files = weir_capture::Files::open(&[input], &ReadOptions::default()).unwrap();
     let mut packets = 0;
     let end = loop {
@@ -217,7 +217,7 @@ fn a_bomb_costs_time_and_no_memory() {
     let blocks = |kind: u32| [section(false), words(false, &[kind, 400 << 20])].concat();
     let packet = [section(false), interface(false, 1, &[]), words(false, &[6, 16 << 20])].concat();
     let cases = [
-        // A block of no interest, 400 MiB long; records without octets; a packet as long as one may be.
+        // A block of no interest, 400 MiB long; records without bytes; a packet as long as one may be.
         ("skipped.gz", [gzip(&blocks(0x99)), gzip(&zeros), gzip(&zeros)].concat(), "0 truncated"),
         ("records.zst", [zstandard(&pcap(&[])), zstandard(&zeros)].concat(), "6553600 whole"),
         ("packet.gz", [gzip(&packet), gzip(&zeros[..10 << 20])].concat(), "0 truncated"),
@@ -234,7 +234,7 @@ fn a_bomb_costs_time_and_no_memory() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let line =
             text.lines().find_map(|line| line.strip_prefix("bomb ")).unwrap_or_else(|| panic!("{text}"));
-        println!("{name}: {} octets, read as {line}", packed.len());
+        println!("{name}: {} bytes, read as {line}", packed.len());
         assert!(line.starts_with(expected), "{name}: {line}");
         let peak: u64 = line.split_whitespace().nth(2).unwrap().parse().unwrap();
         assert!(peak < 64 << 10, "{name}: {peak} KiB");

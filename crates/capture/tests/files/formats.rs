@@ -188,7 +188,7 @@ fn names_comments_and_statistics_are_kept() {
     assert_eq!((outcome.inputs[0].blocks.names, outcome.inputs[0].blocks.other), (1, 1));
 
     let mut files = weir_capture::Files::open(&[input], &ReadOptions::default()).unwrap();
-    let mut chunk = weir_wire::Chunk::default();
+    let mut chunk = weir_wire::PacketBuf::default();
     while files.fill(&mut chunk).unwrap() {}
     let described = &files.interfaces()[0];
     assert_eq!(described.name.as_deref(), Some("eth0"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_capture::{Comment, Files, Input, InputInfo, ReadError, ReadOptions};
-use weir_wire::{Chunk, LinkType, Time};
+use weir_wire::{LinkType, PacketBuf, Time};
 
 /// A packet, taken out of its chunk.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,7 +34,7 @@ pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
             return outcome;
         }
     };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     loop {
         match files.fill(&mut chunk) {
             Ok(true) => {
@@ -91,7 +91,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// A little-endian classic pcap file of Ethernet packets: (nanoseconds, octets).
+/// A little-endian classic pcap file of Ethernet packets: (nanoseconds, bytes).
 pub fn pcap(packets: &[(u64, &[u8])]) -> Vec<u8> {
     let mut file = pcap_header(0xa1b2_3c4d, 1);
     for (time, data) in packets {

@@ -8,7 +8,7 @@ use weir_capture::{
     FileFormat, Files, Input, InterfaceInfo, PacketWriter, ReadOptions, Rotate, Statistics, Target,
     WriteError, WriteOptions, salvage,
 };
-use weir_wire::{Chunk, Hints, LinkType, Packet, Time};
+use weir_wire::{Hints, LinkType, Packet, PacketBuf, Time};
 
 use crate::support::{Owned, pcap_header, read_bytes, read_path, record, scratch};
 
@@ -131,7 +131,7 @@ fn pcapng_keeps_names_drops_and_the_direction() {
     writer.close().1.unwrap();
 
     let mut files = Files::open(&[Input::Path(path.clone())], &ReadOptions::default()).unwrap();
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     while files.fill(&mut chunk).unwrap() {}
     let [eth, raw] = files.interfaces() else { panic!("{:?}", files.interfaces()) };
     assert_eq!((eth.name.as_deref(), eth.description.as_deref()), (Some("eth0"), Some("uplink")));
@@ -142,9 +142,9 @@ fn pcapng_keeps_names_drops_and_the_direction() {
         (info.comments.as_slice(), info.machine.as_slice()),
         (&["case 7".to_owned()][..], &["weir 1".to_owned()][..])
     );
-    let octets = std::fs::read(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
     let outbound = [2, 0, 4, 0, 2, 0, 0, 0];
-    assert!(octets.windows(8).any(|window| window == outbound), "epb_flags says outbound");
+    assert!(bytes.windows(8).any(|window| window == outbound), "epb_flags says outbound");
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn an_unfinished_file_is_salvaged() {
     }
     std::mem::forget(killed);
     let part = directory.path().join(".x.pcapng.gz.part");
-    let octets = std::fs::read(&part).unwrap();
-    std::fs::write(&part, &octets[..octets.len() - 5]).unwrap();
+    let bytes = std::fs::read(&part).unwrap();
+    std::fs::write(&part, &bytes[..bytes.len() - 5]).unwrap();
     std::fs::write(&path, b"in the way").unwrap();
     let error = salvage(&part).unwrap_err().to_string();
     assert!(error.contains("File exists"), "{error}");
@@ -253,7 +253,7 @@ fn time_rotation_needs_no_packets() {
     }
 }
 
-/// The same packets, the same options: the same files, octet by octet.
+/// The same packets, the same options: the same files, byte by byte.
 #[test]
 fn size_rotation_is_that_of_tcpdump() {
     if Command::new("tcpdump").arg("--version").output().is_err() {
@@ -261,7 +261,7 @@ fn size_rotation_is_that_of_tcpdump() {
         return;
     }
     let mut source = pcap_header(0xa1b2_c3d4, 1);
-    let frame: Vec<u8> = (0..1_000).map(|octet| octet as u8).collect();
+    let frame: Vec<u8> = (0..1_000).map(|byte| byte as u8).collect();
     for number in 0..5_500_u64 {
         // Microseconds, where the helper writes what it is given.
         record(&mut source, number * SECOND + number, &frame[..60 + number as usize % 940]);
@@ -344,7 +344,7 @@ fn a_slow_reader_is_shed_and_counted() {
         // Opened for both, so that neither side waits for the other.
         let mut reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut writer = writer(&path, WriteOptions { shed: true, ..WriteOptions::default() });
-        // Octets that gzip cannot make fewer.
+        // Bytes that gzip cannot make fewer.
         let mut state = 1_u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

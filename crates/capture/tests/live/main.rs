@@ -16,7 +16,7 @@ use weir_wire::{ErrorKind, Hints, Layer, LinkType, Packet, Time, decode, steer_h
 
 /// A packet as it was captured.
 #[derive(Clone, Debug)]
-struct Seen {
+struct Received {
     time: Time,
     data: Vec<u8>,
     wire_len: u32,
@@ -25,7 +25,7 @@ struct Seen {
     hints: Hints,
 }
 
-impl Seen {
+impl Received {
     fn of(p: Packet<'_>) -> Self {
         let Packet { time, wire_len, interface, link, hints, .. } = p;
         Self { time, data: p.data.to_vec(), wire_len, interface, link, hints }
@@ -46,12 +46,12 @@ fn open(options: &RingOptions) -> Rings {
 }
 
 /// Stops, reads all that there is, and checks that the ledger adds up.
-fn finish(rings: &mut Rings) -> (Vec<Seen>, CaptureStats) {
+fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
     rings.stop().expect("stop");
     let mut seen = Vec::new();
     let begin = Instant::now();
     while !rings.drained() {
-        seen.extend(rings.next_batch(Duration::from_millis(100)).expect("batch").packets().map(Seen::of));
+        seen.extend(rings.next_batch(Duration::from_millis(100)).expect("batch").packets().map(Received::of));
         assert!(begin.elapsed() < Duration::from_secs(10), "never drained");
     }
     assert!(rings.next_batch(Duration::ZERO).expect("batch").is_empty());
@@ -61,16 +61,16 @@ fn finish(rings: &mut Rings) -> (Vec<Seen>, CaptureStats) {
 }
 
 /// The numbers in the payloads of [`numbered`] frames.
-fn number(seen: &Seen) -> u32 {
+fn number(seen: &Received) -> u32 {
     u32::from_be_bytes(seen.data[42..46].try_into().unwrap())
 }
 
 /// Reads for some time.
-fn read(rings: &mut Rings, time: Duration) -> Vec<Seen> {
+fn read(rings: &mut Rings, time: Duration) -> Vec<Received> {
     let end = Instant::now() + time;
     let mut seen = Vec::new();
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        seen.extend(rings.next_batch(left).expect("batch").packets().map(Seen::of));
+        seen.extend(rings.next_batch(left).expect("batch").packets().map(Received::of));
     }
     seen
 }
@@ -113,24 +113,24 @@ fn the_ledger_equals_the_senders_count_at_rate() {
         let sender = Sender::new("a0");
         move || sender.send_at(&frames, 300_000.0, Duration::from_secs(2))
     });
-    let (mut count, mut octets) = (0u64, 0u64);
+    let (mut count, mut bytes) = (0u64, 0u64);
     let before = cpu_time();
     while !sender.is_finished() {
         for packet in rings.next_batch(Duration::from_millis(100)).unwrap().packets() {
             count += 1;
-            octets += packet.data.len() as u64;
+            bytes += packet.data.len() as u64;
         }
     }
     let cpu = cpu_time() - before;
     let (sent, took) = sender.join().unwrap();
     let (rest, stats) = finish(&mut rings);
     count += rest.len() as u64;
-    octets += rest.iter().map(|p| p.data.len() as u64).sum::<u64>();
+    bytes += rest.iter().map(|p| p.data.len() as u64).sum::<u64>();
     let rate = sent as f64 / took.as_secs_f64();
     let each = cpu.as_nanos() as f64 / count as f64;
     println!("sent {sent} at {rate:.0}/s, {stats:?}, reader {each:.1} ns CPU per packet");
     assert_eq!((count, stats.delivered, stats.dropped), (sent, sent, 0));
-    assert_eq!(octets, sent * 60);
+    assert_eq!(bytes, sent * 60);
     drop(net);
 }
 
@@ -236,7 +236,7 @@ fn every_capture_goes_through_a_ring_unchanged() {
     while let Some(folder) = folders.pop() {
         folders.extend(std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()));
         let Ok(mut files) = Files::open(&[Input::Path(folder)], &ReadOptions::default()) else { continue };
-        let mut chunk = weir_wire::Chunk::default();
+        let mut chunk = weir_wire::PacketBuf::default();
         // Each bad file is an error of its own.
         while !matches!(files.fill(&mut chunk), Ok(false)) {
             for packet in chunk.batch().packets() {
@@ -298,7 +298,7 @@ fn through(sender: &Sender, frames: &[Vec<u8>], strays: &mut Strays) -> usize {
     frames.iter().filter(|f| f[12] == 0x81 && f[13] == 0).count()
 }
 
-fn check_frames(seen: &[Seen], frames: &[Vec<u8>]) {
+fn check_frames(seen: &[Received], frames: &[Vec<u8>]) {
     assert_eq!(seen.len(), frames.len());
     for (seen, frame) in seen.iter().zip(frames) {
         assert_eq!(seen.data, *frame);
@@ -468,12 +468,12 @@ fn any_has_cooked_headers() {
     Sender::new("a1").send(&[plain.clone(), tagged.clone()]);
     let (seen, _) = finish(&mut rings);
     let index = weir_capture::interfaces().unwrap().iter().find(|i| i.name == "b1").unwrap().index;
-    let came: Vec<&Seen> = seen.iter().filter(|p| p.hints.has(Hints::INBOUND)).collect();
+    let came: Vec<&Received> = seen.iter().filter(|p| p.hints.has(Hints::INBOUND)).collect();
     assert_eq!(came.len(), 2);
     let header = |protocol: [u8; 2], more: &[u8]| {
         let mut h = vec![protocol[0], protocol[1], 0, 0];
         h.extend_from_slice(&index.to_be_bytes());
-        // Ethernet; for another host, as the destination address is not that of the interface; six octets of source.
+        // Ethernet; for another host, as the destination address is not that of the interface; six bytes of source.
         h.extend_from_slice(&[0, 1, 3, 6, 2, 0, 0, 0, 0, 2, 0, 0]);
         h.extend_from_slice(more);
         h.extend_from_slice(&plain[14..]);

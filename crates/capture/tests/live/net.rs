@@ -189,7 +189,7 @@ pub fn frame(between: &[u8], rest: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet with UDP and `n` in its payload of `len` octets; `fragment` is the field of flags and offset.
+/// An IPv4 packet with UDP and `n` in its payload of `len` bytes; `fragment` is the field of flags and offset.
 pub fn ipv4(src: [u8; 4], dst: [u8; 4], fragment: u16, n: u32, len: usize) -> Vec<u8> {
     let total = (28 + len) as u16;
     let mut p = vec![0x45, 0];
@@ -223,7 +223,7 @@ fn udp(p: &mut Vec<u8>, n: u32, len: usize) {
     p.extend_from_slice(&payload);
 }
 
-/// `n` plain frames of 60 octets, numbered.
+/// `n` plain frames of 60 bytes, numbered.
 pub fn numbered(n: u32) -> Vec<Vec<u8>> {
     (0..n).map(|i| frame(&[8, 0], &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, i, 18))).collect()
 }

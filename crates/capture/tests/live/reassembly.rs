@@ -19,7 +19,7 @@ use weir_wire::build::flags::{ACK, FIN, PSH, RST, SYN};
 use weir_wire::build::{self, packet};
 use weir_wire::{Direction, LinkType, Network, Time, decode};
 
-/// Octets of a unit of the models: fragments begin at multiples of it.
+/// Bytes of a unit of the models: fragments begin at multiples of it.
 const UNIT: usize = 8;
 /// Shuffles of each model.
 const SHUFFLES: usize = 60;
@@ -41,12 +41,12 @@ struct Piece {
 }
 
 impl Piece {
-    fn octets(self) -> Vec<u8> {
+    fn bytes(self) -> Vec<u8> {
         (self.start..self.end)
             .flat_map(|unit| {
-                let mut octets = [self.letter; UNIT];
-                octets[UNIT - 1] = b'0' + (unit % 64) as u8;
-                octets
+                let mut bytes = [self.letter; UNIT];
+                bytes[UNIT - 1] = b'0' + (unit % 64) as u8;
+                bytes
             })
             .collect()
     }
@@ -258,7 +258,7 @@ fn fragments(case: &Case, id: u16, is_v6: bool, header: HeaderGoes) -> Vec<Vec<u
     let udp = [5000, PORT, (8 + end * UNIT) as u16, 0].map(u16::to_be_bytes).concat();
     let mut send = |piece: Piece| {
         let mut at = (piece.start + 1) * UNIT;
-        let mut data = piece.octets();
+        let mut data = piece.bytes();
         if piece.start == 0 && matches!(header, HeaderGoes::Within) {
             at = 0;
             data.splice(0..0, udp.iter().copied());
@@ -350,7 +350,7 @@ struct Connection<'a> {
     port: u16,
     /// What Weir handed on of what we sent.
     seen: Vec<u8>,
-    /// The next octet that the kernel sends, once it has sent one.
+    /// The next byte that the kernel sends, once it has sent one.
     kernel: Option<u32>,
 }
 
@@ -419,11 +419,11 @@ fn weir(case: &Case, overlap: Overlap) -> [Vec<u8>; 2] {
     };
     streams.segment(0, &begin, |_| {});
     for piece in case.pieces.iter().map(moved).chain([first]) {
-        let (seq, data) = (1 + (piece.start * UNIT) as u32, piece.octets());
+        let (seq, data) = (1 + (piece.start * UNIT) as u32, piece.bytes());
         let segment = Segment { seq, flags: ACK, data: &data, ..begin };
         streams.segment(0, &segment, |chunk| stream.extend_from_slice(chunk.data));
     }
-    [whole, stream.split_off(UNIT)].map(|octets| octets.into_iter().step_by(UNIT).collect())
+    [whole, stream.split_off(UNIT)].map(|bytes| bytes.into_iter().step_by(UNIT).collect())
 }
 
 /// What hosts of each kind make of the model, after Shankar and Paxson 2003 (table 1) and Novak 2005.
@@ -439,8 +439,8 @@ fn the_model_comes_out_as_the_literature_has_it() {
     ];
     let mut agreed = 0;
     for (policy, table) in tables {
-        for octets in weir(case, policy) {
-            assert_eq!(String::from_utf8_lossy(&octets), table, "{}", policy.name());
+        for bytes in weir(case, policy) {
+            assert_eq!(String::from_utf8_lossy(&bytes), table, "{}", policy.name());
             agreed += 1;
         }
     }
@@ -475,14 +475,10 @@ fn segments_are_put_together_as_the_kernel_does() {
                     pieces.extend(case.holes());
                     for piece in pieces {
                         let offset = 1 + (piece.start + behind) * UNIT;
-                        connection.send(offset as u32, ACK | PSH, &piece.octets());
+                        connection.send(offset as u32, ACK | PSH, &piece.bytes());
                     }
                     if behind > 0 {
-                        connection.send(
-                            1,
-                            ACK | PSH,
-                            &Piece { start: 0, end: behind, letter: b'^' }.octets(),
-                        );
+                        connection.send(1, ACK | PSH, &Piece { start: 0, end: behind, letter: b'^' }.bytes());
                     }
                     let end = 1 + (case.end() + behind) * UNIT;
                     connection.send(end as u32, ACK | FIN, &[]);

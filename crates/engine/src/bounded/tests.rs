@@ -20,7 +20,7 @@ impl Random {
     /// A five-tuple of IPv4 that has never been before.
     fn tuple(&mut self) -> Tuple {
         let (hosts, rest) = (self.next(), self.next());
-        let ipv4 = |octets: u64| [0, 0xffff_0000_0000 | octets & 0xffff_ffff];
+        let ipv4 = |bytes: u64| [0, 0xffff_0000_0000 | bytes & 0xffff_ffff];
         let ports = [rest as u16, (rest >> 16) as u16];
         Tuple { a: ipv4(hosts), b: ipv4(hosts >> 32), ports, protocol: 6 }
     }
@@ -67,8 +67,8 @@ const SEEN_ONCE: u64 = 1;
 fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<K>, truth: &HashMap<K, u64>) {
     for row in &taken.rows {
         let true_count = truth.get(&row.key).copied().unwrap_or(SEEN_ONCE);
-        let (least, most) = (row.count.packets, row.count.packets + row.error);
-        assert!(least <= true_count && true_count <= most, "{row:?}: {true_count}");
+        let (min, max) = (row.count.packets, row.count.packets + row.error);
+        assert!(min <= true_count && true_count <= max, "{row:?}: {true_count}");
     }
     let shown: HashSet<K> = taken.rows.iter().map(|row| row.key).collect();
     let absent = truth.iter().filter(|(key, _)| !shown.contains(key)).map(|(_, n)| *n).max();
@@ -139,10 +139,10 @@ fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
     for seed in [1, 2, 3] {
         let (mix, truth) = flood(12_000_000, 1_000_000, seed);
         let mut list = Bounded::new(2640, Unit::Packets, seed);
-        assert!(list.memory() <= 256 << 10, "{} octets", list.memory());
+        assert!(list.memory() <= 256 << 10, "{} bytes", list.memory());
         mix.iter().for_each(|key| list.add(*key, ONE, 1));
         let (memory, taken) = (list.memory(), list.take());
-        assert!(memory <= 256 << 10, "{memory} octets");
+        assert!(memory <= 256 << 10, "{memory} bytes");
         bounds_hold(&taken, &truth);
         let rows = ranked(&taken);
         let found = [100, 1000].map(|n| recall(&rows, &truth, n));
@@ -151,7 +151,7 @@ fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
                 / rows.len() as f64
         };
         println!(
-            "seed {seed}: {memory} octets, {} rows of {}; recall of 100 {:.3}, of 1000 {:.3}; mean ± of the first 100 \
+            "seed {seed}: {memory} bytes, {} rows of {}; recall of 100 {:.3}, of 1000 {:.3}; mean ± of the first 100 \
              {:.2} %, of the first 1000 {:.1} %; without a row at most {}",
             list.capacity(),
             size_of::<Kept<Tuple>>() + size_of::<Set>() / WAYS,
@@ -188,10 +188,10 @@ fn bounds_hold_for_keys_that_were_displaced_and_returned() {
         let taken = list.take();
         let mut sum = taken.shed;
         for row in &taken.rows {
-            let [least, most] = [0, row.error].map(|error| row.count.in_unit(unit) + error);
+            let [min, max] = [0, row.error].map(|error| row.count.in_unit(unit) + error);
             let true_count = truth[&row.key].in_unit(unit);
-            assert!(least <= true_count && true_count <= most, "seed {seed} {row:?}: {true_count}");
-            returned += usize::from(least < true_count);
+            assert!(min <= true_count && true_count <= max, "seed {seed} {row:?}: {true_count}");
+            returned += usize::from(min < true_count);
             sum.add(&row.count);
         }
         assert_eq!(
@@ -283,9 +283,9 @@ fn keys_that_fall_into_one_set_under_a_seed_spread_under_another() {
         let list = Bounded::<u64>::new(2048, Unit::Packets, seed);
         let mut sets = vec![0_usize; list.sets.len()];
         keys.iter().for_each(|key| sets[list.sets_of(key.hash(&list.hash))[0] as usize] += 1);
-        let most = sets.iter().copied().max().unwrap();
+        let max = sets.iter().copied().max().unwrap();
         // 15.6 on average.
-        assert!(most < 45, "seed {seed}: {most} of {} keys in one set", keys.len());
+        assert!(max < 45, "seed {seed}: {max} of {} keys in one set", keys.len());
     }
 }
 

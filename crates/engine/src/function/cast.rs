@@ -1,17 +1,17 @@
 //! Multicast, unicast, broadcast: Ourmon's `fixed_cast`.
 
 use super::classes::Classifier;
-use super::{Feed, FunctionSpec};
+use super::{FunctionSpec, InputKind};
 use crate::Item;
 use weir_api::{Level, Unit};
 use weir_wire::{Layers, LinkType, Packet, addresses};
 
 pub(super) static CAST: FunctionSpec = FunctionSpec {
     name: "cast",
-    help: "Octets of multicast, unicast and broadcast packets, by the link-layer destination; where the link has none, by the IP destination.",
+    help: "Bytes of multicast, unicast and broadcast packets, by the link-layer destination; where the link has none, by the IP destination.",
     arguments: &[],
     levels: &[Level::Packet],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),

@@ -1,6 +1,6 @@
-//! Packets and octets.
+//! Packets and bytes.
 
-use super::{Arguments, Feed, Function, FunctionSpec, Pass};
+use super::{Arguments, Function, FunctionSpec, InputKind, Pass};
 use crate::Item;
 use weir_api::{Count, Level, Reading};
 
@@ -9,16 +9,16 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     help: "Counts packets; of flows, their packets.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Sums,
+    input: InputKind::Sums,
     build,
 };
 
 pub(super) static BYTES: FunctionSpec = FunctionSpec {
     name: "bytes",
-    help: "Counts the octets that packets had on the wire, link-layer headers included.",
+    help: "Counts the bytes that packets had on the wire, link-layer headers included.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Sums,
+    input: InputKind::Sums,
     build,
 };
 

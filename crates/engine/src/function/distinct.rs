@@ -1,8 +1,8 @@
 //! How many different hosts, pairs, ports or flows there were.
 
-use super::ends::{Ends, carries_ports};
+use super::ends::{EndpointRoles, carries_ports};
 use super::keyed::{KeyHash, Keyed, Tuple};
-use super::{Argument, Arguments, Feed, Function, FunctionSpec, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Pass};
 use crate::Item;
 use weir_api::{DistinctCount, DistinctOf, Level, Reading, Sketch};
 
@@ -15,7 +15,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
         default: Some("hosts"),
     }],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Tallies,
+    input: InputKind::Tallies,
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
         Ok(Box::new(Distinct { of, hash: KeyHash::new(arguments.seed), sketch: Sketch::default() }))
@@ -38,8 +38,8 @@ impl Distinct {
 
 impl Function for Distinct {
     fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Some(ends) = Ends::of(item) else { return Pass::Keep };
-        let Ends { source, destination, ports: [from, to], protocol, .. } = ends;
+        let Some(ends) = EndpointRoles::of(item) else { return Pass::Keep };
+        let EndpointRoles { source, destination, ports: [from, to], protocol, .. } = ends;
         match self.of {
             DistinctOf::Sources => self.see(source),
             DistinctOf::Destinations => self.see(destination),

@@ -1,6 +1,6 @@
 //! How values are distributed.
 
-use super::{Argument, Feed, Function, FunctionSpec, Pass};
+use super::{Argument, Function, FunctionSpec, InputKind, Pass};
 use crate::{FlowRecord, Item};
 use weir_api::{Histogram, Level, Reading};
 use weir_wire::{Layers, Packet};
@@ -10,11 +10,11 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
     help: "A histogram of a value of each packet or, at flow level, of each flow.",
     arguments: &[Argument {
         name: "of",
-        help: "Of packets: size (on the wire), payload (octets above the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
+        help: "Of packets: size (on the wire), payload (bytes above the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
         default: Some("size"),
     }],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |arguments| {
         let of = arguments.choice(
             "of",
@@ -28,7 +28,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
             ],
         )?;
         let name = arguments.text("of")?;
-        // The bins of RFC 2819 (etherStatsPkts64Octets ...) for sizes, powers of two for the rest.
+        // The bins of RFC 2819 (etherStatsPkts64Bytes ...) for sizes, powers of two for the rest.
         let edges = match name {
             "size" => vec![0, 64, 65, 128, 256, 512, 1024, 1519],
             "ttl" => (0..=15).map(|n| n * 16).collect(),

@@ -7,7 +7,7 @@ use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
 
 /// A tally as lists see it: what its keys are made from is found once for all of them.
 pub struct Share {
-    pub(super) ends: Ends,
+    pub(super) ends: EndpointRoles,
     pub(super) count: Count,
     /// Flows that begin with it.
     pub(super) flows: u32,
@@ -18,12 +18,12 @@ impl Share {
     #[inline]
     pub(crate) fn of(tally: &Tally<'_>) -> Self {
         let count = Count { packets: tally.packets, bytes: tally.bytes };
-        Self { ends: Ends::of_tally(tally), count, flows: tally.begins.into() }
+        Self { ends: EndpointRoles::of_tally(tally), count, flows: tally.begins.into() }
     }
 }
 
 /// The ends of a packet, of a direction of a flow or of a flow.
-pub(super) struct Ends {
+pub(super) struct EndpointRoles {
     pub source: Address,
     pub destination: Address,
     /// Of source and destination; 0 where there are none.
@@ -34,7 +34,7 @@ pub(super) struct Ends {
     pub from_initiator: Option<bool>,
 }
 
-impl Ends {
+impl EndpointRoles {
     /// Of an item; `None` for a packet that is not IP or does not have its addresses.
     #[inline]
     pub fn of(item: &Item<'_>) -> Option<Self> {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_lower_port_is_the_servers_where_the_flow_is_unknown() {
-        let mut ends = Ends {
+        let mut ends = EndpointRoles {
             source: [0, 1],
             destination: [0, 2],
             ports: [443, 50_000],

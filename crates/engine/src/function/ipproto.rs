@@ -1,17 +1,17 @@
-//! Octets by IP protocol: Ourmon's `fixed_ipproto`.
+//! Bytes by IP protocol: Ourmon's `fixed_ipproto`.
 
 use super::classes::Classifier;
-use super::{Feed, FunctionSpec};
+use super::{FunctionSpec, InputKind};
 use crate::Item;
 use weir_api::{Level, Unit};
 use weir_wire::Network;
 
 pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     name: "ipproto",
-    help: "Octets of TCP, UDP and ICMP (of both IP versions), and of all the rest.",
+    help: "Bytes of TCP, UDP and ICMP (of both IP versions), and of all the rest.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |_| {
         Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
             let proto = match item {

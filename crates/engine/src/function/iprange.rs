@@ -1,7 +1,7 @@
-//! Octets between two networks: Ourmon's `fixed_iprange1`.
+//! Bytes between two networks: Ourmon's `fixed_iprange1`.
 
 use super::classes::Classifier;
-use super::{Argument, Feed, FunctionSpec};
+use super::{Argument, FunctionSpec, InputKind};
 use crate::Item;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use weir_wire::{addresses, mapped};
 
 pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     name: "iprange",
-    help: "IP octets with one end in each of two networks, and of the rest of IP.",
+    help: "IP bytes with one end in each of two networks, and of the rest of IP.",
     arguments: &[
         Argument { name: "net1", help: "A network as address/prefix length.", default: None },
         Argument { name: "net2", help: "The other network.", default: None },
     ],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |arguments| {
         let (one, two): (Net, Net) = (arguments.parse("net1")?, arguments.parse("net2")?);
         let labels = [format!("{}-{}", arguments.text("net1")?, arguments.text("net2")?), "xtra".to_owned()];
@@ -54,7 +54,7 @@ impl FromStr for Net {
             Some((address, prefix)) => (address, Some(prefix.parse::<u32>().map_err(|_| WANTED)?)),
             None => (text, None),
         };
-        let (octets, unused) = match address.parse::<IpAddr>().map_err(|_| WANTED)? {
+        let (bytes, unused) = match address.parse::<IpAddr>().map_err(|_| WANTED)? {
             IpAddr::V4(v4) => (mapped(v4.octets()), 96),
             IpAddr::V6(v6) => (v6.octets(), 0),
         };
@@ -63,6 +63,6 @@ impl FromStr for Net {
             return Err(WANTED);
         }
         let mask = if prefix == 0 { 0 } else { u128::MAX << (128 - prefix) };
-        Ok(Self { address: u128::from_be_bytes(octets) & mask, mask })
+        Ok(Self { address: u128::from_be_bytes(bytes) & mask, mask })
     }
 }

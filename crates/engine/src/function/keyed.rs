@@ -27,7 +27,7 @@ impl KeyHash {
     #[inline]
     pub fn of<const WORDS: usize>(&self, words: [u64; WORDS]) -> u64 {
         const { assert!(WORDS <= 6) };
-        let [.., last, most] = self.0;
+        let [.., last, max] = self.0;
         let mut sum = 0_u128;
         for (pair, secret) in words.chunks(2).zip(self.0.chunks(2)) {
             if let ([a, rest @ ..], [s, t]) = (pair, secret) {
@@ -36,7 +36,7 @@ impl KeyHash {
                 sum = sum.wrapping_add(u128::from(a.wrapping_add(*s)) * u128::from(b));
             }
         }
-        let product = u128::from(sum as u64 ^ last) * u128::from((sum >> 64) as u64 ^ most);
+        let product = u128::from(sum as u64 ^ last) * u128::from((sum >> 64) as u64 ^ max);
         product as u64 ^ (product >> 64) as u64
     }
 }

@@ -54,7 +54,7 @@ pub struct FunctionSpec {
     /// The levels at which it makes sense.
     pub levels: &'static [Level],
     /// What it wants to see at packet level.
-    pub feed: Feed,
+    pub input: InputKind,
     /// Builds one for a worker; the error names what would be accepted.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }
@@ -72,8 +72,8 @@ pub struct Argument {
 
 /// What a function wants to see at packet level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Feed {
-    /// Only how many packets and octets there are: its reading is the [`weir_api::Count`] of them, whoever counts.
+pub enum InputKind {
+    /// Only how many packets and bytes there are: its reading is the [`weir_api::Count`] of them, whoever counts.
     Sums,
     /// Each packet's time and length; its layers are not looked at.
     Lengths,

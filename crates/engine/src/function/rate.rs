@@ -1,16 +1,16 @@
-//! Packets and octets by time.
+//! Packets and bytes by time.
 
-use super::{Feed, Function, FunctionSpec, Pass};
+use super::{Function, FunctionSpec, InputKind, Pass};
 use crate::Item;
 use weir_api::{Count, Level, Reading, Series};
 use weir_wire::Slot;
 
 pub(super) static RATE: FunctionSpec = FunctionSpec {
     name: "rate",
-    help: "Packets and octets in up to 256 cells of equal duration, from one millisecond on.",
+    help: "Packets and bytes in up to 256 cells of equal duration, from one millisecond on.",
     arguments: &[],
     levels: &[Level::Packet],
-    feed: Feed::Lengths,
+    input: InputKind::Lengths,
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 

@@ -1,6 +1,6 @@
 //! Who scans.
 
-use super::{Feed, Function, FunctionSpec, Pass};
+use super::{Function, FunctionSpec, InputKind, Pass};
 use crate::{ConnState, FlowRecord, Item};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -19,7 +19,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     help: "Who tried 20 or more TCP ports of a host, or one of 20 or more hosts, four in five of them in vain. A flow counts when it has ended.",
     arguments: &[],
     levels: &[Level::Flow],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |arguments| {
         let hasher = FixedState::with_seed(arguments.seed);
         Ok(Box::new(Scans { rows: HashMap::with_hasher(hasher) }))
@@ -118,8 +118,8 @@ impl Function for Scans {
     }
 }
 
-fn address(octets: [u8; 16]) -> IpAddr {
-    Ipv6Addr::from(octets).to_canonical()
+fn address(bytes: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(bytes).to_canonical()
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Packets by size: Ourmon's `fixed_size`.
 
 use super::classes::Classifier;
-use super::{Feed, FunctionSpec};
+use super::{FunctionSpec, InputKind};
 use crate::Item;
 use weir_api::{Level, Unit};
 
 pub(super) static SIZE: FunctionSpec = FunctionSpec {
     name: "size",
-    help: "Packets by their size on the wire: tiny (at most 100 octets), small (below 500), med (below 1000), big (the rest).",
+    help: "Packets by their size on the wire: tiny (at most 100 bytes), small (below 500), med (below 1000), big (the rest).",
     arguments: &[],
     levels: &[Level::Packet],
-    feed: Feed::Lengths,
+    input: InputKind::Lengths,
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
             Item::Packet(packet, _) => Some(match packet.wire_len {

@@ -1,13 +1,13 @@
-//! TCP octets of two ports: Ourmon's `fixed_tcp3`.
+//! TCP bytes of two ports: Ourmon's `fixed_tcp3`.
 
 use super::classes::Classifier;
-use super::{Argument, Feed, FunctionSpec};
+use super::{Argument, FunctionSpec, InputKind};
 use crate::Item;
 use weir_api::{Level, Unit};
 
 pub(super) static TCP3: FunctionSpec = FunctionSpec {
     name: "tcp3",
-    help: "TCP octets with the first port as source or destination, with the second, and of the rest of TCP.",
+    help: "TCP bytes with the first port as source or destination, with the second, and of the rest of TCP.",
     arguments: &[
         Argument {
             name: "port1",
@@ -17,7 +17,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
         Argument { name: "port2", help: "The second port, 0 to 65535.", default: None },
     ],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Packets,
+    input: InputKind::Packets,
     build: |arguments| {
         let (first, second): (u16, u16) = (arguments.parse("port1")?, arguments.parse("port2")?);
         let labels = [first.to_string(), second.to_string(), "xtra".to_owned()];

@@ -1,8 +1,8 @@
 //! The heaviest keys.
 
-use super::ends::{Ends, Share, carries_ports};
+use super::ends::{EndpointRoles, Share, carries_ports};
 use super::keyed::{Address, Keyed, Tuple};
-use super::{Argument, Arguments, Feed, Function, FunctionSpec, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Pass};
 use crate::Item;
 use crate::bounded::{Bounded, Taken};
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,7 +22,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
         Argument { name: "rows", help: "How many keys to keep, 16 to 1048576.", default: Some("8192") },
     ],
     levels: &[Level::Packet, Level::Flow],
-    feed: Feed::Tallies,
+    input: InputKind::Tallies,
     build,
 };
 
@@ -96,7 +96,7 @@ fn one<K>(key: K) -> [Option<K>; 2] {
     [Some(key), None]
 }
 
-fn both_ports(ends: &Ends) -> [Option<(u8, u16)>; 2] {
+fn both_ports(ends: &EndpointRoles) -> [Option<(u8, u16)>; 2] {
     let [source, destination] = ends.ports;
     if !carries_ports(ends.protocol) {
         return [None, None];
@@ -104,7 +104,7 @@ fn both_ports(ends: &Ends) -> [Option<(u8, u16)>; 2] {
     [Some((ends.protocol, source)), (destination != source).then_some((ends.protocol, destination))]
 }
 
-fn talker(ends: &Ends) -> [Option<Tuple>; 2] {
+fn talker(ends: &EndpointRoles) -> [Option<Tuple>; 2] {
     let (a, port, b) = ends.roles();
     one(Tuple { a, b, ports: [port, 0], protocol: ends.protocol })
 }
@@ -136,15 +136,15 @@ struct Top<K, F> {
     show: fn(K) -> Key,
 }
 
-impl<K: Keyed + Send + 'static, F: Fn(&Ends) -> [Option<K>; 2] + Send + 'static> Top<K, F> {
+impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send + 'static> Top<K, F> {
     fn boxed(shape: Shape, rows: usize, seed: u64, keys: F, show: fn(K) -> Key) -> Box<dyn Function> {
         Box::new(Self { shape, list: Bounded::new(rows, shape.unit, seed), keys, show })
     }
 }
 
-impl<K: Keyed + Send, F: Fn(&Ends) -> [Option<K>; 2] + Send> Function for Top<K, F> {
+impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function for Top<K, F> {
     fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Some(ends) = Ends::of(item) else { return Pass::Keep };
+        let Some(ends) = EndpointRoles::of(item) else { return Pass::Keep };
         let flows = match item {
             Item::Packet(..) => 0,
             Item::Tally(tally) => tally.begins.into(),

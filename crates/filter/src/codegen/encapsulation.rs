@@ -16,10 +16,10 @@ use crate::names::{ethertype, ip_protocol};
 
 const GENEVE_PORT: u32 = 6081;
 const VXLAN_PORT: u32 = 4789;
-const LARGEST_VLAN: u32 = 0x0fff;
-const LARGEST_LABEL: u32 = 0x000f_ffff;
-const LARGEST_SESSION: u32 = 0xffff;
-const LARGEST_VNI: u32 = 0x00ff_ffff;
+const MAX_VLAN: u32 = 0x0fff;
+const MAX_LABEL: u32 = 0x000f_ffff;
+const MAX_SESSION: u32 = 0xffff;
+const MAX_VNI: u32 = 0x00ff_ffff;
 
 impl Generator {
     /// Whether offsets move.
@@ -51,9 +51,9 @@ impl Generator {
             return self.unsupported("vlan");
         }
         if let Some(id) = id
-            && id > LARGEST_VLAN
+            && id > MAX_VLAN
         {
-            return self.too_big("VLAN tag", id, LARGEST_VLAN);
+            return self.too_big("VLAN tag", id, MAX_VLAN);
         }
         if !self.moves() && !is_wlan(self.link) {
             let depth = self.depth.vlan;
@@ -66,7 +66,7 @@ impl Generator {
         let b1 = self.linktype(u32::from(ethertype::QINQ_OLD))?;
         let mut b0 = self.graph.or(b0, b1);
         if let Some(id) = id {
-            let b1 = self.equal_masked(Base::Payload, 0, op::H, id, LARGEST_VLAN)?;
+            let b1 = self.equal_masked(Base::Payload, 0, op::H, id, MAX_VLAN)?;
             b0 = self.graph.and(b0, b1);
         }
         self.off_payload.constant = self.off_payload.constant.wrapping_add(4);
@@ -87,9 +87,9 @@ impl Generator {
             _ => return self.unsupported("mpls"),
         };
         if let Some(label) = label
-            && label > LARGEST_LABEL
+            && label > MAX_LABEL
         {
-            return self.too_big("MPLS label", label, LARGEST_LABEL);
+            return self.too_big("MPLS label", label, MAX_LABEL);
         }
         if !self.moves() {
             let depth = self.depth.mpls;
@@ -103,7 +103,7 @@ impl Generator {
             self.linktype(kind)?
         };
         if let Some(label) = label {
-            let b1 = self.equal_masked(Base::Payload, 0, op::W, label << 12, LARGEST_LABEL << 12)?;
+            let b1 = self.equal_masked(Base::Payload, 0, op::W, label << 12, MAX_LABEL << 12)?;
             b0 = self.graph.and(b0, b1);
         }
         self.off_network_no_snap = self.off_network_no_snap.wrapping_add(4);
@@ -114,9 +114,9 @@ impl Generator {
 
     pub(super) fn pppoe(&mut self, session: Option<u32>) -> Gen<BlockId> {
         if let Some(session) = session
-            && session > LARGEST_SESSION
+            && session > MAX_SESSION
         {
-            return self.too_big("PPPoE session number", session, LARGEST_SESSION);
+            return self.too_big("PPPoE session number", session, MAX_SESSION);
         }
         if !self.moves() && !is_wlan(self.link) {
             let depth = self.depth.pppoe;
@@ -125,10 +125,10 @@ impl Generator {
         }
         let mut b0 = self.linktype(u32::from(ethertype::PPPOE_SESSION))?;
         if let Some(session) = session {
-            let b1 = self.equal_masked(Base::Payload, 0, op::W, session, LARGEST_SESSION)?;
+            let b1 = self.equal_masked(Base::Payload, 0, op::W, session, MAX_SESSION)?;
             b0 = self.graph.and(b0, b1);
         }
-        // What follows is PPP without framing, 6 octets on.
+        // What follows is PPP without framing, 6 bytes on.
         self.tunnelled = false;
         self.link = LinkType::PPP;
         self.off_link = Offset {
@@ -185,10 +185,10 @@ impl Generator {
         let b1 = self.equal_masked(base, 8, op::B, value, mask)?;
         let mut b0 = self.graph.and(b0, b1);
         if let Some(vni) = vni {
-            if vni > LARGEST_VNI {
-                return self.too_big(what, vni, LARGEST_VNI);
+            if vni > MAX_VNI {
+                return self.too_big(what, vni, MAX_VNI);
             }
-            let b1 = self.equal_masked(base, 12, op::W, vni << 8, LARGEST_VNI << 8)?;
+            let b1 = self.equal_masked(base, 12, op::W, vni << 8, MAX_VNI << 8)?;
             b0 = self.graph.and(b0, b1);
         }
         let s = match family {
@@ -229,7 +229,7 @@ impl Generator {
         let off_type = self.off_type.register.unwrap_or(0);
         s.extend([
             self.stmt(op::ST, off_type),
-            // Options are in words of 4 octets.
+            // Options are in words of 4 bytes.
             self.stmt(op::LD | op::IND | op::B, 0),
             self.stmt(op::ALU | op::AND | op::K, 0x3f),
             self.stmt(op::ALU | op::MUL | op::K, 4),

@@ -24,7 +24,7 @@ const ARP: Place = Place { ether_type: ethertype::ARP, src: 14, dst: 24 };
 const RARP: Place = Place { ether_type: ethertype::RARP, src: 14, dst: 24 };
 const IP6: Place = Place { ether_type: ethertype::IPV6, src: 8, dst: 24 };
 
-/// Octets of an IPv4 address, as a number, and how many bits are written: `10.1` is 16 bits.
+/// Bytes of an IPv4 address, as a number, and how many bits are written: `10.1` is 16 bits.
 pub(crate) fn dotted(text: &str) -> Option<(u32, u32)> {
     let mut address = 0u32;
     let mut bits = 0;
@@ -32,8 +32,8 @@ pub(crate) fn dotted(text: &str) -> Option<(u32, u32)> {
         if part.is_empty() || part.len() > 10 || !part.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        let octet: u8 = part.parse().ok()?;
-        address = address << 8 | u32::from(octet);
+        let byte: u8 = part.parse().ok()?;
+        address = address << 8 | u32::from(byte);
         bits += 8;
     }
     (8..=32).contains(&bits).then_some((address, bits))
@@ -62,8 +62,8 @@ impl Generator {
     }
 
     fn side_of_ip6(&mut self, address: [u8; 16], mask: [u8; 16], side: Side) -> Gen<BlockId> {
-        let word = |octets: &[u8; 16], i: u32| {
-            octets.iter().skip(4 * i as usize).take(4).fold(0, |v, b| v << 8 | u32::from(*b))
+        let word = |bytes: &[u8; 16], i: u32| {
+            bytes.iter().skip(4 * i as usize).take(4).fold(0, |v, b| v << 8 | u32::from(*b))
         };
         sides(self, side, |g, src| {
             let offset = if src { IP6.src } else { IP6.dst };
@@ -303,7 +303,7 @@ impl Generator {
         match self.link {
             LinkType::ETHERNET => {
                 let link = self.tunnel_has_link()?;
-                let b = sides(self, side, |g, src| g.octets(Base::Link, if src { 6 } else { 0 }, mac))?;
+                let b = sides(self, side, |g, src| g.bytes(Base::Link, if src { 6 } else { 0 }, mac))?;
                 Ok(match link {
                     Some(link) => self.graph.and(link, b),
                     None => b,

@@ -78,14 +78,14 @@ impl Generator {
             && !self.inside
             && ENCAPSULATIONS.iter().any(|t| u32::from(*t) == proto)
         {
-            self.tells_apart = true;
+            self.distinguishes = true;
             return Ok(self.extension(extension::HAS_TYPE | proto, op::JEQ, 1));
         }
         if self.context.mode == Mode::LookThrough
             && !self.inside
             && ENCAPSULATIONS.iter().any(|t| u32::from(*t) == proto)
         {
-            self.tells_apart = true;
+            self.distinguishes = true;
         }
         match self.link {
             LinkType::ETHERNET => self.ethernet_linktype(proto),
@@ -236,7 +236,7 @@ impl Generator {
     fn snap(&mut self, organisation: u32, proto: u32) -> Gen<BlockId> {
         let [_, a, b, c] = organisation.to_be_bytes();
         let [_, _, d, e] = proto.to_be_bytes();
-        self.octets(Base::Llc, 0, &[sap::SNAP as u8, sap::SNAP as u8, 0x03, a, b, c, d, e])
+        self.bytes(Base::Llc, 0, &[sap::SNAP as u8, sap::SNAP as u8, 0x03, a, b, c, d, e])
     }
 
     /// After an MPLS label: it must be the last one, and what follows tells its version itself.
@@ -289,7 +289,7 @@ impl Generator {
             None | Some(Protocol::Link) => match self.link {
                 LinkType::ETHERNET => {
                     let b1 = self.tunnel_has_link()?;
-                    let b0 = self.octets(Base::Link, 0, &[0xff; 6])?;
+                    let b0 = self.bytes(Base::Link, 0, &[0xff; 6])?;
                     Ok(match b1 {
                         Some(b1) => self.graph.and(b1, b0),
                         None => b0,
@@ -390,12 +390,12 @@ impl Generator {
         Ok(b)
     }
 
-    /// A load that names octets of the frame sees the frame as it is.
+    /// A load that names bytes of the frame sees the frame as it is.
     pub(super) fn raw(&mut self, stmts: &mut [crate::graph::Stmt]) {
         if self.context.mode == Mode::Strict || self.inside {
             return;
         }
-        self.tells_apart = true;
+        self.distinguishes = true;
         if self.context.mode == Mode::Encapsulated
             && let Some(load) = stmts.last_mut()
         {

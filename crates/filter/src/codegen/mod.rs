@@ -1,7 +1,7 @@
 //! From the tree to basic blocks: what a link type makes of each primitive.
 //!
 //! The blocks, their order and the offsets are those that libpcap's gencode makes, because a load from beyond
-//! the captured octets rejects the packet: whether a test comes before or after another one is part of the
+//! the captured bytes rejects the packet: whether a test comes before or after another one is part of the
 //! verdict. The state follows gencode too: `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move the offsets for
 //! everything that is written after them, where the mode says so.
 
@@ -31,7 +31,7 @@ use crate::names::{
 /// How VLAN tags, MPLS labels and PPPoE headers are seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mode {
-    /// As octets of the frame, as libpcap sees them.
+    /// As bytes of the frame, as libpcap sees them.
     Strict,
     /// They are taken out, and `vlan`, `mpls` and `pppoes` are tests of what was taken out.
     LookThrough,
@@ -56,7 +56,7 @@ pub(crate) struct Code {
     /// Whether the optimiser may work on it: not where blocks have jumps inside.
     pub optimizable: bool,
     /// Whether [`Mode::LookThrough`] and [`Mode::Encapsulated`] give different code.
-    pub tells_apart: bool,
+    pub distinguishes: bool,
 }
 
 pub(crate) type Gen<T> = Result<T, FilterError>;
@@ -118,7 +118,7 @@ struct Generator {
     registers: [bool; MEMORY_WORDS],
     register: usize,
     optimizable: bool,
-    tells_apart: bool,
+    distinguishes: bool,
     /// The test being translated.
     span: Range<usize>,
 }
@@ -153,7 +153,7 @@ pub(crate) fn generate(
         graph: generator.graph,
         root,
         optimizable: generator.optimizable,
-        tells_apart: generator.tells_apart,
+        distinguishes: generator.distinguishes,
     })
 }
 
@@ -196,7 +196,7 @@ impl Generator {
             registers: [false; MEMORY_WORDS],
             register: 0,
             optimizable: true,
-            tells_apart: false,
+            distinguishes: false,
             span: 0..0,
         })
     }
@@ -295,8 +295,8 @@ impl Generator {
         Err(self.error(ErrorKind::Qualifier, format!("'{qualifier}' is not a valid qualifier for '{of}'")))
     }
 
-    fn too_big<T>(&self, what: &str, value: u32, most: u32) -> Gen<T> {
-        Err(self.error(ErrorKind::Value, format!("{what} {value} greater than maximum {most}")))
+    fn too_big<T>(&self, what: &str, value: u32, max: u32) -> Gen<T> {
+        Err(self.error(ErrorKind::Value, format!("{what} {value} greater than maximum {max}")))
     }
 
     // Registers.
@@ -431,7 +431,7 @@ impl Generator {
         Ok(b)
     }
 
-    /// A test of bits of one octet.
+    /// A test of bits of one byte.
     fn any_bit(&mut self, base: Base, offset: u32, bits: u32) -> Gen<BlockId> {
         let s = self.load(base, offset, op::B)?;
         Ok(self.jump(op::JSET, bits, s))
@@ -443,8 +443,8 @@ impl Generator {
         Ok(b)
     }
 
-    /// Compares octets, the last ones first, in words as wide as they come.
-    fn octets(&mut self, base: Base, offset: u32, value: &[u8]) -> Gen<BlockId> {
+    /// Compares bytes, the last ones first, in words as wide as they come.
+    fn bytes(&mut self, base: Base, offset: u32, value: &[u8]) -> Gen<BlockId> {
         let mut rest = value;
         let mut result = None;
         while !rest.is_empty() {

@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::graph::BlockId;
 use crate::names::{Protocol, ethertype, ip_protocol};
 
-const LARGEST: u32 = 65535;
+const MAX: u32 = 65535;
 
 /// The network protocol that a transport header is behind.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -20,8 +20,8 @@ impl Generator {
     pub(super) fn port_number(&mut self, q: Qualifiers, low: u32, high: u32, kind: &str) -> Gen<BlockId> {
         let transport = self.transport(q, kind)?;
         for port in [low, high] {
-            if port > LARGEST {
-                return self.too_big(&format!("{kind} number"), port, LARGEST);
+            if port > MAX {
+                return self.too_big(&format!("{kind} number"), port, MAX);
             }
         }
         self.ports(low, high, transport, q, q.kind == IdKind::PortRange)
@@ -61,8 +61,8 @@ impl Generator {
             return Err(self.error(ErrorKind::Value, format!("port{range} '{name}' is {of}")));
         }
         for port in [low, high] {
-            if port > LARGEST {
-                return self.too_big(&format!("{kind} number"), port, LARGEST);
+            if port > MAX {
+                return self.too_big(&format!("{kind} number"), port, MAX);
             }
         }
         self.ports(low, high, wanted.or(of), q, is_range)

@@ -124,7 +124,7 @@ impl Generator {
                 if v > 255 {
                     return self.too_big("ISO protocol", v, 255);
                 }
-                // Cisco HDLC has an EtherType of its own for OSI, and one octet before the header.
+                // Cisco HDLC has an EtherType of its own for OSI, and one byte before the header.
                 let (kind, offset) =
                     if self.link == LinkType::C_HDLC { (sap::ISO << 8 | sap::ISO, 1) } else { (sap::ISO, 0) };
                 let b0 = self.linktype(kind)?;

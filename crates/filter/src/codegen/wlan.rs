@@ -8,7 +8,7 @@ use crate::ast::Side;
 use crate::bpf::op;
 use crate::graph::{BlockId, Stmt};
 
-/// Bits of the first octet of frame control.
+/// Bits of the first byte of frame control.
 const TYPE: u32 = 0x0c;
 const SUBTYPE: u32 = 0xf0;
 const CONTROL: u32 = 0x04;
@@ -31,34 +31,34 @@ impl Generator {
 
     pub(super) fn wlan_host(&mut self, mac: &[u8; 6], side: Side) -> Gen<BlockId> {
         match side {
-            Side::Addr1 => self.octets(Base::Link, 4, mac),
+            Side::Addr1 => self.bytes(Base::Link, 4, mac),
             Side::Addr2 => {
                 let b2 = self.has_address2()?;
-                let b1 = self.octets(Base::Link, 10, mac)?;
+                let b1 = self.bytes(Base::Link, 10, mac)?;
                 Ok(self.graph.and(b2, b1))
             }
             Side::Addr3 => {
                 let b0 = self.equal_masked(Base::Link, 0, op::B, CONTROL, TYPE)?;
                 self.graph.not(b0);
-                let b1 = self.octets(Base::Link, 16, mac)?;
+                let b1 = self.bytes(Base::Link, 16, mac)?;
                 Ok(self.graph.and(b0, b1))
             }
             Side::Addr4 => {
                 let both = TO_DS | FROM_DS;
                 let b0 = self.equal_masked(Base::Link, 1, op::B, both, both)?;
-                let b1 = self.octets(Base::Link, 24, mac)?;
+                let b1 = self.bytes(Base::Link, 24, mac)?;
                 Ok(self.graph.and(b0, b1))
             }
             Side::Ra => {
                 let b1 = self.any_bit(Base::Link, 0, DATA)?;
-                let b0 = self.octets(Base::Link, 4, mac)?;
+                let b0 = self.bytes(Base::Link, 4, mac)?;
                 Ok(self.graph.and(b1, b0))
             }
             Side::Ta => {
                 let b2 = self.has_address2()?;
                 let b1 = self.any_bit(Base::Link, 0, DATA)?;
                 let b2 = self.graph.and(b1, b2);
-                let b1 = self.octets(Base::Link, 10, mac)?;
+                let b1 = self.bytes(Base::Link, 10, mac)?;
                 Ok(self.graph.and(b2, b1))
             }
             _ => sides(self, side, |g, src| if src { g.wlan_source(mac) } else { g.wlan_destination(mac) }),
@@ -81,24 +81,24 @@ impl Generator {
     /// also go to it.
     fn wlan_source(&mut self, mac: &[u8; 6]) -> Gen<BlockId> {
         let b1 = self.any_bit(Base::Link, 1, TO_DS)?;
-        let b0 = self.octets(Base::Link, 24, mac)?;
+        let b0 = self.bytes(Base::Link, 24, mac)?;
         let b0 = self.graph.and(b1, b0);
         let b2 = self.no_bit(Base::Link, 1, TO_DS)?;
-        let b1 = self.octets(Base::Link, 16, mac)?;
+        let b1 = self.bytes(Base::Link, 16, mac)?;
         let b1 = self.graph.and(b2, b1);
         let b0 = self.graph.or(b1, b0);
         let b1 = self.any_bit(Base::Link, 1, FROM_DS)?;
         let b0 = self.graph.and(b1, b0);
         let b2 = self.no_bit(Base::Link, 1, FROM_DS)?;
-        let b1 = self.octets(Base::Link, 10, mac)?;
+        let b1 = self.bytes(Base::Link, 10, mac)?;
         let b1 = self.graph.and(b2, b1);
         let b0 = self.graph.or(b1, b0);
-        self.data_or_management(b0, |g| g.octets(Base::Link, 10, mac))
+        self.data_or_management(b0, |g| g.bytes(Base::Link, 10, mac))
     }
 
     /// The destination address: at 4, but in data frames to the distribution system at 16.
     pub(super) fn wlan_destination(&mut self, mac: &[u8; 6]) -> Gen<BlockId> {
-        self.at_destination(|g, offset| g.octets(Base::Link, offset, mac))
+        self.at_destination(|g, offset| g.bytes(Base::Link, offset, mac))
     }
 
     pub(super) fn wlan_multicast(&mut self) -> Gen<BlockId> {
@@ -171,7 +171,7 @@ impl Generator {
         Ok(())
     }
 
-    /// The length of the radiotap or PPI header: two octets at 2, the lower one first.
+    /// The length of the radiotap or PPI header: two bytes at 2, the lower one first.
     fn prefix_length(&mut self, register: u32) -> Vec<Stmt> {
         vec![
             self.stmt(op::LD | op::B | op::ABS, 3),
@@ -184,7 +184,7 @@ impl Generator {
         ]
     }
 
-    /// The end of the 802.11 header: 24 octets, 2 more with QoS, and padding where radiotap says so.
+    /// The end of the 802.11 header: 24 bytes, 2 more with QoS, and padding where radiotap says so.
     fn header_length(&mut self, s: &mut Vec<Stmt>, register: u32, next: u32) {
         const JSET: u16 = op::JMP | op::JSET | op::K;
         const ADD: u16 = op::ALU | op::ADD | op::K;

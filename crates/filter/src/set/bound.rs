@@ -2,7 +2,7 @@
 
 use super::Expression;
 use super::columns::Columns;
-use super::index::{AtomBits, MOST_ATOMS};
+use super::index::{AtomBits, MAX_ATOMS};
 use super::kind::{Classes, Kinds};
 use super::look::Look;
 use super::lower::{Atom, Base, Comparison};
@@ -28,7 +28,7 @@ struct Field {
 enum Bound {
     /// A field, under a mask, in packets of some classes.
     Field { field: usize, mask: u32, range: (u32, u32), kinds: Kinds, classes: Vec<u16> },
-    /// The octets on the wire.
+    /// The bytes on the wire.
     Length { range: (u32, u32) },
     /// What a program says: its number.
     Program(usize),
@@ -41,7 +41,7 @@ pub(super) struct Atoms {
     bound: Vec<Bound>,
     fields: Vec<Field>,
     /// Where each starts in an IPv4 packet without options behind an Ethernet header, and the bits that are behind it
-    /// in the four octets from there.
+    /// in the four bytes from there.
     plain_fields: Vec<(u32, u32)>,
     /// By class the fields that it has.
     fields_of_class: Vec<Vec<u32>>,
@@ -75,7 +75,7 @@ impl Atoms {
         if let Some(at) = known.get(&name) {
             return Some(*at);
         }
-        if self.bound.len() == MOST_ATOMS {
+        if self.bound.len() == MAX_ATOMS {
             return None;
         }
         let bound = match atom {
@@ -213,18 +213,18 @@ impl Atoms {
     #[inline(always)]
     pub fn read_fields(&self, data: &[u8], class: u16, columns: &mut [Column<u32>], at: usize) -> Option<()> {
         for (number, ((start, shift), column)) in self.plain_fields.iter().zip(columns).enumerate() {
-            // Most packets go on for four octets from there, whatever the size.
-            if let Some(octets) = data.get(*start as usize..).and_then(|rest| rest.first_chunk::<4>()) {
-                column[at % BATCH] = u32::from_be_bytes(*octets) >> shift;
+            // Most packets go on for four bytes from there, whatever the size.
+            if let Some(bytes) = data.get(*start as usize..).and_then(|rest| rest.first_chunk::<4>()) {
+                column[at % BATCH] = u32::from_be_bytes(*bytes) >> shift;
             } else {
-                self.read_last_octets(number, data, class, column, at)?;
+                self.read_last_bytes(number, data, class, column, at)?;
             }
         }
         Some(())
     }
 
     #[cold]
-    fn read_last_octets(
+    fn read_last_bytes(
         &self,
         number: usize,
         data: &[u8],
@@ -249,13 +249,13 @@ impl Atoms {
     /// TCP flags of which one is set where an atom holds; `None` where it can hold without any.
     pub fn flags(&self, atom: usize) -> Option<u8> {
         const FLAGS: u32 = 13;
-        let Some(Bound::Field { field, mask, range: (least, _), kinds, .. }) = self.bound.get(atom) else {
+        let Some(Bound::Field { field, mask, range: (min, _), kinds, .. }) = self.bound.get(atom) else {
             return None;
         };
         let field = self.fields.get(*field)?;
         let tcp = Kinds::with_ports(&[ip_protocol::TCP as u8]).intersection(&Kinds::ip());
         let is_flags = (field.base, field.offset, field.size) == (Base::Transport, FLAGS, 1);
-        (is_flags && *kinds == kinds.intersection(&tcp) && *least > 0).then_some(*mask as u8)
+        (is_flags && *kinds == kinds.intersection(&tcp) && *min > 0).then_some(*mask as u8)
     }
 
     /// What holds of one packet, as far as it can be read.
@@ -308,11 +308,11 @@ impl Field {
             Base::Network => look.network,
             Base::Transport => look.transport,
         };
-        let octets = data.get((start + self.offset) as usize..)?;
+        let bytes = data.get((start + self.offset) as usize..)?;
         Some(match self.size {
-            1 => u32::from(*octets.first()?),
-            2 => u32::from(u16::from_be_bytes(*octets.first_chunk()?)),
-            _ => u32::from_be_bytes(*octets.first_chunk()?),
+            1 => u32::from(*bytes.first()?),
+            2 => u32::from(u16::from_be_bytes(*bytes.first_chunk()?)),
+            _ => u32::from_be_bytes(*bytes.first_chunk()?),
         })
     }
 }

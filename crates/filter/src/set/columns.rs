@@ -6,7 +6,7 @@ use super::kind::Classes;
 use super::look::Look;
 use super::ranges::{Addresses, Ranges};
 use super::simd::{
-    BATCH, Column, LARGEST_SUMMAND, Level, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
+    BATCH, Column, Level, MAX_SUMMAND, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
     in_range_u32, masked_in_range, sum,
 };
 use foldhash::{HashMap, HashMapExt};
@@ -26,11 +26,11 @@ pub(super) struct Columns {
     tag: Column<u16>,
     /// Whether one of them is not 0, which is what all others are.
     has_tags: bool,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     length: Column<u32>,
     /// Where each packet was in what the caller gave.
     pub origin: Column<u32>,
-    /// Flows have more than one packet and its octets.
+    /// Flows have more than one packet and its bytes.
     weights: Vec<Total>,
     /// The largest length in the batch.
     longest: u32,
@@ -139,7 +139,7 @@ impl Columns {
         });
     }
 
-    /// Says of the flow that was added last how many packets and octets it stands for.
+    /// Says of the flow that was added last how many packets and bytes it stands for.
     #[inline]
     pub fn set_weight(&mut self, weight: Total) {
         self.weights.push(weight);
@@ -147,9 +147,9 @@ impl Columns {
 
     /// A packet's class, addresses and ports.
     #[inline]
-    pub fn packet(&self, at: usize) -> (u16, Ends) {
+    pub fn packet(&self, at: usize) -> (u16, Endpoints) {
         let at = at % BATCH;
-        let ends = Ends { v4: [self.src4[at], self.dst4[at]], ports: [self.sport[at], self.dport[at]] };
+        let ends = Endpoints { v4: [self.src4[at], self.dst4[at]], ports: [self.sport[at], self.dport[at]] };
         (self.class[at], ends)
     }
 
@@ -167,7 +167,7 @@ impl Columns {
         self.tag[at % BATCH]
     }
 
-    /// Its octets on the wire.
+    /// Its bytes on the wire.
     #[inline(always)]
     pub fn length(&self, at: usize) -> u32 {
         self.length[at % BATCH]
@@ -179,7 +179,7 @@ impl Columns {
         [self.src6[at % BATCH], self.dst6[at % BATCH]]
     }
 
-    /// Packets and octets that one stands for.
+    /// Packets and bytes that one stands for.
     #[inline]
     pub fn weight(&self, at: usize) -> Total {
         match self.weights.get(at) {
@@ -193,12 +193,12 @@ impl Columns {
         !self.weights.is_empty()
     }
 
-    /// Packets and octets of a mask.
+    /// Packets and bytes of a mask.
     pub fn sum(&self, level: Level, mask: &Mask) -> Total {
         if !self.are_flows() {
             let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
             // A length that no packet has on any wire, but that a file can claim.
-            let level = if self.longest > LARGEST_SUMMAND { Level::Plain } else { level };
+            let level = if self.longest > MAX_SUMMAND { Level::Plain } else { level };
             return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
         }
         let mut total = Total::default();
@@ -215,7 +215,7 @@ impl Columns {
     pub fn classes(&self, level: Level, count: usize, masks: &mut Vec<Mask>) {
         masks.clear();
         masks.resize(count, [0; BATCH / 64]);
-        if count <= MOST_COMPARED_CLASSES {
+        if count <= MAX_COMPARED_CLASSES {
             let present = self.present();
             for (class, mask) in masks.iter_mut().enumerate() {
                 in_range_u16(level, &self.class, (class as u16, class as u16), mask);
@@ -262,10 +262,10 @@ impl Columns {
 }
 
 /// Classes of which each is compared with the column; more are noted packet by packet.
-const MOST_COMPARED_CLASSES: usize = 48;
+const MAX_COMPARED_CLASSES: usize = 48;
 
 /// Addresses, where they are IPv4's, and ports, source first.
-pub(super) struct Ends {
+pub(super) struct Endpoints {
     pub v4: [u32; 2],
     pub ports: [u16; 2],
 }

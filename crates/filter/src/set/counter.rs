@@ -1,11 +1,11 @@
 //! What one worker keeps for a set: the batch in work, and what was counted.
 
 use super::columns::{Columns, and, and_not, each, has, or};
-use super::flows::{Key, Keys, MOST_BITS, Remembered, Secret, TAG_BITS, Together};
+use super::flows::{Key, Keys, MAX_BITS, Remembered, Secret, TAG_BITS, Together};
 use super::index::{AtomBits, Total, Unit};
 use super::look::{Look, look, look_at_flow, v6_addresses};
 use super::simd::{BATCH, Mask};
-use super::{Set, Way};
+use super::{Set, Strategy};
 use crate::filter::innermost;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -64,18 +64,18 @@ pub(super) struct Deciding {
     charts: Vec<u64>,
     other_charts: Vec<u64>,
     /// By expression the last packet that it was found to match, so that it is counted once.
-    pub seen: Seen,
+    pub seen: PacketFacts,
     /// Of an index, those that may match.
     pub groups: Vec<u32>,
 }
 
 /// Finds what was there before, without being emptied for each packet.
-pub(super) struct Seen {
+pub(super) struct PacketFacts {
     last: Vec<u64>,
     pub now: u64,
 }
 
-impl Seen {
+impl PacketFacts {
     /// Whether an expression comes up for the first time for this packet.
     #[inline]
     pub fn is_first(&mut self, expression: u32) -> bool {
@@ -123,7 +123,7 @@ impl Counter {
                 deciding: Deciding {
                     charts: vec![0; set.chart_words],
                     other_charts: vec![0; set.chart_words],
-                    seen: Seen { last: vec![0; set.len()], now: 0 },
+                    seen: PacketFacts { last: vec![0; set.len()], now: 0 },
                     groups: Vec::new(),
                 },
                 matched: Vec::new(),
@@ -139,7 +139,7 @@ impl Counter {
     }
 
     /// Counts packets, each for every expression that matches it. `layers`, where they are known, are those of the
-    /// batch, in order; without them what is needed is found in the octets.
+    /// batch, in order; without them what is needed is found in the bytes.
     pub fn packets(&mut self, batch: Batch<'_>, layers: Option<&[Layers]>) {
         let mut at = 0;
         while at < batch.len() {
@@ -191,9 +191,9 @@ impl Counter {
 
     /// Counts packets of which some are also counted by flow: `by_flow` says which, a bit for each packet, the lowest
     /// bit of the first word first. For those only what a flow's key does not decide is counted here.
-    pub fn packets_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
+    pub fn packets_outside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
-        let flags = self.set.flags_beside_flows();
+        let flags = self.set.flags_outside_flows();
         for (word, layers) in layers.chunks(64).enumerate() {
             let present = u64::MAX >> (64 - layers.len());
             let by_flow = by_flow.get(word).copied().unwrap_or(0);
@@ -209,12 +209,12 @@ impl Counter {
                     self.packet(&packet, layers.get(at), true);
                 }
             });
-            runs(asked, |run| self.run_beside_flows(part, layers, run));
+            runs(asked, |run| self.run_outside_flows(part, layers, run));
         }
     }
 
     /// Counts a run of packets that are also counted by flow.
-    fn run_beside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], run: std::ops::Range<usize>) {
+    fn run_outside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], run: std::ops::Range<usize>) {
         let mut at = run.start;
         while at < run.end {
             let rest = batch.slots.get(at..run.end).unwrap_or_default();
@@ -290,7 +290,7 @@ impl Counter {
     #[inline]
     pub(super) fn offer(&mut self, packet: &Packet<'_>, layers: Option<&Layers>, full: bool) -> Offered {
         let set = &*self.set;
-        if set.way == Way::Programs {
+        if set.strategy == Strategy::Programs {
             return Offered::Slow;
         }
         let Some(look) = look(packet, layers, !set.reading.strict_bpf) else { return Offered::Slow };
@@ -337,16 +337,16 @@ impl Counter {
                 matched.push(expression);
             }
         };
-        let look = match set.way {
-            Way::Programs => None,
+        let look = match set.strategy {
+            Strategy::Programs => None,
             _ => look(packet, layers, !set.reading.strict_bpf),
         };
         let Some(look) = look else {
             (0..set.len() as u32).for_each(ask);
             return;
         };
-        // What matches without the octets that are missing; each of these is asked all the same, since a test of
-        // such octets may come before.
+        // What matches without the bytes that are missing; each of these is asked all the same, since a test of
+        // such bytes may come before.
         let mut unit = unit(set, packet.data, &look);
         unit.has_ports &= !look.ports_missing || look.source_port_only;
         let atoms = set.atoms.of_packet(packet, layers, &look);
@@ -385,9 +385,9 @@ impl Counter {
             return;
         }
         counts.all.add(packets.sum(set.level, &packets.full));
-        match set.way {
-            Way::Columns => by_columns(set, packets, counts, scratch),
-            Way::Index | Way::Programs => {
+        match set.strategy {
+            Strategy::Columns => by_columns(set, packets, counts, scratch),
+            Strategy::Index | Strategy::Programs => {
                 compare_atoms(set, packets, scratch);
                 if have_keys(set) {
                     make_keys(set, packets, &scratch.atoms, keys, *secret);
@@ -410,9 +410,9 @@ impl Counter {
         if flows.len() == 0 {
             return;
         }
-        match set.way {
-            Way::Columns => by_columns(set, flows, counts, scratch),
-            Way::Index | Way::Programs => by_index(set, flows, counts, scratch),
+        match set.strategy {
+            Strategy::Columns => by_columns(set, flows, counts, scratch),
+            Strategy::Index | Strategy::Programs => by_index(set, flows, counts, scratch),
         }
         flows.clear();
     }
@@ -440,7 +440,7 @@ fn runs(mut bits: u64, mut see: impl FnMut(std::ops::Range<usize>)) {
 /// Whether what a set's atoms and programs say of a packet has room in a key.
 pub(super) fn have_keys(set: &Set) -> bool {
     let tag = if set.asks_tags() { TAG_BITS } else { 0 };
-    set.atoms.len() + set.programs.len() + tag <= MOST_BITS
+    set.atoms.len() + set.programs.len() + tag <= MAX_BITS
 }
 
 /// Makes the keys of the packets of a batch of which something is left to be decided.
@@ -615,7 +615,7 @@ fn decide_unit(
 
 /// Decides the atoms of a batch.
 pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
-    let is_needed = set.way == Way::Columns || !set.atoms.is_empty();
+    let is_needed = set.strategy == Strategy::Columns || !set.atoms.is_empty();
     if is_needed {
         columns.classes(set.level, set.classes.len(), &mut scratch.classes);
         set.atoms.compare(set.level, columns, &scratch.classes, &mut scratch.atoms);

@@ -1,6 +1,6 @@
 //! How the expressions of a set are evaluated, in words, and whether one compiles at all.
 
-use super::index::MOST_ATOMS;
+use super::index::MAX_ATOMS;
 use super::kind::{ARP, Kinds, OTHER, RARP, ip, ip6, ip6_fragment};
 use super::lower::{Atom, Base, Comparison as Sign, Lowered, Term, Unshared, lower};
 use super::ranges::{Addresses, Ranges};
@@ -115,7 +115,7 @@ impl Set {
         };
         if !self.atoms.fits(index as u32) {
             return Some(program(format!(
-                "the expressions before it compare octets in {MOST_ATOMS} ways, and there is no room for more"
+                "the expressions before it compare bytes in {MAX_ATOMS} ways, and there is no room for more"
             )));
         }
         let comparisons = parts(lowered)
@@ -220,12 +220,12 @@ fn term_text(term: &Term, lowered: &Lowered, expression: &str) -> String {
 }
 
 /// Items of a list that are said before it is cut.
-const MOST_SAID: usize = 6;
+const MAX_SAID: usize = 6;
 
 fn list(items: &[String], joined_by: &str) -> String {
-    match items.len().checked_sub(MOST_SAID) {
+    match items.len().checked_sub(MAX_SAID) {
         None | Some(0 | 1) => items.join(joined_by),
-        Some(more) => format!("{}{joined_by}{more} more", items[..MOST_SAID].join(joined_by)),
+        Some(more) => format!("{}{joined_by}{more} more", items[..MAX_SAID].join(joined_by)),
     }
 }
 
@@ -372,7 +372,7 @@ fn pieces(kinds: &Kinds) -> Vec<String> {
         (later, " (fragments only)"),
     ] {
         let families =
-            if v4 == v6 && v4.len() <= MOST_SAID { vec![("", v4)] } else { vec![("IPv4", v4), ("IPv6", v6)] };
+            if v4 == v6 && v4.len() <= MAX_SAID { vec![("", v4)] } else { vec![("IPv4", v4), ("IPv6", v6)] };
         out.extend(families.iter().filter_map(|(family, of)| Some(protocols(family, of)? + how)));
     }
     out.extend(
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_of_each_packet_decide() {
+    fn bytes_of_each_packet_decide() {
         for (expression, changing) in [
             ("tcp port 80 and tcp[13] & 2 != 0", &["tcp[13] & 0x2 != 0"][..]),
             ("less 100", &["len > 100"]),
@@ -494,13 +494,13 @@ mod tests {
         assert_eq!(Set::compile(&["tcp"], &strict).unwrap().explain(1), None);
     }
 
-    /// Comparisons of octets beyond those that there is room for.
+    /// Comparisons of bytes beyond those that there is room for.
     #[test]
     fn one_comparison_too_many() {
-        let expressions: Vec<String> = (0..=MOST_ATOMS).map(|n| format!("greater {n}")).collect();
+        let expressions: Vec<String> = (0..=MAX_ATOMS).map(|n| format!("greater {n}")).collect();
         let set = Set::compile(&expressions, &Options::default()).unwrap();
-        assert_eq!(set.explain(MOST_ATOMS - 1).unwrap().decided, Decided::Packet);
-        assert!(matches!(set.explain(MOST_ATOMS).unwrap().decided, Decided::Program { .. }));
+        assert_eq!(set.explain(MAX_ATOMS - 1).unwrap().decided, Decided::Packet);
+        assert!(matches!(set.explain(MAX_ATOMS).unwrap().decided, Decided::Program { .. }));
     }
 
     #[test]

@@ -39,12 +39,12 @@ const ATOMS_FROM: u32 = FULL_BIT + 1;
 const _: () = assert!(KINDS <= 1 << FULL_BIT);
 
 /// Atoms and programs that a key has room for.
-pub(super) const MOST_BITS: usize = (u64::BITS - ATOMS_FROM) as usize;
+pub(super) const MAX_BITS: usize = (u64::BITS - ATOMS_FROM) as usize;
 
 /// Bits of them that a VLAN tag's stretch takes.
 pub(super) const TAG_BITS: usize = 13;
 
-const _: () = assert!(Tag::LARGEST < 1 << TAG_BITS);
+const _: () = assert!(Tag::MAX < 1 << TAG_BITS);
 
 impl Key {
     pub fn ends(&self) -> [u32; 2] {
@@ -104,7 +104,7 @@ impl Keys {
     }
 
     /// Makes the keys of the packets that are `wanted`; `tags` are the stretches of VLAN tags, where something asks for
-    /// one. `bits` are masks of at most [`MOST_BITS`] atoms and programs.
+    /// one. `bits` are masks of at most [`MAX_BITS`] atoms and programs.
     /// The stretches of IPv6 addresses stand in the place of IPv4's.
     pub fn make<'m>(
         &mut self,
@@ -276,7 +276,7 @@ struct Known {
 }
 
 /// Expressions that are remembered in all before everything is forgotten.
-const MOST_REMEMBERED: usize = 1 << 20;
+const MAX_REMEMBERED: usize = 1 << 20;
 
 /// An empty key with no expressions is what an unused place says, and what it would have to say of a packet of class 0
 /// without atoms: so such places are marked by a list that cannot be.
@@ -298,7 +298,7 @@ impl Remembered {
             prefetch(&self.places, usize::from(asked.hash));
         }
         for asked in &keys.asked {
-            if self.places.is_empty() || self.lists.len() > MOST_REMEMBERED {
+            if self.places.is_empty() || self.lists.len() > MAX_REMEMBERED {
                 self.places.clear();
                 self.places.resize(PAIRS, Known { key: Key::default(), from: 0, len: UNUSED });
                 self.lists.clear();

@@ -37,14 +37,14 @@ pub(super) struct Unit {
 pub(super) type AtomBits = [u64; 4];
 
 /// Atoms that a set can tell apart.
-pub(super) const MOST_ATOMS: usize = 256;
+pub(super) const MAX_ATOMS: usize = 256;
 
-/// Packets and octets; differences of such, so that they wrap.
+/// Packets and bytes; differences of such, so that they wrap.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Total {
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
 }
 
@@ -360,7 +360,7 @@ impl<'t> GroupKey<'t> {
 }
 
 impl Index {
-    /// An index of these expressions. Every atom's number is below [`MOST_ATOMS`].
+    /// An index of these expressions. Every atom's number is below [`MAX_ATOMS`].
     pub fn new(sources: &[Source<'_>], places: &Places<'_>) -> Self {
         let class_words = places.classes.len().div_ceil(64).max(1);
         let mut index = Self { class_words, chart_words: places.chart_words, ..Self::default() };

@@ -1,4 +1,4 @@
-//! What an expression can ask of a packet's headers apart from addresses, ports and single octets: a number out of
+//! What an expression can ask of a packet's headers apart from addresses, ports and single bytes: a number out of
 //! about a thousand, so that a set of such kinds is a set of bits.
 
 use crate::names::{ethertype, ip_protocol};

@@ -78,7 +78,7 @@ fn look_closely(
     if !matches!(kind, ethertype::ARP | ethertype::RARP) {
         return Some(nothing);
     }
-    // RFC 826, with addresses of 6 and 4 octets, which an expression takes for granted.
+    // RFC 826, with addresses of 6 and 4 bytes, which an expression takes for granted.
     let header = data.get(network as usize..)?.first_chunk::<28>()?;
     Some(Look {
         kind: if kind == ethertype::ARP { ARP } else { RARP },
@@ -144,8 +144,8 @@ fn read_ports(data: &[u8], look: &mut Look) {
 #[inline]
 pub(super) fn v6_addresses(data: &[u8], look: &Look) -> [u128; 2] {
     let at = |from: usize| {
-        let octets = data.get(look.network as usize + from..).and_then(|rest| rest.first_chunk::<16>());
-        octets.map_or(0, |octets| u128::from_be_bytes(*octets))
+        let bytes = data.get(look.network as usize + from..).and_then(|rest| rest.first_chunk::<16>());
+        bytes.map_or(0, |bytes| u128::from_be_bytes(*bytes))
     };
     [at(8), at(24)]
 }

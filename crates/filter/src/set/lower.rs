@@ -1,8 +1,8 @@
 //! From an expression to what is shared with others: a union of terms, each of which says what kinds of packets,
-//! addresses and ports it takes, and which octets it looks at besides.
+//! addresses and ports it takes, and which bytes it looks at besides.
 //!
 //! The verdict of an expression that is put together from such parts is libpcap's for every packet whose parts can
-//! all be read. A load from beyond the captured octets rejects a packet whatever else holds, so a packet in which
+//! all be read. A load from beyond the captured bytes rejects a packet whatever else holds, so a packet in which
 //! that can happen is decided by the expression's own program; [`Lowered::wary`] says for which expressions the
 //! terms cannot even say that they do *not* match it.
 
@@ -17,10 +17,10 @@ use std::net::IpAddr;
 use weir_wire::Tag;
 
 /// Terms that an expression may come to; more are decided by its program.
-const MOST_TERMS: usize = 64;
+const MAX_TERMS: usize = 64;
 
 /// Addresses or ports that one term may ask of either side.
-const MOST_EITHER: usize = 4;
+const MAX_EITHER: usize = 4;
 
 /// Packets for which all of this holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Term {
     }
 }
 
-/// A test of octets or of the length, which can change from packet to packet of a flow.
+/// A test of bytes or of the length, which can change from packet to packet of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Atom {
     /// A comparison of a number at a fixed place of a header, in packets of some kinds.
@@ -72,13 +72,13 @@ pub(super) enum Atom {
         kinds: Kinds,
         base: Base,
         offset: u32,
-        /// 1, 2 or 4 octets.
+        /// 1, 2 or 4 bytes.
         size: u8,
         mask: u32,
         comparison: Comparison,
         value: u32,
     },
-    /// A comparison of the octets on the wire.
+    /// A comparison of the bytes on the wire.
     Length { comparison: Comparison, value: u32 },
     /// Anything else: decided by a program of its own.
     Program(Test),
@@ -182,7 +182,7 @@ impl Term {
         both.atoms.extend(&other.atoms);
         both.atoms.sort_unstable();
         both.atoms.dedup();
-        (both.either.len() <= MOST_EITHER && both.either_port.len() <= MOST_EITHER).then_some(both)
+        (both.either.len() <= MAX_EITHER && both.either_port.len() <= MAX_EITHER).then_some(both)
     }
 
     /// Takes another term in, where the two differ in one thing only, so that one term says both.
@@ -655,7 +655,7 @@ impl Lowering {
             Some(_) => return Err(Unshared(FORM)),
         };
         // What a range of names means is left to its program.
-        let names_a_range = |name: &str| name.bytes().any(|octet| !octet.is_ascii_digit() && octet != b'-');
+        let names_a_range = |name: &str| name.bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-');
         if q.kind == IdKind::PortRange && matches!(id, Id::Name(name, _) if names_a_range(name)) {
             return Err(Unshared(FORM));
         }
@@ -705,7 +705,7 @@ fn why_not(primitive: &Primitive) -> &'static str {
         Primitive::Geneve(_) => "what is tested after geneve is in the packet that it carries",
         Primitive::Vxlan(_) => "what is tested after vxlan is in the packet that it carries",
         Primitive::Broadcast(_) => "ip broadcast depends on the interface's netmask",
-        Primitive::Byte(..) => "byte compares octets of the frame, whatever they are",
+        Primitive::Byte(..) => "byte compares bytes of the frame, whatever they are",
         Primitive::WlanType { .. } | Primitive::WlanDirection(_) => "it asks for fields of IEEE 802.11",
         _ => "it has a word that only a program can tell",
     }
@@ -836,7 +836,7 @@ fn and(a: &[Term], b: &[Term]) -> Terms {
                 out.push(both);
             }
         }
-        if out.len() > MOST_TERMS {
+        if out.len() > MAX_TERMS {
             return Err(Unshared(TOO_MANY));
         }
     }
@@ -849,7 +849,7 @@ fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
             a.push(term);
         }
     }
-    if a.len() > MOST_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
+    if a.len() > MAX_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
 }
 
 /// A network; the mask must be a prefix, and no bit set outside of it.

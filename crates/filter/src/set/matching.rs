@@ -6,7 +6,7 @@ use super::counter::{
 };
 use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
-use super::{Set, Way};
+use super::{Set, Strategy};
 use std::sync::Arc;
 use weir_wire::{Batch, Layers, Packet};
 
@@ -131,7 +131,7 @@ impl Counter {
         let set = Arc::clone(&self.set);
         let columns = &self.packets;
         compare_atoms(&set, columns, &mut self.scratch);
-        if set.way == Way::Columns {
+        if set.strategy == Strategy::Columns {
             set.plan.compare(set.level, columns, &self.scratch.classes, &mut self.scratch.comparisons);
             each_mask(&set, columns, &self.scratch.comparisons, &self.scratch.atoms, |expression, found| {
                 if is_whole {

@@ -13,7 +13,7 @@
 //!
 //! All give libpcap's verdict, packet by packet; one test forces each of them in turn. What depends on the flow's
 //! key alone can be counted by flow: [`Counter::flow`] adds many packets at once, and
-//! [`Counter::packets_beside_flows`] the rest.
+//! [`Counter::packets_outside_flows`] the rest.
 
 mod bound;
 mod columns;
@@ -43,13 +43,13 @@ use foldhash::HashMap;
 use index::{Index, Places, Source};
 use kind::{Classes, Kinds};
 use lower::{Lowered, Term, lower};
-use places::{AddressEnds, AddressStretches, PortEnds, PortStretches};
+use places::{AddressEndpoints, AddressStretches, PortEndpoints, PortStretches};
 use simd::{Level, prefetch};
 use std::sync::{Arc, OnceLock};
 
 /// How packets are put through a set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Way {
+pub enum Strategy {
     /// Every comparison over columns of packets.
     Columns,
     /// Prefix trees and tables of ports.
@@ -59,7 +59,7 @@ pub enum Way {
 }
 
 /// Comparisons of vectors for a batch beyond which the index is quicker.
-const MOST_COLUMN_COST: usize = 600;
+const MAX_COLUMN_COST: usize = 600;
 
 /// An expression that does not compile, and which.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -124,7 +124,7 @@ pub struct Set {
     expressions: Vec<Arc<Expression>>,
     /// For each remainder the expressions that it is the rest of.
     remainders: Vec<Vec<u32>>,
-    way: Way,
+    strategy: Strategy,
     level: Level,
     classes: Classes,
     addresses: AddressStretches,
@@ -156,7 +156,10 @@ pub struct Set {
 
 impl std::fmt::Debug for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Set").field("expressions", &self.expressions.len()).field("way", &self.way).finish()
+        f.debug_struct("Set")
+            .field("expressions", &self.expressions.len())
+            .field("way", &self.strategy)
+            .finish()
     }
 }
 
@@ -211,8 +214,8 @@ impl Set {
     /// counted, see [`Totals::remainders`]. Numbers that are no expression's are passed over.
     #[must_use]
     pub fn with_remainders(self, remainders: Vec<Vec<u32>>) -> Self {
-        let way = self.way;
-        Self::of(self.expressions, remainders, self.reading).by(way)
+        let strategy = self.strategy;
+        Self::of(self.expressions, remainders, self.reading).by(strategy)
     }
 
     /// The set with one expression more, at the end.
@@ -244,18 +247,18 @@ impl Set {
 
     /// The same set, put through in this way whatever is quickest.
     #[must_use]
-    pub fn by(mut self, way: Way) -> Self {
-        if way == Way::Columns && self.expressions.len() > MOST_COLUMN_COST {
+    pub fn by(mut self, strategy: Strategy) -> Self {
+        if strategy == Strategy::Columns && self.expressions.len() > MAX_COLUMN_COST {
             let parts = Parts::of(&self.expressions, &self.atoms);
             self.plan = ColumnPlan::new(&parts.sources, &self.classes);
         }
-        self.way = way;
+        self.strategy = strategy;
         self
     }
 
     /// The way in which it is put through: the one found to be the quickest, where none was asked for.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
     }
 
     /// How many expressions there are.
@@ -268,7 +271,7 @@ impl Set {
         self.expressions.is_empty()
     }
 
-    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_beside_flows`] has only to
+    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_outside_flows`] has only to
     /// see the packets that no flow stands for.
     pub fn is_keyed(&self) -> bool {
         self.changing.is_empty() && self.programs.is_empty()
@@ -306,9 +309,9 @@ impl Set {
         let keyed = Index::new(&keyed, &places);
         let changing = Index::new(&changing, &places);
         // Thousands cannot come to less than the limit.
-        let is_small = expressions.len() <= MOST_COLUMN_COST;
+        let is_small = expressions.len() <= MAX_COLUMN_COST;
         let plan = if is_small { ColumnPlan::new(&sources, &classes) } else { ColumnPlan::default() };
-        let is_small = is_small && plan.cost() <= MOST_COLUMN_COST;
+        let is_small = is_small && plan.cost() <= MAX_COLUMN_COST;
         let mut is_program = vec![true; expressions.len()];
         let mut is_changing = vec![true; expressions.len()];
         for part in &sources {
@@ -321,7 +324,7 @@ impl Set {
         let changing_flags = changing.needed_flags(|atom| atoms.flags(atom));
         Self {
             reading,
-            way: if is_small { Way::Columns } else { Way::Index },
+            strategy: if is_small { Strategy::Columns } else { Strategy::Index },
             level: Level::best(),
             keyed,
             changing,
@@ -347,15 +350,15 @@ impl Set {
 
     /// TCP flags of which a packet must have one, where a flow's key says all that its headers say, for anything to
     /// match that a flow does not decide.
-    fn flags_beside_flows(&self) -> Option<u8> {
-        let decides_all = self.programs.is_empty() && self.way != Way::Programs;
+    fn flags_outside_flows(&self) -> Option<u8> {
+        let decides_all = self.programs.is_empty() && self.strategy != Strategy::Programs;
         self.changing_flags.filter(|_| decides_all)
     }
 
-    /// Whether a packet's octets at fixed places are all that has to be looked at.
+    /// Whether a packet's bytes at fixed places are all that has to be looked at.
     #[inline]
     fn is_quick(&self) -> bool {
-        self.way != Way::Programs
+        self.strategy != Strategy::Programs
             && self.programs.is_empty()
             && self.atoms.are_fields()
             && !self.reading.inner
@@ -410,10 +413,10 @@ struct Parts<'s> {
     kinds: Vec<&'s Kinds>,
     /// For each term which of them.
     kinds_of_terms: Vec<u32>,
-    addresses: AddressEnds,
-    ports: PortEnds,
+    addresses: AddressEndpoints,
+    ports: PortEndpoints,
     /// Where something asks for VLAN tags.
-    tags: Option<PortEnds>,
+    tags: Option<PortEndpoints>,
     indifferent: Indifferent,
     wary: Vec<u32>,
     ethernet_only: Vec<u32>,
@@ -426,8 +429,8 @@ impl<'s> Parts<'s> {
             sources: Vec::with_capacity(expressions.len()),
             kinds: Vec::new(),
             kinds_of_terms: Vec::with_capacity(expressions.len()),
-            addresses: AddressEnds::default(),
-            ports: PortEnds::default(),
+            addresses: AddressEndpoints::default(),
+            ports: PortEndpoints::default(),
             tags: None,
             indifferent: Indifferent { addresses: true, ports: true },
             wary: Vec::new(),
@@ -496,7 +499,7 @@ fn chart_bits(remainders: &[Vec<u32>], expressions: usize, words: usize) -> Vec<
 mod tests {
     use super::*;
 
-    /// A packet may only be passed over where every term that octets decide asks for one of the flags.
+    /// A packet may only be passed over where every term that bytes decide asks for one of the flags.
     #[test]
     fn flags_without_which_nothing_changes() {
         for (expressions, flags) in [
@@ -515,8 +518,8 @@ mod tests {
             (&["port 80"], Some(0)),
         ] {
             let set = Set::compile(expressions, &Options::default()).unwrap();
-            assert_eq!(set.flags_beside_flows(), flags, "{expressions:?}");
-            assert_eq!(set.by(Way::Programs).flags_beside_flows(), None);
+            assert_eq!(set.flags_outside_flows(), flags, "{expressions:?}");
+            assert_eq!(set.by(Strategy::Programs).flags_outside_flows(), None);
         }
     }
 }

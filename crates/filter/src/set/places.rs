@@ -45,12 +45,12 @@ pub(super) struct AddressStretches {
 
 /// Where the prefixes begin, and behind them, that sets of addresses are made of.
 #[derive(Debug, Default)]
-pub(super) struct AddressEnds {
+pub(super) struct AddressEndpoints {
     v4: Vec<u32>,
     v6: Vec<u128>,
 }
 
-impl AddressEnds {
+impl AddressEndpoints {
     pub fn add(&mut self, set: &Addresses) {
         each_prefix(set, |prefix| match prefix {
             Prefix::V4(low, high) => {
@@ -165,15 +165,15 @@ pub(super) struct PortStretches {
 
 /// Where ranges of ports, or of VLAN tags, begin, and behind them: a bit for each number.
 #[derive(Debug)]
-pub(super) struct PortEnds(Box<[u64; (1 << 16) / 64]>);
+pub(super) struct PortEndpoints(Box<[u64; (1 << 16) / 64]>);
 
-impl Default for PortEnds {
+impl Default for PortEndpoints {
     fn default() -> Self {
         Self(Box::new([0; (1 << 16) / 64]))
     }
 }
 
-impl PortEnds {
+impl PortEndpoints {
     pub fn add(&mut self, (low, high): (u16, u16)) {
         for port in [Some(low), high.checked_add(1)].into_iter().flatten() {
             self.0[usize::from(port) / 64] |= 1 << (port % 64);
@@ -257,7 +257,7 @@ mod tests {
         set = set.union(&Addresses::v6(0xfe80 << 112, (0xfe80 << 112) | 0xffff));
         let other = Addresses::v4(0x0a01_0203, 0x0a01_0203);
         let all = Addresses::default().complement();
-        let mut ends = AddressEnds::default();
+        let mut ends = AddressEndpoints::default();
         [&set, &other, &all].into_iter().for_each(|set| ends.add(set));
         let s = ends.stretches();
         let of = |a| s.of_v4(a);
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn ports_have_stretches() {
-        let mut ends = PortEnds::default();
+        let mut ends = PortEndpoints::default();
         [(80, 80), (1024, 65535), (0, 10)].into_iter().for_each(|range| ends.add(range));
         let p = ends.stretches();
         assert_eq!(p.len(), 5);

@@ -11,7 +11,7 @@
 pub(super) const BATCH: usize = 512;
 
 /// What [`sum`] can add up [`BATCH`] times in 32 bits.
-pub(super) const LARGEST_SUMMAND: u32 = u32::MAX / BATCH as u32;
+pub(super) const MAX_SUMMAND: u32 = u32::MAX / BATCH as u32;
 
 /// A bit for each packet of a batch.
 pub(super) type Mask = [u64; BATCH / 64];
@@ -149,7 +149,7 @@ pub(super) fn masked_in_range(
     }
 }
 
-/// The sum of a column over the packets of a mask. No number may be above [`LARGEST_SUMMAND`].
+/// The sum of a column over the packets of a mask. No number may be above [`MAX_SUMMAND`].
 pub(super) fn sum(level: Level, column: &Column<u32>, mask: &Mask) -> u64 {
     match level {
         // SAFETY: a level is only made where the processor has its instructions.
@@ -260,8 +260,8 @@ mod avx2 {
                     let above = _mm256_sub_epi16(numbers, first);
                     _mm256_cmpeq_epi16(_mm256_min_epu16(above, width), above)
                 };
-                let octets = _mm256_packs_epi16(within(at), within(at + 16));
-                let in_order = _mm256_permute4x64_epi64(octets, 0b11_01_10_00);
+                let bytes = _mm256_packs_epi16(within(at), within(at + 16));
+                let in_order = _mm256_permute4x64_epi64(bytes, 0b11_01_10_00);
                 *bits |= u64::from(_mm256_movemask_epi8(in_order) as u32) << (half * 32);
             }
         }
@@ -425,7 +425,7 @@ mod tests {
             };
             let wide: Column<u32> = std::array::from_fn(|_| near(random()));
             let narrow: Column<u16> = wide.map(|number| number as u16);
-            let small = wide.map(|number| number.rotate_left(9) % (LARGEST_SUMMAND + 1));
+            let small = wide.map(|number| number.rotate_left(9) % (MAX_SUMMAND + 1));
             let other_narrow: Column<u16> = std::array::from_fn(|_| near(random()) as u16);
             let (a, b) = (near(random()), near(random()));
             let (low, high) = if round % 5 == 0 { (a, a) } else { (a.min(b), a.max(b)) };

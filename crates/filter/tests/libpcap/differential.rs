@@ -91,7 +91,7 @@ enum Run {
 /// Runs a program as bpf(4) says, to find the packets of which libpcap's verdict means nothing.
 fn rehearse(insns: &[BpfInsn], packet: &Owned) -> Run {
     let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [None; 16], 0usize);
-    let octets = |at: u64, n: u64| {
+    let bytes = |at: u64, n: u64| {
         let slice = packet.data.get(at as usize..(at + n) as usize)?;
         Some(slice.iter().fold(0u32, |v, b| v << 8 | u32::from(*b)))
     };
@@ -100,7 +100,7 @@ fn rehearse(insns: &[BpfInsn], packet: &Owned) -> Run {
         pc += 1;
         let b = if i.code & 8 != 0 { x } else { i.k };
         let mut jump = |taken: bool| pc += usize::from(if taken { i.jt } else { i.jf });
-        let load = |n| octets(u64::from(i.k) + if i.code & 0xe0 == 0x40 { u64::from(x) } else { 0 }, n);
+        let load = |n| bytes(u64::from(i.k) + if i.code & 0xe0 == 0x40 { u64::from(x) } else { 0 }, n);
         let loaded = match i.code {
             0x20 | 0x40 => load(4),
             0x28 | 0x48 => load(2),
@@ -283,7 +283,7 @@ fn default_verdicts_are_libpcaps_without_tags() {
 }
 
 /// Tags, labels and PPPoE between the link layer and the network layer do not change the default verdict of an
-/// expression that does not ask for them, or for octets or lengths of the frame.
+/// expression that does not ask for them, or for bytes or lengths of the frame.
 #[test]
 fn tags_are_looked_through() {
     const ABOUT_THE_FRAME: &[&str] = &["ether", "link", "byte", "len", "less", "greater", "llc"];

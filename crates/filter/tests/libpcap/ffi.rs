@@ -93,7 +93,7 @@ impl Owned {
 }
 
 fn text_of(pointer: *const c_char) -> String {
-    // SAFETY: libpcap ends its messages with a zero octet, within the buffer.
+    // SAFETY: libpcap ends its messages with a zero byte, within the buffer.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
@@ -101,7 +101,7 @@ impl Pcap {
     pub fn open(path: &Path) -> Result<Self, String> {
         let path = CString::new(path.to_str().ok_or("path")?).map_err(|e| e.to_string())?;
         let mut error = [0 as c_char; 256];
-        // SAFETY: the path ends with a zero octet, and the buffer has PCAP_ERRBUF_SIZE octets.
+        // SAFETY: the path ends with a zero byte, and the buffer has PCAP_ERRBUF_SIZE bytes.
         let pcap = unsafe { pcap_open_offline(path.as_ptr(), error.as_mut_ptr()) };
         if pcap.is_null() { Err(text_of(error.as_ptr())) } else { Ok(Self(pcap)) }
     }
@@ -153,7 +153,7 @@ impl Pcap {
     pub fn compile(&self, text: &str, optimize: bool, netmask: u32) -> Result<Program, String> {
         let text = CString::new(text).map_err(|e| e.to_string())?;
         let mut program = RawProgram { len: 0, insns: std::ptr::null_mut() };
-        // SAFETY: the handle is open, the text ends with a zero octet, and the program is only used after success.
+        // SAFETY: the handle is open, the text ends with a zero byte, and the program is only used after success.
         unsafe {
             if pcap_compile(self.0, &mut program, text.as_ptr(), c_int::from(optimize), netmask) != 0 {
                 return Err(text_of(pcap_geterr(self.0)));

@@ -102,8 +102,8 @@ fn mac(r: &mut Random) -> String {
     if r.one_in(3) {
         return "ff:ff:ff:ff:ff:ff".to_owned();
     }
-    let octets: Vec<String> = (0..6).map(|_| format!("{:x}", r.below(256))).collect();
-    octets.join(r.pick(&[":", "-", "."]))
+    let bytes: Vec<String> = (0..6).map(|_| format!("{:x}", r.below(256))).collect();
+    bytes.join(r.pick(&[":", "-", "."]))
 }
 
 fn wireless(link: LinkType) -> bool {

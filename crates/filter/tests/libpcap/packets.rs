@@ -27,8 +27,8 @@ fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every packet that libpcap can read of the captures, at most `most` for each link type, and made ones.
-pub fn pool(most: usize) -> Pool {
+/// Every packet that libpcap can read of the captures, at most `max` for each link type, and made ones.
+pub fn pool(max: usize) -> Pool {
     let mut files = Vec::new();
     captures(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), &mut files);
     files.sort();
@@ -56,8 +56,8 @@ pub fn pool(most: usize) -> Pool {
             let step = (frames.len() / 20_000).max(1);
             packets.extend(frames.iter().step_by(step).filter_map(|f| reframe(f, *link)));
         }
-        if packets.len() > most {
-            let step = packets.len().div_ceil(most);
+        if packets.len() > max {
+            let step = packets.len().div_ceil(max);
             *packets = packets.iter().step_by(step).cloned().collect();
         }
     }
@@ -146,16 +146,16 @@ pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
         0 | 1 => {}
         2 => {
             // Cut, most often within the headers.
-            let most = if r.one_in(4) { data.len() } else { data.len().min(80) };
-            data.truncate(r.below(most + 1));
+            let max = if r.one_in(4) { data.len() } else { data.len().min(80) };
+            data.truncate(r.below(max + 1));
         }
         _ => {
             for _ in 0..1 + r.below(6) {
-                let most = if r.one_in(4) { data.len() } else { data.len().min(64) };
-                if most == 0 {
+                let max = if r.one_in(4) { data.len() } else { data.len().min(64) };
+                if max == 0 {
                     break;
                 }
-                let at = r.below(most);
+                let at = r.below(max);
                 data[at] = match r.below(3) {
                     0 => data[at] ^ 1 << r.below(8),
                     1 => r.below(256) as u8,

@@ -1,9 +1,9 @@
-//! Sets of expressions against libpcap, each way in turn: counts, octets and match sets of every expression.
+//! Sets of expressions against libpcap, each way in turn: counts, bytes and match sets of every expression.
 
 use std::sync::Arc;
 
-use weir_filter::{Counter, Filter, MASK_PACKETS, Options, Set, Total, Way};
-use weir_wire::{Batch, Chunk, Layers, LinkType, decode};
+use weir_filter::{Counter, Filter, MASK_PACKETS, Options, Set, Strategy, Total};
+use weir_wire::{Batch, Layers, LinkType, PacketBuf, decode};
 
 use crate::differential::{options, seed, setting};
 use crate::ffi::{Owned, Pcap, Program};
@@ -13,7 +13,7 @@ use crate::packets::{any, pool, tagged};
 const SNAPLEN: u32 = 262_144;
 const NETMASK: u32 = 0xffff_ff00;
 
-const WAYS: [Way; 3] = [Way::Columns, Way::Index, Way::Programs];
+const STRATEGIES: [Strategy; 3] = [Strategy::Columns, Strategy::Index, Strategy::Programs];
 
 /// Packets of a round: more than two batches, so that the edges of batches are in it.
 const PACKETS: usize = 1_300;
@@ -151,8 +151,8 @@ fn case(r: &mut Random, packets: &[Owned], link: LinkType, strict: bool) -> Opti
     (!theirs.insns().iter().any(|i| unsure(i.code, i.k))).then_some(Case { text, theirs })
 }
 
-fn batch_of(packets: &[Owned], link: LinkType) -> Chunk {
-    let mut chunk = Chunk::default();
+fn batch_of(packets: &[Owned], link: LinkType) -> PacketBuf {
+    let mut chunk = PacketBuf::default();
     for packet in packets {
         chunk.push(&packet.view(link));
     }
@@ -171,7 +171,7 @@ fn total(batch: Batch<'_>, matches: impl Iterator<Item = bool>) -> Total {
     total
 }
 
-/// Counts, octets, remainders and match sets in one way, with what is wrong about them.
+/// Counts, bytes, remainders and match sets in one way, with what is wrong about them.
 fn differences(
     set: Set,
     batch: Batch<'_>,
@@ -209,8 +209,8 @@ fn differences(
     for (at, found) in sets.iter().enumerate() {
         let expected: Vec<u32> = (0..texts.len() as u32).filter(|text| truth[*text as usize][at]).collect();
         if expected != *found {
-            let odd = (0..texts.len() as u32).find(|t| expected.contains(t) != found.contains(t));
-            let text = odd.map_or("twice", |odd| &texts[odd as usize]);
+            let irregular = (0..texts.len() as u32).find(|t| expected.contains(t) != found.contains(t));
+            let text = irregular.map_or("twice", |irregular| &texts[irregular as usize]);
             wrong.push(format!("{text}\n  match set of packet {at}: {:x?}", batch.get(at).unwrap().data));
         }
     }
@@ -264,13 +264,13 @@ fn compare(pairs: u64, largest: usize, strict: bool, links: &[LinkType]) {
         matched += truth.iter().flatten().filter(|matches| **matches).count() as u64;
         let lines: Vec<u32> = (0..texts.len() as u32).collect();
         let remainders: Vec<Vec<u32>> = lines.chunks(1 + r.below(9)).map(<[u32]>::to_vec).collect();
-        let set = |way| {
-            Set::compile(&texts, &options).unwrap_or_else(|e| panic!("{}: {e}", texts[e.index])).by(way)
+        let set = |strategy| {
+            Set::compile(&texts, &options).unwrap_or_else(|e| panic!("{}: {e}", texts[e.index])).by(strategy)
         };
-        for way in WAYS {
+        for strategy in STRATEGIES {
             let given = (!strict || r.one_in(2)).then_some(layers.as_slice());
-            for text in differences(set(way), batch, given, &texts, &truth, &remainders) {
-                wrong.push(format!("{link} {way:?}: {text}"));
+            for text in differences(set(strategy), batch, given, &texts, &truth, &remainders) {
+                wrong.push(format!("{link} {strategy:?}: {text}"));
             }
             done += (texts.len() * packets.len()) as u64;
         }

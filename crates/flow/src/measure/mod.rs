@@ -15,7 +15,7 @@ mod tests;
 pub use pace::Jitter;
 pub use side::{HalfMeasure, RoundTrips};
 
-use crate::{FlowIdentity, Seen};
+use crate::{FlowIdentity, FlowPacket};
 use side::Sent;
 use weir_wire::build::flags::{RST, SYN};
 use weir_wire::{Direction, Time};
@@ -28,7 +28,7 @@ pub const BURST_GAP: u64 = 100_000_000;
 pub struct MeasureConfig {
     /// How long a sample is in nanoseconds, from one multiple of it to the next; 0 for none.
     pub sample: u64,
-    /// Octets of memory; flows beyond that are not measured, and counted.
+    /// Bytes of memory; flows beyond that are not measured, and counted.
     pub memory: usize,
     /// Whether each packet, exchange and burst is told too.
     pub details: bool,
@@ -36,12 +36,12 @@ pub struct MeasureConfig {
 
 /// What has been measured.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum Measured<'a> {
     /// A packet, in order.
     Packet {
         /// Which side sent it.
         direction: Direction,
-        /// Octets of the IP packet.
+        /// Bytes of the IP packet.
         bytes: u64,
         /// Nanoseconds since the flow's packet before.
         gap: Option<u64>,
@@ -61,13 +61,13 @@ pub enum Told<'a> {
 pub struct Exchange {
     /// When the request began.
     pub begin: Time,
-    /// Nanoseconds from the last octet of the response before to the request.
+    /// Nanoseconds from the last byte of the response before to the request.
     pub think: Option<u64>,
-    /// Octets of payload of the request.
+    /// Bytes of payload of the request.
     pub request: u64,
     /// Nanoseconds from the last packet of the request to the first of the response.
     pub wait: Option<u64>,
-    /// Octets of payload of the response.
+    /// Bytes of payload of the response.
     pub response: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct Burst {
     pub end: Time,
     /// How many.
     pub packets: u64,
-    /// Octets of their IP packets.
+    /// Bytes of their IP packets.
     pub bytes: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct Sample {
 pub struct SampleSide {
     /// Packets.
     pub packets: u64,
-    /// Octets of payload, as often as they were sent.
+    /// Bytes of payload, as often as they were sent.
     pub bytes: u64,
     /// Round trips timed from what it sent: how many, and their mean in nanoseconds.
     pub round_trips: u64,
@@ -114,7 +114,7 @@ pub struct SampleSide {
     pub lost: u64,
     /// Segments that came out of order.
     pub out_of_order: u64,
-    /// The last window it announced, in octets.
+    /// The last window it announced, in bytes.
     pub window: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ pub struct Measure {
     pub sides: [HalfMeasure; 2],
     /// Requests that were made.
     pub requests: u64,
-    /// Nanoseconds from the initiator's first octet to the responder's first; where the responder speaks first, from
+    /// Nanoseconds from the initiator's first byte to the responder's first; where the responder speaks first, from
     /// the end of the handshake, or else from the first packet.
     pub first_byte: Option<u64>,
     /// When the initiator first spoke.
@@ -138,7 +138,7 @@ pub struct Measure {
     opened: Option<Time>,
     exchange: Exchange,
     /// Time of the last packet with payload of each side.
-    said: [Option<Time>; 2],
+    spoken_at: [Option<Time>; 2],
     /// Who spoke last.
     turn: Option<Direction>,
     burst: Burst,
@@ -185,7 +185,7 @@ impl Measure {
             spoke: None,
             opened: None,
             exchange: Exchange::default(),
-            said: [None; 2],
+            spoken_at: [None; 2],
             turn: None,
             burst: Burst::default(),
             before: [Before::default(); 2],
@@ -209,21 +209,26 @@ impl Measure {
         Some(forward.handshake? + reverse.handshake?)
     }
 
-    fn packet(&mut self, seen: &Seen<'_>, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+    fn packet(
+        &mut self,
+        seen: &FlowPacket<'_>,
+        config: &MeasureConfig,
+        emit: &mut impl FnMut(&Self, Measured<'_>),
+    ) {
         let time = seen.packet.time;
         if config.sample > 0 {
-            self.pass_to(time, config.sample, tell);
+            self.pass_to(time, config.sample, emit);
             self.is_sampled = true;
         }
         let is_first = self.burst.packets == 0;
         let gap = (!is_first).then(|| time.since(self.last));
         let bytes = u64::from(seen.layers.network_len);
         if config.details {
-            tell(self, Told::Packet { direction: seen.direction, bytes, gap });
+            emit(self, Measured::Packet { direction: seen.direction, bytes, gap });
         }
         if gap.is_some_and(|gap| gap >= BURST_GAP) {
             if config.details {
-                tell(self, Told::Burst(&self.burst));
+                emit(self, Measured::Burst(&self.burst));
             }
             self.burst = Burst::default();
         }
@@ -249,25 +254,30 @@ impl Measure {
             self.opened = Some(time);
         }
         if matches!(sent, Sent::New) && seen.layers.payload_len > 0 {
-            self.says(seen, config, tell);
+            self.payload(seen, config, emit);
         }
     }
 
     /// A side says something that it has not said before.
-    fn says(&mut self, seen: &Seen<'_>, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+    fn payload(
+        &mut self,
+        seen: &FlowPacket<'_>,
+        config: &MeasureConfig,
+        emit: &mut impl FnMut(&Self, Measured<'_>),
+    ) {
         let (time, length) = (seen.packet.time, u64::from(seen.layers.payload_len));
-        let [request, response] = self.said;
+        let [request, response] = self.spoken_at;
         match seen.direction {
             Direction::Forward => {
                 self.spoke = self.spoke.or(Some(time));
                 if self.turn != Some(Direction::Forward) {
-                    self.end_exchange(config, tell);
+                    self.end_exchange(config, emit);
                     let think = response.map(|response| time.since(response));
                     self.exchange = Exchange { begin: time, think, ..Exchange::default() };
                     self.requests += 1;
                 }
                 self.exchange.request += length;
-                self.said[0] = Some(time);
+                self.spoken_at[0] = Some(time);
             }
             Direction::Reverse => {
                 if response.is_none() {
@@ -278,28 +288,28 @@ impl Measure {
                     self.exchange.wait = request.map(|request| time.since(request));
                 }
                 self.exchange.response += length;
-                self.said[1] = Some(time);
+                self.spoken_at[1] = Some(time);
             }
         }
         self.turn = Some(seen.direction);
     }
 
-    fn end_exchange(&mut self, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
+    fn end_exchange(&mut self, config: &MeasureConfig, emit: &mut impl FnMut(&Self, Measured<'_>)) {
         let exchange = std::mem::take(&mut self.exchange);
         if config.details && exchange.request > 0 {
-            tell(self, Told::Exchange(&exchange));
+            emit(self, Measured::Exchange(&exchange));
         }
     }
 
     /// Ends the period before the one that `now` is in.
-    fn pass_to(&mut self, now: Time, length: u64, tell: &mut impl FnMut(&Self, Told<'_>)) {
+    fn pass_to(&mut self, now: Time, length: u64, emit: &mut impl FnMut(&Self, Measured<'_>)) {
         let period = now.0 / length;
         if period <= self.period {
             return;
         }
         if self.is_sampled {
             let sample = self.sample(length);
-            tell(self, Told::Sample(&sample));
+            emit(self, Measured::Sample(&sample));
         }
         for (before, side) in self.before.iter_mut().zip(&self.sides) {
             *before = Before::of(side);
@@ -328,16 +338,16 @@ impl Measure {
         Sample { begin: Time(self.period * length), length, sides }
     }
 
-    fn end(&mut self, config: &MeasureConfig, tell: &mut impl FnMut(&Self, Told<'_>)) {
-        self.end_exchange(config, tell);
+    fn end(&mut self, config: &MeasureConfig, emit: &mut impl FnMut(&Self, Measured<'_>)) {
+        self.end_exchange(config, emit);
         if config.details {
-            tell(self, Told::Burst(&self.burst));
+            emit(self, Measured::Burst(&self.burst));
         }
         if self.is_sampled {
             let sample = self.sample(config.sample);
-            tell(self, Told::Sample(&sample));
+            emit(self, Measured::Sample(&sample));
         }
-        tell(self, Told::End(self));
+        emit(self, Measured::End(self));
     }
 }
 
@@ -356,8 +366,8 @@ impl Measures {
         Self { config, flows: Vec::new(), measured: 0, refused: 0 }
     }
 
-    /// Takes a packet that was counted to a flow; what comes of it goes to `tell`, with the flow's measurements.
-    pub fn packet(&mut self, seen: &Seen<'_>, mut tell: impl FnMut(&Measure, Told<'_>)) {
+    /// Takes a packet that was counted to a flow; what comes of it goes to `emit`, with the flow's measurements.
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let at = seen.row as usize;
         if self.flows.len() <= at {
             self.flows.resize_with(at + 1, || None);
@@ -374,24 +384,24 @@ impl Measures {
                 place.insert(Box::new(Measure::new(seen.flow)))
             }
         };
-        measure.packet(seen, &self.config, &mut tell);
+        measure.packet(seen, &self.config, &mut emit);
     }
 
     /// Ends the periods of all flows that are over by then.
-    pub fn tick(&mut self, now: Time, mut tell: impl FnMut(&Measure, Told<'_>)) {
+    pub fn tick(&mut self, now: Time, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         if self.config.sample == 0 {
             return;
         }
         for measure in self.flows.iter_mut().flatten().filter(|measure| measure.is_sampled) {
-            measure.pass_to(now, self.config.sample, &mut tell);
+            measure.pass_to(now, self.config.sample, &mut emit);
         }
     }
 
     /// Ends the flow of a row, where there is one.
-    pub fn end(&mut self, row: u32, mut tell: impl FnMut(&Measure, Told<'_>)) {
+    pub fn end(&mut self, row: u32, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let Some(mut measure) = self.flows.get_mut(row as usize).and_then(Option::take) else { return };
         self.measured -= 1;
-        measure.end(&self.config, &mut tell);
+        measure.end(&self.config, &mut emit);
     }
 
     /// Packets of flows that were not measured because there was no memory for it.

@@ -1,7 +1,7 @@
 //! What one side of a flow sends, and how the other side acknowledges it.
 
 use super::Jitter;
-use crate::Seen;
+use crate::FlowPacket;
 use crate::stream::Segment;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Reader, Time};
@@ -31,9 +31,9 @@ pub struct RoundTrips {
     /// Their sum.
     pub sum: u64,
     /// The least.
-    pub least: Option<u64>,
+    pub min: Option<u64>,
     /// The greatest.
-    pub most: Option<u64>,
+    pub max: Option<u64>,
     /// How much each differs from the one before.
     pub jitter: Jitter,
 }
@@ -42,8 +42,8 @@ impl RoundTrips {
     fn add(&mut self, nanoseconds: u64) {
         self.count += 1;
         self.sum = self.sum.saturating_add(nanoseconds);
-        self.least = Some(self.least.map_or(nanoseconds, |least| least.min(nanoseconds)));
-        self.most = self.most.max(Some(nanoseconds));
+        self.min = Some(self.min.map_or(nanoseconds, |min| min.min(nanoseconds)));
+        self.max = self.max.max(Some(nanoseconds));
         self.jitter.add(nanoseconds);
     }
 
@@ -58,9 +58,9 @@ impl RoundTrips {
 pub struct HalfMeasure {
     /// Packets.
     pub packets: u64,
-    /// Octets of payload, as often as they were sent.
+    /// Bytes of payload, as often as they were sent.
     pub bytes: u64,
-    /// Of these, octets that were sent for the first time.
+    /// Of these, bytes that were sent for the first time.
     pub fresh_bytes: u64,
     /// Time of the first and of the last packet with payload.
     pub payload_times: Option<(Time, Time)>,
@@ -83,7 +83,7 @@ pub struct HalfMeasure {
     pub out_of_order: u64,
     /// Time to live or hop limit of the last packet.
     pub ttl: u8,
-    /// The last window that it announced, the least and the greatest, in octets. Those of a SYN are not among them, and
+    /// The last window that it announced, the least and the greatest, in bytes. Those of a SYN are not among them, and
     /// where the handshake was not seen a scale is not known.
     pub window: Option<u64>,
     /// The least.
@@ -98,7 +98,7 @@ pub struct HalfMeasure {
     scale: Option<u8>,
     has_syn: bool,
     last: Option<Time>,
-    /// The sequence number behind the highest octet that was seen.
+    /// The sequence number behind the highest byte that was seen.
     next: Option<u32>,
     /// What the other side has acknowledged.
     acknowledged: Option<u32>,
@@ -116,7 +116,7 @@ struct Timed {
     is_syn: bool,
 }
 
-/// Octets that were not seen although later ones were.
+/// Bytes that were not seen although later ones were.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     begin: u32,
@@ -134,11 +134,11 @@ struct Options {
 }
 
 impl Options {
-    fn of(seen: &Seen<'_>) -> Self {
+    fn of(seen: &FlowPacket<'_>) -> Self {
         Self::read(seen).unwrap_or_default()
     }
 
-    fn read(seen: &Seen<'_>) -> Option<Self> {
+    fn read(seen: &FlowPacket<'_>) -> Option<Self> {
         let header = seen.packet.data.get(seen.layers.transport as usize..seen.layers.payload as usize)?;
         let mut options = Reader::new(header.get(20..)?);
         let mut found = Self::default();
@@ -189,7 +189,7 @@ impl HalfMeasure {
         (self.packets > 0).then(|| from - self.ttl)
     }
 
-    /// Octets of payload in a second, from its first packet with payload to its last.
+    /// Bytes of payload in a second, from its first packet with payload to its last.
     pub fn throughput(&self) -> Option<f64> {
         let (first, last) = self.payload_times?;
         let nanoseconds = last.since(first);
@@ -202,7 +202,7 @@ impl HalfMeasure {
     }
 
     /// Takes a packet of this side. `other` is what the receiver sends.
-    pub(super) fn packet(&mut self, seen: &Seen<'_>, other: &mut Self) -> Sent {
+    pub(super) fn packet(&mut self, seen: &FlowPacket<'_>, other: &mut Self) -> Sent {
         let time = seen.packet.time;
         let length = u64::from(seen.layers.payload_len);
         if let Some(last) = self.last.replace(time) {
@@ -265,7 +265,7 @@ impl HalfMeasure {
         }
     }
 
-    fn announces(&mut self, seen: &Seen<'_>, segment: &Segment<'_>, other: &Self) {
+    fn announces(&mut self, seen: &FlowPacket<'_>, segment: &Segment<'_>, other: &Self) {
         if segment.flags & (SYN | RST) != 0 || segment.flags & ACK == 0 {
             return;
         }
@@ -281,7 +281,7 @@ impl HalfMeasure {
             self.zero_windows += 1;
         }
         self.window = Some(window);
-        self.window_least = Some(self.window_least.map_or(window, |least| least.min(window)));
+        self.window_least = Some(self.window_least.map_or(window, |min| min.min(window)));
         self.window_most = self.window_most.max(Some(window));
     }
 
@@ -313,14 +313,14 @@ impl HalfMeasure {
             self.begin_to_time(segment, end, options);
             return Sent::New;
         }
-        // A keep-alive asks for an acknowledgement with an octet that was acknowledged long ago (RFC 9293 3.8.4), and
+        // A keep-alive asks for an acknowledgement with a byte that was acknowledged long ago (RFC 9293 3.8.4), and
         // so does who looks whether a window has opened.
         if payload <= 1 && marks == 0 && end == next && self.acknowledged == Some(next) {
             return Sent::Again;
         }
         self.segments += 1;
         let was_hole = self.fill(begin, end);
-        let path = self.round_trips.least.or(self.handshake).zip(other.round_trips.least.or(other.handshake));
+        let path = self.round_trips.min.or(self.handshake).zip(other.round_trips.min.or(other.handshake));
         // A retransmission comes at the earliest when the receiver could have asked for it.
         let asked = path.map_or(REORDERING, |(there, back)| there.saturating_add(back).max(1));
         let is_ahead = is_before(next, end);

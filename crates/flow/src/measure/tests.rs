@@ -16,18 +16,18 @@ struct Scene {
 
 /// A segment: who, its flags, numbers, payload and timestamps.
 #[derive(Clone, Copy)]
-struct Said {
+struct Step {
     at: u64,
     direction: Direction,
     flags: u8,
     seq: u32,
     ack: u32,
-    octets: usize,
+    bytes: usize,
     stamps: Option<(u32, u32)>,
 }
 
-fn said(at: u64, direction: Direction, flags: u8, seq: u32, ack: u32, octets: usize) -> Said {
-    Said { at, direction, flags, seq, ack, octets, stamps: None }
+fn step(at: u64, direction: Direction, flags: u8, seq: u32, ack: u32, bytes: usize) -> Step {
+    Step { at, direction, flags, seq, ack, bytes, stamps: None }
 }
 
 use Direction::{Forward as Client, Reverse as Server};
@@ -45,16 +45,16 @@ impl Scene {
         let (key, is_lower) = FlowKey::of(&packet, &layers).unwrap();
         let initiator_is_lower = is_lower == (direction == Client);
         let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2], alias: 0 };
-        let seen = Seen { row: 3, flow, direction, packet: &packet, layers: &layers };
+        let seen = FlowPacket { row: 3, flow, direction, packet: &packet, layers: &layers };
         let Self { measures, exchanges, samples, .. } = self;
-        measures.packet(&seen, |_, told| match told {
-            Told::Exchange(exchange) => exchanges.push(*exchange),
-            Told::Sample(sample) => samples.push(*sample),
+        measures.packet(&seen, |_, emitted| match emitted {
+            Measured::Exchange(exchange) => exchanges.push(*exchange),
+            Measured::Sample(sample) => samples.push(*sample),
             _ => {}
         });
     }
 
-    fn say(&mut self, all: &[Said]) {
+    fn play(&mut self, all: &[Step]) {
         for s in all {
             let ([from, to], [sport, dport]) = match s.direction {
                 Client => ([[10, 0, 0, 1], [10, 0, 0, 2]], [40_000, 80]),
@@ -75,16 +75,16 @@ impl Scene {
             if !options.is_empty() {
                 frame = frame.options(&options);
             }
-            self.packet(s.at * MS, s.direction, &frame.payload(&vec![b'x'; s.octets]));
+            self.packet(s.at * MS, s.direction, &frame.payload(&vec![b'x'; s.bytes]));
         }
     }
 
     fn finish(mut self) -> Self {
         let Self { measures, exchanges, samples, end, .. } = &mut self;
-        measures.end(3, |_, told| match told {
-            Told::Exchange(exchange) => exchanges.push(*exchange),
-            Told::Sample(sample) => samples.push(*sample),
-            Told::End(measure) => *end = Some(measure.clone()),
+        measures.end(3, |_, emitted| match emitted {
+            Measured::Exchange(exchange) => exchanges.push(*exchange),
+            Measured::Sample(sample) => samples.push(*sample),
+            Measured::End(measure) => *end = Some(measure.clone()),
             _ => {}
         });
         self
@@ -92,32 +92,32 @@ impl Scene {
 }
 
 /// SYN at 0, SYN-ACK after 40 ms, its acknowledgement 10 ms later.
-fn opened() -> [Said; 3] {
+fn opened() -> [Step; 3] {
     [
-        said(0, Client, SYN, 100, 0, 0),
-        said(40, Server, SYN | ACK, 500, 101, 0),
-        said(50, Client, ACK, 101, 501, 0),
+        step(0, Client, SYN, 100, 0, 0),
+        step(40, Server, SYN | ACK, 500, 101, 0),
+        step(50, Client, ACK, 101, 501, 0),
     ]
 }
 
-fn measured(rest: &[Said]) -> Measure {
+fn measured(rest: &[Step]) -> Measure {
     let mut scene = Scene::new(0);
-    scene.say(&opened());
-    scene.say(rest);
+    scene.play(&opened());
+    scene.play(rest);
     scene.finish().end.unwrap()
 }
 
 #[test]
 fn a_request_and_its_response() {
     let mut scene = Scene::new(100 * MS);
-    scene.say(&opened());
-    scene.say(&[
-        said(60, Client, ACK | PSH, 101, 501, 20),
-        said(100, Server, ACK, 501, 121, 0),
-        said(160, Server, ACK | PSH, 501, 121, 300),
-        said(168, Client, ACK, 121, 801, 0),
-        said(300, Client, ACK | PSH, 121, 801, 30),
-        said(350, Server, ACK | PSH, 801, 151, 10),
+    scene.play(&opened());
+    scene.play(&[
+        step(60, Client, ACK | PSH, 101, 501, 20),
+        step(100, Server, ACK, 501, 121, 0),
+        step(160, Server, ACK | PSH, 501, 121, 300),
+        step(168, Client, ACK, 121, 801, 0),
+        step(300, Client, ACK | PSH, 121, 801, 30),
+        step(350, Server, ACK | PSH, 801, 151, 10),
     ]);
     let scene = scene.finish();
     let end = scene.end.unwrap();
@@ -126,10 +126,10 @@ fn a_request_and_its_response() {
     assert_eq!(end.side(Server).handshake, Some(10 * MS));
     let [client, server] = [Client, Server].map(|direction| end.side(direction).clone());
     assert_eq!((client.round_trips.count, client.round_trips.sum), (2, 90 * MS));
-    assert_eq!((client.round_trips.least, client.round_trips.most), (Some(40 * MS), Some(50 * MS)));
+    assert_eq!((client.round_trips.min, client.round_trips.max), (Some(40 * MS), Some(50 * MS)));
     // A sixteenth of the one difference.
     assert_eq!(client.jitter(), Some(10.0 * MS as f64 / 16.0));
-    assert_eq!((server.round_trips.count, server.round_trips.least), (1, Some(8 * MS)));
+    assert_eq!((server.round_trips.count, server.round_trips.min), (1, Some(8 * MS)));
     assert_eq!((client.hops(), server.hops()), (Some(4), Some(11)));
     assert_eq!((client.window, client.mss), (Some(500 << 7), Some(1460)));
     assert_eq!((client.lost, client.retransmitted, server.lost), (0, 0, 0));
@@ -150,9 +150,9 @@ fn a_request_and_its_response() {
 #[test]
 fn what_was_sent_twice_is_not_timed() {
     let end = measured(&[
-        said(60, Client, ACK, 101, 501, 100),
-        said(360, Client, ACK, 101, 501, 100),
-        said(400, Server, ACK, 501, 201, 0),
+        step(60, Client, ACK, 101, 501, 100),
+        step(360, Client, ACK, 101, 501, 100),
+        step(400, Server, ACK, 501, 201, 0),
     ]);
     let client = end.side(Client);
     assert_eq!((client.round_trips.count, client.retransmitted, client.lost, client.spurious), (0, 1, 1, 0));
@@ -162,15 +162,15 @@ fn what_was_sent_twice_is_not_timed() {
 
 #[test]
 fn timestamps_tell_which_of_two_is_acknowledged() {
-    let stamped = |at, stamps| Said { stamps: Some(stamps), ..said(at, Client, ACK, 101, 501, 100) };
+    let stamped = |at, stamps| Step { stamps: Some(stamps), ..step(at, Client, ACK, 101, 501, 100) };
     for (echo, round_trip) in [(7, 340), (9, 40)] {
-        let answer = Said { stamps: Some((1, echo)), ..said(400, Server, ACK, 501, 201, 0) };
+        let answer = Step { stamps: Some((1, echo)), ..step(400, Server, ACK, 501, 201, 0) };
         let end = measured(&[stamped(60, (7, 0)), stamped(360, (9, 0)), answer]);
         let client = end.side(Client);
         assert_eq!((client.round_trips.count, client.round_trips.sum), (1, round_trip * MS), "{echo}");
     }
     // The clock of the timestamps did not move between them.
-    let answer = Said { stamps: Some((1, 7)), ..said(400, Server, ACK, 501, 201, 0) };
+    let answer = Step { stamps: Some((1, 7)), ..step(400, Server, ACK, 501, 201, 0) };
     let end = measured(&[stamped(60, (7, 0)), stamped(360, (7, 0)), answer]);
     assert_eq!(end.side(Client).round_trips.count, 0);
 }
@@ -179,9 +179,9 @@ fn timestamps_tell_which_of_two_is_acknowledged() {
 fn a_hole_is_filled_by_reordering_at_once_and_by_the_sender_after_a_round_trip() {
     for (at, out_of_order, lost) in [(62, 1, 0), (130, 0, 1)] {
         let end = measured(&[
-            said(60, Client, ACK, 101, 501, 100),
-            said(61, Client, ACK, 301, 501, 100),
-            said(at, Client, ACK, 201, 501, 100),
+            step(60, Client, ACK, 101, 501, 100),
+            step(61, Client, ACK, 301, 501, 100),
+            step(at, Client, ACK, 201, 501, 100),
         ]);
         let client = end.side(Client);
         assert_eq!((client.out_of_order, client.lost), (out_of_order, lost), "{at}");
@@ -192,12 +192,12 @@ fn a_hole_is_filled_by_reordering_at_once_and_by_the_sender_after_a_round_trip()
 #[test]
 fn what_was_acknowledged_before_was_not_lost() {
     let end = measured(&[
-        said(60, Client, ACK, 101, 501, 100),
-        said(100, Server, ACK, 501, 201, 0),
-        said(110, Client, ACK, 101, 501, 100),
+        step(60, Client, ACK, 101, 501, 100),
+        step(100, Server, ACK, 501, 201, 0),
+        step(110, Client, ACK, 101, 501, 100),
         // A keep-alive is no retransmission.
-        said(900, Client, ACK, 200, 501, 1),
-        said(950, Client, ACK | FIN, 201, 501, 0),
+        step(900, Client, ACK, 200, 501, 1),
+        step(950, Client, ACK | FIN, 201, 501, 0),
     ]);
     let client = end.side(Client);
     assert_eq!((client.retransmitted, client.spurious, client.lost, client.segments), (1, 1, 0, 4));
@@ -207,11 +207,11 @@ fn what_was_acknowledged_before_was_not_lost() {
 fn sequence_numbers_go_round() {
     let mut scene = Scene::new(0);
     let top = u32::MAX - 49;
-    scene.say(&[
-        said(0, Client, SYN, top.wrapping_sub(1), 0, 0),
-        said(40, Server, SYN | ACK, 500, top, 0),
-        said(50, Client, ACK, top, 501, 100),
-        said(90, Server, ACK, 501, top.wrapping_add(100), 0),
+    scene.play(&[
+        step(0, Client, SYN, top.wrapping_sub(1), 0, 0),
+        step(40, Server, SYN | ACK, 500, top, 0),
+        step(50, Client, ACK, top, 501, 100),
+        step(90, Server, ACK, 501, top.wrapping_add(100), 0),
     ]);
     let end = scene.finish().end.unwrap();
     assert_eq!((end.side(Client).round_trips.sum, end.side(Client).retransmitted), (40 * MS, 0));
@@ -240,7 +240,7 @@ fn memory_is_bounded_and_what_has_no_room_is_counted() {
     let (key, initiator_is_lower) = FlowKey::of(&packet, &layers).unwrap();
     let flow = FlowIdentity { key, initiator_is_lower, first: Time(0), vlan: [0; 2], alias: 0 };
     for row in 0..3 {
-        let seen = Seen { row, flow, direction: Client, packet: &packet, layers: &layers };
+        let seen = FlowPacket { row, flow, direction: Client, packet: &packet, layers: &layers };
         measures.packet(&seen, |_, _| {});
     }
     assert_eq!(measures.refused(), 1);

@@ -5,36 +5,36 @@ use super::{Overlap, StreamStats};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Most pieces of one direction that wait: a sender of single octets costs no more than any other.
+/// Most pieces of one direction that wait: a sender of single bytes costs no more than any other.
 const MAX_PIECES: usize = 2048;
 
 /// One direction of a stream: half a cache line, since each of a million of them is one.
 #[derive(Debug)]
 pub(super) struct Half {
-    /// Place of the next octet to be handed on, from the first one seen.
+    /// Place of the next byte to be handed on, from the first one seen.
     at: u64,
     /// What few streams need.
     rest: Option<Box<Rest>>,
-    /// Sequence number of the octet at `at`.
+    /// Sequence number of the byte at `at`.
     next: u32,
-    /// How many octets from `at` on the other side has acknowledged.
+    /// How many bytes from `at` on the other side has acknowledged.
     ahead: u32,
-    /// How many octets from `at` on the stream has, once that is known; else [`ENDLESS`].
+    /// How many bytes from `at` on the stream has, once that is known; else [`ENDLESS`].
     left: u32,
     is_begun: bool,
     /// Something came of the stream that the half is of.
     pub is_used: bool,
 }
 
-/// More octets than one sequence number can be before another.
+/// More bytes than one sequence number can be before another.
 const ENDLESS: u32 = u32::MAX;
 
 /// What few streams need.
 #[derive(Debug)]
 struct Rest {
-    /// Octets that are missing just before `at`, and were not told of.
+    /// Bytes that are missing just before `at`, and were not told of.
     gap: u64,
-    /// Place of the urgent octet, where it is to be left out; else one that no stream comes to.
+    /// Place of the urgent byte, where it is to be left out; else one that no stream comes to.
     apart: u64,
     /// What waits.
     queue: Option<Queue>,
@@ -62,7 +62,7 @@ pub(super) struct Work<'w, F> {
 }
 
 impl Half {
-    /// A SYN with that sequence number: its first octet is the one behind it. A second one counts as long as nothing
+    /// A SYN with that sequence number: its first byte is the one behind it. A second one counts as long as nothing
     /// has been handed on.
     pub fn begin(&mut self, seq: u32) {
         if !self.is_begun || self.at == 0 && self.queue().is_none() {
@@ -75,7 +75,7 @@ impl Half {
         self.rest.as_ref()?.queue.as_ref()
     }
 
-    /// Place of the first octet that waits.
+    /// Place of the first byte that waits.
     fn waits(&self) -> Option<u64> {
         self.queue()?.start()
     }
@@ -85,23 +85,23 @@ impl Half {
         if self.left == ENDLESS { u64::MAX } else { self.at + u64::from(self.left) }
     }
 
-    /// Goes on behind octets.
-    fn pass(&mut self, octets: u64) {
-        self.at += octets;
-        self.next = self.next.wrapping_add(octets as u32);
-        let octets = u32::try_from(octets).unwrap_or(u32::MAX);
-        self.ahead = self.ahead.saturating_sub(octets);
+    /// Goes on behind bytes.
+    fn pass(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.next = self.next.wrapping_add(bytes as u32);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.ahead = self.ahead.saturating_sub(bytes);
         if self.left != ENDLESS {
-            self.left = self.left.saturating_sub(octets);
+            self.left = self.left.saturating_sub(bytes);
         }
     }
 
-    /// The place of a sequence number; `None` where it is before the first octet.
+    /// The place of a sequence number; `None` where it is before the first byte.
     fn place(&self, seq: u32) -> Option<u64> {
         self.at.checked_add_signed(i64::from(seq.wrapping_sub(self.next) as i32))
     }
 
-    /// Takes the octets of a segment.
+    /// Takes the bytes of a segment.
     pub fn data<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, data: &[u8], work: &mut Work<'_, F>) {
         if !self.is_begun {
             // The beginning was not seen: it begins with what is there.
@@ -113,15 +113,15 @@ impl Half {
             None => {
                 // It reaches back behind the beginning.
                 let before = self.next.wrapping_sub(seq) as u64 - self.at;
-                work.stats.repeated += before.min(data.len() as u64);
+                work.stats.retransmitted += before.min(data.len() as u64);
                 (0, data.get(before as usize..).unwrap_or_default())
             }
         };
         let behind = (start + data.len() as u64).saturating_sub(self.end()).min(data.len() as u64);
-        work.stats.behind_end += behind;
+        work.stats.after_fin += behind;
         let data = data.get(..data.len() - behind as usize).unwrap_or_default();
         let known = self.at.saturating_sub(start).min(data.len() as u64);
-        work.stats.repeated += known;
+        work.stats.retransmitted += known;
         let data = data.get(known as usize..).unwrap_or_default();
         if data.is_empty() {
             return;
@@ -140,11 +140,11 @@ impl Half {
                 let before = queue.cost();
                 let policy = work.policy;
                 let prefers_new = |new, old| policy.prefers_new(new, old);
-                let Inserted { repeated, different } =
+                let Inserted { retransmitted, overlap_conflict } =
                     queue.insert(start, data, work.time, policy.joins(), prefers_new);
                 work.stats.held = work.stats.held.saturating_add_signed(queue.cost() as i64 - before as i64);
-                work.stats.repeated += repeated;
-                work.stats.different += different;
+                work.stats.retransmitted += retransmitted;
+                work.stats.overlap_conflict += overlap_conflict;
                 work.stats.reordered += 1;
                 self.drain(work);
                 if self.queue().is_some_and(|queue| queue.len() > MAX_PIECES) {
@@ -154,18 +154,18 @@ impl Half {
         }
     }
 
-    /// Leaves the octet of that sequence number out, when it comes.
+    /// Leaves the byte of that sequence number out, when it comes.
     pub fn leave_out(&mut self, seq: u32) {
         let place = self.place(seq).unwrap_or(u64::MAX);
         self.rest.get_or_insert_default().apart = place;
     }
 
-    /// Passes over octets that will never come: those that the capture has cut off.
-    pub fn skip<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, octets: u64, work: &mut Work<'_, F>) {
+    /// Passes over bytes that will never come: those that the capture has cut off.
+    pub fn skip<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, bytes: u64, work: &mut Work<'_, F>) {
         let Some(start) = self.place(seq).filter(|start| *start == self.at) else { return };
         // What lies behind in the queue may have some of it.
         let held = self.waits().unwrap_or(u64::MAX);
-        self.advance((start + octets).min(held).min(self.end()) - start);
+        self.advance((start + bytes).min(held).min(self.end()) - start);
         self.drain(work);
     }
 
@@ -177,8 +177,8 @@ impl Half {
         }
     }
 
-    /// The other side has all octets before that sequence number. What it has although it is not here was lost on the
-    /// way here, and will not come: the hole before the next octets that wait is given up.
+    /// The other side has all bytes before that sequence number. What it has although it is not here was lost on the
+    /// way here, and will not come: the hole before the next bytes that wait is given up.
     pub fn acknowledge<F: FnMut(Chunk<'_>)>(&mut self, ack: u32, work: &mut Work<'_, F>) {
         if !self.is_begun {
             return;
@@ -195,7 +195,7 @@ impl Half {
     /// Gives every hole up and hands on what waits.
     pub fn give_up<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
         while let Some(start) = self.waits() {
-            work.stats.given_up += 1;
+            work.stats.abandoned += 1;
             self.jump(start, work);
         }
     }
@@ -205,7 +205,7 @@ impl Half {
         while let Some(start) = self.waits() {
             self.jump(start, work);
         }
-        // A FIN that was not seen is acknowledged as one octet.
+        // A FIN that was not seen is acknowledged as one byte.
         let missing =
             if self.left == ENDLESS { self.ahead.saturating_sub(1) } else { self.left.min(self.ahead) };
         if self.is_begun && missing > 0 {
@@ -224,20 +224,20 @@ impl Half {
         self.left == 0
     }
 
-    /// Octets of memory that what waits takes.
+    /// Bytes of memory that what waits takes.
     pub fn cost(&self) -> usize {
         self.queue().map_or(0, Queue::cost)
     }
 
-    /// Octets that are missing just before `at`, and were not told of; they are now.
+    /// Bytes that are missing just before `at`, and were not told of; they are now.
     fn take_gap(&mut self) -> u64 {
         self.rest.as_mut().map_or(0, |rest| std::mem::take(&mut rest.gap))
     }
 
-    fn advance(&mut self, octets: u64) {
-        if octets > 0 {
-            self.pass(octets);
-            self.rest.get_or_insert_default().gap += octets;
+    fn advance(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.pass(bytes);
+            self.rest.get_or_insert_default().gap += bytes;
         }
     }
 
@@ -267,7 +267,7 @@ impl Half {
         let gap = self.take_gap();
         work.stats.gaps += u64::from(gap > 0);
         work.stats.missing += gap;
-        work.stats.octets += data.len() as u64;
+        work.stats.bytes += data.len() as u64;
         (work.emit)(Chunk { time, direction: work.direction, gap, data });
     }
 
@@ -276,7 +276,7 @@ impl Half {
         let Some(mut queue) = self.rest.as_mut().and_then(|rest| rest.queue.take()) else { return };
         let before = queue.cost();
         while let Some(piece) = queue.pop_at(self.at) {
-            // A chunk is complete when the last octet before it is there.
+            // A chunk is complete when the last byte before it is there.
             self.hand_on(&piece.data, work.time.max(piece.time), work);
         }
         let left = if queue.is_empty() { 0 } else { queue.cost() };

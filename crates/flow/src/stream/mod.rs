@@ -1,8 +1,8 @@
-//! TCP streams put together: every octet in order, once, with what is missing marked.
+//! TCP streams put together: every byte in order, once, with what is missing marked.
 //!
-//! Octets in order are handed on where they lie, in the packet; only what comes before its time is copied and waits.
+//! Bytes in order are handed on where they lie, in the packet; only what comes before its time is copied and waits.
 //! It waits until the hole before it is filled, until the other side acknowledges what lies behind the hole (then the
-//! hole's octets were lost on the way to the sensor), until its memory is wanted, or until the stream ends.
+//! hole's bytes were lost on the way to the sensor), until its memory is wanted, or until the stream ends.
 
 mod half;
 mod policy;
@@ -20,13 +20,13 @@ use weir_wire::{Direction, Time};
 /// How streams are put together.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StreamConfig {
-    /// Octets that what waits may take, all streams together.
+    /// Bytes that what waits may take, all streams together.
     pub memory: usize,
     /// The same of one direction of one stream: as much as a receiver may have to keep.
     pub each: usize,
     /// Who wins where segments that wait overlap.
     pub overlap: Overlap,
-    /// Whether urgent octets are left out of the stream, as the socket interface of Linux and Windows does unless told
+    /// Whether urgent bytes are left out of the stream, as the socket interface of Linux and Windows does unless told
     /// otherwise (`SO_OOBINLINE`); else they stay where they are.
     pub urgent_apart: bool,
 }
@@ -42,26 +42,26 @@ impl Default for StreamConfig {
 pub struct StreamStats {
     /// Streams that have begun.
     pub streams: u64,
-    /// Octets that were handed on.
-    pub octets: u64,
+    /// Bytes that were handed on.
+    pub bytes: u64,
     /// Segments that came before their time.
     pub reordered: u64,
-    /// Octets that came again.
-    pub repeated: u64,
-    /// Of those that came again while the first ones waited, octets that were different: somebody plays with overlaps,
+    /// Bytes that came again.
+    pub retransmitted: u64,
+    /// Of those that came again while the first ones waited, bytes that were different: somebody plays with overlaps,
     /// or a host is broken.
-    pub different: u64,
-    /// Urgent octets that were left out.
+    pub overlap_conflict: u64,
+    /// Urgent bytes that were left out.
     pub urgent: u64,
-    /// Octets behind the end of a stream.
-    pub behind_end: u64,
+    /// Bytes behind the end of a stream.
+    pub after_fin: u64,
     /// Holes that were told of.
     pub gaps: u64,
-    /// Octets in them.
+    /// Bytes in them.
     pub missing: u64,
     /// Holes that were given up because there was no memory to wait any longer.
-    pub given_up: u64,
-    /// Octets of memory that what waits takes now.
+    pub abandoned: u64,
+    /// Bytes of memory that what waits takes now.
     pub held: u64,
 }
 
@@ -78,12 +78,12 @@ pub struct Segment<'a> {
     pub ack: Option<u32>,
     /// Its flags.
     pub flags: u8,
-    /// The urgent pointer, where it counts: octets from `seq` to behind the urgent octet (RFC 1122 4.2.2.4 and what all
-    /// hosts do: the octet before it).
+    /// The urgent pointer, where it counts: bytes from `seq` to behind the urgent byte (RFC 1122 4.2.2.4 and what all
+    /// hosts do: the byte before it).
     pub urgent: Option<u16>,
-    /// Its octets, as far as they were captured.
+    /// Its bytes, as far as they were captured.
     pub data: &'a [u8],
-    /// Octets of the segment that were not captured.
+    /// Bytes of the segment that were not captured.
     pub cut: u32,
 }
 
@@ -193,11 +193,11 @@ impl Streams {
     }
 
     /// How much what waits may take from now on, all streams together.
-    pub fn set_memory(&mut self, octets: usize) {
-        self.config.memory = octets;
+    pub fn set_memory(&mut self, bytes: usize) {
+        self.config.memory = bytes;
     }
 
-    /// Octets of memory that all streams take.
+    /// Bytes of memory that all streams take.
     pub fn memory(&self) -> usize {
         self.pairs.memory() + self.stats.held as usize
     }

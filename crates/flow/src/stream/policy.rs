@@ -37,7 +37,7 @@ impl Overlap {
         Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether the new segment wins over the old one where they overlap; both as their first and last + 1 octets.
+    /// Whether the new segment wins over the old one where they overlap; both as their first and last + 1 bytes.
     pub(crate) fn prefers_new(self, new: (u64, u64), old: (u64, u64)) -> bool {
         match self {
             Self::First => false,

@@ -1,4 +1,4 @@
-//! Octets that came before those in front of them.
+//! Bytes that came before those in front of them.
 
 use std::collections::VecDeque;
 use weir_wire::Time;
@@ -6,7 +6,7 @@ use weir_wire::Time;
 /// A piece that waits.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Place of its first octet in the stream.
+    /// Place of its first byte in the stream.
     pub start: u64,
     /// When it came.
     pub time: Time,
@@ -22,7 +22,7 @@ impl Piece {
         self.start + self.data.len() as u64
     }
 
-    /// Octets of memory that it takes.
+    /// Bytes of memory that it takes.
     pub fn cost(&self) -> usize {
         size_of::<Self>() + self.data.capacity()
     }
@@ -33,7 +33,7 @@ impl Piece {
 pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
     /// What they take in memory.
-    octets: usize,
+    bytes: usize,
     /// Segments that came.
     came: u64,
 }
@@ -41,10 +41,10 @@ pub(crate) struct Queue {
 /// What came of an insertion.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Inserted {
-    /// Octets that were there already.
-    pub repeated: u64,
-    /// Of these, octets that were different.
-    pub different: u64,
+    /// Bytes that were there already.
+    pub retransmitted: u64,
+    /// Of these, bytes that were different.
+    pub overlap_conflict: u64,
 }
 
 impl Queue {
@@ -56,14 +56,14 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// Place of the first octet that waits.
+    /// Place of the first byte that waits.
     pub fn start(&self) -> Option<u64> {
         self.pieces.front().map(|piece| piece.start)
     }
 
     pub fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
-        self.octets -= piece.cost();
+        self.bytes -= piece.cost();
         Some(piece)
     }
 
@@ -72,19 +72,19 @@ impl Queue {
         if self.start() == Some(at) { self.pop() } else { None }
     }
 
-    /// Place behind the last octet that waits.
+    /// Place behind the last byte that waits.
     pub fn end(&self) -> Option<u64> {
         self.pieces.back().map(Piece::end)
     }
 
-    /// Whether all octets before `end` are there.
+    /// Whether all bytes before `end` are there.
     pub fn is_contiguous(&self, end: u64) -> bool {
         let mut at = 0;
         self.pieces.iter().all(|piece| std::mem::replace(&mut at, piece.end()) == piece.start) && at == end
     }
 
     /// Puts a segment in its place. `prefers_new` says whether it wins where there is something already: of two segments,
-    /// the new one first, each as the places of its first and behind its last octet. Where it `joins`, it is one with a
+    /// the new one first, each as the places of its first and behind its last byte. Where it `joins`, it is one with a
     /// segment that it continues, and both are as if they had come together.
     pub fn insert(
         &mut self,
@@ -115,13 +115,13 @@ impl Queue {
         // What is new is gathered, so that a segment over many small ones becomes one piece.
         let mut gathered = (start, Vec::new());
         for old in self.pieces.drain(first..behind) {
-            self.octets -= old.cost();
+            self.bytes -= old.cost();
             let (from, to) = (old.start.max(start), old.end().min(origin.1));
             let theirs = (from - old.start) as usize..(to - old.start) as usize;
             let theirs = old.data.get(theirs).unwrap_or_default();
             let ours = part(from, to);
-            inserted.repeated += to - from;
-            inserted.different += ours.iter().zip(theirs).filter(|(a, b)| a != b).count() as u64;
+            inserted.retransmitted += to - from;
+            inserted.overlap_conflict += ours.iter().zip(theirs).filter(|(a, b)| a != b).count() as u64;
             gathered.1.extend_from_slice(part(at, from));
             if prefers_new(origin, old.origin) {
                 if old.start < start {
@@ -176,13 +176,13 @@ impl Queue {
     }
 
     fn put(&mut self, at: usize, piece: Piece) {
-        self.octets += piece.cost();
+        self.bytes += piece.cost();
         self.pieces.insert(at, piece);
     }
 
-    /// Octets of memory that it takes.
+    /// Bytes of memory that it takes.
     pub fn cost(&self) -> usize {
-        self.octets + size_of::<Self>()
+        self.bytes + size_of::<Self>()
     }
 }
 
@@ -272,7 +272,7 @@ mod tests {
         let mut queue = Queue::default();
         queue.insert(10, b"abc", Time(0), false, |_, _| false);
         let inserted = queue.insert(9, b"xabd", Time(0), false, |_, _| false);
-        assert_eq!(inserted, Inserted { repeated: 3, different: 1 });
+        assert_eq!(inserted, Inserted { retransmitted: 3, overlap_conflict: 1 });
         assert!(queue.cost() >= 4 && queue.len() == 2 && !queue.is_empty());
     }
 }

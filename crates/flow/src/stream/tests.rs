@@ -46,15 +46,15 @@ fn text(segments: &[Segment<'_>]) -> String {
 }
 
 #[test]
-fn octets_come_in_order_and_once() {
+fn bytes_come_in_order_and_once() {
     let handshake = flags(99, SYN);
     assert_eq!(text(&[handshake, forward(100, "ab"), forward(102, "cd")]), "abcd");
     assert_eq!(text(&[handshake, forward(102, "cd"), forward(100, "ab")]), "abcd");
     assert_eq!(text(&[handshake, forward(104, "ef"), forward(102, "cd"), forward(100, "ab")]), "abcdef");
     let again = [handshake, forward(100, "ab"), forward(100, "XX"), forward(101, "Xc"), forward(103, "d")];
     let (out, stats) = put_together(StreamConfig::default(), &again);
-    assert_eq!((out[0].as_str(), stats.repeated, stats.octets), ("abcd", 3, 4));
-    // A keep-alive repeats the last octet.
+    assert_eq!((out[0].as_str(), stats.retransmitted, stats.bytes), ("abcd", 3, 4));
+    // A keep-alive repeats the last byte.
     assert_eq!(text(&[handshake, forward(100, "ab"), forward(101, "x"), forward(102, "c")]), "abc");
 }
 
@@ -93,7 +93,7 @@ fn the_capture_cuts_segments() {
 }
 
 #[test]
-fn a_beginning_that_was_not_seen_is_where_the_first_octets_are() {
+fn a_beginning_that_was_not_seen_is_where_the_first_bytes_are() {
     assert_eq!(text(&[forward(500, "ab"), forward(498, "xxabc"), forward(503, "d")]), "abcd");
     assert_eq!(text(&[forward(500, "ab"), forward(400, "before")]), "ab");
 }
@@ -102,7 +102,7 @@ fn a_beginning_that_was_not_seen_is_where_the_first_octets_are() {
 fn nothing_comes_behind_the_end() {
     let segments = [flags(99, SYN), Segment { flags: FIN | ACK, ..forward(100, "ab") }, forward(102, "more")];
     let (out, stats) = put_together(StreamConfig::default(), &segments);
-    assert_eq!((out[0].as_str(), stats.behind_end), ("ab", 4));
+    assert_eq!((out[0].as_str(), stats.after_fin), ("ab", 4));
     // A reset's text is none of the stream's.
     assert_eq!(
         text(&[flags(99, SYN), forward(100, "ab"), Segment { flags: RST, ..forward(102, "bye") }]),
@@ -117,7 +117,7 @@ fn a_second_syn_counts_while_nothing_was_said() {
 }
 
 #[test]
-fn urgent_octets_are_left_out_where_asked() {
+fn urgent_bytes_are_left_out_where_asked() {
     let segments = [flags(99, SYN), Segment { urgent: Some(2), ..forward(100, "a!b") }, forward(103, "c")];
     assert_eq!(text(&segments), "a!bc");
     let config = StreamConfig { urgent_apart: true, ..StreamConfig::default() };
@@ -132,23 +132,23 @@ fn memory_has_an_end() {
     let config = StreamConfig { each: 64 << 10, ..StreamConfig::default() };
     let data = "x".repeat(1000);
     let mut streams = Streams::new(config);
-    let (mut gaps, mut octets, mut most) = (0, 0, 0);
+    let (mut gaps, mut bytes, mut max) = (0, 0, 0);
     streams.segment(0, &flags(99, SYN), |_| {});
     for n in 0..10_000_u32 {
         streams.segment(0, &forward(200 + n * 2000, &data), |chunk| {
             gaps += chunk.gap;
-            octets += chunk.data.len();
+            bytes += chunk.data.len();
         });
-        most = most.max(streams.stats().held);
+        max = max.max(streams.stats().held);
     }
-    assert!(most < 70 << 10, "{most}");
-    assert!(octets > 9_900_000 && gaps > 9_900_000 && streams.stats().given_up > 100);
-    // Single octets take more than what they say.
+    assert!(max < 70 << 10, "{max}");
+    assert!(bytes > 9_900_000 && gaps > 9_900_000 && streams.stats().abandoned > 100);
+    // Single bytes take more than what they say.
     for n in 0..100_000_u32 {
         streams.segment(1, &forward(n * 2, "x"), |_| {});
-        most = most.max(streams.stats().held);
+        max = max.max(streams.stats().held);
     }
-    assert!(most < 400 << 10, "{most}");
+    assert!(max < 400 << 10, "{max}");
 }
 
 /// Whatever the order, what is handed on is what was sent.
@@ -177,7 +177,7 @@ fn any_order_gives_the_same_stream() {
             segments.insert(0, flags(start, SYN));
             let (out, stats) = put_together(StreamConfig { overlap, ..StreamConfig::default() }, &segments);
             assert_eq!(out[0], text);
-            assert_eq!((stats.different, stats.gaps, stats.octets), (0, 0, 2000));
+            assert_eq!((stats.overlap_conflict, stats.gaps, stats.bytes), (0, 0, 2000));
         }
     }
 }

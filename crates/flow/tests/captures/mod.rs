@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use weir_capture::{Files, Input, ReadOptions};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, Tally};
-use weir_wire::{Chunk, Layers, Packet, decode};
+use weir_wire::{Layers, Packet, PacketBuf, decode};
 
 /// Where the shared captures are, or `None`, said aloud.
 pub fn data(folder: &str) -> Option<PathBuf> {
@@ -22,7 +22,7 @@ pub fn data(folder: &str) -> Option<PathBuf> {
 #[derive(Default)]
 pub struct Kept {
     pub records: Vec<FlowRecord>,
-    /// Packets and octets of all tallies of flows that carry no other.
+    /// Packets and bytes of all tallies of flows that carry no other.
     pub tallied: (u64, u64),
     /// Tallies that began a flow.
     pub begun: u64,
@@ -61,12 +61,12 @@ pub fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Reads all packets of a capture; empty where it cannot be read.
-pub fn read(path: &Path) -> Chunk {
-    let mut all = Chunk::default();
+pub fn read(path: &Path) -> PacketBuf {
+    let mut all = PacketBuf::default();
     let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
         return all;
     };
-    let mut chunk = Chunk::default();
+    let mut chunk = PacketBuf::default();
     loop {
         match files.fill(&mut chunk) {
             Ok(true) => chunk.batch().packets().for_each(|packet| all.push(&packet)),
@@ -78,7 +78,7 @@ pub fn read(path: &Path) -> Chunk {
 
 /// Runs the packets that `keep` lets through a table, to its end.
 pub fn run(
-    chunk: &Chunk,
+    chunk: &PacketBuf,
     config: &FlowConfig,
     keep: impl Fn(&Packet<'_>, &Layers) -> bool,
 ) -> (Kept, FlowStats) {
@@ -104,6 +104,6 @@ pub fn run(
 }
 
 /// An address as it is written.
-pub fn address(octets: [u8; 16]) -> IpAddr {
-    Ipv6Addr::from(octets).to_canonical()
+pub fn address(bytes: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(bytes).to_canonical()
 }

@@ -46,7 +46,7 @@ impl Mode {
     }
 }
 
-/// A key: 32 octets. For Crypto-PAn the AES key and the pad before it is encrypted, for ipcrypt-pfx the two AES keys.
+/// A key: 32 bytes. For Crypto-PAn the AES key and the pad before it is encrypted, for ipcrypt-pfx the two AES keys.
 #[derive(Clone)]
 pub struct Key(pub [u8; 32]);
 
@@ -283,12 +283,12 @@ impl Tree {
     }
 }
 
-/// Crypto-PAn of at most [`BLOCKS`] bits of an IPv4 address: only the first four octets of a block are other than those of
+/// Crypto-PAn of at most [`BLOCKS`] bits of an IPv4 address: only the first four bytes of a block are other than those of
 /// the pad, and only the first bit of what comes out is asked for.
 fn crypto_pan4(cipher: &Aes128, pad: u128, address: u32, from: u32, to: u32) -> u32 {
-    let octets = pad.to_be_bytes();
+    let bytes = pad.to_be_bytes();
     let pad = (pad >> 96) as u32;
-    let mut blocks = [GenericArray::from(octets); BLOCKS];
+    let mut blocks = [GenericArray::from(bytes); BLOCKS];
     let count = (to.saturating_sub(from) as usize).min(BLOCKS);
     for (length, block) in (from..to).zip(&mut blocks) {
         let prefix = !(u32::MAX >> length);
@@ -302,7 +302,7 @@ fn crypto_pan4(cipher: &Aes128, pad: u128, address: u32, from: u32, to: u32) -> 
     }
     let bits = (from..to).zip(&blocks);
     bits.fold(0, |turned, (length, block)| {
-        let bit = block.first().map_or(0, |octet| u32::from(octet >> 7));
+        let bit = block.first().map_or(0, |byte| u32::from(byte >> 7));
         turned | bit << (31 - length)
     })
 }

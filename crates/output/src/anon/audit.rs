@@ -1,6 +1,6 @@
 //! What was in a capture, looked for in what was made of it.
 //!
-//! An address is looked for as octets and as text in each of its usual forms; a name, user or mail address as text, as the
+//! An address is looked for as bytes and as text in each of its usual forms; a name, user or mail address as text, as the
 //! labels of a message of DNS and in UTF-16. What is not looked for: addresses and names that another original was mapped
 //! to, and those that say nothing of anybody (0.0.0.0, ::, loopback, broadcast, and names that the policy keeps).
 
@@ -19,7 +19,7 @@ pub struct Originals {
 }
 
 /// Shorter names are found everywhere by chance.
-const SHORTEST: usize = 4;
+const MIN_LENGTH: usize = 4;
 
 /// What stands where a user's name may stand and is none: mechanisms of SASL (IANA's registry), as arguments of `AUTH`
 /// and `AUTHENTICATE`, and who does not say a name. Each is a word of logs and headers besides.
@@ -38,7 +38,7 @@ const NOBODYS: &[&str] = &[
     "xoauth2",
 ];
 /// Names that are looked for at most: of a flood of random ones any part shows a leak.
-const MOST: usize = 200_000;
+const MAX: usize = 200_000;
 
 impl Originals {
     /// Notes the addresses in the headers of a packet, and the names of a message of DNS.
@@ -54,8 +54,8 @@ impl Originals {
                 && let Some(&[_, _, 8, 0, 6, 4]) = body.first_chunk::<6>()
             {
                 for at in [14, 24] {
-                    if let Some(octets) = body.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
-                        self.address(Ipv4Addr::from(*octets).into());
+                    if let Some(bytes) = body.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+                        self.address(Ipv4Addr::from(*bytes).into());
                     }
                 }
             }
@@ -101,7 +101,7 @@ impl Originals {
             }
             IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback() || v6.is_multicast(),
         };
-        if !is_nobodys && self.addresses.len() < MOST {
+        if !is_nobodys && self.addresses.len() < MAX {
             self.addresses.insert(address);
         }
     }
@@ -114,7 +114,7 @@ impl Originals {
         }
         let is_number = name.iter().all(u8::is_ascii_digit);
         let is_nobodys = NOBODYS.iter().any(|word| word.as_bytes() == name);
-        if name.len() >= SHORTEST && !is_number && !is_nobodys && self.names.len() < MOST {
+        if name.len() >= MIN_LENGTH && !is_number && !is_nobodys && self.names.len() < MAX {
             self.names.entry(name).or_insert(class);
         }
     }
@@ -148,28 +148,28 @@ impl Originals {
             .filter(|(name, image)| *name != image && !images.contains(name))
             .map(|(name, _)| *name)
             .collect();
-        let (mut texts, mut octets) = (Needles::default(), Needles::default());
+        let (mut texts, mut bytes) = (Needles::default(), Needles::default());
         for address in &wanted {
             for form in forms(*address) {
                 texts.add(form.into_bytes(), &address.to_string(), true);
             }
             match address {
-                IpAddr::V4(v4) => octets.add(v4.octets().to_vec(), &address.to_string(), true),
-                IpAddr::V6(v6) => octets.add(v6.octets().to_vec(), &address.to_string(), true),
+                IpAddr::V4(v4) => bytes.add(v4.octets().to_vec(), &address.to_string(), true),
+                IpAddr::V6(v6) => bytes.add(v6.octets().to_vec(), &address.to_string(), true),
             }
         }
         for name in names {
             let shown = String::from_utf8_lossy(name).into_owned();
             texts.add(name.clone(), &shown, false);
-            octets.add(name.iter().flat_map(|octet| [*octet, 0]).collect(), &shown, false);
-            let labels: Vec<&[u8]> = name.split(|octet| *octet == b'.').collect();
+            bytes.add(name.iter().flat_map(|byte| [*byte, 0]).collect(), &shown, false);
+            let labels: Vec<&[u8]> = name.split(|byte| *byte == b'.').collect();
             if labels.len() > 1 && labels.iter().all(|label| (1..64).contains(&label.len())) {
                 let with_length = |label: &&[u8]| [&[label.len() as u8], *label].concat();
-                octets.add(labels.iter().flat_map(with_length).collect(), &shown, false);
+                bytes.add(labels.iter().flat_map(with_length).collect(), &shown, false);
             }
         }
-        let (in_text, in_octets) = (texts.search()?, octets.search()?);
-        Ok(Finder { wanted: wanted.into_iter().collect(), texts, octets, in_text, in_octets })
+        let (in_text, in_bytes) = (texts.search()?, bytes.search()?);
+        Ok(Finder { wanted: wanted.into_iter().collect(), texts, bytes, in_text, in_bytes })
     }
 }
 
@@ -206,20 +206,20 @@ fn forms(address: IpAddr) -> Vec<String> {
 /// What is looked for, and what each is a form of.
 #[derive(Default)]
 struct Needles {
-    octets: Vec<Vec<u8>>,
+    bytes: Vec<Vec<u8>>,
     of: Vec<(String, bool)>,
 }
 
 impl Needles {
-    fn add(&mut self, octets: Vec<u8>, what: &str, is_address: bool) {
-        self.octets.push(octets);
+    fn add(&mut self, bytes: Vec<u8>, what: &str, is_address: bool) {
+        self.bytes.push(bytes);
         self.of.push((what.to_owned(), is_address));
     }
 
     fn search(&self) -> Result<AhoCorasick, String> {
         AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
-            .build(&self.octets)
+            .build(&self.bytes)
             .map_err(|error| error.to_string())
     }
 
@@ -234,9 +234,9 @@ impl Needles {
 pub struct Finder {
     wanted: BTreeSet<IpAddr>,
     texts: Needles,
-    octets: Needles,
+    bytes: Needles,
     in_text: AhoCorasick,
-    in_octets: AhoCorasick,
+    in_bytes: AhoCorasick,
 }
 
 /// An original that was found.
@@ -246,19 +246,19 @@ pub struct Leak {
     pub at: usize,
     /// What was found.
     pub what: String,
-    /// Whether as text; else as octets.
+    /// Whether as text; else as bytes.
     pub is_text: bool,
 }
 
 impl Finder {
-    /// The longest form of what is looked for, in octets.
+    /// The longest form of what is looked for, in bytes.
     pub fn longest(&self) -> usize {
-        self.texts.octets.iter().chain(&self.octets.octets).map(Vec::len).max().unwrap_or(0)
+        self.texts.bytes.iter().chain(&self.bytes.bytes).map(Vec::len).max().unwrap_or(0)
     }
 
     /// Looks through text.
     pub fn text(&self, text: &[u8]) -> Vec<Leak> {
-        let is_word = |octet: Option<&u8>| octet.is_some_and(|octet| octet.is_ascii_alphanumeric());
+        let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
         let found = self.in_text.occurrences(text);
         found
             .filter(|(_, from, to)| !is_word(text.get(from.wrapping_sub(1))) && !is_word(text.get(*to)))
@@ -268,11 +268,11 @@ impl Finder {
     }
 
     /// Looks through a part of a log. A name that is the key of a value, or in a line of heads, is a word of the log's own;
-    /// `begins` tells that the part begins with the heads of a table. Where it is no text, octets are looked for too.
+    /// `begins` tells that the part begins with the heads of a table. Where it is no text, bytes are looked for too.
     pub fn log(&self, log: &[u8], begins: bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
-        let first_line = log.iter().position(|octet| *octet == b'\n').unwrap_or(log.len());
-        let is_word = |octet: Option<&u8>| octet.is_some_and(|octet| octet.is_ascii_alphanumeric());
+        let first_line = log.iter().position(|byte| *byte == b'\n').unwrap_or(log.len());
+        let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
         for (needle, from, to) in self.in_text.occurrences(log) {
             if is_word(log.get(from.wrapping_sub(1))) || is_word(log.get(to)) {
                 continue;
@@ -280,7 +280,7 @@ impl Finder {
             let is_address = self.texts.of.get(needle).is_some_and(|(_, is_address)| *is_address);
             let behind = log.get(to..).unwrap_or_default();
             let before = log.get(..from).unwrap_or_default();
-            let line = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+            let line = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let is_head = log.get(line) == Some(&b'#') || begins && from < first_line;
             let is_key = behind.starts_with(b"\":") && before.ends_with(b"\"") || behind.starts_with(b"=");
             if is_address || !is_head && !is_key {
@@ -288,7 +288,7 @@ impl Finder {
             }
         }
         if log.contains(&0) {
-            self.octets(log, 0, log.len(), &mut leaks);
+            self.bytes(log, 0, log.len(), &mut leaks);
         }
         leaks
     }
@@ -308,8 +308,8 @@ impl Finder {
             }
             let (network, transport) = (layers.network as usize, layers.transport as usize);
             match layers.network_kind {
-                Network::Ipv4 => self.octets(packet.data, network + 20, transport, &mut leaks),
-                Network::Ipv6 => self.octets(packet.data, network + 40, transport, &mut leaks),
+                Network::Ipv4 => self.bytes(packet.data, network + 20, transport, &mut leaks),
+                Network::Ipv6 => self.bytes(packet.data, network + 40, transport, &mut leaks),
                 Network::Arp | Network::None => self.all(packet.data, network, &mut leaks),
             }
             match decapsulate(packet, &layers) {
@@ -324,17 +324,17 @@ impl Finder {
     }
 
     fn all(&self, data: &[u8], from: usize, leaks: &mut Vec<Leak>) {
-        self.octets(data, from, data.len(), leaks);
+        self.bytes(data, from, data.len(), leaks);
         let text = self.text(data.get(from..).unwrap_or_default());
         leaks.extend(text.into_iter().map(|leak| Leak { at: leak.at + from, ..leak }));
     }
 
-    fn octets(&self, data: &[u8], from: usize, to: usize, leaks: &mut Vec<Leak>) {
+    fn bytes(&self, data: &[u8], from: usize, to: usize, leaks: &mut Vec<Leak>) {
         let Some(region) = data.get(from..to.min(data.len())) else { return };
-        for (needle, start, end) in self.in_octets.occurrences(region) {
-            let Some((leak, exact)) = self.octets.leak(needle, from + start, false) else { continue };
-            // The search takes letters of both cases for one; octets of an address are none.
-            if !exact || region.get(start..end) == self.octets.octets.get(needle).map(Vec::as_slice) {
+        for (needle, start, end) in self.in_bytes.occurrences(region) {
+            let Some((leak, exact)) = self.bytes.leak(needle, from + start, false) else { continue };
+            // The search takes letters of both cases for one; bytes of an address are none.
+            if !exact || region.get(start..end) == self.bytes.bytes.get(needle).map(Vec::as_slice) {
                 leaks.push(leak);
             }
         }

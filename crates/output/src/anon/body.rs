@@ -5,7 +5,7 @@ use super::{Anonymiser, Payload};
 
 /// What became of a control message.
 pub(super) enum Body {
-    /// So many octets of it are known and rewritten; the rest is payload.
+    /// So many bytes of it are known and rewritten; the rest is payload.
     Rewritten(usize),
     /// A packet that it is about begins there.
     Packet(usize),
@@ -52,7 +52,7 @@ pub(super) fn tcp_options(anonymiser: &mut Anonymiser, options: &mut [u8]) {
     });
 }
 
-/// Calls `work` with each option of the kind, length, value form; kinds 0 and 1 are single octets. What has no sense is
+/// Calls `work` with each option of the kind, length, value form; kinds 0 and 1 are single bytes. What has no sense is
 /// blanked.
 fn each_option(options: &mut [u8], mut work: impl FnMut(u8, &mut [u8])) {
     let mut at = 0;
@@ -155,7 +155,7 @@ pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
 /// Gives the address at a place another one.
 type AddressAt = fn(&mut Anonymiser, &mut [u8], usize);
 
-/// The groups and sources that a report of membership names from octet 8 on (RFC 9776 4.2, RFC 9777 5.2), addresses being
+/// The groups and sources that a report of membership names from byte 8 on (RFC 9776 4.2, RFC 9777 5.2), addresses being
 /// so long; where it ends.
 fn memberships(anonymiser: &mut Anonymiser, message: &mut [u8], size: usize, address: AddressAt) -> usize {
     let mut at = 8;
@@ -169,7 +169,7 @@ fn memberships(anonymiser: &mut Anonymiser, message: &mut [u8], size: usize, add
     at
 }
 
-/// The sources that a query names behind a header of so many octets, which ends with their number; where it ends: of
+/// The sources that a query names behind a header of so many bytes, which ends with their number; where it ends: of
 /// earlier versions, which name none, at `otherwise`.
 fn sources(
     anonymiser: &mut Anonymiser,
@@ -234,7 +234,7 @@ fn neighbours(anonymiser: &mut Anonymiser, message: &mut [u8], from: usize) -> u
             break;
         };
         match kind {
-            // Link-layer addresses; of Ethernet the option has 8 octets.
+            // Link-layer addresses; of Ethernet the option has 8 bytes.
             1 | 2 if length == 8 => {
                 if let Some(place) = option.get_mut(2..8) {
                     anonymiser.mac(place);

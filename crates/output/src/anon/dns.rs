@@ -12,7 +12,7 @@ pub(super) fn message(anonymiser: &mut Anonymiser, message: &mut [u8]) {
     let before = message.to_vec();
     let known = Message { before: &before, at: 12 }.rewrite(anonymiser, message);
     if let Err(at) = known {
-        // Where nothing of it is, it is no message of DNS: its head is somebody's octets too.
+        // Where nothing of it is, it is no message of DNS: its head is somebody's bytes too.
         blank(message, if at <= 12 { 0 } else { at }, usize::MAX);
     }
 }
@@ -44,8 +44,8 @@ impl Message<'_> {
         self.before.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
     }
 
-    fn skip(&mut self, octets: usize) -> Option<()> {
-        self.at += octets;
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.at += bytes;
         (self.at <= self.before.len()).then_some(())
     }
 
@@ -110,7 +110,7 @@ impl Message<'_> {
         if self.reverse(anonymiser, out, start) {
             return self.behind();
         }
-        let is_only = self.text(start)?.iter().all(|octet| *octet != b'.');
+        let is_only = self.text(start)?.iter().all(|byte| *byte != b'.');
         loop {
             let length = *self.before.get(self.at)?;
             match length {
@@ -148,7 +148,7 @@ impl Message<'_> {
         let Ok(text) = std::str::from_utf8(&text) else { return false };
         let Some(image) = super::name::reverse(&mut anonymiser.addresses, text) else { return false };
         let mut at = start;
-        for (label, image) in text.split('.').zip(image.split(|octet| *octet == b'.')) {
+        for (label, image) in text.split('.').zip(image.split(|byte| *byte == b'.')) {
             let length = match self.before.get(at) {
                 Some(length @ 1..=63) => usize::from(*length),
                 _ => break,

@@ -19,7 +19,7 @@ pub struct FieldRule {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
-    /// Octets of a header: which, from where, how many; or what lies behind it.
+    /// Bytes of a header: which, from where, how many; or what lies behind it.
     Packet(&'static PacketField),
     /// A field of a table of records, by both names.
     Record(&'static str, &'static str),
@@ -34,7 +34,7 @@ enum Function {
     Strip(usize),
     Random,
     FilenameRandom,
-    /// Whether octets that the hash does not fill are zeros; else the field ends there.
+    /// Whether bytes that the hash does not fill are zeros; else the field ends there.
     Hashed(bool),
     Pattern(Vec<u8>),
     Number(u64),
@@ -46,7 +46,7 @@ enum Function {
 
 /// Every function, with what it is given.
 pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST, MAP_DISTRIBUTION,GAUSSIAN,MEAN,DEVIATION, \
-                             STRIP,OCTETS, RANDOM, FILENAME_RANDOM, HASHED,SHA_2,PAD_WITH_ZERO or STRIP_REST, \
+                             STRIP,BYTES, RANDOM, FILENAME_RANDOM, HASHED,SHA_2,PAD_WITH_ZERO or STRIP_REST, \
                              PATTERN_FILL,STR,TEXT, PATTERN_FILL,INTEGER,NUMBER, ZERO, REPLACE,TEXT, PREFIX_PRESERVING, \
                              CHECKSUM_ADJUST";
 
@@ -55,13 +55,13 @@ pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST
 struct PacketField {
     protocol: &'static str,
     name: &'static str,
-    /// Where it is from the header's beginning, and its octets.
+    /// Where it is from the header's beginning, and its bytes.
     at: usize,
-    octets: usize,
+    bytes: usize,
 }
 
-const fn packet(protocol: &'static str, name: &'static str, at: usize, octets: usize) -> PacketField {
-    PacketField { protocol, name, at, octets }
+const fn packet(protocol: &'static str, name: &'static str, at: usize, bytes: usize) -> PacketField {
+    PacketField { protocol, name, at, bytes }
 }
 
 static PACKET_FIELDS: [PacketField; 39] = [
@@ -171,14 +171,14 @@ fn function(name: &str, given: &[&str]) -> Result<Function, String> {
     Ok(match (name.to_ascii_uppercase().as_str(), &words[..]) {
         ("UNCHANGED", []) => Function::Unchanged,
         ("MAP", []) => Function::Map,
-        ("MAP_DISTRIBUTION", ["UNIFORM", least, most]) => match (number(least)?, number(most)?) {
-            (least, most) if least <= most => Function::Uniform(least, most),
-            (least, most) => return Err(format!("UNIFORM: {least} is more than {most}")),
+        ("MAP_DISTRIBUTION", ["UNIFORM", min, max]) => match (number(min)?, number(max)?) {
+            (min, max) if min <= max => Function::Uniform(min, max),
+            (min, max) => return Err(format!("UNIFORM: {min} is more than {max}")),
         },
         ("MAP_DISTRIBUTION", ["GAUSSIAN", mean, deviation]) => {
             Function::Gaussian(real(mean)?, real(deviation)?)
         }
-        ("STRIP", [octets]) => Function::Strip(number(octets)? as usize),
+        ("STRIP", [bytes]) => Function::Strip(number(bytes)? as usize),
         ("RANDOM", []) => Function::Random,
         ("FILENAME_RANDOM", []) => Function::FilenameRandom,
         ("HASHED", ["SHA_2", "PAD_WITH_ZERO"]) => Function::Hashed(true),
@@ -202,7 +202,7 @@ fn function(name: &str, given: &[&str]) -> Result<Function, String> {
 }
 
 impl Anonymiser {
-    /// Fields of one level of a packet: those that checksums cover, or the checksums themselves. Octets that stay of the
+    /// Fields of one level of a packet: those that checksums cover, or the checksums themselves. Bytes that stay of the
     /// packet.
     pub(super) fn fields(
         &mut self,
@@ -231,8 +231,8 @@ impl Anonymiser {
                 }
                 continue;
             }
-            if let (Function::Strip(octets), PAYLOAD) = (&rule.function, field.name) {
-                keep = keep.min(from + octets);
+            if let (Function::Strip(bytes), PAYLOAD) = (&rule.function, field.name) {
+                keep = keep.min(from + bytes);
             }
             let image = self.apply(&rule.function, field.name.as_bytes(), old, field.name != PAYLOAD);
             place.fill(0);
@@ -258,7 +258,7 @@ impl Anonymiser {
             Value::Address(address) => *address = self.addresses.ip(*address),
             Value::Uint(number) => {
                 let image = self.apply(&function, name.as_bytes(), &number.to_be_bytes(), true);
-                *number = image.iter().take(8).fold(0, |number, octet| number << 8 | u64::from(*octet));
+                *number = image.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
             }
             Value::List(values) => {
                 for value in values {
@@ -271,12 +271,12 @@ impl Anonymiser {
         true
     }
 
-    /// Octets for octets; of a number as many.
+    /// Bytes for bytes; of a number as many.
     fn apply(&mut self, function: &Function, context: &[u8], old: &[u8], is_number: bool) -> Vec<u8> {
         let number = |value: u64| {
-            let octets = value.to_be_bytes();
+            let bytes = value.to_be_bytes();
             let size = old.len().min(8);
-            [vec![0; old.len() - size], octets.get(8 - size..).unwrap_or_default().to_vec()].concat()
+            [vec![0; old.len() - size], bytes.get(8 - size..).unwrap_or_default().to_vec()].concat()
         };
         let written = |value: u64| if is_number { number(value) } else { value.to_string().into_bytes() };
         match function {
@@ -286,30 +286,30 @@ impl Anonymiser {
                 parts.flat_map(|(at, part)| self.turned(&[context, &vec![0; at]].concat(), part)).collect()
             }
             Function::Map => self.names.word(context, old),
-            Function::Uniform(least, most) => {
+            Function::Uniform(min, max) => {
                 let hash = u64::from_be_bytes(first(&self.names.hash(context, old)));
-                written(least + hash.checked_rem((most - least).wrapping_add(1)).unwrap_or(hash))
+                written(min + hash.checked_rem((max - min).wrapping_add(1)).unwrap_or(hash))
             }
             Function::Gaussian(mean, deviation) => {
                 let hash = self.names.hash(context, old);
                 // Box and Muller, of two numbers between 0 and 1.
                 let [one, two] = [0, 8].map(|at| {
-                    let octets = hash.get(at..).unwrap_or_default();
-                    (u64::from_be_bytes(first(octets)) >> 11) as f64 / (1_u64 << 53) as f64
+                    let bytes = hash.get(at..).unwrap_or_default();
+                    (u64::from_be_bytes(first(bytes)) >> 11) as f64 / (1_u64 << 53) as f64
                 });
                 let normal = libm::sqrt(-2.0 * libm::log(1.0 - one)) * libm::cos(std::f64::consts::TAU * two);
-                let most = if is_number && old.len() < 8 { (1_u64 << (8 * old.len())) - 1 } else { u64::MAX };
-                written(((mean + deviation * normal).round().max(0.0) as u64).min(most))
+                let max = if is_number && old.len() < 8 { (1_u64 << (8 * old.len())) - 1 } else { u64::MAX };
+                written(((mean + deviation * normal).round().max(0.0) as u64).min(max))
             }
-            Function::Strip(octets) => old.get(..*octets).unwrap_or(old).to_vec(),
+            Function::Strip(bytes) => old.get(..*bytes).unwrap_or(old).to_vec(),
             Function::Random => {
                 self.drawn += 1;
                 let drawn = self.drawn.to_be_bytes();
                 if is_number { self.names.stream(&drawn, old.len()) } else { self.names.word(&drawn, old) }
             }
             Function::FilenameRandom => {
-                let point = old.iter().rposition(|octet| *octet == b'.').unwrap_or(old.len());
-                let from = old.iter().rposition(|octet| *octet == b'/').map_or(0, |at| at + 1);
+                let point = old.iter().rposition(|byte| *byte == b'.').unwrap_or(old.len());
+                let from = old.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
                 let (name, ending) = old.split_at(point.max(from));
                 self.drawn += 1;
                 let drawn = self.drawn.to_be_bytes();
@@ -347,7 +347,7 @@ impl Anonymiser {
     fn turned(&self, context: &[u8], old: &[u8]) -> Vec<u8> {
         const ROUNDS: u8 = 8;
         let bits = (old.len().min(8) * 8) as u32;
-        let number = old.iter().take(8).fold(0_u64, |number, octet| number << 8 | u64::from(*octet));
+        let number = old.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         let mask = (1_u64 << (bits / 2)) - 1;
         let (mut left, mut right) = (number >> (bits / 2), number & mask);
         for round in 0..ROUNDS {
@@ -359,8 +359,8 @@ impl Anonymiser {
     }
 }
 
-fn first(octets: &[u8]) -> [u8; 8] {
-    octets.first_chunk().copied().unwrap_or_default()
+fn first(bytes: &[u8]) -> [u8; 8] {
+    bytes.first_chunk().copied().unwrap_or_default()
 }
 
 /// The name as the registry has it.
@@ -376,10 +376,10 @@ fn name_of(table: &str, name: &str) -> &'static str {
 }
 
 impl PacketField {
-    /// Where it is in a packet of that many octets.
-    fn range(&self, layers: &Layers, octets: usize) -> Option<(usize, usize)> {
+    /// Where it is in a packet of that many bytes.
+    fn range(&self, layers: &Layers, bytes: usize) -> Option<(usize, usize)> {
         let (network, transport) = (layers.network as usize, layers.transport as usize);
-        let end = (network + layers.network_len as usize).min(octets);
+        let end = (network + layers.network_len as usize).min(bytes);
         let has_transport = transport != 0 && layers.fragment != Fragment::Later;
         let header = match (self.protocol, layers.ip_proto) {
             ("IP", _) if layers.network_kind == Network::Ipv4 => network,
@@ -387,8 +387,8 @@ impl PacketField {
             ("TCP", 6) | ("UDP", 17) | ("ICMP", 1) if has_transport => transport,
             _ => return None,
         };
-        if self.octets > 0 {
-            return Some((header + self.at, header + self.at + self.octets)).filter(|(_, to)| *to <= end);
+        if self.bytes > 0 {
+            return Some((header + self.at, header + self.at + self.bytes)).filter(|(_, to)| *to <= end);
         }
         let carried = match self.protocol {
             "IP" | "IPV6" => transport,

@@ -14,7 +14,7 @@ mod field;
 mod name;
 mod packet;
 mod record;
-mod said;
+mod scrub;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +22,7 @@ pub use address::{Addresses, Key, Mode};
 pub use audit::{Finder, Leak, Originals};
 pub use field::{FUNCTIONS, FieldRule};
 pub use name::Names;
-pub use said::Lines;
+pub use scrub::Lines;
 
 use aes::Aes128;
 use aes::cipher::generic_array::GenericArray;
@@ -36,7 +36,7 @@ use weir_wire::Time;
 pub enum Payload {
     /// Packets end behind the transport header, as if the snap length had cut them there.
     Cut,
-    /// Octets are 0. Messages of DNS are rewritten instead.
+    /// Bytes are 0. Messages of DNS are rewritten instead.
     #[default]
     Blank,
     /// It stays, but for what is known of it.
@@ -77,7 +77,7 @@ pub const CLASSES: [(&str, Privacy); 8] = [
     ("mail", Privacy::Mail),
     ("secret", Privacy::Secret),
     ("content", Privacy::Content),
-    ("mark", Privacy::Mark),
+    ("mark", Privacy::Fingerprint),
 ];
 
 /// What becomes of what could tell somebody.
@@ -89,7 +89,7 @@ pub struct Policy {
     pub payload: Payload,
     /// Nanoseconds that all times are moved by.
     pub shift: i64,
-    /// Whether the first three octets of hardware addresses stay, which tell the vendor.
+    /// Whether the first three bytes of hardware addresses stay, which tell the vendor.
     pub vendors: bool,
     /// Whether the last label of a name stays where it is a well-known one.
     pub top_domains: bool,
@@ -165,7 +165,7 @@ pub struct Anonymiser {
     names: Names,
     cipher: Aes128,
     /// Lines of text that go over from one segment into the next, where payload is kept.
-    directions: said::Directions,
+    directions: scrub::Directions,
     /// How often something random was wanted.
     drawn: u64,
 }
@@ -181,7 +181,7 @@ impl Anonymiser {
         let _ = second;
         let cipher = Aes128::new(&GenericArray::from(first));
         let names = Names::new(key, policy.top_domains);
-        Ok(Self { policy, addresses, names, cipher, directions: said::Directions::default(), drawn: 0 })
+        Ok(Self { policy, addresses, names, cipher, directions: scrub::Directions::default(), drawn: 0 })
     }
 
     /// The policy.
@@ -194,15 +194,15 @@ impl Anonymiser {
         self.addresses.ip(address)
     }
 
-    /// Octets that one side of a stream says, which come in order, as they may be shown: `None` where nothing may be.
-    pub fn said(&mut self, lines: &mut Lines, said: &[u8]) -> Option<Vec<u8>> {
+    /// Bytes that one side of a stream says, which come in order, as they may be shown: `None` where nothing may be.
+    pub fn scrub(&mut self, lines: &mut Lines, scrub: &[u8]) -> Option<Vec<u8>> {
         match self.policy.payload {
             Payload::Cut => None,
-            Payload::Blank => Some(vec![0; said.len()]),
+            Payload::Blank => Some(vec![0; scrub.len()]),
             Payload::Keep => {
-                let mut said = said.to_vec();
-                lines.rewrite(self, &mut said, false);
-                Some(said)
+                let mut scrub = scrub.to_vec();
+                lines.rewrite(self, &mut scrub, false);
+                Some(scrub)
             }
         }
     }
@@ -213,9 +213,9 @@ impl Anonymiser {
     }
 
     /// A keyed number for a number: the same for the same.
-    fn keyed(&self, tag: u8, octets: &[u8]) -> u128 {
+    fn keyed(&self, tag: u8, bytes: &[u8]) -> u128 {
         let mut block = [0; 16];
-        for (to, from) in block.iter_mut().zip([tag].iter().chain(octets)) {
+        for (to, from) in block.iter_mut().zip([tag].iter().chain(bytes)) {
             *to = *from;
         }
         let mut block = GenericArray::from(block);
@@ -228,7 +228,7 @@ impl Anonymiser {
     pub fn mac(&self, place: &mut [u8]) {
         const GROUP: u8 = 1;
         const LOCAL: u8 = 2;
-        if place.iter().all(|octet| *octet == 0xff) || place.iter().all(|octet| *octet == 0) {
+        if place.iter().all(|byte| *byte == 0xff) || place.iter().all(|byte| *byte == 0) {
             return;
         }
         let Some(mac) = place.first_chunk_mut::<6>() else { return };

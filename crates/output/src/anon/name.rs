@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 type Keyed = Hmac<Sha256>;
 
-/// Two keys of 16 octets for a purpose.
+/// Two keys of 16 bytes for a purpose.
 pub(super) fn derive(key: &Key, purpose: &[u8]) -> [[u8; 16]; 2] {
     split(digest(keyed(&key.0), &[purpose]))
 }
@@ -31,8 +31,8 @@ fn digest(mut mac: Keyed, parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-fn split(octets: [u8; 32]) -> [[u8; 16]; 2] {
-    [0, 16].map(|at| std::array::from_fn(|n| octets.get(at + n).copied().unwrap_or_default()))
+fn split(bytes: [u8; 32]) -> [[u8; 16]; 2] {
+    [0, 16].map(|at| std::array::from_fn(|n| bytes.get(at + n).copied().unwrap_or_default()))
 }
 
 /// Pseudonyms by a key.
@@ -105,12 +105,12 @@ impl Names {
         Self { mac: keyed(&joined), top_domains }
     }
 
-    /// A keyed hash of octets.
-    pub(super) fn hash(&self, context: &[u8], octets: &[u8]) -> [u8; 32] {
-        digest(self.mac.clone(), &[b"hash", context, octets])
+    /// A keyed hash of bytes.
+    pub(super) fn hash(&self, context: &[u8], bytes: &[u8]) -> [u8; 32] {
+        digest(self.mac.clone(), &[b"hash", context, bytes])
     }
 
-    /// So many octets that follow from others.
+    /// So many bytes that follow from others.
     pub(super) fn stream(&self, seed: &[u8], count: usize) -> Vec<u8> {
         let blocks = (0..count.div_ceil(32) as u64).flat_map(|block| self.hash(seed, &block.to_be_bytes()));
         blocks.take(count).collect()
@@ -137,11 +137,11 @@ impl Names {
     fn cut(&self, context: &[u8], text: &[u8], alphabet: &[u8]) -> Vec<u8> {
         let mut word = Vec::with_capacity(text.len());
         for block in 0_u64.. {
-            for octet in digest(self.mac.clone(), &[b"cut", context, text, &block.to_be_bytes()]) {
+            for byte in digest(self.mac.clone(), &[b"cut", context, text, &block.to_be_bytes()]) {
                 if word.len() == text.len() {
                     return word;
                 }
-                word.extend(alphabet.get(usize::from(octet) % alphabet.len()));
+                word.extend(alphabet.get(usize::from(byte) % alphabet.len()));
             }
         }
         word
@@ -156,8 +156,8 @@ impl Names {
         }
         let base = alphabet.len() as u64;
         let words = base.checked_pow(text.len() as u32)?;
-        let mut number = text.iter().try_fold(0, |number, octet| {
-            alphabet.iter().position(|letter| letter == octet).map(|digit| number * base + digit as u64)
+        let mut number = text.iter().try_fold(0, |number, byte| {
+            alphabet.iter().position(|letter| letter == byte).map(|digit| number * base + digit as u64)
         })?;
         let [key, _] =
             split(digest(self.mac.clone(), &[b"word", context, &[text.len() as u8], &[base as u8]]));
@@ -188,7 +188,7 @@ impl Names {
 
     /// A label of a domain name, in lower case, for one; `suffix` is what follows it, without the point between.
     pub(super) fn label(&self, label: &[u8], suffix: &[u8], is_only: bool) -> Vec<u8> {
-        let is_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         // Services, as in _http._tcp, and the wildcard of a certificate.
         let is_service = label.first() == Some(&b'_') && label.len() <= 16 && label.iter().all(is_word);
         let is_top = suffix.is_empty() && !is_only && self.top_domains && is_top(label);
@@ -214,7 +214,7 @@ impl Names {
             Some(body) => (body, &b"."[..]),
             None => (&name[..], &b""[..]),
         };
-        let labels: Vec<&[u8]> = body.split(|octet| *octet == b'.').collect();
+        let labels: Vec<&[u8]> = body.split(|byte| *byte == b'.').collect();
         let mut out = Vec::with_capacity(name.len());
         let mut at = 0;
         for label in &labels {
@@ -249,15 +249,15 @@ pub(super) fn reverse(addresses: &mut Addresses, text: &str) -> Option<Vec<u8>> 
         None => (text, ""),
     };
     if let Some(digits) = text.strip_suffix(".in-addr.arpa") {
-        let mut octets = [0_u8; 4];
+        let mut bytes = [0_u8; 4];
         let parts: Vec<&str> = digits.split('.').collect();
         if parts.len() > 4 {
             return None;
         }
-        for (place, part) in octets.iter_mut().zip(parts.iter().rev()) {
+        for (place, part) in bytes.iter_mut().zip(parts.iter().rev()) {
             *place = part.parse().ok()?;
         }
-        let IpAddr::V4(mapped) = addresses.ip(octets.into()) else { return None };
+        let IpAddr::V4(mapped) = addresses.ip(bytes.into()) else { return None };
         let digits: Vec<String> =
             mapped.octets().iter().take(parts.len()).rev().map(ToString::to_string).collect();
         return Some(format!("{}.in-addr.arpa{point}", digits.join(".")).into_bytes());
@@ -285,7 +285,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn names() -> (Names, Addresses) {
-        let key = Key([9; 32].map(|octet: u8| octet));
+        let key = Key([9; 32].map(|byte: u8| byte));
         (Names::new(&key, true), Addresses::new(Mode::CryptoPan, &key).unwrap())
     }
 

@@ -1,10 +1,10 @@
 //! Packets: every address in them is mapped, what was said is blanked, and checksums that were right are right again.
 //!
-//! Octets are rewritten where they lie, level by level of a tunnel, and lengths stay. What is not understood is not let
+//! Bytes are rewritten where they lie, level by level of a tunnel, and lengths stay. What is not understood is not let
 //! through: unless payload is kept, whatever lies behind the last header that is known is blanked, and so are trailers.
 
 use super::body::{self, Body};
-use super::said::Lines;
+use super::scrub::Lines;
 use super::{Anonymiser, Payload, dns};
 use std::ops::Range;
 use weir_wire::build::flags::SYN;
@@ -34,7 +34,7 @@ impl Anonymiser {
         }
     }
 
-    /// Rewrites a packet in its place. Octets up to the payload, and those that rules for fields let stay.
+    /// Rewrites a packet in its place. Bytes up to the payload, and those that rules for fields let stay.
     fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> (usize, usize) {
         let mut levels = Vec::with_capacity(2);
         levels.push(decode(before));
@@ -66,7 +66,7 @@ impl Anonymiser {
         (keep.min(out.len()), kept)
     }
 
-    /// One level. Octets up to its payload; where it carries another level, that one says.
+    /// One level. Bytes up to its payload; where it carries another level, that one says.
     fn level(
         &mut self,
         before: &Packet<'_>,
@@ -140,7 +140,7 @@ impl Anonymiser {
     fn lines(&mut self, before: &Packet<'_>, out: &mut [u8], layers: &Layers, payload: Range<usize>) {
         let is_all = payload.end <= out.len();
         let tcp = out.get(layers.transport as usize..).and_then(|tcp| tcp.first_chunk::<14>().copied());
-        let Some(said) = out.get_mut(payload.start..payload.end.min(out.len())) else { return };
+        let Some(scrub) = out.get_mut(payload.start..payload.end.min(out.len())) else { return };
         let ends = addresses(before, layers).map(|(source, destination)| (source, destination, layers.ports));
         match (layers.fragment, tcp, ends) {
             (Fragment::Whole, Some(tcp), Some(ends)) if layers.ip_proto == 6 => {
@@ -150,16 +150,16 @@ impl Anonymiser {
                     seq = seq.wrapping_add(1);
                     self.directions.begin(&ends, seq);
                 }
-                if !said.is_empty() {
+                if !scrub.is_empty() {
                     let mut lines = self.directions.at(&ends, seq);
-                    lines.rewrite(self, said, false);
-                    self.directions.note(&ends, seq.wrapping_add(said.len() as u32), lines);
+                    lines.rewrite(self, scrub, false);
+                    self.directions.note(&ends, seq.wrapping_add(scrub.len() as u32), lines);
                 }
             }
-            (Fragment::Whole, ..) => Lines::default().rewrite(self, said, is_all),
-            (Fragment::Later, ..) => Lines::unknown().rewrite(self, said, false),
-            (Fragment::First, ..) if layers.ip_proto == 6 => Lines::unknown().rewrite(self, said, false),
-            (Fragment::First, ..) => Lines::default().rewrite(self, said, false),
+            (Fragment::Whole, ..) => Lines::default().rewrite(self, scrub, is_all),
+            (Fragment::Later, ..) => Lines::unknown().rewrite(self, scrub, false),
+            (Fragment::First, ..) if layers.ip_proto == 6 => Lines::unknown().rewrite(self, scrub, false),
+            (Fragment::First, ..) => Lines::default().rewrite(self, scrub, false),
         }
     }
 
@@ -263,7 +263,7 @@ impl Anonymiser {
         }
     }
 
-    /// IEEE 802.11: up to four addresses. Control frames have fewer, and then fewer octets.
+    /// IEEE 802.11: up to four addresses. Control frames have fewer, and then fewer bytes.
     fn wifi(&mut self, out: &mut [u8], at: usize) {
         let Some(&[control, flags]) = out.get(at..).and_then(|frame| frame.first_chunk::<2>()) else {
             return;
@@ -355,7 +355,7 @@ impl Anonymiser {
                 if has_origin
                     && let Some(place) = out.get_mut(to - 4..to).and_then(|p| p.first_chunk_mut::<4>())
                 {
-                    *place = self.addresses.v4(place.map(|octet| !octet)).map(|octet| !octet);
+                    *place = self.addresses.v4(place.map(|byte| !byte)).map(|byte| !byte);
                 }
                 blank(out, from + 4, if has_origin { to - 8 } else { to });
             }
@@ -375,7 +375,7 @@ impl Anonymiser {
     }
 }
 
-/// Octets of the link header that stay where nothing behind it is known.
+/// Bytes of the link header that stay where nothing behind it is known.
 fn head(link: LinkType, at: u32) -> usize {
     match link {
         _ if at != 0 => 0,
@@ -437,14 +437,14 @@ fn moved(before: &Packet<'_>, layers: &Layers, out: &[u8], stored: u16) -> u16 {
     let after = Packet { data: out, ..*before };
     let has_pseudo_header = !matches!(layers.ip_proto, 1 | 2);
     let ends = |packet: &Packet<'_>| {
-        let mut octets = [0; 32];
+        let mut bytes = [0; 32];
         if let Some((source, destination)) = addresses(packet, layers).filter(|_| has_pseudo_header) {
             let last = if layers.source_routed { final_destination(packet.data, layers) } else { None };
-            for (to, from) in octets.iter_mut().zip(source.iter().chain(&last.unwrap_or(destination))) {
+            for (to, from) in bytes.iter_mut().zip(source.iter().chain(&last.unwrap_or(destination))) {
                 *to = *from;
             }
         }
-        octets
+        bytes
     };
     let (old, new) = (ends(before), ends(&after));
     // What a card was to finish is the sum of the addresses itself, and nothing else was in it.

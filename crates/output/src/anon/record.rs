@@ -133,19 +133,19 @@ impl Anonymiser {
             Privacy::Mail => self.mail(text),
             Privacy::Secret => self.words(b"secret", text),
             Privacy::Content => self.words(b"content", text),
-            Privacy::Mark => self.words(b"mark", text),
+            Privacy::Fingerprint => self.words(b"mark", text),
         }
     }
 
     /// A name or address, with a port where there is one; of a list each.
     fn host(&mut self, text: &[u8]) -> Vec<u8> {
-        let is_between = |octet: &u8| matches!(octet, b',' | b' ' | b';' | b'/' | b'\t');
+        let is_between = |byte: &u8| matches!(byte, b',' | b' ' | b';' | b'/' | b'\t');
         self.each(text, is_between, |this, part| {
             if parse(part).is_some() {
                 return this.names.domain(&mut this.addresses, part);
             }
             // After the last colon digits alone: a port.
-            let colon = part.iter().rposition(|octet| *octet == b':');
+            let colon = part.iter().rposition(|byte| *byte == b':');
             let (name, port) = match colon.and_then(|at| part.split_at_checked(at)) {
                 Some((name, port)) if port.iter().skip(1).all(u8::is_ascii_digit) => (name, port),
                 _ => (part, &b""[..]),
@@ -166,16 +166,16 @@ impl Anonymiser {
 
     /// Words of letters and digits, each for one; what separates them stays.
     fn words(&mut self, context: &[u8], text: &[u8]) -> Vec<u8> {
-        // An octet beyond ASCII is a letter of some alphabet.
-        let is_between = |octet: &u8| octet.is_ascii() && !octet.is_ascii_alphanumeric();
+        // A byte beyond ASCII is a letter of some alphabet.
+        let is_between = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
         self.each(text, is_between, |this, part| this.names.word(context, part))
     }
 
     /// Mail addresses, and words around them.
     fn mail(&mut self, text: &[u8]) -> Vec<u8> {
-        let is_between = |octet: &u8| matches!(octet, b'<' | b'>' | b',' | b';' | b' ' | b'"' | b'\t' | b':');
+        let is_between = |byte: &u8| matches!(byte, b'<' | b'>' | b',' | b';' | b' ' | b'"' | b'\t' | b':');
         self.each(text, is_between, |this, part| {
-            let Some(at) = part.iter().rposition(|octet| *octet == b'@') else {
+            let Some(at) = part.iter().rposition(|byte| *byte == b'@') else {
                 return this.words(b"user", part);
             };
             let (user, host) = part.split_at(at);
@@ -195,13 +195,12 @@ impl Anonymiser {
             && scheme
                 .iter()
                 .take(at)
-                .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
         {
             out.extend_from_slice(scheme);
-            let end =
-                after.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(after.len());
+            let end = after.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(after.len());
             let (authority, path) = after.split_at(end);
-            match authority.iter().rposition(|octet| *octet == b'@') {
+            match authority.iter().rposition(|byte| *byte == b'@') {
                 Some(at) => {
                     let (user, host) = authority.split_at(at);
                     out.extend(self.words(b"user", user));
@@ -212,14 +211,14 @@ impl Anonymiser {
             }
             rest = path;
         }
-        let is_between = |octet: &u8| {
-            octet.is_ascii() && !(octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'%'))
+        let is_between = |byte: &u8| {
+            byte.is_ascii() && !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'%'))
         };
         out.extend(self.each(rest, is_between, |this, part| {
             if parse(part).is_some() {
                 return this.names.domain(&mut this.addresses, part);
             }
-            let point = part.iter().rposition(|octet| *octet == b'.').filter(|at| *at > 0);
+            let point = part.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
             let (name, ending) = point.map_or((part, &b""[..]), |at| part.split_at(at));
             let is_known = std::str::from_utf8(ending.get(1..).unwrap_or_default())
                 .is_ok_and(|ending| ENDINGS.binary_search(&ending.to_ascii_lowercase().as_str()).is_ok());

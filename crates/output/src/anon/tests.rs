@@ -1,7 +1,7 @@
 //! What holds for every packet, row and record, whatever the mode.
 
 use super::*;
-use crate::sample;
+use crate::fixtures;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_proto::Value;
@@ -15,17 +15,17 @@ fn anonymiser(mode: Mode, payload: Payload) -> Anonymiser {
 }
 
 fn message(name: &[&str], address: [u8; 4]) -> Vec<u8> {
-    let mut octets = vec![0x12, 0x34, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
+    let mut bytes = vec![0x12, 0x34, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
     for label in name {
-        octets.push(label.len() as u8);
-        octets.extend_from_slice(label.as_bytes());
+        bytes.push(label.len() as u8);
+        bytes.extend_from_slice(label.as_bytes());
     }
-    octets.extend([0, 0, 1, 0, 1]);
-    octets.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
-    octets.extend(address);
-    octets.extend([0xc0, 12, 0, 16, 0, 1, 0, 0, 0, 60, 0, 6, 5]);
-    octets.extend(b"hello");
-    octets
+    bytes.extend([0, 0, 1, 0, 1]);
+    bytes.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+    bytes.extend(address);
+    bytes.extend([0xc0, 12, 0, 16, 0, 1, 0, 0, 0, 60, 0, 6, 5]);
+    bytes.extend(b"hello");
+    bytes
 }
 
 const A: [u8; 4] = [10, 20, 30, 40];
@@ -35,9 +35,9 @@ const B: [u8; 4] = [192, 0, 2, 77];
 fn frames() -> Vec<Vec<u8>> {
     let v4 = || build::ethernet().ipv4(A, B);
     let six = |last: u8| {
-        let mut octets = [0x20; 16];
-        octets[15] = last;
-        octets
+        let mut bytes = [0x20; 16];
+        bytes[15] = last;
+        bytes
     };
     let v6 = || build::ethernet().ipv6(six(1), six(2));
     let inner = build::ethernet().ipv4(B, A).tcp(3, 4, flags::SYN).payload(b"inner words");
@@ -197,10 +197,10 @@ fn arp_and_what_is_no_ip() {
     assert_ne!(&image[6..12], &mac);
     assert_eq!(image[28..32], anonymiser.addresses.v4(A));
     assert_eq!(image[38..42], anonymiser.addresses.v4(B));
-    assert!(image[32..38].iter().chain(&image[42..]).all(|octet| *octet == 0));
+    assert!(image[32..38].iter().chain(&image[42..]).all(|byte| *byte == 0));
     let lldp = [&[1, 0x80, 0xc2, 0, 0, 0x0e][..], &mac, &[0x88, 0xcc], b"the name of a switch"].concat();
     let image = made(&mut anonymiser, &lldp);
-    assert!(image[14..].iter().all(|octet| *octet == 0) && image[12..14] == lldp[12..14]);
+    assert!(image[14..].iter().all(|byte| *byte == 0) && image[12..14] == lldp[12..14]);
     assert_eq!(image[0] & 1, 1, "a group is a group");
 }
 
@@ -218,8 +218,8 @@ fn vendors_stay_where_they_may() {
 fn a_row_and_what_was_said_in_it_have_one_name() {
     let policy = Policy { shift: -3_600_000_000_000, ..Policy::default() };
     let mut anonymiser = Anonymiser::new(policy, &KEY).unwrap();
-    let (mut identity, original) = (sample::identity(), sample::identity());
-    let mut row = sample::flow();
+    let (mut identity, original) = (fixtures::identity(), fixtures::identity());
+    let mut row = fixtures::flow();
     row.id = original.id();
     anonymiser.flow(&mut row);
     anonymiser.identity(&mut identity);
@@ -227,7 +227,7 @@ fn a_row_and_what_was_said_in_it_have_one_name() {
     assert_ne!(identity.id(), original.id());
     assert_ne!(identity.community_id(0), original.community_id(0));
     assert_eq!(row.community_id(0), identity.community_id(0));
-    assert_eq!(row.duration(), sample::flow().duration());
+    assert_eq!(row.duration(), fixtures::flow().duration());
     assert_eq!(row.first.0 + 3_600_000_000_000, original.first.0);
     // The ends keep their ports and places.
     let ((source, port), (was, was_port)) = (identity.initiator(), original.initiator());
@@ -239,8 +239,8 @@ fn a_row_and_what_was_said_in_it_have_one_name() {
 #[test]
 fn what_people_read_has_no_address_of_before() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
-    let mut snapshot = sample::snapshot();
-    snapshot.answers.push(sample::answer("scans", None, "scans", sample::scans()));
+    let mut snapshot = fixtures::snapshot();
+    snapshot.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
     let before = format!("{snapshot:?}");
     anonymiser.snapshot(&mut snapshot);
     let after = format!("{snapshot:?}");
@@ -252,7 +252,7 @@ fn what_people_read_has_no_address_of_before() {
         assert!(is_in(&before) && !is_in(&after), "{address}");
     }
     let mut null = Anonymiser::new(Policy { mode: Mode::Nullip, ..Policy::default() }, &KEY).unwrap();
-    let mut snapshot = sample::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let all = |snapshot: &weir_api::Snapshot| {
         let weir_api::Reading::Top(top) = &snapshot.answers[0].reading else { panic!("a list of talkers") };
         top.rows.iter().map(|row| row.count.bytes).sum::<u64>()
@@ -300,7 +300,7 @@ fn a_policy_says_what_becomes_of_each_class() {
 #[test]
 fn free_text_of_a_record_is_dropped() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
-    let mut record = sample::record();
+    let mut record = fixtures::record();
     let private: Vec<bool> =
         record.table.fields.iter().map(|field| field.privacy == Privacy::Content).collect();
     assert!(private.contains(&true), "the sample has free text");
@@ -320,9 +320,9 @@ fn mapped_addresses_are_those_of_ipv4() {
 }
 
 proptest! {
-    /// Any octets: no panic, the length stays, and the same again gives the same.
+    /// Any bytes: no panic, the length stays, and the same again gives the same.
     #[test]
-    fn octets_without_sense_stay_so_long(
+    fn bytes_without_sense_stay_so_long(
         which in 0_usize..13,
         cut in 0_usize..400,
         changes in proptest::collection::vec((0_usize..400, any::<u8>()), 0..6),

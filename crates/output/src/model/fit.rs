@@ -112,23 +112,23 @@ pub fn fit_all(values: &[f64]) -> Vec<Fitted> {
     let mut sorted: Vec<f64> =
         values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (sorted.first().copied(), sorted.last().copied()) else {
+    let (Some(min), Some(max)) = (sorted.first().copied(), sorted.last().copied()) else {
         return Vec::new();
     };
-    if least == most {
+    if min == max {
         return Vec::new();
     }
     let n = sorted.len() as f64;
     let mean = sorted.iter().sum::<f64>() / n;
     let mu = sorted.iter().map(|x| x.ln()).sum::<f64>() / n;
     let sigma = (sorted.iter().map(|x| (x.ln() - mu).powi(2)).sum::<f64>() / n).sqrt();
-    let shape = weibull_shape(&sorted, most, mu);
-    let spread = sorted.iter().map(|x| (x / most).powf(shape)).sum::<f64>() / n;
+    let shape = weibull_shape(&sorted, max, mu);
+    let spread = sorted.iter().map(|x| (x / max).powf(shape)).sum::<f64>() / n;
     let fits = [
         Fit::Exponential { rate: 1.0 / mean },
         Fit::Lognormal { mu, sigma },
-        Fit::Pareto { scale: least, shape: 1.0 / (mu - least.ln()) },
-        Fit::Weibull { scale: most * spread.powf(1.0 / shape), shape },
+        Fit::Pareto { scale: min, shape: 1.0 / (mu - min.ln()) },
+        Fit::Weibull { scale: max * spread.powf(1.0 / shape), shape },
     ];
     let sound = fits.into_iter().filter(Fit::is_sound);
     let mut fitted: Vec<Fitted> = sound
@@ -142,12 +142,12 @@ pub fn fit_all(values: &[f64]) -> Vec<Fitted> {
 }
 
 /// The root of the likelihood's equation: it rises from below 0 to above, so halving finds it.
-fn weibull_shape(sorted: &[f64], most: f64, mean_log: f64) -> f64 {
+fn weibull_shape(sorted: &[f64], max: f64, mean_log: f64) -> f64 {
     let slope = |shape: f64| {
         // Relative to the greatest, so that no power overflows.
         let (mut sum, mut logs) = (0.0, 0.0);
         for x in sorted {
-            let power = (x / most).powf(shape);
+            let power = (x / max).powf(shape);
             sum += power;
             logs += power * x.ln();
         }
@@ -164,16 +164,16 @@ fn weibull_shape(sorted: &[f64], most: f64, mean_log: f64) -> f64 {
 /// Kolmogorov-Smirnov distance of sorted values from a distribution.
 fn distance(sorted: &[f64], fit: &Fit) -> f64 {
     let n = sorted.len() as f64;
-    let (mut most, mut at) = (0.0_f64, 0);
+    let (mut max, mut at) = (0.0_f64, 0);
     // Equal values are one step.
     for same in sorted.chunk_by(|a, b| a == b) {
         let Some(value) = same.first() else { continue };
         let expected = fit.cdf(*value);
         let before = at as f64 / n;
         at += same.len();
-        most = most.max((expected - before).abs()).max((at as f64 / n - expected).abs());
+        max = max.max((expected - before).abs()).max((at as f64 / n - expected).abs());
     }
-    most
+    max
 }
 
 /// The probability of a distance as great, by Kolmogorov's series with Stephens' correction for few values.

@@ -5,7 +5,7 @@ use crate::anon::Anonymiser;
 use crate::ports;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
-use weir_engine::{FlowIdentity, FlowRecord, Measure, Sink, Told};
+use weir_engine::{FlowIdentity, FlowRecord, Measure, Measured, Sink};
 use weir_proto::{PROTOCOLS, Record};
 use weir_wire::{Batch, Time};
 
@@ -29,9 +29,9 @@ pub struct Host {
     pub flows: u64,
     /// Packets that it sent and received.
     pub packets: u64,
-    /// Octets of IP packets that it sent.
+    /// Bytes of IP packets that it sent.
     pub sent: u64,
-    /// Octets of IP packets that it received.
+    /// Bytes of IP packets that it received.
     pub received: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Host {
 pub struct Moment {
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
 }
 
@@ -58,9 +58,9 @@ pub struct StreamRow {
 /// Gathers.
 #[derive(Default)]
 pub struct Gather {
-    /// Packets, and octets on the wire.
+    /// Packets, and bytes on the wire.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
     /// Time of the first packet.
     pub first: Option<Time>,
@@ -76,11 +76,11 @@ pub struct Gather {
     pub hosts: HashMap<IpAddr, Host>,
     /// Flows of hosts that were too many.
     pub other_hosts: u64,
-    /// Flows, packets and octets of IP packets of each protocol.
+    /// Flows, packets and bytes of IP packets of each protocol.
     pub protocols: BTreeMap<String, (u64, u64, u64)>,
     /// Records by table.
     pub records: BTreeMap<&'static str, u64>,
-    /// The flows with most octets, the greatest first.
+    /// The flows with most bytes, the greatest first.
     pub streams: Vec<StreamRow>,
     /// Values that had no room.
     pub shed: u64,
@@ -295,8 +295,8 @@ impl Gather {
     }
 }
 
-fn address(octets: [u8; 16]) -> IpAddr {
-    Ipv6Addr::from(octets).to_canonical()
+fn address(bytes: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(bytes).to_canonical()
 }
 
 impl Sink for Gather {
@@ -344,16 +344,16 @@ impl Sink for Gather {
         *self.records.entry(record.table.name).or_default() += 1;
     }
 
-    fn measured(&mut self, measure: &Measure, told: Told<'_>) {
+    fn measured(&mut self, measure: &Measure, measured_value: Measured<'_>) {
         let flow = &measure.flow;
-        match told {
-            Told::Packet { bytes, gap, .. } => {
+        match measured_value {
+            Measured::Packet { bytes, gap, .. } => {
                 self.keep(flow, Quantity::PacketSize, bytes as f64);
                 if let Some(gap) = gap {
                     self.keep(flow, Quantity::PacketGap, seconds(gap));
                 }
             }
-            Told::Exchange(exchange) => {
+            Measured::Exchange(exchange) => {
                 self.keep(flow, Quantity::RequestSize, exchange.request as f64);
                 if exchange.response > 0 {
                     self.keep(flow, Quantity::ResponseSize, exchange.response as f64);
@@ -365,9 +365,9 @@ impl Sink for Gather {
                     self.keep(flow, Quantity::Think, seconds(think));
                 }
             }
-            Told::Burst(burst) => self.keep(flow, Quantity::Burst, burst.packets as f64),
-            Told::Sample(_) => {}
-            Told::End(measure) => {
+            Measured::Burst(burst) => self.keep(flow, Quantity::Burst, burst.packets as f64),
+            Measured::Sample(_) => {}
+            Measured::End(measure) => {
                 self.waiting.entry(flow.id()).or_default().measure = Some(Box::new(measure.clone()));
             }
         }
@@ -375,7 +375,7 @@ impl Sink for Gather {
 }
 
 impl Gather {
-    /// Keeps the flows with most octets.
+    /// Keeps the flows with most bytes.
     pub fn cut(&mut self) {
         let bytes = |row: &StreamRow| row.record.forward.ip_bytes + row.record.reverse.ip_bytes;
         self.streams.sort_by_key(|row| (std::cmp::Reverse(bytes(row)), row.record.first, row.record.key));

@@ -53,9 +53,9 @@ pub struct Described {
     /// Their mean.
     pub mean: f64,
     /// The least.
-    pub least: f64,
+    pub min: f64,
     /// The greatest.
-    pub most: f64,
+    pub max: f64,
     /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample where there were many.
     pub quantiles: Vec<f64>,
     /// What was fitted, the nearest first.
@@ -71,8 +71,8 @@ impl Described {
         Self {
             count: values.count(),
             mean: values.mean(),
-            least: values.least(),
-            most: values.most(),
+            min: values.min(),
+            max: values.max(),
             quantiles: (0..=100).filter_map(at).collect(),
             fits: fit_all(&sorted),
         }
@@ -82,7 +82,7 @@ impl Described {
     pub fn draw(&self, dice: &mut Dice) -> f64 {
         match self.fits.iter().find(|fitted| fitted.fit.is_sound()) {
             // No further out than was seen, by far: the tail of a fit is a guess.
-            Some(fitted) => fitted.fit.draw(dice.pair()).min(self.most * 10.0),
+            Some(fitted) => fitted.fit.draw(dice.pair()).min(self.max * 10.0),
             None => {
                 let at = (dice.even() * self.quantiles.len() as f64) as usize;
                 self.quantiles.get(at).copied().unwrap_or(self.mean)
@@ -93,15 +93,15 @@ impl Described {
 
 /// Quantities, in the order in which they are shown: name, unit, what it is.
 pub const QUANTITIES: [(&str, &str, &str); 12] = [
-    ("packet_size", "octets", "Size of IP packets"),
+    ("packet_size", "bytes", "Size of IP packets"),
     ("packet_gap", "s", "Time between packets of a flow"),
-    ("flow_size", "octets", "Octets of payload of a flow"),
+    ("flow_size", "bytes", "Bytes of payload of a flow"),
     ("flow_duration", "s", "Duration of a flow"),
     ("flow_gap", "s", "Time between beginnings of flows"),
     ("round_trip", "s", "Round trip of the handshake"),
     ("requests", "", "Requests of a flow"),
-    ("request_size", "octets", "Size of a request"),
-    ("response_size", "octets", "Size of a response"),
+    ("request_size", "bytes", "Size of a request"),
+    ("response_size", "bytes", "Size of a response"),
     ("wait", "s", "Time until a response begins"),
     ("think", "s", "Time until the next request"),
     ("burst", "packets", "Packets of a burst"),

@@ -39,14 +39,14 @@ pub struct Values {
     kept: Vec<f64>,
     count: u64,
     sum: f64,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     dice: Dice,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { kept: Vec::new(), count: 0, sum: 0.0, least: f64::INFINITY, most: 0.0, dice: Dice::new(1) }
+        Self { kept: Vec::new(), count: 0, sum: 0.0, min: f64::INFINITY, max: 0.0, dice: Dice::new(1) }
     }
 }
 
@@ -55,8 +55,8 @@ impl Values {
     pub fn add(&mut self, value: f64) {
         self.count += 1;
         self.sum += value;
-        self.least = self.least.min(value);
-        self.most = self.most.max(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
         if self.kept.len() < KEPT {
             self.kept.push(value);
             return;
@@ -79,13 +79,13 @@ impl Values {
     }
 
     /// The least; 0 of none.
-    pub fn least(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.least }
+    pub fn min(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.min }
     }
 
     /// The greatest.
-    pub fn most(&self) -> f64 {
-        self.most
+    pub fn max(&self) -> f64 {
+        self.max
     }
 
     /// Those that were kept, in order.

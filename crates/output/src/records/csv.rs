@@ -4,8 +4,8 @@ use super::{Files, lossless};
 use crate::OutputContext;
 use crate::csv::cell;
 use crate::file::{Frame, LineFile};
+use crate::format::{push_address, push_number, push_uid};
 use crate::row::Times;
-use crate::write::{push_address, push_number, push_uid};
 use crate::zone::{self, push_rfc3339, push_seconds};
 use std::io;
 use weir_engine::FlowIdentity;
@@ -84,7 +84,7 @@ fn push_cell(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::None | Value::Rows(_) => {}
         Value::Uint(number) => push_number(out, *number),
         Value::Time(time) => push_rfc3339(out, time.0),
-        Value::Span(span) => push_seconds(out, *span),
+        Value::Duration(span) => push_seconds(out, *span),
         Value::Address(address) => push_address(out, *address),
         Value::Text(text) => cell(out, &lossless(text)),
         value => cell(out, &text(value)),
@@ -100,7 +100,7 @@ pub(crate) fn text(value: &Value<'_>) -> String {
         Value::Int(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
         Value::Time(time) => Times::Rfc3339.text(time.0),
-        Value::Span(span) => zone::seconds(*span),
+        Value::Duration(span) => zone::seconds(*span),
         Value::Text(text) => lossless(text).into_owned(),
         Value::Address(address) => address.to_string(),
         Value::List(values) => values.iter().map(text).collect::<Vec<_>>().join(" "),

@@ -1,8 +1,8 @@
 //! Values of records as JSON.
 
+use crate::format::{push_address, push_number};
 use crate::json::{Object, push_list, push_text};
 use crate::row::Times;
-use crate::write::{push_address, push_number};
 use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
 use std::io::Write;
 use weir_proto::{Field, Kind, Table, Value};
@@ -140,7 +140,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Optio
                 out.push(b'"');
             }
         },
-        Value::Span(span) => match times {
+        Value::Duration(span) => match times {
             Times::Epoch => push_epoch_micros(out, *span),
             Times::Rfc3339 => push_seconds(out, *span),
         },

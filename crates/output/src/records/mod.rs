@@ -76,16 +76,16 @@ impl Files {
     }
 }
 
-/// Octets as text: what is not UTF-8 as `\xNN`.
-pub fn lossless(octets: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(octets) {
+/// Bytes as text: what is not UTF-8 as `\xNN`.
+pub fn lossless(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => {
-            let mut text = String::with_capacity(octets.len() + 16);
-            for chunk in octets.utf8_chunks() {
+            let mut text = String::with_capacity(bytes.len() + 16);
+            for chunk in bytes.utf8_chunks() {
                 text.push_str(chunk.valid());
-                for octet in chunk.invalid() {
-                    text.push_str(&format!("\\x{octet:02x}"));
+                for byte in chunk.invalid() {
+                    text.push_str(&format!("\\x{byte:02x}"));
                 }
             }
             Cow::Owned(text)

@@ -4,9 +4,9 @@ use super::json::push_value;
 use super::{Files, lossless};
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
+use crate::format::{push_address, push_number, push_uid};
 use crate::json::Object;
 use crate::row::Times;
-use crate::write::{push_address, push_number, push_uid};
 use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
 use weir_engine::FlowIdentity;
@@ -134,7 +134,7 @@ fn kind(kind: &Kind) -> String {
         Kind::Int => "int".to_owned(),
         Kind::Real => "double".to_owned(),
         Kind::Time => "time".to_owned(),
-        Kind::Span => "interval".to_owned(),
+        Kind::Duration => "interval".to_owned(),
         Kind::Text | Kind::Word | Kind::Rows(_) => "string".to_owned(),
         Kind::Address => "addr".to_owned(),
         Kind::Port => "port".to_owned(),
@@ -155,7 +155,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
         Value::Int(number) => write!(out, "{number}"),
         Value::Real(number) => write!(out, "{number}"),
         Value::Time(time) => write_time(out, time.0),
-        Value::Span(span) => write_time(out, *span),
+        Value::Duration(span) => write_time(out, *span),
         Value::Text(text) => {
             write_text(out, text, in_set);
             Ok(())
@@ -192,15 +192,14 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
         return;
     }
     let is_ambiguous = text == b"-" || text == b"(empty)";
-    let is_plain =
-        |octet: &u8| matches!(octet, b' '..=b'~') && *octet != b'\\' && !(in_set && *octet == b',');
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\' && !(in_set && *byte == b',');
     if !is_ambiguous && text.iter().all(is_plain) {
         out.extend_from_slice(text);
         return;
     }
-    let escape = |out: &mut Vec<u8>, octets: &[u8]| {
-        for octet in octets {
-            out.extend_from_slice(format!("\\x{octet:02x}").as_bytes());
+    let escape = |out: &mut Vec<u8>, bytes: &[u8]| {
+        for byte in bytes {
+            out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
         }
     };
     let mut is_first = true;
@@ -208,13 +207,13 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
         for c in chunk.valid().chars() {
             let is_special = c.is_control() || in_set && c == ',' || is_first && is_ambiguous;
             let mut buffer = [0; 4];
-            let octets = c.encode_utf8(&mut buffer).as_bytes();
+            let bytes = c.encode_utf8(&mut buffer).as_bytes();
             if is_special {
-                escape(out, octets);
+                escape(out, bytes);
             } else if c == '\\' {
                 out.extend_from_slice(br"\\");
             } else {
-                out.extend_from_slice(octets);
+                out.extend_from_slice(bytes);
             }
             is_first = false;
         }
@@ -276,15 +275,15 @@ impl JsonLogs {
 }
 
 /// Text in a log that is for people and machines: see [`lossless`].
-pub(crate) fn plain(octets: &[u8]) -> String {
-    lossless(octets).into_owned()
+pub(crate) fn plain(bytes: &[u8]) -> String {
+    lossless(bytes).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use crate::row::uid;
-    use crate::sample;
     use serde_json::Value as Json;
 
     fn escaped(text: &str, in_set: bool) -> String {
@@ -298,7 +297,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let (mut logs, mut json) = (Logs::new(&context), JsonLogs::new(&context));
-        let (flow, record) = (sample::identity(), sample::record());
+        let (flow, record) = (fixtures::identity(), fixtures::record());
         logs.record(&flow, &record);
         json.record(&flow, &record);
         logs.finish().unwrap();

@@ -24,22 +24,22 @@ fn up(share: f64, height: f64) -> f64 {
     height - BOTTOM - share.clamp(0.0, 1.0) * (height - BOTTOM - TOP)
 }
 
-/// Octets on the wire over time, as bits a second.
+/// Bytes on the wire over time, as bits a second.
 pub fn time(moments: &[Moment], step: u64, label: &str) -> String {
     let (width, height) = (900.0, 190.0);
     let rate = |moment: &Moment| moment.bytes as f64 * 8e9 / step.max(1) as f64;
-    let most = moments.iter().map(rate).fold(1.0, f64::max);
+    let max = moments.iter().map(rate).fold(1.0, f64::max);
     let base = up(0.0, height);
     let mut path = format!("M{LEFT:.1} {base:.1}");
     let mut end = LEFT;
     for (at, moment) in moments.iter().enumerate() {
         let share = |at: usize| across(at as f64 / moments.len() as f64, width);
-        let y = up(rate(moment) / most, height);
+        let y = up(rate(moment) / max, height);
         end = share(at + 1);
         let _ = write!(path, "L{:.1} {y:.1}L{end:.1} {y:.1}", share(at));
     }
     let _ = write!(path, "L{end:.1} {base:.1}Z");
-    let top = figures::bit_rate(most);
+    let top = figures::bit_rate(max);
     let seconds = moments.len() as f64 * step as f64 / 1e9;
     format!(
         "<svg class=\"time\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\
@@ -58,14 +58,14 @@ pub fn time(moments: &[Moment], step: u64, label: &str) -> String {
 /// The share of values up to each, over the logarithm of the value; and that of the nearest fit.
 pub fn distribution(described: &Described, unit: &str, label: &str) -> String {
     let positive = || described.quantiles.iter().copied().filter(|value| *value > 0.0);
-    let least = positive().next().unwrap_or(1.0);
-    let most = positive().next_back().unwrap_or(1.0);
+    let min = positive().next().unwrap_or(1.0);
+    let max = positive().next_back().unwrap_or(1.0);
     // A decade at least, so that one value alone has an axis.
-    let (low, high) = if most / least < 10.0 {
-        let middle = (least * most).sqrt();
+    let (low, high) = if max / min < 10.0 {
+        let middle = (min * max).sqrt();
         (middle / 3.2, middle * 3.2)
     } else {
-        (least, most)
+        (min, max)
     };
     let x = |value: f64| across((value.max(low) / low).ln() / (high / low).ln(), WIDTH);
     let mut svg = format!(
@@ -129,7 +129,7 @@ pub fn with_unit(value: f64, unit: &str) -> String {
             };
             format!("{} {unit}", number(value))
         }
-        "octets" => figures::si(value, "B"),
+        "bytes" => figures::si(value, "B"),
         _ => number(value),
     }
 }

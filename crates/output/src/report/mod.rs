@@ -106,7 +106,7 @@ fn facts(page: &mut String, gather: &Gather) {
     let rate = |n: u64| n as f64 / (length.max(1) as f64 / 1e9);
     let facts = [
         ("Packets", figures::count(gather.packets)),
-        ("Octets", figures::bytes(gather.bytes)),
+        ("Bytes", figures::bytes(gather.bytes)),
         ("Duration", figures::duration(length)),
         ("Flows", figures::count(gather.flows)),
         ("Hosts", figures::count(gather.hosts.len() as u64)),
@@ -127,8 +127,8 @@ fn traffic(page: &mut String, gather: &Gather) {
         return;
     }
     // In words too: on a narrow screen the figures in the chart are small.
-    let most = gather.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
-    let highest = figures::bit_rate(most as f64 * 8e9 / gather.step.max(1) as f64);
+    let max = gather.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
+    let highest = figures::bit_rate(max as f64 * 8e9 / gather.step.max(1) as f64);
     let label = format!("Bits a second, {} each step; at most {highest}", figures::duration(gather.step));
     let svg = chart::time(&gather.moments, gather.step, &escape(&label));
     let _ = write!(page, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&label));
@@ -166,17 +166,17 @@ fn protocols(page: &mut String, gather: &Gather) {
     *page += "<h2 id=\"protocols\">Protocols</h2>";
     let mut rows: Vec<_> = gather.protocols.iter().collect();
     rows.sort_by(|a, b| b.1.2.cmp(&a.1.2).then(a.0.cmp(b.0)));
-    let most = rows.first().map_or(0, |(_, total)| total.2);
+    let max = rows.first().map_or(0, |(_, total)| total.2);
     let shown = rows.iter().take(ROWS).map(|(name, (flows, packets, bytes))| {
         vec![
             escape(name),
             figures::count(*flows),
             figures::count(*packets),
             figures::bytes(*bytes),
-            bar(*bytes, most),
+            bar(*bytes, max),
         ]
     });
-    table(page, &["Protocol", "Flows", "Packets", "Octets", "Share"], shown);
+    table(page, &["Protocol", "Flows", "Packets", "Bytes", "Share"], shown);
     left_out(page, ROWS, rows.len());
     if !gather.records.is_empty() {
         *page += "<details><summary>Records</summary>";
@@ -190,7 +190,7 @@ fn talkers(page: &mut String, gather: &Gather) {
     *page += "<h2 id=\"talkers\">Talkers</h2>";
     let mut rows: Vec<_> = gather.hosts.iter().collect();
     rows.sort_by_key(|(address, host)| (std::cmp::Reverse(host.sent + host.received), **address));
-    let most = rows.first().map_or(0, |(_, host)| host.sent + host.received);
+    let max = rows.first().map_or(0, |(_, host)| host.sent + host.received);
     let shown = rows.iter().take(ROWS).map(|(address, host)| {
         vec![
             escape(&address.to_string()),
@@ -198,7 +198,7 @@ fn talkers(page: &mut String, gather: &Gather) {
             figures::count(host.packets),
             figures::bytes(host.sent),
             figures::bytes(host.received),
-            bar(host.sent + host.received, most),
+            bar(host.sent + host.received, max),
         ]
     });
     let heads = ["Host", "Flows", "Packets", "Sent", "Received", "Share"];
@@ -211,7 +211,7 @@ fn talkers(page: &mut String, gather: &Gather) {
 }
 
 fn streams(page: &mut String, gather: &Gather) {
-    *page += "<h2 id=\"streams\">Streams</h2><p>The flows with most octets. A round trip is that of the handshake; \
+    *page += "<h2 id=\"streams\">Streams</h2><p>The flows with most bytes. A round trip is that of the handshake; \
               loss, order and windows are given for the initiator and the responder.</p>";
     let time = |nanoseconds: Option<f64>| {
         nanoseconds.map_or_else(|| "–".to_owned(), |ns| chart::with_unit(ns / 1e9, "s"))
@@ -256,7 +256,7 @@ fn streams(page: &mut String, gather: &Gather) {
         "Received",
         "Duration",
         "Round trip",
-        "First octet",
+        "First byte",
         "Jitter",
         "Loss",
         "Out of order",
@@ -332,7 +332,7 @@ pub fn distributions_csv(model: &Model) -> String {
     });
     lines += "\r\n";
     each(model, &mut lines, |line, described| {
-        let figures = [described.count as f64, described.mean, described.least, described.most];
+        let figures = [described.count as f64, described.mean, described.min, described.max];
         for value in figures.iter().chain(&described.quantiles) {
             let _ = write!(line, ",{value}");
         }

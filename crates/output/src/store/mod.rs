@@ -64,7 +64,7 @@ pub enum StoreError {
 
 /// A stretch of time in nanoseconds since the epoch; what is left out is all that is kept.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Span {
+pub struct TimeRange {
     /// Its beginning.
     pub from: Option<u64>,
     /// Its end, not included.
@@ -77,7 +77,7 @@ pub struct FlowsWanted {
     /// What holds for them.
     pub test: FlowTest,
     /// When they were.
-    pub span: Span,
+    pub span: TimeRange,
     /// What they are ordered by.
     pub order: FlowOrder,
     /// The greatest first.
@@ -144,7 +144,7 @@ pub struct RecordsWanted {
     /// What stands in one of their values; "" for anything.
     pub text: String,
     /// When they were.
-    pub span: Span,
+    pub span: TimeRange,
     /// Most rows of the answer.
     pub limit: usize,
     /// Rows before them.
@@ -190,7 +190,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError>;
+    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
 
     /// The heaviest `top` of many series, the sum of the others, and what each of them comes to. Of thousands there are
     /// fewer points than were asked for.
@@ -200,7 +200,7 @@ pub trait Store: Send + Sync {
     fn heaviest(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         top: usize,
     ) -> Result<SeriesData, StoreError>;
@@ -212,7 +212,7 @@ pub trait Store: Send + Sync {
     fn band(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         weeks: usize,
         zone: &Zone,
@@ -228,7 +228,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`]; when there is no such list.
-    fn top(&self, list: &str, span: Span, by: Option<RankBy>, limit: usize) -> Result<TopList, StoreError> {
+    fn top(
+        &self,
+        list: &str,
+        span: TimeRange,
+        by: Option<RankBy>,
+        limit: usize,
+    ) -> Result<TopList, StoreError> {
         self.top_over_time(list, span, by, limit, 0)
     }
 
@@ -240,7 +246,7 @@ pub trait Store: Send + Sync {
     fn top_over_time(
         &self,
         list: &str,
-        span: Span,
+        span: TimeRange,
         by: Option<RankBy>,
         limit: usize,
         parts: usize,
@@ -254,7 +260,7 @@ pub trait Store: Send + Sync {
         &self,
         by: GroupBy,
         test: &FlowTest,
-        span: Span,
+        span: TimeRange,
         rank: RankBy,
         limit: usize,
     ) -> Result<TopList, StoreError>;
@@ -263,13 +269,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn distinct(&self, span: Span) -> Result<Distincts, StoreError>;
+    fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError>;
 
     /// What was seen in the span and not in the seven days before.
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn news(&self, span: Span) -> Result<News, StoreError>;
+    fn news(&self, span: TimeRange) -> Result<News, StoreError>;
 
     /// Flows.
     ///
@@ -287,7 +293,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn trial(&self, test: &FlowTest, span: Span) -> Result<FilterTry, StoreError>;
+    fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError>;
 
     /// Records, the latest first.
     ///
@@ -305,7 +311,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::extent`].
-    fn events(&self, span: Span, limit: usize) -> Result<Events, StoreError>;
+    fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
 
     /// How it is.
     ///
@@ -317,7 +323,7 @@ pub trait Store: Send + Sync {
 /// What a list is ranked by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RankBy {
-    /// Packets or octets.
+    /// Packets or bytes.
     Unit(Unit),
     /// Flows.
     Flows,
@@ -330,7 +336,7 @@ impl RankBy {
     /// The names there are.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         Ok(match text {
-            "bytes" | "octets" => RankBy::Unit(Unit::Bytes),
+            "bytes" => RankBy::Unit(Unit::Bytes),
             "packets" => RankBy::Unit(Unit::Packets),
             "flows" => RankBy::Flows,
             _ => return Err("`bytes`, `packets` or `flows`"),

@@ -13,7 +13,7 @@
 //! pcap-filter(7) in which `src` is who began a flow. Without it a list is read as it was kept, with its ±; with it flows are
 //! added up. Lengths of time count back from the end of what is kept. Dates are UTC.
 
-use super::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, Store, StoreError};
+use super::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Store, StoreError, TimeRange};
 use crate::zone::rfc3339;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -28,7 +28,7 @@ use weir_filter::{FilterError, FlowTest, Options};
 /// Rows of an answer where the question says nothing.
 const ROWS: usize = 20;
 /// The most rows of an answer.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 /// Points of a series where the question says nothing.
 const POINTS: usize = 600;
 const SECOND: u64 = 1_000_000_000;
@@ -38,7 +38,7 @@ const SECOND: u64 = 1_000_000_000;
 pub struct QueryError {
     /// What was found and what would be accepted.
     pub message: String,
-    /// Where in the text, in octets.
+    /// Where in the text, in bytes.
     pub offset: usize,
     /// How much of it.
     pub length: usize,
@@ -57,7 +57,7 @@ impl std::error::Error for QueryError {}
 pub struct Question {
     text: String,
     subject: Subject,
-    span: Span,
+    span: TimeRange,
     /// Counts back from the end of what is kept.
     ago: Option<u64>,
     until_ago: Option<u64>,
@@ -182,7 +182,7 @@ impl Question {
         Self {
             text: text.to_owned(),
             subject,
-            span: Span::default(),
+            span: TimeRange::default(),
             ago: None,
             until_ago: None,
             rank: None,
@@ -238,8 +238,8 @@ impl Question {
 
     fn clause(&mut self, clause: Word<'_>, value: Word<'_>) -> Result<(), QueryError> {
         let number = || {
-            let number = value.text.parse::<usize>().ok().filter(|n| (1..=MOST_ROWS).contains(n));
-            number.ok_or_else(|| value.wrong(format!("expected a number from 1 to {MOST_ROWS}")))
+            let number = value.text.parse::<usize>().ok().filter(|n| (1..=MAX_ROWS).contains(n));
+            number.ok_or_else(|| value.wrong(format!("expected a number from 1 to {MAX_ROWS}")))
         };
         match clause.text {
             "by" => {
@@ -255,7 +255,7 @@ impl Question {
                 Moment::At(until, _) => self.span.to = Some(until),
             },
             "in" => match moment(value)? {
-                Moment::At(from, to) => self.span = Span { from: Some(from), to: Some(to) },
+                Moment::At(from, to) => self.span = TimeRange { from: Some(from), to: Some(to) },
                 Moment::Ago(_) => {
                     return Err(
                         value.wrong("expected a year, a month or a day: `2026`, `2026-03`, `2026-03-15`")
@@ -301,7 +301,7 @@ impl Question {
         let begun = Instant::now();
         let end = store.extent()?.map_or(0, |(_, last)| last);
         let back = |ago: u64| end.saturating_sub(ago);
-        let span = Span {
+        let span = TimeRange {
             from: self.span.from.or(self.ago.map(back)),
             to: self.span.to.or(self.until_ago.map(back)),
         };
@@ -311,7 +311,7 @@ impl Question {
         Ok(answered)
     }
 
-    fn answer(&self, store: &dyn Store, span: Span) -> Result<Answered, StoreError> {
+    fn answer(&self, store: &dyn Store, span: TimeRange) -> Result<Answered, StoreError> {
         let all = FlowTest::All(Vec::new());
         match &self.subject {
             Subject::Top(list, by) => {
@@ -402,7 +402,7 @@ impl Question {
                     .find(|info| info.id == *name)
                     .map_or(String::new(), |info| info.unit);
                 Ok(Answered {
-                    columns: columns(&[("time", ""), ("average", &unit), ("least", &unit), ("most", &unit)]),
+                    columns: columns(&[("time", ""), ("average", &unit), ("min", &unit), ("max", &unit)]),
                     rows: rows.collect(),
                     partial: data.partial,
                     ..Answered::default()
@@ -422,7 +422,7 @@ impl Question {
         }
     }
 
-    fn records(&self, store: &dyn Store, span: Span, table: &str) -> Result<Answered, StoreError> {
+    fn records(&self, store: &dyn Store, span: TimeRange, table: &str) -> Result<Answered, StoreError> {
         let Some(known) = weir_proto::tables().find(|known| known.name == table) else {
             let mut names: Vec<&str> = weir_proto::tables().map(|table| table.name).collect();
             names.sort_unstable();

@@ -53,8 +53,8 @@ fn about(top: &Top) -> String {
         Unit::Bytes => bytes(n),
         Unit::Packets => counted(n, "packet"),
     };
-    let (shed, most) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
-    format!("{size}   {shed} in no row, no key of it above {most}")
+    let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
+    format!("{size}   {shed} in no row, no key of it above {max}")
 }
 
 fn distinct(found: &DistinctCount) -> String {

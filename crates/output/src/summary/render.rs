@@ -12,7 +12,7 @@ pub const MIN_WIDTH: usize = 60;
 const LABEL: usize = 10;
 /// Most talkers shown, and the fewest for which commands to try next give way.
 const TALKERS: usize = 5;
-const FEWEST_TALKERS: usize = 3;
+const MIN_TALKERS: usize = 3;
 
 /// How much a line matters, which colour repeats.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -35,15 +35,16 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let scans = sections::scans(facts, room);
     let mut hosts = sections::hosts(facts);
     let mut ports = sections::ports(facts, style, room);
-    let mut unparsed = sections::unparsed(facts, style, room);
+    let mut unidentified = sections::unidentified(facts, style, room);
     let mut flows = sections::flows(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
     let loss = sections::loss(facts, room);
-    let fixed = [&traffic, &scans, &hosts, &ports, &unparsed, &flows, &errors, &notes, &loss];
+    let fixed = [&traffic, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss];
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // What was wrong and what was lost is told before all else.
-    for section in [&mut hosts, &mut unparsed, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic]
+    for section in
+        [&mut hosts, &mut unidentified, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic]
     {
         if fixed > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
@@ -53,7 +54,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let wanted = sections::talker_count(facts).min(TALKERS);
     let mut next = Section { label: "Next", lines: Vec::new() };
     for command in if style.next { sections::next(facts, room) } else { Vec::new() } {
-        if wanted.min(FEWEST_TALKERS) + next.lines.len() + command.len() <= left_over {
+        if wanted.min(MIN_TALKERS) + next.lines.len() + command.len() <= left_over {
             next.lines.extend(command.into_iter().map(|line| (line, Tone::Plain)));
         }
     }
@@ -62,7 +63,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut lines: Vec<String> =
         head.into_iter().map(|(text, tone)| painted(&fit(&text, width), tone, style)).collect();
     for section in
-        [&traffic, &talkers, &scans, &hosts, &ports, &unparsed, &flows, &errors, &notes, &loss, &next]
+        [&traffic, &talkers, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss, &next]
     {
         for (at, (text, tone)) in section.lines.iter().enumerate() {
             let label = left(if at == 0 { section.label } else { "" }, LABEL);

@@ -10,7 +10,7 @@ use crate::figures::{
 use crate::ports;
 use std::net::IpAddr;
 use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow};
-use weir_engine::UNPARSED;
+use weir_engine::UNIDENTIFIED;
 
 /// What the ledger calls packets of a link type that is not decoded.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
@@ -30,22 +30,22 @@ impl Section {
         Self { label, lines: Vec::new() }
     }
 
-    fn say(&mut self, text: String, tone: Tone) {
+    fn line(&mut self, text: String, tone: Tone) {
         self.lines.push((text, tone));
     }
 
     /// Says what may be too long for a line.
-    fn say_wrapped(&mut self, text: &str, room: usize, most: usize, tone: Tone) {
-        self.lines.extend(wrap(text, room, most).into_iter().map(|line| (line, tone)));
+    fn emit_wrapped(&mut self, text: &str, room: usize, max: usize, tone: Tone) {
+        self.lines.extend(wrap(text, room, max).into_iter().map(|line| (line, tone)));
     }
 }
 
 /// Most cells of the strip.
 const CELLS: usize = 24;
 /// Fewest cells for which room is made.
-const FEWEST_CELLS: usize = 4;
+const MIN_CELLS: usize = 4;
 /// Columns of an input's name that are worth to be shown.
-const FEWEST_OF_NAME: usize = 24;
+const MIN_OF_NAME: usize = 24;
 /// Most inputs whose problems are told one by one.
 const PROBLEMS: usize = 2;
 /// Most lines of a problem or a failure.
@@ -62,10 +62,10 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
         0 => String::new(),
         time => duration(time),
     };
-    let (packets, octets) = (facts.total.ledger.caught, facts.total.ledger.bytes);
+    let (packets, wire_bytes) = (facts.total.ledger.caught, facts.total.ledger.bytes);
     let links = distinct(facts.inputs.iter().flat_map(|input| input.links.iter().cloned()));
     let formats = distinct(facts.inputs.iter().map(|input| input.format.clone()));
-    let what = [formats.join(" + "), links.join(" + "), counted(packets, "packet"), bytes(octets), took]
+    let what = [formats.join(" + "), links.join(" + "), counted(packets, "packet"), bytes(wire_bytes), took]
         .into_iter()
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
@@ -80,7 +80,7 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
     // line of its own.
     let name = printable(&name);
     let beside = room.saturating_sub(width(&what) + 2);
-    if beside >= width(&name).min(FEWEST_OF_NAME) {
+    if beside >= width(&name).min(MIN_OF_NAME) {
         lines.push((format!("{}  {what}", ending(&name, beside)), Tone::Plain));
     } else {
         lines.push((ending(&name, room), Tone::Plain));
@@ -196,7 +196,7 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("TRAFFIC");
     let all = analysed(&facts.total);
     if all.packets == 0 {
-        section.say("none".to_owned(), Tone::Plain);
+        section.line("none".to_owned(), Tone::Plain);
         return section;
     }
     let interval = facts.total.interval;
@@ -211,15 +211,15 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
         format!("{}, {} at one moment", counted(all.packets, "packet"), bytes(all.bytes))
     };
     let strip = series(&facts.total).and_then(|series| strip(series, room.saturating_sub(width(&rates) + 3)));
-    section.say(strip.map_or_else(|| rates.clone(), |strip| format!("{rates}   {strip}")), Tone::Plain);
+    section.line(strip.map_or_else(|| rates.clone(), |strip| format!("{rates}   {strip}")), Tone::Plain);
     let shares = shares(facts, &all);
     if !shares.is_empty() {
-        section.say(shares.join("  "), Tone::Plain);
+        section.line(shares.join("  "), Tone::Plain);
     }
     section
 }
 
-/// The octets by time and what a cell stands for, where there is room and more than one moment.
+/// The bytes by time and what a cell stands for, where there is room and more than one moment.
 fn strip(series: &Series, room: usize) -> Option<String> {
     let values: Vec<u64> = series.cells.iter().map(|cell| cell.bytes).collect();
     let first = values.iter().position(|&value| value > 0)?;
@@ -227,14 +227,14 @@ fn strip(series: &Series, room: usize) -> Option<String> {
     let values = values.get(first..=last).filter(|values| values.len() > 1)?;
     let note = |each: usize| format!("  (a cell {})", duration(series.step.saturating_mul(each as u64)));
     // What a cell stands for depends on their number, and the room for them on the length of that.
-    (FEWEST_CELLS..=CELLS.min(room)).rev().find_map(|cells| {
+    (MIN_CELLS..=CELLS.min(room)).rev().find_map(|cells| {
         let (values, each) = squeeze(values, cells);
         let strip = format!("{}{}", sparkline(&values), note(each));
         (width(&strip) <= room).then_some(strip)
     })
 }
 
-/// Shares of the octets by network and transport protocol; only such as are known exactly.
+/// Shares of the bytes by network and transport protocol; only such as are known exactly.
 fn shares(facts: &Facts, all: &Count) -> Vec<String> {
     let mut shares = Vec::new();
     if let Some(top) = top_by(&facts.total, KeyKind::Source).filter(|top| top.is_exact()) {
@@ -246,9 +246,9 @@ fn shares(facts: &Facts, all: &Count) -> Vec<String> {
                 )
                 .fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes))
         };
-        for (name, octets) in [("IPv4", sum(true)), ("IPv6", sum(false))] {
-            if octets > 0 {
-                shares.push(format!("{name} {}", percent(octets, all.bytes)));
+        for (name, bytes) in [("IPv4", sum(true)), ("IPv6", sum(false))] {
+            if bytes > 0 {
+                shares.push(format!("{name} {}", percent(bytes, all.bytes)));
             }
         }
     }
@@ -282,10 +282,10 @@ pub(super) fn talker_count(facts: &Facts) -> usize {
 }
 
 /// Who spoke most with whom.
-pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) -> Section {
+pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> Section {
     let mut section = Section::new("TALKERS");
     let Some(top) = top_by(&facts.total, KeyKind::Talker) else { return section };
-    let rows: Vec<TopRow> = top.ranked().into_iter().take(most).collect();
+    let rows: Vec<TopRow> = top.ranked().into_iter().take(max).collect();
     let greatest = rows.first().map_or(0, |row| row.count.in_unit(top.unit));
     let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row, top, style.names)).collect();
     let widest = |column: usize| {
@@ -317,7 +317,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, most: usize) ->
         } else if columns >= 4 {
             text.push_str(&format!("  {}", bar(row.count.in_unit(top.unit), greatest, columns)));
         }
-        section.say(text.trim_end().to_owned(), Tone::Plain);
+        section.line(text.trim_end().to_owned(), Tone::Plain);
     }
     section
 }
@@ -362,7 +362,7 @@ pub(super) fn scans(facts: &Facts, room: usize) -> Section {
             _ => String::new(),
         };
         let ports = if ports.is_empty() { ports } else { format!(" ({ports})") };
-        section.say(format!("{begin}{ports}{end}{others}"), Tone::Warning);
+        section.line(format!("{begin}{ports}{end}{others}"), Tone::Warning);
     }
     section
 }
@@ -388,7 +388,7 @@ pub(super) fn hosts(facts: &Facts) -> Section {
         }
     }
     if !parts.is_empty() {
-        section.say(parts.join("   "), Tone::Plain);
+        section.line(parts.join("   "), Tone::Plain);
     }
     section
 }
@@ -418,7 +418,7 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     if ranked.len() > 3 && !ranked.iter().any(worth) {
         let more = if top.is_exact() { "" } else { "more than " };
         let text = format!("{more}{}, none with 1%", counted(top.rows.len() as u64, "port"));
-        section.say(text, Tone::Plain);
+        section.line(text, Tone::Plain);
         return section;
     }
     let mut line = String::new();
@@ -435,15 +435,15 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
         }
     }
     if !line.is_empty() {
-        section.say(line, Tone::Plain);
+        section.line(line, Tone::Plain);
     }
     section
 }
 
 /// What no protocol knows, by port: there where what is said was read, and not all was understood.
-pub(super) fn unparsed(facts: &Facts, style: &Style, room: usize) -> Section {
+pub(super) fn unidentified(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("UNPARSED");
-    let answer = facts.total.answers.iter().find(|answer| answer.function == UNPARSED);
+    let answer = facts.total.answers.iter().find(|answer| answer.function == UNIDENTIFIED);
     let Some(Reading::Top(top)) = answer.map(|answer| &answer.reading) else { return section };
     let ranked = top.ranked();
     let mut line = String::new();
@@ -466,7 +466,7 @@ pub(super) fn unparsed(facts: &Facts, style: &Style, room: usize) -> Section {
         line = so_far;
     }
     if !line.is_empty() {
-        section.say(line, Tone::Plain);
+        section.line(line, Tone::Plain);
     }
     section
 }
@@ -498,13 +498,13 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     let rest = more.join("");
     if rest.is_empty() || width(&text) + 3 + width(&rest) <= room {
         let gap = if rest.is_empty() { "" } else { "   " };
-        section.say(format!("{text}{gap}{rest}"), Tone::Plain);
+        section.line(format!("{text}{gap}{rest}"), Tone::Plain);
     } else {
-        section.say(text, Tone::Plain);
-        section.say(rest, Tone::Plain);
+        section.line(text, Tone::Plain);
+        section.line(rest, Tone::Plain);
     }
     if flows.evicted > 0 {
-        section.say(evicted, Tone::Warning);
+        section.line(evicted, Tone::Warning);
     }
     section
 }
@@ -519,7 +519,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
         let links = if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) };
         let text =
             format!("{} of a link type that is not decoded{links}: skipped", counted(skipped, "packet"));
-        section.say_wrapped(&text, room, 2, Tone::Warning);
+        section.emit_wrapped(&text, room, 2, Tone::Warning);
     }
     let total = ledger.errors.total() - skipped;
     if total > 0 {
@@ -535,7 +535,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
             }
             text.push_str(&entry);
         }
-        section.say(text, Tone::Warning);
+        section.line(text, Tone::Warning);
     }
     if ledger.checksums_bad > 0 {
         let text = format!(
@@ -543,7 +543,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
             count(ledger.checksums_bad),
             counted(ledger.checksums_verified, "checksum")
         );
-        section.say(text, Tone::Warning);
+        section.line(text, Tone::Warning);
     }
     section
 }
@@ -553,10 +553,10 @@ pub(super) fn notes(facts: &Facts) -> Section {
     let mut section = Section::new("NOTE");
     if let [first, rest @ ..] = facts.total.offloaders.as_slice() {
         let more = if rest.is_empty() { "" } else { " and others" };
-        section.say(format!("checksum offload seen (sender {first}{more}): checks relaxed"), Tone::Plain);
+        section.line(format!("checksum offload seen (sender {first}{more}): checks relaxed"), Tone::Plain);
     }
     for note in facts.notes.iter().take(2 - section.lines.len()) {
-        section.say(note.clone(), Tone::Plain);
+        section.line(note.clone(), Tone::Plain);
     }
     section
 }
@@ -574,10 +574,10 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let mut verdict = |verdict: &str, tone: Tone| {
         let both = format!("{verdict}   {balance}");
         if width(&both) <= room {
-            section.say(both, tone);
+            section.line(both, tone);
         } else {
-            section.say(verdict.to_owned(), tone);
-            section.say_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
+            section.line(verdict.to_owned(), tone);
+            section.emit_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
         }
     };
     match (lost, cut) {
@@ -596,12 +596,12 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
                 count(lost),
                 shares.join(", ")
             );
-            section.say_wrapped(&text, room, 2, Tone::Bad);
-            section.say_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
+            section.emit_wrapped(&text, room, 2, Tone::Bad);
+            section.emit_wrapped(&balance, room, BALANCE_LINES, Tone::Plain);
         }
     }
     if before > 0 {
-        section.say(
+        section.line(
             format!("{} lost when the file was made, as it says itself", counted(before, "packet")),
             Tone::Warning,
         );
@@ -615,13 +615,13 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     }
     if !unwritten.is_empty() {
         let text = format!("not written, because the disk was too slow: {}", unwritten.join(", "));
-        section.say_wrapped(&text, room, PROBLEM_LINES, Tone::Bad);
+        section.emit_wrapped(&text, room, PROBLEM_LINES, Tone::Bad);
     }
     for failure in facts.failures.iter().take(1) {
-        section.say_wrapped(failure, room, PROBLEM_LINES, Tone::Bad);
+        section.emit_wrapped(failure, room, PROBLEM_LINES, Tone::Bad);
     }
     if let Some(imbalance) = ledger.imbalance() {
-        section.say_wrapped(&format!("the sums do not hold: {imbalance}"), room, PROBLEM_LINES, Tone::Bad);
+        section.emit_wrapped(&format!("the sums do not hold: {imbalance}"), room, PROBLEM_LINES, Tone::Bad);
     }
     section
 }

@@ -1,10 +1,10 @@
 use super::*;
 use crate::figures::width;
-use crate::sample;
+use crate::fixtures;
 use weir_api::{CaptureCount, DecodeErrors, TopRow};
 
 fn facts() -> Facts {
-    let total = sample::snapshot();
+    let total = fixtures::snapshot();
     Facts {
         inputs: vec![InputFacts {
             name: "web.pcap".to_owned(),
@@ -46,7 +46,7 @@ Next      weir web.pcap -o out --log zeek,eve  flow logs, into out/
 
 #[test]
 fn one_line_an_interval() {
-    let mut snapshot = sample::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let text = line(&snapshot, &Zone::utc(), true);
     assert_eq!(
         text,
@@ -81,7 +81,7 @@ fn hostile() -> Facts {
     facts.notes = vec![nasty.clone(); 9];
     facts.failures = vec![nasty; 9];
     let total = &mut facts.total;
-    total.offloaders = (0..4).map(|_| sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff")).collect();
+    total.offloaders = (0..4).map(|_| fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff")).collect();
     total.interval.end = u64::MAX;
     total.ledger.errors = DecodeErrors([[u64::MAX / 32; 4]; 4]);
     total.ledger.capture =
@@ -99,9 +99,9 @@ fn hostile() -> Facts {
         let Reading::Top(top) = &mut answer.reading else { continue };
         let key = match top.key {
             KeyKind::Talker => |n: u16| Key::Talker {
-                server: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+                server: fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
                 port: 65_000 + n,
-                client: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+                client: fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
                 protocol: 17,
             },
             KeyKind::Service => |n: u16| Key::Port { protocol: 17, port: 138 + n },
@@ -110,7 +110,7 @@ fn hostile() -> Facts {
         top.rows = (0..50)
             .map(|n| TopRow {
                 key: key(n),
-                count: sample::count(u64::MAX / 64, u64::MAX / 64),
+                count: fixtures::count(u64::MAX / 64, u64::MAX / 64),
                 flows: u64::MAX,
                 error: u64::MAX / 128,
             })
@@ -174,9 +174,9 @@ fn loss_is_never_called_none_when_there_is_some() {
     assert!(text.contains("read 906 = decoded 906 = analysed 906"), "{text}");
 
     let mut cut = facts();
-    cut.inputs[0].problem = Some("cut off at octet 4711, after 906 packets".to_owned());
+    cut.inputs[0].problem = Some("cut off at byte 4711, after 906 packets".to_owned());
     let text = render(&cut, &Style::default());
-    assert!(text.contains("          cut off at octet 4711, after 906 packets\n"), "{text}");
+    assert!(text.contains("          cut off at byte 4711, after 906 packets\n"), "{text}");
     assert!(text.contains("LOSS      unknown past the fault") && !text.contains("complete"), "{text}");
 
     let mut before = facts();
@@ -227,9 +227,9 @@ LOSS      unknown past the fault
 #[test]
 fn strips_and_bars_are_never_cut() {
     let talker = |port, client: &str| Key::Talker {
-        server: sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
+        server: fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
         port,
-        client: sample::ip(client),
+        client: fixtures::ip(client),
         protocol: 17,
     };
     let mut cells = 0;
@@ -243,7 +243,7 @@ fn strips_and_bars_are_never_cut() {
                     let clients = ["10.0.0.1", "fd00::1", "2001:db8:aaaa:bbbb:cccc:dddd:eeee:1"];
                     let rows = clients.iter().enumerate().map(|(n, client)| TopRow {
                         key: talker(60_000 + n as u16, client),
-                        count: sample::count(1, 1_234 << shift >> n),
+                        count: fixtures::count(1, 1_234 << shift >> n),
                         flows: 1 << (shift / 2),
                         error: 1 << (shift / 3),
                     });
@@ -305,7 +305,7 @@ fn commands_are_such_as_a_shell_takes() {
 #[test]
 fn scans_are_told_where_there_are_some() {
     let mut facts = facts();
-    facts.total.answers.push(sample::answer("scans", None, "scans", sample::scans()));
+    facts.total.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
     let text = render(&facts, &Style::default());
     let expected = "
 SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
@@ -318,7 +318,7 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     };
     let many = scans.found()[0].clone();
     for n in 1..6 {
-        let target = sample::ip(&format!("10.99.1.{n}"));
+        let target = fixtures::ip(&format!("10.99.1.{n}"));
         let mut row = many.clone();
         row.sweep = weir_api::Sweep::Ports { source: target, target };
         (1_000..3_000).for_each(|port| row.failed.add(port));
@@ -332,7 +332,7 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     );
     assert!(text.lines().count() <= MAX_LINES, "{text}");
 
-    let long = sample::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
+    let long = fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
     let Some(Reading::Scans(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
         panic!("the reading that was put there");
     };
@@ -361,8 +361,13 @@ fn what_is_not_exact_says_so() {
 #[test]
 fn a_list_says_how_full_it_was_and_what_it_had_no_room_for() {
     let mut facts = facts();
-    facts.total.answers[0].reading = sample::flooded(&facts.total);
-    facts.total.answers.push(sample::answer("\u{1b}many", Some("c"), "distinct", sample::distinct(100_000)));
+    facts.total.answers[0].reading = fixtures::flooded(&facts.total);
+    facts.total.answers.push(fixtures::answer(
+        "\u{1b}many",
+        Some("c"),
+        "distinct",
+        fixtures::distinct(100_000),
+    ));
     let text = lists(&facts.total);
     let expected = "
 Lists
@@ -410,31 +415,31 @@ fn numeric_means_no_names() {
 fn a_flood_shows_its_target() {
     let mut facts = facts();
     let all = analysed(&facts.total);
-    let victim = Key::Address(sample::ip("192.0.2.80"));
+    let victim = Key::Address(fixtures::ip("192.0.2.80"));
     for answer in &mut facts.total.answers {
         let Reading::Top(top) = &mut answer.reading else { continue };
         let rows = 0..400;
         top.rows = match top.key {
             KeyKind::Talker => rows
                 .map(|n| Key::Talker {
-                    server: sample::ip("192.0.2.80"),
+                    server: fixtures::ip("192.0.2.80"),
                     port: n,
                     client: std::net::Ipv4Addr::from(n as u32).into(),
                     protocol: 17,
                 })
-                .map(|key| sample::row(key, 1, 60, 1))
+                .map(|key| fixtures::row(key, 1, 60, 1))
                 .collect(),
             KeyKind::Service => {
-                rows.map(|n| sample::row(Key::Port { protocol: 17, port: n }, 1, 60, 1)).collect()
+                rows.map(|n| fixtures::row(Key::Port { protocol: 17, port: n }, 1, 60, 1)).collect()
             }
             _ => continue,
         };
     }
-    facts.total.answers.push(sample::answer(
+    facts.total.answers.push(fixtures::answer(
         "destinations",
         None,
         "top",
-        sample::top(KeyKind::Destination, vec![sample::row(victim, all.packets, all.bytes, 400)]),
+        fixtures::top(KeyKind::Destination, vec![fixtures::row(victim, all.packets, all.bytes, 400)]),
     ));
     let text = render(&facts, &Style::default());
     assert!(text.contains("HOSTS     100% to 192.0.2.80   100% from 10.99.0.2\n"), "{text}");

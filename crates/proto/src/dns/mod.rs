@@ -3,8 +3,8 @@
 //!
 //! Two tables: a message is what Suricata tells, a question with its answer what Zeek tells.
 
+mod emit;
 mod present;
-mod tell;
 mod wire;
 mod words;
 
@@ -14,7 +14,7 @@ use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 use wire::{HEADER, Header, Message, UPDATE, Walk};
 
-pub use tell::DNS;
+pub use emit::DNS;
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "dns",
@@ -23,7 +23,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     ports: &[53],
     probe: |heads| probe(heads, Flavour::Plain),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Plain)),
-    tables: &[&tell::MESSAGE],
+    tables: &[&emit::MESSAGE],
 };
 
 pub(crate) static MDNS: Protocol = Protocol {
@@ -33,7 +33,7 @@ pub(crate) static MDNS: Protocol = Protocol {
     ports: &[5353],
     probe: |heads| probe(heads, Flavour::Multicast),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Multicast)),
-    tables: &[&tell::MDNS],
+    tables: &[&emit::MDNS],
 };
 
 pub(crate) static LLMNR: Protocol = Protocol {
@@ -43,7 +43,7 @@ pub(crate) static LLMNR: Protocol = Protocol {
     ports: &[5355],
     probe: |heads| probe(heads, Flavour::LinkLocal),
     parser: |setup| Box::new(Dns::new(setup, Flavour::LinkLocal)),
-    tables: &[&tell::LLMNR],
+    tables: &[&emit::LLMNR],
 };
 
 pub(crate) static NBNS: Protocol = Protocol {
@@ -78,7 +78,7 @@ impl Flavour {
 
 /// Questions of a flow that wait for their answers. Zeek keeps 50 of each of 50 numbers.
 const MAX_WAITING: usize = 256;
-/// Octets before a message over TCP: its length.
+/// Bytes before a message over TCP: its length.
 const PREFIX: usize = 2;
 
 fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
@@ -144,7 +144,7 @@ fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
         return Err(Walk::Wrong);
     }
     let (name, kind, class, end) = wire::first_question(data)?;
-    let is_text = name.iter().all(|octet| octet.is_ascii_graphic() || *octet < 64);
+    let is_text = name.iter().all(|byte| byte.is_ascii_graphic() || *byte < 64);
     let is_class = matches!(class, 1 | 3 | 254 | 255);
     if is_text && is_class && words::is_known_type(kind) { Ok(end) } else { Err(Walk::Wrong) }
 }
@@ -164,9 +164,9 @@ struct Waiting {
 struct Half {
     /// A message that is not all there, with its length before it.
     held: Vec<u8>,
-    /// Octets at the end of a message of which others are missing.
+    /// Bytes at the end of a message of which others are missing.
     skip: usize,
-    /// Where messages begin is not known: the next octets are taken for one, and if they are none, that is all.
+    /// Where messages begin is not known: the next bytes are taken for one, and if they are none, that is all.
     guess: bool,
     lost: bool,
 }
@@ -229,7 +229,7 @@ impl Dns {
                 self.complain(fault, direction, data, time, out);
             }
             if !is_bare {
-                self.told(&message, data, time, direction, out);
+                self.emitted(&message, data, time, direction, out);
             }
         }
         message.shrink();
@@ -237,12 +237,19 @@ impl Dns {
         is_read
     }
 
-    fn told(&mut self, message: &Message, data: &[u8], time: Time, direction: Direction, out: &mut dyn Out) {
-        let told = tell::Told { message, data, flavour: self.flavour };
+    fn emitted(
+        &mut self,
+        message: &Message,
+        data: &[u8],
+        time: Time,
+        direction: Direction,
+        out: &mut dyn Out,
+    ) {
+        let emitted = emit::ParsedMessage { message, data, flavour: self.flavour };
         let tx = self.count;
         self.count += 1;
         if self.flavour != Flavour::NetBios {
-            out.record(told.message(time, tx));
+            out.record(emitted.message(time, tx));
         }
         let header = message.header;
         let is_netbios = self.flavour == Flavour::NetBios;
@@ -253,12 +260,12 @@ impl Dns {
         if header.is_response() {
             let at = self.waiting.iter().position(|waiting| waiting.header.id == header.id);
             let waiting = at.and_then(|at| self.waiting.remove(at));
-            out.record(told.transaction(proto, time, waiting.as_ref()));
+            out.record(emitted.transaction(proto, time, waiting.as_ref()));
             return;
         }
-        let waiting = told.waiting(time);
+        let waiting = emitted.waiting(time);
         if self.flavour == Flavour::Multicast {
-            return out.record(tell::unanswered(self.flavour, proto, &waiting));
+            return out.record(emit::unanswered(self.flavour, proto, &waiting));
         }
         self.waiting.push_back(waiting);
         if self.waiting.len() > MAX_WAITING {
@@ -266,12 +273,12 @@ impl Dns {
                 self.complain("too_many_queries", direction, &[], time, out);
             }
             if let Some(oldest) = self.waiting.pop_front() {
-                out.record(tell::unanswered(self.flavour, proto, &oldest));
+                out.record(emit::unanswered(self.flavour, proto, &oldest));
             }
         }
     }
 
-    /// Octets of a stream.
+    /// Bytes of a stream.
     fn stream(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let side = usize::from(chunk.direction == Direction::Reverse);
         let Some(half) = self.halves.get_mut(side) else { return Step::GiveUp };
@@ -309,7 +316,7 @@ impl Dns {
 }
 
 impl Half {
-    /// Octets are missing.
+    /// Bytes are missing.
     fn miss(&mut self, gap: u64) {
         let gap = usize::try_from(gap).unwrap_or(usize::MAX);
         let of_message = match self.held.first_chunk::<PREFIX>() {
@@ -364,7 +371,7 @@ impl Parser for Dns {
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         let proto = self.proto();
         for waiting in std::mem::take(&mut self.waiting) {
-            out.record(tell::unanswered(self.flavour, proto, &waiting));
+            out.record(emit::unanswered(self.flavour, proto, &waiting));
         }
     }
 
@@ -380,17 +387,17 @@ impl Parser for Dns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
     use crate::{ANOMALY, Record, Value};
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let all = talks("dns", 53);
         let (_, talk) = all.iter().find(|(path, _)| path.ends_with(case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
-    fn rows(told: &Told) -> Vec<&Record<'static>> {
-        told.records.iter().filter(|record| *record.table == tell::DNS).collect()
+    fn rows(emitted: &Collected) -> Vec<&Record<'static>> {
+        emitted.records.iter().filter(|record| *record.table == emit::DNS).collect()
     }
 
     fn text(record: &Record<'_>, field: &str) -> String {
@@ -402,9 +409,9 @@ mod tests {
 
     #[test]
     fn answers_find_their_questions() {
-        let told = told("session.talk");
+        let emitted = emitted("session.talk");
         let rows: Vec<_> =
-            rows(&told).into_iter().map(|r| (text(r, "query"), text(r, "rcode_name"))).collect();
+            rows(&emitted).into_iter().map(|r| (text(r, "query"), text(r, "rcode_name"))).collect();
         let expected = [
             ("www.example.org", "NOERROR"),
             ("no.example.org", "REFUSED"),
@@ -413,18 +420,18 @@ mod tests {
             ("lost.example.org", "None"),
         ];
         assert_eq!(rows, expected.map(|(query, rcode)| (query.to_owned(), rcode.to_owned())));
-        let Value::Rows(records) = &told.records[2].get("records") else { panic!() };
+        let Value::Rows(records) = &emitted.records[2].get("records") else { panic!() };
         assert_eq!(records[1][3], Value::Address([192, 0, 2, 80].into()));
-        assert_eq!(told.records[2].get("rtt"), &Value::Span(1_000_000));
+        assert_eq!(emitted.records[2].get("rtt"), &Value::Duration(1_000_000));
     }
 
     #[test]
     fn what_is_missing_in_a_stream_is_not_made_up() {
-        let told = told("gaps.talk");
-        let answered = rows(&told).iter().filter(|record| !record.get("rcode").is_none()).count();
+        let emitted = emitted("gaps.talk");
+        let answered = rows(&emitted).iter().filter(|record| !record.get("rcode").is_none()).count();
         // The one behind the cut answer, and two behind the lost one; the last piece begins in the midst.
         assert_eq!(answered, 3);
-        assert!(told.records.iter().all(|record| *record.table != ANOMALY));
+        assert!(emitted.records.iter().all(|record| *record.table != ANOMALY));
     }
 
     #[test]
@@ -436,7 +443,7 @@ mod tests {
             ip_proto: crate::UDP,
             wants: Default::default(),
         };
-        let (mut dns, mut out) = (Dns::new(&setup, Flavour::Plain), Told::default());
+        let (mut dns, mut out) = (Dns::new(&setup, Flavour::Plain), Collected::default());
         for id in 0..1000_u16 {
             let mut data = id.to_be_bytes().to_vec();
             data.extend(b"\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01");

@@ -7,17 +7,17 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::Reader;
 
-/// Most octets of a record's data that are written in hexadecimal digits.
+/// Most bytes of a record's data that are written in hexadecimal digits.
 const MAX_HEX: usize = 256;
 
 /// What Zeek writes into `answers` for a record.
 pub(super) enum Reply {
     /// Nothing, and nothing else of the message either.
-    Untold,
+    Suppressed,
     /// Nothing.
     Empty,
     /// This.
-    Told(Value<'static>),
+    Shown(Value<'static>),
 }
 
 /// A name as Zeek writes names: in lower case.
@@ -27,76 +27,76 @@ pub(super) fn lower(text: &[u8]) -> Vec<u8> {
 
 /// What Zeek writes into `answers` for a record. Addresses stay addresses.
 pub(super) fn reply(rr: &Rr, message: &Message, data: &[u8], is_netbios: bool) -> Reply {
-    let octets = rr.octets(data);
-    let told = |text: String| Reply::Told(text.into());
-    let mut reader = Reader::new(octets);
+    let bytes = rr.bytes(data);
+    let shown = |text: String| Reply::Shown(text.into());
+    let mut reader = Reader::new(bytes);
     match rr.kind {
         kind::A | kind::AAAA => match rr.address() {
-            Some(address) => Reply::Told(address.into()),
-            None => Reply::Untold,
+            Some(address) => Reply::Shown(address.into()),
+            None => Reply::Suppressed,
         },
-        kind::NB if is_netbios => match netbios_address(octets) {
-            Some(address) => Reply::Told(address.into()),
-            None => Reply::Untold,
+        kind::NB if is_netbios => match netbios_address(bytes) {
+            Some(address) => Reply::Shown(address.into()),
+            None => Reply::Suppressed,
         },
         kind::NS | kind::CNAME | kind::PTR | kind::MX | kind::SRV | kind::SOA if !is_netbios => {
             match rr.target() {
-                Some(name) => Reply::Told(lower(message.text(name)).into()),
-                None => Reply::Untold,
+                Some(name) => Reply::Shown(lower(message.text(name)).into()),
+                None => Reply::Suppressed,
             }
         }
         kind::TXT | kind::SPF => {
             let word = if rr.kind == kind::TXT { "TXT" } else { "SPF" };
             let mut text = Vec::new();
-            for string in strings(octets) {
+            for string in strings(bytes) {
                 if !text.is_empty() {
                     text.push(b' ');
                 }
                 text.extend(format!("{word} {} ", string.len()).into_bytes());
                 text.extend(string);
             }
-            if text.is_empty() { Reply::Empty } else { Reply::Told(text.into()) }
+            if text.is_empty() { Reply::Empty } else { Reply::Shown(text.into()) }
         }
         kind::WKS => Reply::Empty,
-        kind::HINFO | kind::CAA | kind::SVCB | kind::HTTPS | kind::OPT | kind::TSIG => Reply::Untold,
-        kind::NAPTR => naptr(rr, message, octets).map_or(Reply::Untold, |text| Reply::Told(text.into())),
+        kind::HINFO | kind::CAA | kind::SVCB | kind::HTTPS | kind::OPT | kind::TSIG => Reply::Suppressed,
+        kind::NAPTR => naptr(rr, message, bytes).map_or(Reply::Suppressed, |text| Reply::Shown(text.into())),
         kind::RRSIG => {
             let signer = rr.target().map(|name| lower(message.text(name))).filter(|name| !name.is_empty());
             let mut text = format!("RRSIG {} ", reader.u16().unwrap_or_default()).into_bytes();
             text.extend(signer.as_deref().unwrap_or(b"<Root>"));
-            Reply::Told(text.into())
+            Reply::Shown(text.into())
         }
-        kind::DNSKEY => told(format!("DNSKEY {}", octets.get(3).copied().unwrap_or_default())),
+        kind::DNSKEY => shown(format!("DNSKEY {}", bytes.get(3).copied().unwrap_or_default())),
         kind::NSEC => {
             let mut text = b"NSEC ".to_vec();
             text.extend(lower(message.text(rr.name)));
             text.push(b' ');
             text.extend(rr.target().map(|name| lower(message.text(name))).unwrap_or_default());
-            Reply::Told(text.into())
+            Reply::Shown(text.into())
         }
-        kind::NSEC3 => told("NSEC3".to_owned()),
-        kind::NSEC3PARAM => told("NSEC3PARAM".to_owned()),
+        kind::NSEC3 => shown("NSEC3".to_owned()),
+        kind::NSEC3PARAM => shown("NSEC3PARAM".to_owned()),
         kind::DS => {
-            let at = |at: usize| octets.get(at).copied().unwrap_or_default();
-            told(format!("DS {} {}", at(2), at(3)))
+            let at = |at: usize| bytes.get(at).copied().unwrap_or_default();
+            shown(format!("DS {} {}", at(2), at(3)))
         }
-        65534 => told("BIND9 signing signal".to_owned()),
-        kind::SSHFP => told(format!("SSHFP: {}", hex(octets.get(2..).unwrap_or_default(), ""))),
+        65534 => shown("BIND9 signing signal".to_owned()),
+        kind::SSHFP => shown(format!("SSHFP: {}", hex(bytes.get(2..).unwrap_or_default(), ""))),
         kind::LOC => {
-            let at = |at: usize| octets.get(at).copied().unwrap_or_default();
-            told(format!("LOC:  {} {} {}", at(1), at(2), at(3)))
+            let at = |at: usize| bytes.get(at).copied().unwrap_or_default();
+            shown(format!("LOC:  {} {} {}", at(1), at(2), at(3)))
         }
-        other => told(format!("<unknown type={other}>")),
+        other => shown(format!("<unknown type={other}>")),
     }
 }
 
-/// The address of the first entry of a name service answer (RFC 1002, 4.2.13): two octets of flags stand before it.
-pub(super) fn netbios_address(octets: &[u8]) -> Option<std::net::IpAddr> {
-    let octets = octets.get(2..)?.first_chunk::<4>()?;
-    Some(Ipv4Addr::from(*octets).into())
+/// The address of the first entry of a name service answer (RFC 1002, 4.2.13): two bytes of flags stand before it.
+pub(super) fn netbios_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
+    let bytes = bytes.get(2..)?.first_chunk::<4>()?;
+    Some(Ipv4Addr::from(*bytes).into())
 }
 
-/// The name that a name service name stands for (RFC 1001, 14.1): two letters for each octet, the sixteenth of which
+/// The name that a name service name stands for (RFC 1001, 14.1): two letters for each byte, the sixteenth of which
 /// says what it is the name of.
 pub(super) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
     let coded = text.first_chunk::<32>()?;
@@ -106,20 +106,20 @@ pub(super) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
         name.push(nibble(*high)? << 4 | nibble(*low)?);
     }
     let suffix = name.pop()?;
-    let len = name.iter().rposition(|octet| !matches!(octet, b' ' | 0)).map_or(0, |at| at + 1);
+    let len = name.iter().rposition(|byte| !matches!(byte, b' ' | 0)).map_or(0, |at| at + 1);
     name.truncate(len);
     Some((name, suffix))
 }
 
 /// The data of those records that have neither an address nor only a name, about as zone files have it.
 pub(super) fn data(rr: &Rr, message: &Message, packet: &[u8]) -> Option<Vec<u8>> {
-    let octets = rr.octets(packet);
-    let mut reader = Reader::new(octets);
+    let bytes = rr.bytes(packet);
+    let mut reader = Reader::new(bytes);
     let target = || rr.target().map(|name| message.text(name).to_vec()).unwrap_or_default();
     let mut text = String::new();
     match rr.kind {
         kind::HINFO => {
-            let words: Vec<_> = strings(octets).map(quoted).collect();
+            let words: Vec<_> = strings(bytes).map(quoted).collect();
             return Some(words.join(&b' '));
         }
         kind::CAA => {
@@ -128,9 +128,9 @@ pub(super) fn data(rr: &Rr, message: &Message, packet: &[u8]) -> Option<Vec<u8>>
             let tag = reader.take(usize::from(len))?;
             return Some([flags.to_string().as_bytes(), tag, &quoted(reader.rest())].join(&b' '));
         }
-        kind::NAPTR => return naptr(rr, message, octets),
+        kind::NAPTR => return naptr(rr, message, bytes),
         kind::MX => return Some([reader.u16()?.to_string().as_bytes(), &target()].join(&b' ')),
-        kind::LOC => return location(octets).map(String::into_bytes),
+        kind::LOC => return location(bytes).map(String::into_bytes),
         kind::TLSA => {
             write!(text, "{} {} {} ", reader.u8()?, reader.u8()?, reader.u8()?).ok()?;
             text += &hex(reader.rest(), "");
@@ -188,8 +188,8 @@ pub(super) fn data(rr: &Rr, message: &Message, packet: &[u8]) -> Option<Vec<u8>>
     Some(text.into_bytes())
 }
 
-fn naptr(rr: &Rr, message: &Message, octets: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader::new(octets);
+fn naptr(rr: &Rr, message: &Message, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(bytes);
     let mut text = format!("NAPTR {} {}", reader.u16()?, reader.u16()?).into_bytes();
     let name = lower(message.text(rr.target()?));
     for string in strings(reader.rest()).take(2) {
@@ -208,15 +208,15 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     [b"\"", text, b"\""].concat()
 }
 
-/// Octets in hexadecimal digits with something between them.
-pub(super) fn hex(octets: &[u8], between: &str) -> String {
-    let octets = octets.get(..MAX_HEX).unwrap_or(octets);
-    let mut text = String::with_capacity(octets.len() * (2 + between.len()));
-    for (at, octet) in octets.iter().enumerate() {
+/// Bytes in hexadecimal digits with something between them.
+pub(super) fn hex(bytes: &[u8], between: &str) -> String {
+    let bytes = bytes.get(..MAX_HEX).unwrap_or(bytes);
+    let mut text = String::with_capacity(bytes.len() * (2 + between.len()));
+    for (at, byte) in bytes.iter().enumerate() {
         if at > 0 {
             text += between;
         }
-        for nibble in [octet >> 4, octet & 0xf] {
+        for nibble in [byte >> 4, byte & 0xf] {
             text.push(char::from_digit(nibble.into(), 16).unwrap_or_default());
         }
     }
@@ -228,8 +228,8 @@ fn types(map: &[u8]) -> String {
     let (mut text, mut reader) = (String::new(), Reader::new(map));
     while let (Some(window), Some(len @ 1..=32)) = (reader.u8(), reader.u8()) {
         let Some(bits) = reader.take(len.into()) else { break };
-        for (at, octet) in bits.iter().enumerate() {
-            for bit in (0..8).filter(|bit| octet & 0x80 >> bit != 0) {
+        for (at, byte) in bits.iter().enumerate() {
+            for bit in (0..8).filter(|bit| byte & 0x80 >> bit != 0) {
                 text.push(' ');
                 text += &words::eve_type(u16::from(window) << 8 | (at * 8 + bit) as u16);
             }
@@ -255,8 +255,8 @@ fn parameter(key: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// A place (RFC 1876): degrees, minutes and seconds of latitude and longitude, and metres above the sea.
-fn location(octets: &[u8]) -> Option<String> {
-    let mut reader = Reader::new(octets);
+fn location(bytes: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(bytes);
     let [version, ..] = reader.take(4)? else { return None };
     if *version != 0 {
         return None;

@@ -6,9 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::Reader;
 
-/// Octets of the header.
+/// Bytes of the header.
 pub(super) const HEADER: usize = 12;
-/// Longest name that is kept, in octets of its text. RFC 1035 allows 255; those who break it are cut where Suricata
+/// Longest name that is kept, in bytes of its text. RFC 1035 allows 255; those who break it are cut where Suricata
 /// cuts them.
 const MAX_NAME: usize = 1025;
 /// Pointers that are followed in one name.
@@ -102,13 +102,13 @@ pub(super) struct Rr {
     rest: usize,
 }
 
-/// What in a record's data is not plain octets.
+/// What in a record's data is not plain bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Data {
     Address(IpAddr),
     Name(Name),
     Names(Name, Name),
-    Octets,
+    Bytes,
 }
 
 /// A message.
@@ -120,7 +120,7 @@ pub(super) struct Message {
     text: Vec<u8>,
     /// The first thing that was wrong with it, in Zeek's words.
     pub fault: Option<&'static str>,
-    /// Octets that were read.
+    /// Bytes that were read.
     pub len: usize,
 }
 
@@ -164,7 +164,7 @@ impl Message {
         self.text.get(name.start as usize..name.end as usize).unwrap_or_default()
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.text.capacity()
             + self.questions.capacity() * size_of::<Question>()
@@ -201,11 +201,11 @@ impl Message {
             self.note("DNS_truncated_RR_rdlength_lt_len");
             return None;
         };
-        let mut rr = Rr { section, name, kind, class, ttl, data: Data::Octets, from, to, rest: from };
+        let mut rr = Rr { section, name, kind, class, ttl, data: Data::Bytes, from, to, rest: from };
         // An update names what is to go by records without data.
         if from < to && self.data(body, &mut rr).is_none() {
             self.note("DNS_RR_bad_length");
-            (rr.data, rr.rest) = (Data::Octets, rr.from);
+            (rr.data, rr.rest) = (Data::Bytes, rr.from);
         }
         self.records.push(rr);
         self.len = to;
@@ -216,13 +216,13 @@ impl Message {
     fn data(&mut self, body: &[u8], rr: &mut Rr) -> Option<()> {
         let before = match rr.kind {
             kind::A => {
-                let octets: [u8; 4] = body.get(rr.from..)?.try_into().ok()?;
-                rr.data = Data::Address(Ipv4Addr::from(octets).into());
+                let bytes: [u8; 4] = body.get(rr.from..)?.try_into().ok()?;
+                rr.data = Data::Address(Ipv4Addr::from(bytes).into());
                 return Some(());
             }
             kind::AAAA => {
-                let octets: [u8; 16] = body.get(rr.from..)?.try_into().ok()?;
-                rr.data = Data::Address(Ipv6Addr::from(octets).into());
+                let bytes: [u8; 16] = body.get(rr.from..)?.try_into().ok()?;
+                rr.data = Data::Address(Ipv6Addr::from(bytes).into());
                 return Some(());
             }
             2 | 3 | 4 | kind::CNAME | 7 | 8 | 9 | kind::PTR | 39 | kind::NSEC | 249 | kind::TSIG => 0,
@@ -311,8 +311,8 @@ impl Message {
 }
 
 impl Rr {
-    /// The octets of its data.
-    pub fn octets<'a>(&self, message: &'a [u8]) -> &'a [u8] {
+    /// The bytes of its data.
+    pub fn bytes<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         message.get(self.from..self.to).unwrap_or_default()
     }
 
@@ -348,7 +348,7 @@ pub(super) fn strings(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Pairs of a number and octets, as options of EDNS and parameters of SVCB are.
+/// Pairs of a number and bytes, as options of EDNS and parameters of SVCB are.
 pub(super) fn options(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut reader = Reader::new(data);
     std::iter::from_fn(move || {
@@ -357,7 +357,7 @@ pub(super) fn options(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Passes over the first question: its name's octets (`None`: it points), type and class, and where it ends.
+/// Passes over the first question: its name's bytes (`None`: it points), type and class, and where it ends.
 pub(super) fn first_question(data: &[u8]) -> Result<(&[u8], u16, u16, usize), Walk> {
     let mut at = HEADER;
     loop {
@@ -426,11 +426,11 @@ mod tests {
     use super::*;
 
     fn message(questions: u16, body: &[u8]) -> Vec<u8> {
-        let mut octets = vec![0, 7, 1, 0];
-        octets.extend(questions.to_be_bytes());
-        octets.extend([0; 6]);
-        octets.extend(body);
-        octets
+        let mut bytes = vec![0, 7, 1, 0];
+        bytes.extend(questions.to_be_bytes());
+        bytes.extend([0; 6]);
+        bytes.extend(body);
+        bytes
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a file is, by its first octets, in the names that Zeek gives.
+//! What a file is, by its first bytes, in the names that Zeek gives.
 
 /// The type; none where nothing is known that begins so.
 pub(super) fn of(head: &[u8]) -> Option<&'static str> {
@@ -13,25 +13,25 @@ pub(super) fn of(head: &[u8]) -> Option<&'static str> {
         .or_else(|| is_text(head).then_some("text/plain"))
 }
 
-/// Octets at an offset.
+/// Bytes at an offset.
 struct Magic {
     at: usize,
-    octets: &'static [u8],
+    bytes: &'static [u8],
     kind: &'static str,
 }
 
 impl Magic {
     fn fits(&self, head: &[u8]) -> bool {
-        head.get(self.at..).is_some_and(|head| head.starts_with(self.octets))
+        head.get(self.at..).is_some_and(|head| head.starts_with(self.bytes))
     }
 }
 
-const fn magic(octets: &'static [u8], kind: &'static str) -> Magic {
-    Magic { at: 0, octets, kind }
+const fn magic(bytes: &'static [u8], kind: &'static str) -> Magic {
+    Magic { at: 0, bytes, kind }
 }
 
-const fn magic_at(at: usize, octets: &'static [u8], kind: &'static str) -> Magic {
-    Magic { at, octets, kind }
+const fn magic_at(at: usize, bytes: &'static [u8], kind: &'static str) -> Magic {
+    Magic { at, bytes, kind }
 }
 
 /// The longer of those that begin alike first. What is named otherwise, or not at all, by the crate `infer`.
@@ -191,7 +191,7 @@ fn elf(head: &[u8]) -> Option<&'static str> {
 /// What names its interpreter in its first line.
 fn script(head: &[u8]) -> Option<&'static str> {
     let line = head.strip_prefix(b"#!")?;
-    let line = line.split(|octet| *octet == b'\n').next()?;
+    let line = line.split(|byte| *byte == b'\n').next()?;
     let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
     let kinds: [(&[u8], &str); 8] = [
         (b"perl", "text/x-perl"),
@@ -261,10 +261,10 @@ fn markup(head: &[u8]) -> Option<&'static str> {
     match found {
         // Of scripts only those that say so, or begin at once.
         Some("application/javascript") => {
-            let tag = rest.split(|octet| *octet == b'>').next().unwrap_or_default();
-            let says = tag.windows(10).any(|window| window.eq_ignore_ascii_case(b"javascript"));
+            let tag = rest.split(|byte| *byte == b'>').next().unwrap_or_default();
+            let contains = tag.windows(10).any(|window| window.eq_ignore_ascii_case(b"javascript"));
             let body = rest.get(8..).unwrap_or_default().trim_ascii_start();
-            (says || begins(rest, b"<script>") && (begins(body, b"var ") || begins(body, b"function ")))
+            (contains || begins(rest, b"<script>") && (begins(body, b"var ") || begins(body, b"function ")))
                 .then_some("application/javascript")
         }
         Some(kind) => Some(kind),
@@ -278,7 +278,7 @@ fn json(head: &[u8]) -> Option<&'static str> {
     let (open, rest) = head.split_first()?;
     let rest = rest.trim_ascii_start();
     let begins_value = |rest: &[u8]| {
-        rest.first().is_some_and(|octet| matches!(octet, b'"' | b'[' | b'{' | b'0'..=b'9'))
+        rest.first().is_some_and(|byte| matches!(byte, b'"' | b'[' | b'{' | b'0'..=b'9'))
             || rest.starts_with(b"true")
             || rest.starts_with(b"false")
     };
@@ -287,12 +287,12 @@ fn json(head: &[u8]) -> Option<&'static str> {
         b'{' => {
             let after = match rest.split_first()? {
                 (b'"', rest) => {
-                    let end = rest.iter().position(|octet| *octet == b'"').filter(|end| *end > 0)?;
+                    let end = rest.iter().position(|byte| *byte == b'"').filter(|end| *end > 0)?;
                     rest.get(end + 1..)?
                 }
                 (first, _) if first.is_ascii_alphabetic() => {
-                    let is_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'_' | b'\\');
-                    rest.get(rest.iter().position(|octet| !is_word(octet))?..)?
+                    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\\');
+                    rest.get(rest.iter().position(|byte| !is_word(byte))?..)?
                 }
                 _ => return None,
             };
@@ -303,11 +303,11 @@ fn json(head: &[u8]) -> Option<&'static str> {
         b'[' => match rest.split_first()? {
             (b'{' | b'[', _) => true,
             (b'"', rest) => {
-                let end = rest.iter().position(|octet| *octet == b'"').filter(|end| *end > 0)?;
+                let end = rest.iter().position(|byte| *byte == b'"').filter(|end| *end > 0)?;
                 rest.get(end + 1..)?.trim_ascii_start().starts_with(b",")
             }
             _ => {
-                let end = rest.iter().position(|octet| matches!(octet, b',' | b']'))?;
+                let end = rest.iter().position(|byte| matches!(byte, b',' | b']'))?;
                 let value = rest.get(..end)?.trim_ascii_end();
                 let is_number = !value.is_empty() && value.iter().all(|o| o.is_ascii_digit() || *o == b'.');
                 rest.get(end) == Some(&b',') && (is_number || matches!(value, b"true" | b"false"))
@@ -320,7 +320,7 @@ fn json(head: &[u8]) -> Option<&'static str> {
 
 /// Programs in text that do not name an interpreter.
 fn program_text(head: &[u8]) -> Option<&'static str> {
-    let line = head.split(|octet| *octet == b'\n').next()?;
+    let line = head.split(|byte| *byte == b'\n').next()?;
     if line.windows(5).any(|window| window == b"<?php") {
         return Some("text/x-php");
     }
@@ -330,11 +330,11 @@ fn program_text(head: &[u8]) -> Option<&'static str> {
     begins_script.then_some("application/javascript")
 }
 
-/// Ten octets of text, with or without a byte order mark. Of less nothing is said.
+/// Ten bytes of text, with or without a byte order mark. Of less nothing is said.
 fn is_text(head: &[u8]) -> bool {
     let marks: [&[u8]; 5] = [b"\xef\xbb\xbf", b"\0\0\xfe\xff", b"\xff\xfe\0\0", b"\xfe\xff", b"\xff\xfe"];
     let text = marks.iter().find_map(|mark| head.strip_prefix(*mark)).unwrap_or(head);
-    let of_text = |octet: &u8| matches!(octet, b'\t'..=b'\r' | b' '..=b'~');
+    let of_text = |byte: &u8| matches!(byte, b'\t'..=b'\r' | b' '..=b'~');
     text.len() >= 10 && text.iter().take(10).all(of_text)
 }
 

@@ -1,6 +1,6 @@
 //! FTP's data channels: one file each, of which the control connection says what it is.
 
-use super::told::DATA;
+use super::tables::DATA;
 use crate::file::{About, File, Files};
 use crate::{Out, Parser, Probe, Protocol, Record, Setup, Step, Transport, Value};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,8 +80,8 @@ impl Parser for Data {
             file.gap(chunk.gap);
             self.has_gap = true;
         }
-        file.octets(chunk.data, chunk.time, out);
-        // The log line of the transfer may be written before the channel is closed. Its first octets say the type.
+        file.bytes(chunk.data, chunk.time, out);
+        // The log line of the transfer may be written before the channel is closed. Its first bytes say the type.
         if !self.is_known {
             self.is_known = file.seen() >= 2048;
             let known = (file.name(), file.kind());

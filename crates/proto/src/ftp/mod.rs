@@ -2,7 +2,7 @@
 //! they name, the channels that the files go over, and the handshakes in ADAT (2228).
 
 mod data;
-mod told;
+mod tables;
 
 pub(crate) use data::PROTOCOL as DATA;
 
@@ -15,7 +15,7 @@ use crate::{
 use data::{Channel, Data};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
-use told::{COMMANDS, FTP};
+use tables::{COMMANDS, FTP};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -26,16 +26,16 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     ports: &[21, 2121],
     probe,
     parser: |setup| Box::new(Ftp::new(setup)),
-    tables: &[&FTP, &COMMANDS, &told::DATA],
+    tables: &[&FTP, &COMMANDS, &tables::DATA],
 };
 
 /// Longest line kept, as in Suricata.
 const MAX_LINE: usize = 4096;
 /// Commands that wait for their replies; Zeek has 20.
 const MAX_WAITING: usize = 20;
-/// Lines of the replies to one command that are kept, and their octets: greetings fill a screen or two.
+/// Lines of the replies to one command that are kept, and their bytes: greetings fill a screen or two.
 const MAX_LINES: usize = 256;
-const MAX_OCTETS: usize = 32 << 10;
+const MAX_BYTES: usize = 32 << 10;
 /// Longest working directory that is followed.
 const MAX_PATH: usize = 4096;
 /// How long a data channel is waited for, as in Zeek: five minutes.
@@ -54,23 +54,23 @@ const WORDS: [&[u8]; 10] =
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let fits = |word: &&[u8]| {
-        let most = word.len().min(heads.forward.len());
-        heads.forward.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+        let max = word.len().min(heads.forward.len());
+        heads.forward.iter().take(max).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
             && heads.forward.get(word.len()).is_none_or(|next| b" \r\n".contains(next))
     };
     let has_client = !heads.forward.is_empty();
     if has_client && !WORDS.iter().any(fits) {
         return Probe::Reject;
     }
-    let line = heads.reverse.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let line = heads.reverse.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let begins = |code: &[u8]| line.iter().zip(code).all(|(a, b)| a == b);
     if ![&b"220"[..], b"331", b"230", b"530", b"120"].iter().any(|code| begins(code)) {
         return Probe::Reject;
     }
-    let says = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     match heads.reverse.get(3) {
-        Some(b' ' | b'-') if says(b"SMTP") => Probe::Reject,
-        Some(b' ' | b'-') if says(b"FTP") => Probe::Match,
+        Some(b' ' | b'-') if contains(b"SMTP") => Probe::Reject,
+        Some(b' ' | b'-') if contains(b"FTP") => Probe::Match,
         // The client of no other protocol says so where it is greeted so.
         Some(b' ' | b'-') if has_client && heads.forward.len() > 4 => Probe::Match,
         Some(b' ' | b'-') | None => Probe::Maybe,
@@ -87,7 +87,7 @@ struct Command {
     is_cut: bool,
     codes: Vec<[u8; 3]>,
     lines: Vec<Vec<u8>>,
-    octets: usize,
+    bytes: usize,
     replies_cut: bool,
     last: Option<(u16, Vec<u8>)>,
     data: Option<Endpoint>,
@@ -172,7 +172,7 @@ impl Parser for Ftp {
                 let encrypted = lines.until(&mut data, |line| self.reply(line, chunk.time, out));
                 self.server = lines;
                 if let Some(unread) = encrypted {
-                    return Step::Become { protocol: None, unread };
+                    return Step::SwitchTo { protocol: None, unread };
                 }
             }
         }
@@ -187,7 +187,7 @@ impl Parser for Ftp {
     fn memory(&self) -> usize {
         let commands = self.waiting.iter().chain(&self.done).chain(&self.greeting);
         let of = |command: &Command| {
-            size_of::<Command>() + command.octets + command.lines.len() * 24 + command.argument.capacity()
+            size_of::<Command>() + command.bytes + command.lines.len() * 24 + command.argument.capacity()
         };
         self.client.memory()
             + self.server.memory()
@@ -201,11 +201,11 @@ impl Ftp {
     /// Tells what waits as it is.
     fn flush(&mut self, time: Time, out: &mut dyn Out) {
         if let Some(done) = self.done.take() {
-            self.tell(&done, out);
+            self.emit(&done, out);
         }
         for command in std::mem::take(&mut self.waiting).into_iter().chain(self.greeting.take()) {
-            tell_command(&command, self.is_guest(), time, out);
-            self.tell(&command, out);
+            emit_command(&command, self.is_guest(), time, out);
+            self.emit(&command, out);
         }
     }
 
@@ -230,25 +230,32 @@ impl Ftp {
         GUESTS.iter().any(|guest| user.eq_ignore_ascii_case(guest))
     }
 
-    fn say(&self, name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
+    fn emit_anomaly(
+        &self,
+        name: &'static str,
+        direction: Direction,
+        detail: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
         anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         if line.is_cut {
-            self.say("request_command_too_long", Direction::Forward, line.text, time, out);
+            self.emit_anomaly("request_command_too_long", Direction::Forward, line.text, time, out);
         }
         // Telnet's options stand before ABOR.
-        let skip = line.text.iter().position(|octet| octet.is_ascii_graphic()).unwrap_or(line.text.len());
+        let skip = line.text.iter().position(|byte| byte.is_ascii_graphic()).unwrap_or(line.text.len());
         let text = line.text.get(skip..).unwrap_or_default();
-        let length = text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let length = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let (name, argument) = text.split_at(length);
         let (name, argument) = (name.to_ascii_uppercase(), argument.trim_ascii());
         if name.is_empty() {
             return;
         }
         if let Some(done) = self.done.take() {
-            self.tell(&done, out);
+            self.emit(&done, out);
         }
         self.lost = false;
         let mut command =
@@ -269,7 +276,7 @@ impl Ftp {
                         command.data = Some(endpoint);
                         self.expect(endpoint, time, out);
                     }
-                    None => self.say("ftp_invalid_port", Direction::Forward, argument, time, out),
+                    None => self.emit_anomaly("ftp_invalid_port", Direction::Forward, argument, time, out),
                 }
             }
             b"RETR" | b"STOR" | b"STOU" | b"APPE" | b"LIST" | b"NLST" | b"MLSD" => {
@@ -282,7 +289,7 @@ impl Ftp {
             _ => {}
         }
         if self.waiting.len() == MAX_WAITING {
-            self.say("FTP_too_many_pending_commands", Direction::Forward, &command.name, time, out);
+            self.emit_anomaly("FTP_too_many_pending_commands", Direction::Forward, &command.name, time, out);
             self.flush(time, out);
         }
         self.waiting.push_back(command);
@@ -326,7 +333,7 @@ impl Ftp {
     /// `true`: TLS begins behind this line.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
-            self.say("response_command_too_long", Direction::Reverse, line.text, time, out);
+            self.emit_anomaly("response_command_too_long", Direction::Reverse, line.text, time, out);
         }
         let (digits, rest) =
             line.text.split_first_chunk::<3>().map_or((None, line.text), |(digits, rest)| {
@@ -344,7 +351,7 @@ impl Ftp {
             (None, Some(digits), Some(b'-')) => (false, digits, rest),
             (None, _, _) => {
                 if !self.lost {
-                    self.say("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
+                    self.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
                 }
                 // It is the reply all the same: those after it are for the commands after this one.
                 if let Some(mut command) = self.waiting.pop_front() {
@@ -376,7 +383,7 @@ impl Ftp {
                     // Some servers say that a transfer ended after they have answered for it.
                     done.last = Some((number, text.to_vec()));
                 } else if !self.lost && is_last && number != 421 {
-                    self.say("unmatched_response", Direction::Reverse, line.text, time, out);
+                    self.emit_anomaly("unmatched_response", Direction::Reverse, line.text, time, out);
                 }
                 self.greeted = true;
                 return false;
@@ -392,7 +399,7 @@ impl Ftp {
         if is_greeting {
             self.greeted = number != 120;
             if let Some(greeting) = self.greeting.take_if(|_| number != 120) {
-                tell_command(&greeting, false, time, out);
+                emit_command(&greeting, false, time, out);
             }
             return false;
         }
@@ -426,7 +433,9 @@ impl Ftp {
                         command.data = Some(endpoint);
                         self.expect(endpoint, time, out);
                     }
-                    None => self.say("ftp_invalid_passive_reply", Direction::Reverse, text, time, out),
+                    None => {
+                        self.emit_anomaly("ftp_invalid_passive_reply", Direction::Reverse, text, time, out)
+                    }
                 }
             }
             b"SIZE" if code == 213 => {
@@ -436,16 +445,16 @@ impl Ftp {
             b"CWD" | b"XCWD" if is_good => self.directory = joined(&self.directory, &command.argument),
             b"CDUP" | b"XCUP" if is_good => self.directory = joined(&self.directory, b".."),
             b"PWD" | b"XPWD" if code == 257 => {
-                if let Some(path) = text.split(|octet| *octet == b'"').nth(1) {
+                if let Some(path) = text.split(|byte| *byte == b'"').nth(1) {
                     self.directory = path.get(..MAX_PATH).unwrap_or(path).to_vec();
                 }
             }
             _ => {}
         }
-        tell_command(&command, self.is_guest(), time, out);
+        emit_command(&command, self.is_guest(), time, out);
         let is_tls = command.name == b"AUTH" && code == 234;
         if is_tls || !self.waiting.is_empty() {
-            self.tell(&command, out);
+            self.emit(&command, out);
         } else {
             self.done = Some(command);
         }
@@ -453,7 +462,7 @@ impl Ftp {
     }
 
     /// Tells a command if it is one of those that are told with their files.
-    fn tell(&self, command: &Command, out: &mut dyn Out) {
+    fn emit(&self, command: &Command, out: &mut dyn Out) {
         if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
             return;
         }
@@ -495,8 +504,8 @@ impl Command {
             self.codes.push(code);
         }
         self.replies_cut |= is_cut;
-        if self.lines.len() < MAX_LINES && self.octets + text.len() <= MAX_OCTETS {
-            self.octets += text.len();
+        if self.lines.len() < MAX_LINES && self.bytes + text.len() <= MAX_BYTES {
+            self.bytes += text.len();
             self.lines.push(text.to_vec());
         } else {
             self.replies_cut = true;
@@ -505,7 +514,7 @@ impl Command {
     }
 }
 
-fn tell_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out) {
+fn emit_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out) {
     let is_hidden = command.name == b"PASS" && !is_guest;
     let argument = Some(&command.argument).filter(|argument| !is_hidden && !argument.is_empty());
     let is_replied = !command.lines.is_empty();
@@ -521,7 +530,7 @@ fn tell_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out
         command.data.map(|data| if data.is_passive { "passive" } else { "active" }).into(),
         command.data.map(|data| data.responder.1).into(),
         if is_replied { "yes" } else { "no" }.into(),
-        if is_replied { Value::Span(time.since(command.time)) } else { Value::None },
+        if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
     ];
     out.record(Record { table: &COMMANDS, time: command.time, values });
 }
@@ -539,7 +548,7 @@ fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole =
         if path.starts_with(b"/") || directory.is_empty() { Vec::new() } else { directory.to_vec() };
     if path == b".." && whole.len() > 1 {
-        match whole.iter().rposition(|octet| *octet == b'/') {
+        match whole.iter().rposition(|byte| *byte == b'/') {
             Some(0) => whole.truncate(1),
             Some(at) => whole.truncate(at),
             None => whole = b".".to_vec(),
@@ -556,7 +565,7 @@ fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
 
 /// Six numbers with commas between them.
 fn port(text: &[u8]) -> Option<(IpAddr, u16)> {
-    let mut numbers = text.split(|octet| *octet == b',').map(|number| {
+    let mut numbers = text.split(|byte| *byte == b',').map(|number| {
         let number = std::str::from_utf8(number.trim_ascii()).ok()?;
         number.parse::<u8>().ok()
     });
@@ -569,7 +578,7 @@ fn port(text: &[u8]) -> Option<(IpAddr, u16)> {
 /// RFC 2428: `|1|192.0.2.1|6275|`.
 fn extended_port(text: &[u8]) -> Option<(IpAddr, u16)> {
     let mark = *text.first()?;
-    let mut parts = text.get(1..)?.split(|octet| *octet == mark);
+    let mut parts = text.get(1..)?.split(|byte| *byte == mark);
     let _family = parts.next()?;
     let address = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
     Some((address, std::str::from_utf8(parts.next()?).ok()?.parse().ok()?))
@@ -577,26 +586,26 @@ fn extended_port(text: &[u8]) -> Option<(IpAddr, u16)> {
 
 /// The six numbers in a reply's text: RFC 1123 says to look for the first digit.
 fn passive(text: &[u8]) -> Option<(IpAddr, u16)> {
-    let begin = match text.iter().position(|octet| *octet == b'(') {
+    let begin = match text.iter().position(|byte| *byte == b'(') {
         Some(at) => at + 1,
         None => text.iter().position(u8::is_ascii_digit)?,
     };
     let rest = text.get(begin..)?;
-    let end = rest.iter().position(|octet| !octet.is_ascii_digit() && !b", ".contains(octet));
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit() && !b", ".contains(byte));
     port(rest.get(..end.unwrap_or(rest.len()))?)
 }
 
 /// RFC 2428: `(|||6446|)`.
 fn extended_passive(text: &[u8]) -> Option<u16> {
-    let begin = text.iter().position(|octet| *octet == b'(')? + 1;
+    let begin = text.iter().position(|byte| *byte == b'(')? + 1;
     let mark = *text.get(begin)?;
-    let number = text.get(begin + 1..)?.split(|octet| *octet == mark).nth(2)?;
+    let number = text.get(begin + 1..)?.split(|byte| *byte == mark).nth(2)?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// The size of a file in the text of a reply: `(1164 bytes)`.
 fn size(text: &[u8]) -> Option<u64> {
-    let words = text.split(|octet| b" ()".contains(octet)).filter(|word| !word.is_empty());
+    let words = text.split(|byte| b" ()".contains(byte)).filter(|word| !word.is_empty());
     let mut before = None;
     for word in words {
         if word.to_ascii_lowercase().starts_with(b"byte") {
@@ -610,56 +619,56 @@ fn size(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
     use crate::{FILES, Table};
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let talks = talks("ftp", 21);
         let (_, talk) =
             talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
-    fn column(told: &Told, table: &'static Table, name: &str) -> Vec<Value<'static>> {
-        let rows = told.records.iter().filter(|record| *record.table == *table);
+    fn column(emitted: &Collected, table: &'static Table, name: &str) -> Vec<Value<'static>> {
+        let rows = emitted.records.iter().filter(|record| *record.table == *table);
         rows.map(|record| record.get(name).clone().into_owned()).collect()
     }
 
     #[test]
     fn commands_are_told_with_their_replies_and_files() {
-        let told = told("session");
+        let emitted = emitted("session");
         let expected = ["PASV", "RETR", "EPSV", "PORT", "STOR", "EPRT", "DELE"].map(Value::from);
-        assert_eq!(column(&told, &FTP, "command"), expected);
-        let arguments = column(&told, &FTP, "argument");
+        assert_eq!(column(&emitted, &FTP, "command"), expected);
+        let arguments = column(&emitted, &FTP, "argument");
         assert_eq!(arguments[1], "ftp://198.51.100.2/pub/files/a.bin".into());
         assert_eq!(arguments[4], "ftp://198.51.100.2/pub/b.bin".into());
-        assert_eq!(column(&told, &FTP, "file_size")[1], 2000u64.into());
-        let codes = column(&told, &COMMANDS, "codes");
+        assert_eq!(column(&emitted, &FTP, "file_size")[1], 2000u64.into());
+        let codes = column(&emitted, &COMMANDS, "codes");
         assert_eq!(codes[7], [b"150".to_vec(), b"226".to_vec()].into_iter().collect());
-        let ports: Vec<_> = told.expected.iter().map(|expected| expected.responder.1).collect();
+        let ports: Vec<_> = emitted.expected.iter().map(|expected| expected.responder.1).collect();
         assert_eq!(ports, [51210, 51313, 1029, 5282]);
     }
 
     /// A data channel says what went over it, under the command that opened it.
     #[test]
     fn data_channels_are_files() {
-        let mut session = told("session");
+        let mut session = emitted("session");
         let mut data = session.expected.remove(0);
-        let mut out = Told::default();
+        let mut out = Collected::default();
         let time = Time(1_700_000_000_500_000_000);
         let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: b"%PDF-1.4 and more" };
         data.parser.chunk(&chunk, &mut out);
         data.parser.end(time, &mut out);
-        assert_eq!(column(&out, &told::DATA, "command"), ["RETR".into()]);
-        assert_eq!(column(&out, &told::DATA, "filename"), ["a.bin".into()]);
+        assert_eq!(column(&out, &tables::DATA, "command"), ["RETR".into()]);
+        assert_eq!(column(&out, &tables::DATA, "filename"), ["a.bin".into()]);
         assert_eq!(column(&out, &FILES, "mime_type"), ["application/pdf".into()]);
         assert_eq!(column(&out, &FILES, "name_or_path"), ["a.bin".into()]);
     }
 
     #[test]
     fn passwords_of_guests_only_are_told() {
-        assert!(!format!("{:?}", told("errors").records).contains("secret"));
-        assert_eq!(column(&told("session"), &FTP, "password")[0], "me@example.org".into());
+        assert!(!format!("{:?}", emitted("errors").records).contains("secret"));
+        assert_eq!(column(&emitted("session"), &FTP, "password")[0], "me@example.org".into());
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(super) struct Described {
 pub(super) struct Body {
     /// What is in it, where anybody wants to know: see [`crate::Wants::passes_bodies`].
     inside: Option<Box<Inside>>,
-    /// Octets on the wire, without the framing of chunks.
+    /// Bytes on the wire, without the framing of chunks.
     pub wire: u64,
 }
 
@@ -118,7 +118,7 @@ struct Content {
     file: Option<File>,
     listed: Listed,
     length: u64,
-    /// Where the next octet of the file belongs.
+    /// Where the next byte of the file belongs.
     at: u64,
 }
 
@@ -170,31 +170,31 @@ impl Inside {
 }
 
 impl Body {
-    /// Takes the next octets; what is wrong with them.
-    pub fn octets(
+    /// Takes the next bytes; what is wrong with them.
+    pub fn bytes(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         time: Time,
         files: &mut Files,
         ranges: &mut Ranges,
         out: &mut dyn Out,
     ) -> Option<&'static str> {
-        self.wire += octets.len() as u64;
+        self.wire += bytes.len() as u64;
         let Inside { decoder, content } = &mut **self.inside.as_mut()?;
         let Some(decoder) = decoder else {
-            content.octets(octets, time, files, ranges, out);
+            content.bytes(bytes, time, files, ranges, out);
             return None;
         };
-        decoder.octets(octets, &mut |octets| content.octets(octets, time, files, ranges, out));
+        decoder.bytes(bytes, &mut |bytes| content.bytes(bytes, time, files, ranges, out));
         decoder.fault()
     }
 
-    /// The next octets were lost.
-    pub fn gap(&mut self, octets: u64, time: Time, files: &mut Files) {
-        self.wire = self.wire.saturating_add(octets);
+    /// The next bytes were lost.
+    pub fn gap(&mut self, bytes: u64, time: Time, files: &mut Files) {
+        self.wire = self.wire.saturating_add(bytes);
         let Some(inside) = &mut self.inside else { return };
         let Inside { decoder, content } = &mut **inside;
-        content.length = content.length.saturating_add(octets);
+        content.length = content.length.saturating_add(bytes);
         let is_plain = match decoder {
             Some(decoder) => {
                 decoder.lose();
@@ -205,10 +205,10 @@ impl Body {
         if is_plain && content.file.is_none() {
             content.begin(time, files);
         }
-        content.at = content.at.saturating_add(octets);
-        // How many octets of a coded file they were is not known, only that some are missing.
+        content.at = content.at.saturating_add(bytes);
+        // How many bytes of a coded file they were is not known, only that some are missing.
         if let Some(file) = content.file.as_mut().filter(|_| content.range.is_none()) {
-            file.gap(octets);
+            file.gap(bytes);
         }
     }
 
@@ -224,7 +224,7 @@ impl Body {
         let Some(mut inside) = self.inside else { return (Listed::default(), self.wire) };
         let Inside { decoder, content } = &mut *inside;
         if let Some(mut decoder) = decoder.take() {
-            decoder.finish(&mut |octets| content.octets(octets, time, files, ranges, out));
+            decoder.finish(&mut |bytes| content.bytes(bytes, time, files, ranges, out));
         }
         if let Some(mut multipart) = content.multipart.take() {
             let ended = multipart.finish(&mut |found| content.part(found, time, files, out));
@@ -248,20 +248,13 @@ impl Body {
 }
 
 impl Content {
-    fn octets(
-        &mut self,
-        octets: &[u8],
-        time: Time,
-        files: &mut Files,
-        ranges: &mut Ranges,
-        out: &mut dyn Out,
-    ) {
-        if octets.is_empty() {
+    fn bytes(&mut self, bytes: &[u8], time: Time, files: &mut Files, ranges: &mut Ranges, out: &mut dyn Out) {
+        if bytes.is_empty() {
             return;
         }
-        self.length += octets.len() as u64;
+        self.length += bytes.len() as u64;
         if let Some(mut multipart) = self.multipart.take() {
-            multipart.octets(octets, &mut |found| self.part(found, time, files, out));
+            multipart.bytes(bytes, &mut |found| self.part(found, time, files, out));
             self.multipart = Some(multipart);
             return;
         }
@@ -273,11 +266,11 @@ impl Content {
         }
         if let Some(file) = &mut self.file {
             match self.range {
-                Some(_) => file.octets_at(self.at, octets, time, out),
-                None => file.octets(octets, time, out),
+                Some(_) => file.bytes_at(self.at, bytes, time, out),
+                None => file.bytes(bytes, time, out),
             }
         }
-        self.at += octets.len() as u64;
+        self.at += bytes.len() as u64;
     }
 
     /// The file that the whole body is.
@@ -319,7 +312,7 @@ impl Content {
             },
         );
         for (name, value) in &described.carrier {
-            file.tell(name, value.clone());
+            file.emit(name, value.clone());
         }
         if let Some((start, end, _)) = self.range {
             file.set_range(start, end - 1);
@@ -339,9 +332,9 @@ impl Content {
                     self.file = Some(self.open(filename.as_deref(), declared, None, time, files));
                 }
             }
-            Found::Octets(octets) => {
+            Found::Bytes(bytes) => {
                 if let Some(file) = &mut self.file {
-                    file.octets(octets, time, out);
+                    file.bytes(bytes, time, out);
                 }
             }
             Found::End => {

@@ -1,21 +1,21 @@
-//! Content codings undone as octets come: gzip, deflate (with or without zlib's header), brotli, and one in another.
+//! Content codings undone as bytes come: gzip, deflate (with or without zlib's header), brotli, and one in another.
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// Codings in one another that are undone; libhtp undoes two, some of its tests want a third.
 const LAYERS: usize = 3;
-/// Octets that may come out whatever went in, and how many for each that went in beyond that: libhtp's limits for
+/// Bytes that may come out whatever went in, and how many for each that went in beyond that: libhtp's limits for
 /// compression bombs. A single deflate stream makes at most 1,032 of one.
 const BOMB: u64 = 1 << 20;
 const RATIO: u64 = 2048;
-/// Where the ratio is looked at: at multiples of so many octets of input, so that cuts do not matter.
+/// Where the ratio is looked at: at multiples of so many bytes of input, so that cuts do not matter.
 const STEP: u64 = 256;
-/// Most octets that come out between two looks.
+/// Most bytes that come out between two looks.
 const BURST: u64 = 8 << 20;
-/// Octets that are kept until something comes out.
+/// Bytes that are kept until something comes out.
 const MAX_RAW: usize = 4096;
-/// Octets of output at a time.
+/// Bytes of output at a time.
 const PIECE: usize = 8192;
 
 /// Undoes the codings of one body.
@@ -31,7 +31,7 @@ pub(super) struct Decoder {
 }
 
 enum Layer {
-    /// Not known yet: the first octets say whether it is what it claims to be.
+    /// Not known yet: the first bytes say whether it is what it claims to be.
     Begin {
         claims_deflate: bool,
         head: Vec<u8>,
@@ -57,7 +57,7 @@ impl Decoder {
     /// Of a `Content-Encoding`; none where there is nothing to undo. The last of a list was applied last.
     pub fn of(encoding: &[u8]) -> Option<Self> {
         let mut layers = Vec::new();
-        let names = encoding.split(|octet| matches!(octet, b',' | b' ')).filter(|name| !name.is_empty());
+        let names = encoding.split(|byte| matches!(byte, b',' | b' ')).filter(|name| !name.is_empty());
         for name in names {
             let name = name.to_ascii_lowercase();
             let has = |word: &[u8]| name.windows(word.len()).any(|window| window == word);
@@ -80,22 +80,22 @@ impl Decoder {
         (!decoder.layers.is_empty()).then_some(decoder)
     }
 
-    /// Takes octets and gives those that come out to `sink`.
-    pub fn octets(&mut self, mut octets: &[u8], sink: &mut dyn FnMut(&[u8])) {
-        while !octets.is_empty() && !self.is_over {
-            let step = (STEP - self.taken % STEP).min(octets.len() as u64) as usize;
-            let (now, later) = octets.split_at_checked(step).unwrap_or((octets, &[]));
-            octets = later;
+    /// Takes bytes and gives those that come out to `sink`.
+    pub fn bytes(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
+        while !bytes.is_empty() && !self.is_over {
+            let step = (STEP - self.taken % STEP).min(bytes.len() as u64) as usize;
+            let (now, later) = bytes.split_at_checked(step).unwrap_or((bytes, &[]));
+            bytes = later;
             self.taken += now.len() as u64;
             if self.given == 0 && self.raw.len() < MAX_RAW {
                 self.raw.extend_from_slice(now);
             }
             let (given, burst) = (&mut self.given, &mut self.burst);
             let mut is_bomb = false;
-            let mut counted = |octets: &[u8]| {
+            let mut counted = |bytes: &[u8]| {
                 let room = usize::try_from(BURST - *burst).unwrap_or(usize::MAX);
-                let some = octets.get(..room).unwrap_or(octets);
-                is_bomb |= some.len() < octets.len();
+                let some = bytes.get(..room).unwrap_or(bytes);
+                is_bomb |= some.len() < bytes.len();
                 *burst += some.len() as u64;
                 *given += some.len() as u64;
                 if !some.is_empty() {
@@ -127,7 +127,7 @@ impl Decoder {
         }
     }
 
-    /// Octets are missing: what comes cannot be decoded.
+    /// Bytes are missing: what comes cannot be decoded.
     pub fn lose(&mut self) {
         self.is_over = true;
         self.layers = Vec::new();
@@ -146,7 +146,7 @@ impl Decoder {
         self.fault.take()
     }
 
-    /// Octets of heap memory that are held, roughly.
+    /// Bytes of heap memory that are held, roughly.
     pub fn memory(&self) -> usize {
         let of = |layer: &Layer| match layer {
             Layer::Begin { head, .. } => head.capacity(),
@@ -160,29 +160,29 @@ impl Decoder {
 
 type Sink<'a> = dyn FnMut(&[u8]) + 'a;
 
-/// Lets octets run through the layers.
-fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<(), &'static str> {
+/// Lets bytes run through the layers.
+fn push(layers: &mut [Layer], mut bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), &'static str> {
     let Some((layer, rest)) = layers.split_first_mut() else {
-        sink(octets);
+        sink(bytes);
         return Ok(());
     };
-    while !octets.is_empty() {
+    while !bytes.is_empty() {
         match layer {
             Layer::Begin { claims_deflate, head } => {
-                let Some((first, later)) = octets.split_first() else { break };
+                let Some((first, later)) = bytes.split_first() else { break };
                 head.push(*first);
-                octets = later;
+                bytes = later;
                 let [a, b] = head.as_slice() else { continue };
                 let is_zlib = a & 15 == 8 && (u16::from(*a) << 8 | u16::from(*b)).is_multiple_of(31);
                 let head = std::mem::take(head);
                 let inflate = |is_gzip| Layer::Deflate { inflate: Box::new(Decompress::new(false)), is_gzip };
-                (*layer, octets) = match (head.as_slice(), is_zlib, *claims_deflate) {
-                    ([0x1f, 0x8b], ..) => (Layer::Header(GzipHeader::default()), octets),
-                    (_, true, _) => (inflate(false), octets),
+                (*layer, bytes) = match (head.as_slice(), is_zlib, *claims_deflate) {
+                    ([0x1f, 0x8b], ..) => (Layer::Header(GzipHeader::default()), bytes),
+                    (_, true, _) => (inflate(false), bytes),
                     (_, false, claims_deflate) => {
                         *layer = if claims_deflate { inflate(false) } else { Layer::Plain };
                         push(std::slice::from_mut(layer), &head, &mut |out| {
-                            // Nothing comes out of two octets of deflate but in an empty stream.
+                            // Nothing comes out of two bytes of deflate but in an empty stream.
                             let _ = push(rest, out, sink);
                         })?;
                         continue;
@@ -190,9 +190,9 @@ fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<
                 };
             }
             Layer::Header(header) => {
-                let Some((first, later)) = octets.split_first() else { break };
-                octets = later;
-                if header.octet(*first) {
+                let Some((first, later)) = bytes.split_first() else { break };
+                bytes = later;
+                if header.byte(*first) {
                     let inflate = Box::new(Decompress::new(false));
                     *layer = Layer::Deflate { inflate, is_gzip: true };
                 }
@@ -201,19 +201,19 @@ fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<
                 let mut output = [0; PIECE];
                 loop {
                     let (before_in, before_out) = (inflate.total_in(), inflate.total_out());
-                    let status = inflate.decompress(octets, &mut output, FlushDecompress::None);
+                    let status = inflate.decompress(bytes, &mut output, FlushDecompress::None);
                     let taken = (inflate.total_in() - before_in) as usize;
                     let given = (inflate.total_out() - before_out) as usize;
-                    octets = octets.get(taken..).unwrap_or_default();
+                    bytes = bytes.get(taken..).unwrap_or_default();
                     push(rest, output.get(..given).unwrap_or_default(), sink)?;
                     match status {
                         Ok(Status::StreamEnd) => {
                             *layer = if *is_gzip { Layer::Trailer(0) } else { Layer::Over };
                             break;
                         }
-                        Ok(_) if given == PIECE || (taken > 0 && !octets.is_empty()) => {}
+                        Ok(_) if given == PIECE || (taken > 0 && !bytes.is_empty()) => {}
                         Ok(_) => {
-                            octets = &[];
+                            bytes = &[];
                             break;
                         }
                         Err(_) => {
@@ -224,8 +224,8 @@ fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<
                 }
             }
             Layer::Trailer(seen) => {
-                let Some((first, later)) = octets.split_first() else { break };
-                octets = later;
+                let Some((first, later)) = bytes.split_first() else { break };
+                bytes = later;
                 *seen += 1;
                 // Another member begins with gzip's mark; anything else is not for us.
                 match (*seen, *first) {
@@ -238,23 +238,23 @@ fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<
                 let mut output = [0; PIECE];
                 let mut total = 0;
                 loop {
-                    let (mut to_take, mut taken, mut room, mut given) = (octets.len(), 0, PIECE, 0);
+                    let (mut to_take, mut taken, mut room, mut given) = (bytes.len(), 0, PIECE, 0);
                     let result = BrotliDecompressStream(
                         &mut to_take,
                         &mut taken,
-                        octets,
+                        bytes,
                         &mut room,
                         &mut given,
                         &mut output,
                         &mut total,
                         state,
                     );
-                    octets = octets.get(taken..).unwrap_or_default();
+                    bytes = bytes.get(taken..).unwrap_or_default();
                     push(rest, output.get(..given).unwrap_or_default(), sink)?;
                     match result {
                         BrotliResult::NeedsMoreOutput => {}
                         BrotliResult::NeedsMoreInput => {
-                            octets = &[];
+                            bytes = &[];
                             break;
                         }
                         BrotliResult::ResultSuccess => {
@@ -269,16 +269,16 @@ fn push(layers: &mut [Layer], mut octets: &[u8], sink: &mut Sink<'_>) -> Result<
                 }
             }
             Layer::Plain => {
-                push(rest, octets, sink)?;
-                octets = &[];
+                push(rest, bytes, sink)?;
+                bytes = &[];
             }
-            Layer::Over => octets = &[],
+            Layer::Over => bytes = &[],
         }
     }
     Ok(())
 }
 
-/// Gzip's header (RFC 1952) behind its mark, passed over octet by octet. Its checksum and what is reserved do not
+/// Gzip's header (RFC 1952) behind its mark, passed over byte by byte. Its checksum and what is reserved do not
 /// count: those who receive it do not look either.
 #[derive(Default)]
 struct GzipHeader {
@@ -289,25 +289,25 @@ struct GzipHeader {
 }
 
 impl GzipHeader {
-    /// Whether the header ends with this octet.
-    fn octet(&mut self, octet: u8) -> bool {
+    /// Whether the header ends with this byte.
+    fn byte(&mut self, byte: u8) -> bool {
         match self.stage {
             // Method, flags, time, extra flags, system.
             0 => {
                 self.seen += 1;
                 if self.seen == 2 {
-                    self.flags = octet;
+                    self.flags = byte;
                 }
                 if self.seen == 8 {
                     self.next(1);
                 }
             }
             1 => {
-                self.extra = octet.into();
+                self.extra = byte.into();
                 self.stage = 2;
             }
             2 => {
-                self.extra |= u16::from(octet) << 8;
+                self.extra |= u16::from(byte) << 8;
                 self.stage = 3;
                 if self.extra == 0 {
                     self.next(4);
@@ -320,7 +320,7 @@ impl GzipHeader {
                 }
             }
             4 | 5 => {
-                if octet == 0 {
+                if byte == 0 {
                     self.next(self.stage + 1);
                 }
             }
@@ -348,7 +348,7 @@ mod tests {
     fn decoded(encoding: &str, data: &[u8], size: usize) -> (Vec<u8>, Option<&'static str>) {
         let (mut decoder, mut found) = (Decoder::of(encoding.as_bytes()).unwrap(), Vec::new());
         for piece in data.chunks(size) {
-            decoder.octets(piece, &mut |out| found.extend_from_slice(out));
+            decoder.bytes(piece, &mut |out| found.extend_from_slice(out));
         }
         decoder.finish(&mut |out| found.extend_from_slice(out));
         (found, decoder.fault())
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// Octets that make millions of themselves are not followed, at the same octet wherever they are cut.
+    /// Bytes that make millions of themselves are not followed, at the same byte wherever they are cut.
     #[test]
     fn bombs_are_not_followed() {
         let bomb = gzip(&gzip(&gzip(&vec![0; 64 << 20])));

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 /// Longest line that is kept: libhtp's hard limit.
 pub(super) const MAX_LINE: usize = 18_000;
-/// Octets of all headers of a message that are kept.
-const MAX_OCTETS: usize = 64 << 10;
+/// Bytes of all headers of a message that are kept.
+const MAX_BYTES: usize = 64 << 10;
 
 /// Lines of one direction with their ends, out of a stream that is cut anywhere.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(super) struct RawLines {
 
 #[derive(Default)]
 struct Held {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     is_cut: bool,
 }
 
@@ -24,15 +24,15 @@ impl RawLines {
     /// The next line with its end, and whether it was too long; `data` is moved behind it. None where no line ends
     /// in it: it is kept then.
     pub fn next<'a>(&mut self, data: &mut &'a [u8]) -> Option<(Cow<'a, [u8]>, bool)> {
-        let end = data.iter().position(|octet| *octet == b'\n');
+        let end = data.iter().position(|byte| *byte == b'\n');
         let (head, rest) = data.split_at_checked(end.map_or(data.len(), |end| end + 1))?;
         *data = rest;
         if end.is_some() && self.held.is_none() && head.len() <= MAX_LINE {
             return Some((Cow::Borrowed(head), false));
         }
         let held = self.held.get_or_insert_default();
-        let room = MAX_LINE.saturating_sub(held.octets.len());
-        held.octets.extend_from_slice(head.get(..room).unwrap_or(head));
+        let room = MAX_LINE.saturating_sub(held.bytes.len());
+        held.bytes.extend_from_slice(head.get(..room).unwrap_or(head));
         held.is_cut |= head.len() > room;
         let is_cut = held.is_cut;
         end.map(|_| (Cow::Owned(self.take()), is_cut))
@@ -40,16 +40,16 @@ impl RawLines {
 
     /// What was begun.
     pub fn held(&self) -> &[u8] {
-        self.held.as_ref().map_or(&[], |held| &held.octets)
+        self.held.as_ref().map_or(&[], |held| &held.bytes)
     }
 
     /// The same, which is no line any more.
     pub fn take(&mut self) -> Vec<u8> {
-        self.held.take().map_or_else(Vec::new, |held| held.octets)
+        self.held.take().map_or_else(Vec::new, |held| held.bytes)
     }
 
     pub fn memory(&self) -> usize {
-        self.held.as_ref().map_or(0, |held| size_of::<Held>() + held.octets.capacity())
+        self.held.as_ref().map_or(0, |held| size_of::<Held>() + held.bytes.capacity())
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn chomped(line: &[u8]) -> &[u8] {
 pub(super) struct Head {
     /// See [`Headers`].
     text: Vec<u8>,
-    octets: u32,
+    bytes: u32,
     /// Where the last one is, plus 1; 0 for nowhere.
     last: u32,
     count: u16,
@@ -77,9 +77,9 @@ pub(super) struct Head {
 
 impl Head {
     /// Takes a line, unless there are so many; what is wrong with it.
-    pub fn line(&mut self, line: &[u8], most: u16) -> Option<&'static str> {
-        let is_folded = line.first().is_some_and(|octet| matches!(octet, b' ' | b'\t'));
-        if self.octets as usize + line.len() > MAX_OCTETS {
+    pub fn line(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
+        let is_folded = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+        if self.bytes as usize + line.len() > MAX_BYTES {
             self.is_full = true;
             return None;
         }
@@ -96,19 +96,19 @@ impl Head {
             if let Some(length) = self.text.get_mut(at + NAME_LENGTH..).and_then(<[u8]>::first_chunk_mut) {
                 *length = (u32::from_ne_bytes(*length) + added).to_ne_bytes();
             }
-            self.octets += more.len() as u32 + 1;
+            self.bytes += more.len() as u32 + 1;
             return None;
         }
-        if self.count >= most {
+        if self.count >= max {
             self.is_full = true;
             return None;
         }
-        let colon = line.iter().position(|octet| *octet == b':');
+        let colon = line.iter().position(|byte| *byte == b':');
         let (name, value) = match colon.and_then(|at| line.split_at_checked(at)) {
             Some((name, value)) => (name.trim_ascii(), value.get(1..).unwrap_or_default().trim_ascii()),
             None => (&[][..], line.trim_ascii()),
         };
-        self.octets += (name.len() + value.len()) as u32 + 2;
+        self.bytes += (name.len() + value.len()) as u32 + 2;
         if self.text.capacity() == 0 {
             self.text.reserve(ORDINARY);
         }
@@ -135,9 +135,9 @@ impl Head {
     }
 }
 
-/// Octets that the headers of most messages need.
+/// Bytes that the headers of most messages need.
 const ORDINARY: usize = 512;
-/// Octets of the length of a name in [`Headers`]: none is longer than [`MAX_OCTETS`] without its colon.
+/// Bytes of the length of a name in [`Headers`]: none is longer than [`MAX_BYTES`] without its colon.
 const NAME_LENGTH: usize = size_of::<u16>();
 
 /// All headers of a message, in one piece of memory: of each the length of its name and of its value in this machine's
@@ -192,15 +192,15 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A parameter of a value: `name="text"`, `name=text`, or `name*=charset'language'text` with octets in `%XX`.
+/// A parameter of a value: `name="text"`, `name=text`, or `name*=charset'language'text` with bytes in `%XX`.
 pub(super) fn parameter(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     let mut rest = value;
     loop {
         // The next semicolon that is not quoted.
         let mut quoted = false;
-        let end = rest.iter().position(|octet| {
-            quoted ^= *octet == b'"';
-            *octet == b';' && !quoted
+        let end = rest.iter().position(|byte| {
+            quoted ^= *byte == b'"';
+            *byte == b';' && !quoted
         });
         let part = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().trim_ascii();
         let found = part.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
@@ -213,12 +213,12 @@ pub(super) fn parameter(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
             if let Some(text) = after.trim_ascii_start().strip_prefix(b"=") {
                 let text = text.trim_ascii();
                 if is_extended {
-                    let text = text.splitn(3, |octet| *octet == b'\'').nth(2).unwrap_or(text);
+                    let text = text.splitn(3, |byte| *byte == b'\'').nth(2).unwrap_or(text);
                     return Some(super::uri::unescaped(text));
                 }
                 return Some(match text.strip_prefix(b"\"") {
                     Some(text) => {
-                        let end = text.iter().position(|octet| *octet == b'"').unwrap_or(text.len());
+                        let end = text.iter().position(|byte| *byte == b'"').unwrap_or(text.len());
                         text.get(..end).unwrap_or(text).to_vec()
                     }
                     None => text.to_vec(),
@@ -241,7 +241,7 @@ pub(super) struct RequestLine {
 /// Its parts: the method, the URI, and the version where there is one.
 fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let line = line.trim_ascii();
-    let blank = |octet: &u8| matches!(octet, b' ' | b'\t' | 0x0b | 0x0c);
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c);
     let end = line.iter().position(blank).unwrap_or(line.len());
     let (method, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let rest = rest.trim_ascii();
@@ -301,10 +301,10 @@ pub(super) struct StatusLine {
 impl StatusLine {
     /// None where the line does not look like one: browsers take it for the body then.
     pub fn of(line: &[u8]) -> Option<Self> {
-        let blank = |octet: &u8| matches!(octet, b' ' | b'\t' | 0x0b | 0x0c | b'\r' | 0);
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r' | 0);
         // Longer ones do not come: see [`MAX_LINE`].
         let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
-        let start = line.iter().position(|octet| !blank(octet))?;
+        let start = line.iter().position(|byte| !blank(byte))?;
         let line = line.get(start..)?;
         if !line.get(..4)?.eq_ignore_ascii_case(b"HTTP") {
             return None;
@@ -345,7 +345,7 @@ impl StatusLine {
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     let start = text.iter().position(u8::is_ascii_digit)?;
     let digits = text.get(start..)?;
-    let end = digits.iter().position(|octet| !octet.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
     std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
 }
 
@@ -354,10 +354,10 @@ pub(super) fn content_range(text: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let text = text.trim_ascii();
     let text = text.get(5..).filter(|_| text.get(..5).is_some_and(|t| t.eq_ignore_ascii_case(b"bytes")))?;
     let number = |text: &[u8]| std::str::from_utf8(text.trim_ascii()).ok()?.parse::<u64>().ok();
-    let slash = text.iter().position(|octet| *octet == b'/')?;
+    let slash = text.iter().position(|byte| *byte == b'/')?;
     let (range, size) = text.split_at_checked(slash)?;
     let range = range.trim_ascii().strip_prefix(b"=").unwrap_or(range);
-    let dash = range.iter().position(|octet| *octet == b'-')?;
+    let dash = range.iter().position(|byte| *byte == b'-')?;
     let (start, end) = (number(range.get(..dash)?)?, number(range.get(dash + 1..)?)?);
     (start <= end).then(|| (start, end, size.get(1..).and_then(number)))
 }

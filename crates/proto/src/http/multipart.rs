@@ -1,4 +1,4 @@
-//! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as octets come.
+//! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as bytes come.
 
 use super::message::{Head, Headers, parameter};
 
@@ -11,8 +11,8 @@ const MAX_HEADERS: u16 = 32;
 pub(super) enum Found<'a> {
     /// A part begins, with these headers.
     Begin(&'a Headers),
-    /// Octets of the part.
-    Octets(&'a [u8]),
+    /// Bytes of the part.
+    Bytes(&'a [u8]),
     /// The part has ended.
     End,
 }
@@ -44,7 +44,7 @@ impl Multipart {
     pub fn of(content_type: &[u8]) -> Option<Self> {
         let is_multipart = content_type.get(..10).is_some_and(|t| t.eq_ignore_ascii_case(b"multipart/"));
         let boundary = parameter(content_type, b"boundary").filter(|_| is_multipart)?;
-        // RFC 2046 allows 70 octets.
+        // RFC 2046 allows 70 bytes.
         let fits =
             (1..=256).contains(&boundary.len()) && !boundary.iter().any(|o| matches!(o, b'\r' | b'\n'));
         let delimiter = [b"\r\n--", boundary.as_slice()].concat();
@@ -53,12 +53,12 @@ impl Multipart {
         fits.then(|| Self { delimiter, state, held, head: Head::default() })
     }
 
-    /// Takes octets, and gives what is found in them.
-    pub fn octets(&mut self, mut octets: &[u8], found: &mut dyn FnMut(Found<'_>)) {
-        while !octets.is_empty() {
-            octets = match self.state {
-                State::Preamble | State::Part => self.body(octets, found),
-                State::Line | State::Headers => self.line(octets, found),
+    /// Takes bytes, and gives what is found in them.
+    pub fn bytes(&mut self, mut bytes: &[u8], found: &mut dyn FnMut(Found<'_>)) {
+        while !bytes.is_empty() {
+            bytes = match self.state {
+                State::Preamble | State::Part => self.body(bytes, found),
+                State::Line | State::Headers => self.line(bytes, found),
                 State::Over => return,
             };
         }
@@ -71,7 +71,7 @@ impl Multipart {
         if self.state == State::Part {
             let held = std::mem::take(&mut self.held);
             if !held.is_empty() {
-                found(Found::Octets(&held));
+                found(Found::Bytes(&held));
             }
             found(Found::End);
         }
@@ -83,19 +83,19 @@ impl Multipart {
         self.delimiter.capacity() + self.held.capacity() + self.head.memory()
     }
 
-    fn body<'a>(&mut self, octets: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
+    fn body<'a>(&mut self, bytes: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
         let is_part = self.state == State::Part;
         if self.held.is_empty() {
-            let end = octets.iter().position(|o| matches!(o, b'\r' | b'\n')).unwrap_or(octets.len());
-            let (plain, rest) = octets.split_at_checked(end).unwrap_or((octets, &[]));
+            let end = bytes.iter().position(|o| matches!(o, b'\r' | b'\n')).unwrap_or(bytes.len());
+            let (plain, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
             if is_part && !plain.is_empty() {
-                found(Found::Octets(plain));
+                found(Found::Bytes(plain));
             }
             let Some((first, rest)) = rest.split_first() else { return rest };
             self.held.push(*first);
             return rest;
         }
-        let Some((next, rest)) = octets.split_first() else { return octets };
+        let Some((next, rest)) = bytes.split_first() else { return bytes };
         // The line before may end by a line feed alone.
         let bare = self.delimiter.get(1..).unwrap_or_default();
         let wanted = if self.held.first() == Some(&b'\n') { bare } else { &self.delimiter };
@@ -111,16 +111,16 @@ impl Multipart {
             return rest;
         }
         if is_part {
-            found(Found::Octets(&self.held));
+            found(Found::Bytes(&self.held));
         }
         self.held.clear();
-        // The octet itself may begin a delimiter.
-        octets
+        // The byte itself may begin a delimiter.
+        bytes
     }
 
-    fn line<'a>(&mut self, octets: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
-        let end = octets.iter().position(|octet| *octet == b'\n');
-        let (head, rest) = octets.split_at_checked(end.unwrap_or(octets.len())).unwrap_or((octets, &[]));
+    fn line<'a>(&mut self, bytes: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (head, rest) = bytes.split_at_checked(end.unwrap_or(bytes.len())).unwrap_or((bytes, &[]));
         let room = MAX_LINE.saturating_sub(self.held.len());
         self.held.extend_from_slice(head.get(..room).unwrap_or(head));
         if end.is_none() {
@@ -134,7 +134,7 @@ impl Multipart {
             _ if text.is_empty() => {
                 found(Found::Begin(&self.head.finish()));
                 self.state = State::Part;
-                // A part without octets: its delimiter follows at once.
+                // A part without bytes: its delimiter follows at once.
                 self.held = Vec::new();
             }
             _ => {
@@ -157,13 +157,13 @@ mod tests {
                 let name = headers.get(b"content-disposition").and_then(|v| parameter(v, b"name"));
                 parts.push(String::from_utf8(name.unwrap_or_default()).unwrap() + "=");
             }
-            Found::Octets(octets) => {
-                parts.last_mut().unwrap().push_str(&String::from_utf8_lossy(octets));
+            Found::Bytes(bytes) => {
+                parts.last_mut().unwrap().push_str(&String::from_utf8_lossy(bytes));
             }
             Found::End => parts.last_mut().unwrap().push('.'),
         };
         for piece in body.chunks(size) {
-            multipart.octets(piece, &mut found);
+            multipart.bytes(piece, &mut found);
         }
         multipart.finish(&mut found);
         parts

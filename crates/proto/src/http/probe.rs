@@ -31,9 +31,9 @@ fn request(head: &[u8]) -> Probe {
     if head.is_empty() {
         return Probe::Maybe;
     }
-    if let Some(end) = head.iter().position(|octet| *octet == b'\n') {
+    if let Some(end) = head.iter().position(|byte| *byte == b'\n') {
         let line = head.get(..end).unwrap_or_default();
-        let method = line.split(|octet| *octet == b' ').next().unwrap_or_default();
+        let method = line.split(|byte| *byte == b' ').next().unwrap_or_default();
         return match () {
             () if method == b"PRI" => Probe::Reject,
             () if RequestLine::looks_so(line) => Probe::Match,
@@ -42,7 +42,7 @@ fn request(head: &[u8]) -> Probe {
             () => Probe::Reject,
         };
     }
-    let end = head.iter().position(|octet| *octet == b' ');
+    let end = head.iter().position(|byte| *byte == b' ');
     let method = head.get(..end.unwrap_or(head.len())).unwrap_or_default();
     let is_word = method.len() < 32 && method.iter().all(|o| o.is_ascii_uppercase() || *o == b'_');
     if !is_word || method == b"PRI" {
@@ -59,9 +59,9 @@ fn request(head: &[u8]) -> Probe {
 fn response(head: &[u8]) -> Probe {
     const FORM: &[u8] = b"HTTP/1.1 200";
     let head = head.trim_ascii_start();
-    let fits = head.iter().zip(FORM).all(|(octet, form)| match form {
-        b'0'..=b'9' => octet.is_ascii_digit(),
-        form => octet == form,
+    let fits = head.iter().zip(FORM).all(|(byte, form)| match form {
+        b'0'..=b'9' => byte.is_ascii_digit(),
+        form => byte == form,
     });
     match (fits, head.len() >= FORM.len()) {
         (true, true) => Probe::Match,

@@ -42,10 +42,10 @@ pub(super) static HTTP: Table = Table {
             .eve("http.http_user_agent")
             .privacy(Privacy::Content),
         field("origin", Kind::Text, "The page that asked.").zeek("origin").privacy(Privacy::Url),
-        field("request_body_len", Kind::Uint, "Octets of the request's body, decoded.")
+        field("request_body_len", Kind::Uint, "Bytes of the request's body, decoded.")
             .zeek("request_body_len")
             .of_body(),
-        field("response_body_len", Kind::Uint, "Octets of the response's body, decoded.")
+        field("response_body_len", Kind::Uint, "Bytes of the response's body, decoded.")
             .zeek("response_body_len")
             .of_body(),
         field("status_code", Kind::Uint, "The status.").zeek("status_code").eve("http.status"),
@@ -87,9 +87,9 @@ pub(super) static HTTP: Table = Table {
         field("range", Kind::Text, "Which part of a file the response has.").eve("http.content_range.raw"),
         field("range_start", Kind::Uint, "Where it begins.").eve("http.content_range.start"),
         field("range_end", Kind::Uint, "Where it ends.").eve("http.content_range.end"),
-        field("range_size", Kind::Uint, "Of how many octets.").eve("http.content_range.size"),
+        field("range_size", Kind::Uint, "Of how many bytes.").eve("http.content_range.size"),
         field("redirect", Kind::Text, "Where to go instead.").eve("http.redirect").privacy(Privacy::Url),
-        field("length", Kind::Uint, "Octets of the response's body on the wire.").eve("http.length"),
+        field("length", Kind::Uint, "Bytes of the response's body on the wire.").eve("http.length"),
         field("server", Kind::Text, "The server's program.").privacy(Privacy::Content),
         field("authorization", Kind::Word, "The scheme of authorisation."),
         field("cookie", Kind::Text, "Cookies of the request.").privacy(Privacy::Secret),
@@ -97,7 +97,7 @@ pub(super) static HTTP: Table = Table {
         field("request_headers", Kind::Rows(HEADER), "Headers of the request.").eve("http.request_headers"),
         field("response_headers", Kind::Rows(HEADER), "Headers of the response.")
             .eve("http.response_headers"),
-        field("duration", Kind::Span, "From the request to the end of its response."),
+        field("duration", Kind::Duration, "From the request to the end of its response."),
     ],
 };
 
@@ -157,24 +157,24 @@ impl Transaction {
     /// What is repeated in each event of a file.
     pub(super) fn carrier(&self, direction: Direction) -> Vec<(&'static str, Value<'static>)> {
         let of = |name: &'static [u8]| Value::from(self.request_headers.get(name)).into_owned();
-        let mut told = vec![
+        let mut emitted = vec![
             ("http_host", self.hostname().0.into()),
             ("http_agent", of(b"user-agent")),
             ("http_referrer", of(b"referer")),
         ];
         if let Some(request) = &self.request {
-            told.push(("http_method", request.method().to_vec().into()));
-            told.push(("http_url", request.uri().to_vec().into()));
-            told.push(("http_protocol", request.protocol().map(<[u8]>::to_vec).into()));
+            emitted.push(("http_method", request.method().to_vec().into()));
+            emitted.push(("http_url", request.uri().to_vec().into()));
+            emitted.push(("http_protocol", request.protocol().map(<[u8]>::to_vec).into()));
         }
         if direction == Direction::Reverse {
             let headers = self.headers(direction);
             let code = self.answer.as_ref().and_then(|answer| answer.line.as_ref()?.code());
-            told.push(("http_status", code.into()));
-            told.push(("http_content_type", declared(headers).into()));
-            told.push(("http_redirect", headers.get(b"location").map(<[u8]>::to_vec).into()));
+            emitted.push(("http_status", code.into()));
+            emitted.push(("http_content_type", declared(headers).into()));
+            emitted.push(("http_redirect", headers.get(b"location").map(<[u8]>::to_vec).into()));
         }
-        told
+        emitted
     }
 
     /// The flow turns into something else from here on. What that is, if it is known.
@@ -185,7 +185,7 @@ impl Transaction {
             return None;
         }
         let list = |headers: &Headers, name: &'static [u8]| -> Value<'static> {
-            let words = headers.all(name).flat_map(|value| value.split(|octet| *octet == b','));
+            let words = headers.all(name).flat_map(|value| value.split(|byte| *byte == b','));
             Value::list(words.map(|word| word.trim_ascii().to_vec()))
         };
         let asked = &self.request_headers;
@@ -203,7 +203,7 @@ impl Transaction {
     }
 
     /// Tells of it, as far as it is known.
-    pub(super) fn tell(mut self, out: &mut dyn Out) {
+    pub(super) fn emit(mut self, out: &mut dyn Out) {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
         let received = received.map(|listed| *listed).unwrap_or_default();
@@ -219,7 +219,7 @@ impl Transaction {
         let credentials = asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));
         let (user, password) = credentials.and_then(basic).unzip();
         let scheme = credentials
-            .map(|value| value.split(|octet| *octet == b' ').next().unwrap_or_default().to_ascii_lowercase());
+            .map(|value| value.split(|byte| *byte == b' ').next().unwrap_or_default().to_ascii_lowercase());
         let proxied: Vec<Vec<u8>> = asked
             .iter()
             .filter(|(name, _)| PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)))
@@ -275,7 +275,7 @@ impl Transaction {
             Value::list(cookies),
             rows(asked),
             rows(answered),
-            response.map_or(Value::None, |_| Value::Span(ended.since(self.time))),
+            response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
         ];
         out.record(Record { table: &HTTP, time: self.time, values });
     }
@@ -288,7 +288,7 @@ fn rows(headers: &Headers) -> Value<'_> {
 /// The declared type without its parameters.
 fn declared(headers: &Headers) -> Option<Vec<u8>> {
     let value = headers.get(b"content-type")?;
-    Some(value.split(|octet| *octet == b';').next().unwrap_or_default().trim_ascii().to_vec())
+    Some(value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec())
 }
 
 /// The user and password of basic authorisation (RFC 7617). What cannot be read is told as Zeek does.
@@ -303,7 +303,7 @@ fn basic(credentials: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         .get(6..)
         .filter(|_| credentials.get(..6).is_some_and(|head| head.eq_ignore_ascii_case(b"basic ")))?;
     let decoded = LENIENT.decode(text.trim_ascii()).unwrap_or_default();
-    let colon = decoded.iter().position(|octet| *octet == b':');
+    let colon = decoded.iter().position(|byte| *byte == b':');
     let Some((user, password)) = colon.and_then(|at| decoded.split_at_checked(at)) else {
         return Some(([b"<problem-decoding> (", credentials, b")"].concat(), None));
     };

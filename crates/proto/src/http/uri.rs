@@ -1,6 +1,6 @@
 //! What is asked for.
 
-/// Octets written as `%XX` put in their place, as Zeek does: what is not so written stays as it is.
+/// Bytes written as `%XX` put in their place, as Zeek does: what is not so written stays as it is.
 pub(super) fn unescaped(uri: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(uri.len());
     let mut rest = uri;
@@ -20,8 +20,8 @@ pub(super) fn unescaped(uri: &[u8]) -> Vec<u8> {
     found
 }
 
-fn digit(octet: u8) -> Option<u8> {
-    char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// Who is named in a URI with a scheme (`http://user@host:port/path`), and what is behind that.
@@ -32,15 +32,15 @@ pub(super) fn split(uri: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = rest else { return (None, uri) };
     let end = rest.iter().position(|o| matches!(o, b'/' | b'?' | b'#')).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-    let user = authority.iter().rposition(|octet| *octet == b'@').map_or(0, |at| at + 1);
+    let user = authority.iter().rposition(|byte| *byte == b'@').map_or(0, |at| at + 1);
     (authority.get(user..), path)
 }
 
 /// A host and its port.
 pub(super) fn host_port(authority: &[u8]) -> (Vec<u8>, Option<u16>) {
     let authority = authority.trim_ascii();
-    let behind = authority.iter().rposition(|octet| *octet == b']').map_or(0, |at| at + 1);
-    let colon = authority.get(behind..).and_then(|rest| rest.iter().position(|octet| *octet == b':'));
+    let behind = authority.iter().rposition(|byte| *byte == b']').map_or(0, |at| at + 1);
+    let colon = authority.get(behind..).and_then(|rest| rest.iter().position(|byte| *byte == b':'));
     let (host, port) = match colon {
         Some(at) => {
             let (host, port) = authority.split_at_checked(behind + at).unwrap_or((authority, &[]));
@@ -54,14 +54,14 @@ pub(super) fn host_port(authority: &[u8]) -> (Vec<u8>, Option<u16>) {
 /// The path: without query, unescaped, its dots and doubled slashes resolved, for a file that has no other name.
 pub(super) fn path(uri: &[u8]) -> Vec<u8> {
     let (_, path) = split(uri);
-    let path = path.split(|octet| matches!(octet, b'?' | b'#')).next().unwrap_or_default();
+    let path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
     let path = unescaped(path);
     if !path.starts_with(b"/") {
         return path;
     }
     let mut parts: Vec<&[u8]> = Vec::new();
     let mut is_folder = false;
-    for part in path.split(|octet| *octet == b'/') {
+    for part in path.split(|byte| *byte == b'/') {
         is_folder = matches!(part, b"" | b"." | b"..");
         match part {
             b"" | b"." => {}

@@ -1,4 +1,4 @@
-//! Files over DCC: the one who calls takes the file, and says in four octets how much of it has come.
+//! Files over DCC: the one who calls takes the file, and says in four bytes how much of it has come.
 
 use crate::file::{About, File, Files};
 use crate::{Out, Parser, Probe, Protocol, Setup, Step, Transport};
@@ -51,7 +51,7 @@ impl Parser for Dcc {
             file.gap(chunk.gap);
             self.has_gap = true;
         }
-        file.octets(chunk.data, chunk.time, out);
+        file.bytes(chunk.data, chunk.time, out);
         Step::Next
     }
 

@@ -54,7 +54,7 @@ static IRC: Table = Table {
     ],
 };
 
-/// Longest line kept: RFC 2812 allows 512 octets, IRCv3's tags 8,191 before them.
+/// Longest line kept: RFC 2812 allows 512 bytes, IRCv3's tags 8,191 before them.
 const MAX_LINE: usize = 8703 - 512;
 /// Longest line that is read without tags before it, as in Zeek.
 const MAX_PLAIN: usize = 512;
@@ -75,8 +75,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
         [] => Probe::Maybe,
         [b':', rest @ ..] => {
             // A server's name, a blank, and three digits or NOTICE.
-            let line = rest.split(|octet| *octet == b'\n').next().unwrap_or_default();
-            let mut parts = line.split(|octet| *octet == b' ');
+            let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let mut parts = line.split(|byte| *byte == b' ');
             let (_, command) = (parts.next(), parts.next());
             match command {
                 Some(command) if parts.next().is_some() => match command {
@@ -99,13 +99,13 @@ fn probe(heads: &Heads<'_>) -> Probe {
     };
     if let (Probe::Maybe, []) = (server, heads.reverse) {
         // USER and PASS alone are POP3's and FTP's as well.
-        let second = heads.forward.split(|octet| *octet == b'\n').nth(1).unwrap_or_default();
+        let second = heads.forward.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
         let first = heads.forward;
         let is_user = is_begun(first, b"USER ") && first.len() > 5;
         let is_nick = is_begun(first, b"NICK ") && first.len() > 5;
         let is_other = second.len() > 5 && fits(second);
-        let words = first.split(|octet| *octet == b'\n').next().unwrap_or_default();
-        let parts = words.split(|octet| *octet == b' ').count();
+        let words = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let parts = words.split(|byte| *byte == b' ').count();
         return match (is_nick, is_user) {
             (true, _) if is_other => Probe::Match,
             (_, true) if parts >= 5 && first.contains(&b'\n') => Probe::Match,
@@ -164,7 +164,7 @@ impl Parser for Irc {
             *place = lines;
         }
         match encrypted {
-            Some(unread) => Step::Become { protocol: None, unread },
+            Some(unread) => Step::SwitchTo { protocol: None, unread },
             None => Step::Next,
         }
     }
@@ -180,23 +180,23 @@ impl Parser for Irc {
 impl Irc {
     /// `true`: TLS begins behind this line.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
-        let say = |name, detail: &[u8], out: &mut dyn Out| {
+        let emit_anomaly = |name, detail: &[u8], out: &mut dyn Out| {
             anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
         };
         let text = match line.text {
             [b'@', tagged @ ..] => {
-                tagged.iter().position(|octet| *octet == b' ').and_then(|at| tagged.get(at + 1..))
+                tagged.iter().position(|byte| *byte == b' ').and_then(|at| tagged.get(at + 1..))
             }
             text => Some(text),
         };
         let text = text.unwrap_or_default().trim_ascii_start();
         if line.is_cut || text.len() > MAX_PLAIN {
-            say("irc_line_size_exceeded", text, out);
+            emit_anomaly("irc_line_size_exceeded", text, out);
         }
         let text = text.get(..MAX_PLAIN).unwrap_or(text);
         let (prefix, rest) = match text {
             [b':', rest @ ..] => {
-                let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+                let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
                 let (prefix, rest) = rest.split_at(at);
                 (prefix, rest.trim_ascii_start())
             }
@@ -205,12 +205,12 @@ impl Irc {
         if rest.is_empty() {
             return false;
         }
-        let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+        let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
         let (command, rest) = rest.split_at(at);
         let is_word = command.iter().all(u8::is_ascii_alphabetic);
         let is_number = command.len() == 3 && command.iter().all(u8::is_ascii_digit);
         if !is_word && !is_number {
-            say("irc_invalid_command", command, out);
+            emit_anomaly("irc_invalid_command", command, out);
             return false;
         }
         let command = command.to_ascii_uppercase();
@@ -219,26 +219,26 @@ impl Irc {
         match command.as_slice() {
             b"NICK" if is_client => {
                 let nick = parameters(rest).next().map(<[u8]>::to_vec);
-                self.tell(&command, nick.as_deref(), None, direction, time, out);
+                self.emit(&command, nick.as_deref(), None, direction, time, out);
                 self.nick = nick.or(self.nick.take());
             }
             b"USER" if is_client => {
                 let mut words = parameters(rest);
                 let user = words.next().map(<[u8]>::to_vec);
                 let addition = words.collect::<Vec<_>>().join(&b' ');
-                self.tell(&command, user.as_deref(), Some(&addition), direction, time, out);
+                self.emit(&command, user.as_deref(), Some(&addition), direction, time, out);
                 self.user = user.or(self.user.take());
             }
             b"JOIN" if is_client => {
                 let mut words = parameters(rest);
                 let channels = words.next().unwrap_or_default();
-                let mut keys = words.next().unwrap_or_default().split(|octet| *octet == b',');
-                for channel in channels.split(|octet| *octet == b',').take(MAX_CHANNELS) {
+                let mut keys = words.next().unwrap_or_default().split(|byte| *byte == b',');
+                for channel in channels.split(|byte| *byte == b',').take(MAX_CHANNELS) {
                     let addition = keys
                         .next()
                         .filter(|key| !key.is_empty())
                         .map(|key| [b" with channel key: '", key, b"'"].concat());
-                    self.tell(&command, Some(channel), addition.as_deref(), direction, time, out);
+                    self.emit(&command, Some(channel), addition.as_deref(), direction, time, out);
                 }
             }
             b"PRIVMSG" | b"NOTICE" => {
@@ -284,7 +284,7 @@ impl Irc {
         values
     }
 
-    fn tell(
+    fn emit(
         &self,
         command: &[u8],
         value: Option<&[u8]>,
@@ -310,13 +310,13 @@ impl Irc {
         let offer = offer.strip_suffix(b"\x01").unwrap_or(offer);
         // A name with blanks stands in quotes; what is behind it has none.
         let (name, rest) = match offer {
-            [b'"', quoted @ ..] => match quoted.iter().position(|octet| *octet == b'"') {
+            [b'"', quoted @ ..] => match quoted.iter().position(|byte| *byte == b'"') {
                 Some(at) => (quoted.get(..at).unwrap_or_default(), quoted.get(at + 1..).unwrap_or_default()),
                 None => (quoted, &[][..]),
             },
-            _ => offer.split_at(offer.iter().position(|octet| *octet == b' ').unwrap_or(offer.len())),
+            _ => offer.split_at(offer.iter().position(|byte| *byte == b' ').unwrap_or(offer.len())),
         };
-        let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+        let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let mut next = || words.next().and_then(|word| std::str::from_utf8(word).ok());
         let address = next().and_then(|word| match word.parse::<u32>() {
             Ok(number) => Some(IpAddr::V4(Ipv4Addr::from(number))),
@@ -325,13 +325,13 @@ impl Irc {
         let port = next().and_then(|word| word.parse::<u16>().ok());
         let size = next().and_then(|word| word.parse::<u64>().ok());
         let (Some(address), Some(port)) = (address, port) else {
-            let told = Anomaly { name: "irc_invalid_dcc_message_format", direction, detail: offer };
-            return anomaly(out, time, &PROTOCOL, &told);
+            let emitted = Anomaly { name: "irc_invalid_dcc_message_format", direction, detail: offer };
+            return anomaly(out, time, &PROTOCOL, &emitted);
         };
         let sender = Some(prefix).filter(|prefix| !prefix.is_empty()).or(target);
         let mut values = self.row(b"DCC", sender, None, direction);
-        let told: [Value<'_>; 5] = [name.into(), size.into(), Value::None, address.into(), port.into()];
-        for (place, value) in values.iter_mut().skip(5).zip(told) {
+        let emitted: [Value<'_>; 5] = [name.into(), size.into(), Value::None, address.into(), port.into()];
+        for (place, value) in values.iter_mut().skip(5).zip(emitted) {
             *place = value;
         }
         out.record(Record { table: &IRC, time, values });
@@ -368,7 +368,7 @@ fn parameters(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
                 Some(last)
             }
             _ => {
-                let at = rest.iter().position(|octet| *octet == b' ').unwrap_or(rest.len());
+                let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
                 let (word, left) = rest.split_at(at);
                 rest = left;
                 Some(word)
@@ -381,20 +381,20 @@ fn parameters(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
     use crate::FILES;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
 
     #[test]
     fn names_channels_and_files_are_told() {
         let talks = talks("irc", 6667);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("session.talk")).unwrap();
-        let mut told = talk.told(|data| vec![data.to_vec()]);
-        let rows: Vec<_> = told.records.iter().filter(|record| *record.table == IRC).collect();
+        let mut emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let rows: Vec<_> = emitted.records.iter().filter(|record| *record.table == IRC).collect();
         let commands: Vec<_> = rows.iter().map(|record| record.get("command").clone()).collect();
         assert_eq!(commands, ["NICK", "USER", "JOIN", "JOIN", "DCC", "DCC", "NICK"].map(Value::from));
         assert_eq!(*rows[5].get("dcc_file_name"), "two words.zip".into());
-        let mut file = told.expected.remove(0);
+        let mut file = emitted.expected.remove(0);
         assert_eq!(file.responder, ("192.0.2.1".parse().unwrap(), 5000));
-        let (mut out, time) = (Told::default(), Time(1));
+        let (mut out, time) = (Collected::default(), Time(1));
         let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: &[b'x'; 1234] };
         file.parser.chunk(&chunk, &mut out);
         file.parser.end(time, &mut out);

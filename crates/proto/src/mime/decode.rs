@@ -1,6 +1,6 @@
-//! Transfer encodings (RFC 2045, 6), undone while octets come.
+//! Transfer encodings (RFC 2045, 6), undone while bytes come.
 
-/// Octets that are decoded at once.
+/// Bytes that are decoded at once.
 const BLOCK: usize = 768;
 
 /// A transfer encoding in work.
@@ -37,17 +37,17 @@ pub(crate) enum Quoted {
     Soft,
 }
 
-/// Gathers octets and hands them on in blocks.
+/// Gathers bytes and hands them on in blocks.
 struct Block<'a> {
-    octets: [u8; BLOCK],
+    bytes: [u8; BLOCK],
     used: usize,
     sink: &'a mut dyn FnMut(&[u8]),
 }
 
 impl Block<'_> {
-    fn push(&mut self, octet: u8) {
-        if let Some(place) = self.octets.get_mut(self.used) {
-            *place = octet;
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.used) {
+            *place = byte;
             self.used += 1;
         }
         if self.used == BLOCK {
@@ -56,9 +56,9 @@ impl Block<'_> {
     }
 
     fn flush(&mut self) {
-        let octets = self.octets.get(..self.used).unwrap_or_default();
-        if !octets.is_empty() {
-            (self.sink)(octets);
+        let bytes = self.bytes.get(..self.used).unwrap_or_default();
+        if !bytes.is_empty() {
+            (self.sink)(bytes);
         }
         self.used = 0;
     }
@@ -74,23 +74,23 @@ impl Decoder {
         }
     }
 
-    /// Decodes the next octets.
-    pub fn octets(&mut self, octets: &[u8], sink: &mut dyn FnMut(&[u8])) {
+    /// Decodes the next bytes.
+    pub fn bytes(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
         let mut block = match self {
-            Self::Identity => return sink(octets),
-            _ => Block { octets: [0; BLOCK], used: 0, sink },
+            Self::Identity => return sink(bytes),
+            _ => Block { bytes: [0; BLOCK], used: 0, sink },
         };
         match self {
             Self::Identity => {}
-            Self::Base64(base64) => octets.iter().for_each(|octet| base64.octet(*octet, &mut block)),
-            Self::Quoted(quoted) => octets.iter().for_each(|octet| quoted.octet(*octet, &mut block)),
+            Self::Base64(base64) => bytes.iter().for_each(|byte| base64.byte(*byte, &mut block)),
+            Self::Quoted(quoted) => bytes.iter().for_each(|byte| quoted.byte(*byte, &mut block)),
         }
         block.flush();
     }
 
-    /// Gives what is left: the octets of a last group that lacks its padding, or an escape that was cut.
+    /// Gives what is left: the bytes of a last group that lacks its padding, or an escape that was cut.
     pub fn end(&mut self, sink: &mut dyn FnMut(&[u8])) {
-        let mut block = Block { octets: [0; BLOCK], used: 0, sink };
+        let mut block = Block { bytes: [0; BLOCK], used: 0, sink };
         match self {
             Self::Identity => {}
             Self::Base64(base64) => base64.pad(&mut block),
@@ -108,11 +108,11 @@ impl Decoder {
 }
 
 impl Base64 {
-    fn octet(&mut self, octet: u8, block: &mut Block<'_>) {
-        let digit = match octet {
-            b'A'..=b'Z' => octet - b'A',
-            b'a'..=b'z' => octet - b'a' + 26,
-            b'0'..=b'9' => octet - b'0' + 52,
+    fn byte(&mut self, byte: u8, block: &mut Block<'_>) {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
             b'=' => return self.pad(block),
@@ -126,7 +126,7 @@ impl Base64 {
         self.digits += 1;
         if self.digits == 4 {
             let [_, first, second, third] = self.bits.to_be_bytes();
-            [first, second, third].into_iter().for_each(|octet| block.push(octet));
+            [first, second, third].into_iter().for_each(|byte| block.push(byte));
             (self.bits, self.digits) = (0, 0);
         }
     }
@@ -146,31 +146,31 @@ impl Base64 {
 }
 
 impl Quoted {
-    fn octet(&mut self, octet: u8, block: &mut Block<'_>) {
-        *self = match (*self, octet) {
+    fn byte(&mut self, byte: u8, block: &mut Block<'_>) {
+        *self = match (*self, byte) {
             (Self::Plain, b'=') => Self::Escape,
             (Self::Plain, _) => {
-                block.push(octet);
+                block.push(byte);
                 Self::Plain
             }
             (Self::Escape | Self::Soft, b' ' | b'\t' | b'\r') => Self::Soft,
             (Self::Escape | Self::Soft, b'\n') => Self::Plain,
-            (Self::Escape, octet) if octet.is_ascii_hexdigit() => Self::Half(octet),
+            (Self::Escape, byte) if byte.is_ascii_hexdigit() => Self::Half(byte),
             // No escape: it stands as it is written.
-            (Self::Escape, octet) => {
+            (Self::Escape, byte) => {
                 block.push(b'=');
-                block.push(octet);
+                block.push(byte);
                 Self::Plain
             }
-            (Self::Soft, octet) => {
-                block.push(octet);
+            (Self::Soft, byte) => {
+                block.push(byte);
                 Self::Plain
             }
-            (Self::Half(first), octet) => {
+            (Self::Half(first), byte) => {
                 let digit = |digit: u8| char::from(digit).to_digit(16);
-                match (digit(first), digit(octet)) {
+                match (digit(first), digit(byte)) {
                     (Some(high), Some(low)) => block.push((high << 4 | low) as u8),
-                    _ => [b'=', first, octet].into_iter().for_each(|octet| block.push(octet)),
+                    _ => [b'=', first, byte].into_iter().for_each(|byte| block.push(byte)),
                 }
                 Self::Plain
             }
@@ -180,10 +180,10 @@ impl Quoted {
 
 /// Base64 that is at hand whole.
 pub(crate) fn base64(text: &[u8]) -> Vec<u8> {
-    let (mut decoder, mut octets) = (Decoder::Base64(Base64::default()), Vec::new());
-    decoder.octets(text, &mut |decoded| octets.extend_from_slice(decoded));
-    decoder.end(&mut |decoded| octets.extend_from_slice(decoded));
-    octets
+    let (mut decoder, mut bytes) = (Decoder::Base64(Base64::default()), Vec::new());
+    decoder.bytes(text, &mut |decoded| bytes.extend_from_slice(decoded));
+    decoder.end(&mut |decoded| bytes.extend_from_slice(decoded));
+    bytes
 }
 
 #[cfg(test)]
@@ -191,12 +191,12 @@ mod tests {
     use super::*;
 
     fn decoded(name: &[u8], text: &[u8], piece: usize) -> Vec<u8> {
-        let (mut decoder, mut octets) = (Decoder::named(name), Vec::new());
+        let (mut decoder, mut bytes) = (Decoder::named(name), Vec::new());
         for piece in text.chunks(piece) {
-            decoder.octets(piece, &mut |decoded| octets.extend_from_slice(decoded));
+            decoder.bytes(piece, &mut |decoded| bytes.extend_from_slice(decoded));
         }
-        decoder.end(&mut |decoded| octets.extend_from_slice(decoded));
-        octets
+        decoder.end(&mut |decoded| bytes.extend_from_slice(decoded));
+        bytes
     }
 
     #[test]

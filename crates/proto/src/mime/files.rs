@@ -18,7 +18,7 @@ pub(crate) struct Carrier {
     pub transaction: u64,
 }
 
-/// A message whose parts become files. A part is a file from its first octet on; those that end at once are none.
+/// A message whose parts become files. A part is a file from its first byte on; those that end at once are none.
 #[derive(Debug)]
 pub(crate) struct Message {
     /// The message itself.
@@ -40,14 +40,14 @@ impl Message {
         Self { mail: Mail::default(), carrier, part: None, file: None, done: Vec::new(), names: Vec::new() }
     }
 
-    /// Takes the next octets.
-    pub fn octets(&mut self, octets: &[u8], files: &mut Files, time: Time, out: &mut dyn Out) {
-        self.with(files, time, out, |mail, sink| mail.octets(octets, sink));
+    /// Takes the next bytes.
+    pub fn bytes(&mut self, bytes: &[u8], files: &mut Files, time: Time, out: &mut dyn Out) {
+        self.with(files, time, out, |mail, sink| mail.bytes(bytes, sink));
     }
 
-    /// Octets are missing.
-    pub fn gap(&mut self, octets: u64, files: &mut Files, time: Time, out: &mut dyn Out) {
-        self.with(files, time, out, |mail, sink| mail.gap(octets, sink));
+    /// Bytes are missing.
+    pub fn gap(&mut self, bytes: u64, files: &mut Files, time: Time, out: &mut dyn Out) {
+        self.with(files, time, out, |mail, sink| mail.gap(bytes, sink));
     }
 
     /// The message has ended. Its files are told; `carry` says of each what carried it.
@@ -63,20 +63,20 @@ impl Message {
         for (mut file, is_whole) in std::mem::take(&mut self.done) {
             let head = &self.mail.head;
             let status = if is_whole { "PARSE_DONE" } else { "PARSE_ERROR" };
-            file.tell("email_status", status.into());
-            file.tell("email_from", head.get("from").into());
+            file.emit("email_status", status.into());
+            file.emit("email_from", head.get("from").into());
             let list = |texts: Vec<Vec<u8>>| match texts {
                 texts if texts.is_empty() => Value::None,
                 texts => texts.into_iter().collect(),
             };
-            file.tell("email_to", list(head.addresses("to").unwrap_or_default()));
-            file.tell("email_attachments", list(self.mail.attachments.clone()));
+            file.emit("email_to", list(head.addresses("to").unwrap_or_default()));
+            file.emit("email_attachments", list(self.mail.attachments.clone()));
             carry(&mut file);
             file.close(is_whole, out);
         }
     }
 
-    /// Octets of memory that are held, roughly.
+    /// Bytes of memory that are held, roughly.
     pub fn memory(&self) -> usize {
         let files = self.file.iter().chain(self.done.iter().map(|(file, _)| file)).map(File::memory);
         self.mail.memory() + files.sum::<usize>() + self.names.len() * 40
@@ -95,19 +95,19 @@ impl Message {
         let Self { mail, carrier, part, file, done, names } = self;
         work(mail, &mut |event| match event {
             Event::Begin(begun) => *part = Some(begun.clone()),
-            Event::Data(octets) => {
+            Event::Data(bytes) => {
                 if let Some(part) = part.take() {
                     let opened = open(&part, *carrier, files, time);
                     names.push(opened.name());
                     *file = Some(opened);
                 }
                 if let Some(file) = file {
-                    file.octets(octets, time, out);
+                    file.bytes(bytes, time, out);
                 }
             }
-            Event::Gap(octets) => {
+            Event::Gap(bytes) => {
                 if let Some(file) = file {
-                    file.gap(octets);
+                    file.gap(bytes);
                 }
             }
             Event::End(is_whole) => {
@@ -119,8 +119,8 @@ impl Message {
                 }
             }
             Event::Anomaly(name, detail) => {
-                let told = Anomaly { name, direction: carrier.direction, detail };
-                anomaly(out, time, carrier.protocol, &told);
+                let emitted = Anomaly { name, direction: carrier.direction, detail };
+                anomaly(out, time, carrier.protocol, &emitted);
             }
         });
     }

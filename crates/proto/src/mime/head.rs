@@ -4,9 +4,9 @@ use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 use std::net::IpAddr;
 
-/// Octets of one field that are kept: RFC 5322 allows 998 on a line, and lists of addresses fold over many.
+/// Bytes of one field that are kept: RFC 5322 allows 998 on a line, and lists of addresses fold over many.
 const MAX_FIELD: usize = 16 << 10;
-/// Octets of all fields of a header that are kept.
+/// Bytes of all fields of a header that are kept.
 const MAX_HEAD: usize = 128 << 10;
 /// Fields of a header that are kept.
 const MAX_FIELDS: usize = 512;
@@ -17,7 +17,7 @@ const MAX_ADDRESSES: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
-    octets: usize,
+    bytes: usize,
     /// Whether the last line belongs to a field that is kept.
     goes_on: bool,
     /// A limit was met.
@@ -40,10 +40,10 @@ impl Head {
     pub fn line(&mut self, line: &[u8]) {
         if line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) {
             if let Some((_, value)) = self.fields.last_mut().filter(|_| self.goes_on) {
-                if self.octets + line.len() < MAX_HEAD && value.len() + line.len() < MAX_FIELD {
+                if self.bytes + line.len() < MAX_HEAD && value.len() + line.len() < MAX_FIELD {
                     value.push(b'\n');
                     value.extend_from_slice(line);
-                    self.octets += line.len() + 1;
+                    self.bytes += line.len() + 1;
                 } else {
                     self.is_cut = true;
                 }
@@ -51,19 +51,19 @@ impl Head {
             return;
         }
         self.goes_on = false;
-        let Some(colon) = line.iter().position(|octet| *octet == b':') else { return };
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
         let (name, value) = line.split_at(colon);
         let (name, value) = (name.trim_ascii(), value.get(1..).unwrap_or_default().trim_ascii());
-        if name.is_empty() || name.iter().any(|octet| !octet.is_ascii_graphic()) {
+        if name.is_empty() || name.iter().any(|byte| !byte.is_ascii_graphic()) {
             return;
         }
-        if self.fields.len() == MAX_FIELDS || self.octets + line.len() >= MAX_HEAD {
+        if self.fields.len() == MAX_FIELDS || self.bytes + line.len() >= MAX_HEAD {
             self.is_cut = true;
             return;
         }
         self.is_cut |= value.len() > MAX_FIELD;
         let value = value.get(..MAX_FIELD).unwrap_or(value);
-        self.octets += name.len() + value.len();
+        self.bytes += name.len() + value.len();
         self.goes_on = true;
         self.fields.push((name.to_ascii_lowercase(), value.to_vec()));
     }
@@ -94,7 +94,7 @@ impl Head {
     /// All values of a field, folded lines put together without the first blank.
     pub fn all_joined(&self, name: &str) -> Vec<Vec<u8>> {
         let joined = |value: &[u8]| {
-            let mut lines = value.split(|octet| *octet == b'\n');
+            let mut lines = value.split(|byte| *byte == b'\n');
             let mut joined = lines.next().unwrap_or_default().to_vec();
             lines.for_each(|line| joined.extend_from_slice(line.get(1..).unwrap_or_default()));
             joined
@@ -145,14 +145,14 @@ impl Head {
         description
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
-        self.octets + self.fields.capacity() * size_of::<(Vec<u8>, Vec<u8>)>()
+        self.bytes + self.fields.capacity() * size_of::<(Vec<u8>, Vec<u8>)>()
     }
 }
 
 fn unfolded(value: &[u8]) -> Vec<u8> {
-    value.iter().copied().filter(|octet| *octet != b'\n').collect()
+    value.iter().copied().filter(|byte| *byte != b'\n').collect()
 }
 
 /// A text with its encoded words (RFC 2047) put into UTF-8.
@@ -190,18 +190,18 @@ fn parameters(value: &[u8]) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
 /// The members of a list of addresses: commas in quotes are none.
 pub(crate) fn addresses(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
-    let members = list.split(move |octet| {
-        is_quoted ^= *octet == b'"';
-        *octet == b',' && !is_quoted
+    let members = list.split(move |byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == b',' && !is_quoted
     });
     members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// The first mail address of a text, without what stands around it.
 pub(crate) fn address(text: &[u8]) -> Option<&[u8]> {
-    let at = text.iter().position(|octet| *octet == b'@')?;
+    let at = text.iter().position(|byte| *byte == b'@')?;
     let (before, after) = text.split_at(at);
-    let is_end = |octet: &u8| matches!(octet, b'<' | b'>' | b',' | b':' | b';' | b' ' | b'\t');
+    let is_end = |byte: &u8| matches!(byte, b'<' | b'>' | b',' | b':' | b';' | b' ' | b'\t');
     let begin = before.iter().rposition(is_end).map_or(0, |at| at + 1);
     let end = after.iter().position(is_end).unwrap_or(after.len());
     (begin < at && end > 1).then(|| text.get(begin..at + end)).flatten()
@@ -209,7 +209,7 @@ pub(crate) fn address(text: &[u8]) -> Option<&[u8]> {
 
 /// The addresses of hosts in a text, such as a trace field (RFC 5321, 4.4).
 pub(crate) fn hosts(text: &[u8]) -> impl Iterator<Item = IpAddr> {
-    let words = text.split(|octet| !octet.is_ascii_alphanumeric() && !matches!(octet, b'.' | b':'));
+    let words = text.split(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b':'));
     let words = words.filter(|word| word.len() >= 2 && word.len() <= 64);
     words.filter_map(|word| {
         let word = match word.split_at_checked(5) {
@@ -225,8 +225,8 @@ fn host(word: &str) -> Option<IpAddr> {
     word.parse().ok().or_else(|| {
         let mut parts = word.split('.').map(|part| part.parse::<u8>().ok());
         let mut next = || parts.next().flatten();
-        let octets = [next()?, next()?, next()?, next()?];
-        parts.next().is_none().then(|| octets.into())
+        let bytes = [next()?, next()?, next()?, next()?];
+        parts.next().is_none().then(|| bytes.into())
     })
 }
 

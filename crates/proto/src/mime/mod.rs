@@ -4,13 +4,13 @@
 mod decode;
 mod files;
 mod head;
-mod told;
+mod mail_table;
 mod urls;
 
 pub(crate) use decode::base64;
 pub(crate) use files::{Carrier, Message};
 pub(crate) use head::{Head, address, hosts};
-pub use told::MAIL;
+pub use mail_table::MAIL;
 pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
 
 use crate::line::trimmed;
@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_PARTS: usize = 1024;
 /// Longest header line kept; RFC 5322 allows 998.
 const MAX_LINE: usize = 8 << 10;
-/// Longest line that may be a boundary; RFC 2046 allows 70 octets and blanks behind.
+/// Longest line that may be a boundary; RFC 2046 allows 70 bytes and blanks behind.
 const MAX_BOUNDARY: usize = 256;
 /// Longest file name kept, as in Suricata.
 const MAX_NAME: usize = 255;
@@ -32,9 +32,9 @@ const MAX_NAME: usize = 255;
 pub(crate) enum Event<'a> {
     /// A part begins that has no parts.
     Begin(&'a Part),
-    /// Its next octets, decoded.
+    /// Its next bytes, decoded.
     Data(&'a [u8]),
-    /// Octets of it are missing.
+    /// Bytes of it are missing.
     Gap(u64),
     /// It ends; `true`: whole.
     End(bool),
@@ -62,9 +62,9 @@ pub(crate) struct Mail {
     pub head: Head,
     /// Names of the files in it.
     pub attachments: Vec<Vec<u8>>,
-    /// Octets of the message.
-    pub octets: u64,
-    /// Octets are missing.
+    /// Bytes of the message.
+    pub bytes: u64,
+    /// Bytes are missing.
     pub has_gap: bool,
     urls: Urls,
     place: Place,
@@ -96,7 +96,7 @@ impl Default for Mail {
         Self {
             head: Head::default(),
             attachments: Vec::new(),
-            octets: 0,
+            bytes: 0,
             has_gap: false,
             urls: Urls::default(),
             place: Place::Head(None),
@@ -112,11 +112,11 @@ impl Default for Mail {
 }
 
 impl Mail {
-    /// Takes the next octets of the message.
-    pub fn octets(&mut self, mut data: &[u8], sink: Sink<'_>) {
-        self.octets += data.len() as u64;
+    /// Takes the next bytes of the message.
+    pub fn bytes(&mut self, mut data: &[u8], sink: Sink<'_>) {
+        self.bytes += data.len() as u64;
         while !data.is_empty() {
-            let length = data.iter().position(|octet| *octet == b'\n').map_or(data.len(), |at| at + 1);
+            let length = data.iter().position(|byte| *byte == b'\n').map_or(data.len(), |at| at + 1);
             let (piece, rest) = data.split_at(length);
             data = rest;
             match self.place {
@@ -126,15 +126,15 @@ impl Mail {
         }
     }
 
-    /// Octets of the message are missing.
-    pub fn gap(&mut self, octets: u64, sink: Sink<'_>) {
+    /// Bytes of the message are missing.
+    pub fn gap(&mut self, bytes: u64, sink: Sink<'_>) {
         self.has_gap = true;
-        self.octets += octets;
+        self.bytes += bytes;
         let line = std::mem::take(&mut self.line);
         if let Place::Leaf { .. } = self.place {
             self.content(&line, sink);
             self.flush_end(sink);
-            sink(Event::Gap(octets));
+            sink(Event::Gap(bytes));
         }
         if let Place::Leaf { is_whole, .. } = &mut self.place {
             *is_whole = false;
@@ -165,7 +165,7 @@ impl Mail {
         &self.urls.found
     }
 
-    /// Octets of memory that are held, roughly.
+    /// Bytes of memory that are held, roughly.
     pub fn memory(&self) -> usize {
         let names = self.attachments.iter().chain(&self.boundaries).map(|name| name.capacity() + 24);
         let head = if let Place::Head(Some(head)) = &self.place { head.memory() } else { 0 };
@@ -306,11 +306,11 @@ impl Mail {
         self.end = b"";
         let Place::Leaf { decoder, is_text, is_whole } = &mut self.place else { return };
         let urls = &mut self.urls;
-        decoder.end(&mut |octets| {
+        decoder.end(&mut |bytes| {
             if *is_text {
-                urls.octets(octets);
+                urls.bytes(bytes);
             }
-            sink(Event::Data(octets));
+            sink(Event::Data(bytes));
         });
         if *is_text {
             urls.end();
@@ -324,7 +324,7 @@ impl Mail {
         self.place = Place::Between;
     }
 
-    /// Octets of a part. The end of their line waits until it is known to belong to the part.
+    /// Bytes of a part. The end of their line waits until it is known to belong to the part.
     fn content(&mut self, piece: &[u8], sink: Sink<'_>) {
         if piece.is_empty() {
             return;
@@ -345,17 +345,17 @@ impl Mail {
         self.decode(end, sink);
     }
 
-    fn decode(&mut self, octets: &[u8], sink: Sink<'_>) {
+    fn decode(&mut self, bytes: &[u8], sink: Sink<'_>) {
         let Place::Leaf { decoder, is_text, .. } = &mut self.place else { return };
-        if octets.is_empty() {
+        if bytes.is_empty() {
             return;
         }
         let urls = &mut self.urls;
-        decoder.octets(octets, &mut |octets| {
+        decoder.bytes(bytes, &mut |bytes| {
             if *is_text {
-                urls.octets(octets);
+                urls.bytes(bytes);
             }
-            sink(Event::Data(octets));
+            sink(Event::Data(bytes));
         });
     }
 }
@@ -373,12 +373,12 @@ mod tests {
                 let name = part.name.as_deref().unwrap_or_default().escape_ascii().to_string();
                 events.push(format!("{} {name}", part.media.escape_ascii()));
             }
-            Event::Data(octets) => data += &octets.escape_ascii().to_string(),
-            Event::Gap(octets) => data += &format!("<{octets}>"),
+            Event::Data(bytes) => data += &bytes.escape_ascii().to_string(),
+            Event::Gap(bytes) => data += &format!("<{bytes}>"),
             Event::End(is_whole) => events.push(format!("{}|{is_whole}", std::mem::take(&mut data))),
             Event::Anomaly(name, _) => events.push(name.to_owned()),
         };
-        message.chunks(size).for_each(|piece| mail.octets(piece, &mut sink));
+        message.chunks(size).for_each(|piece| mail.bytes(piece, &mut sink));
         mail.end(true, &mut sink);
         (events, mail)
     }
@@ -445,9 +445,9 @@ mod tests {
                 ends.push(is_whole);
             }
         };
-        mail.octets(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\nx", &mut sink);
+        mail.bytes(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\nx", &mut sink);
         mail.gap(10, &mut sink);
-        mail.octets(b"y\n--b\n\nz\n--b--\n", &mut sink);
+        mail.bytes(b"y\n--b\n\nz\n--b--\n", &mut sink);
         mail.end(true, &mut sink);
         assert_eq!(ends, [false, true]);
     }

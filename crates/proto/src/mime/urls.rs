@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Longest URL that is kept: what browsers and servers take is about 2,000 octets.
+/// Longest URL that is kept: what browsers and servers take is about 2,000 bytes.
 const MAX_URL: usize = 2048;
 /// URLs of a mail that are kept.
 const MAX_URLS: usize = 64;
@@ -19,11 +19,11 @@ pub(crate) struct Urls {
 
 impl Urls {
     /// Takes the next text.
-    pub fn octets(&mut self, octets: &[u8]) {
-        for octet in octets {
-            if octet.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(octet) {
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
                 if self.word.len() < MAX_URL {
-                    self.word.push(octet.to_ascii_lowercase());
+                    self.word.push(byte.to_ascii_lowercase());
                 }
             } else if !self.word.is_empty() {
                 self.end();
@@ -49,7 +49,7 @@ impl Urls {
         self.word.clear();
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.word.capacity() + self.found.iter().map(|url| url.capacity() + 24).sum::<usize>()
     }
@@ -62,25 +62,25 @@ pub(crate) fn without_scheme(url: &[u8]) -> &[u8] {
 
 fn host(url: &[u8]) -> &[u8] {
     let rest = without_scheme(url);
-    let end = rest.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
     rest.get(..end).unwrap_or_default()
 }
 
 /// Whether its host is an IPv4 address.
 pub(crate) fn is_ipv4(url: &[u8]) -> bool {
-    let name = host(url).split(|octet| *octet == b':').next().unwrap_or_default();
+    let name = host(url).split(|byte| *byte == b':').next().unwrap_or_default();
     std::str::from_utf8(name).is_ok_and(|name| name.parse::<Ipv4Addr>().is_ok())
 }
 
 /// Whether its host is an IPv6 address.
 pub(crate) fn is_ipv6(url: &[u8]) -> bool {
-    let inner = host(url).strip_prefix(b"[").and_then(|rest| rest.split(|octet| *octet == b']').next());
+    let inner = host(url).strip_prefix(b"[").and_then(|rest| rest.split(|byte| *byte == b']').next());
     inner.and_then(|name| std::str::from_utf8(name).ok()).is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
 /// Whether it names a program of Windows.
 pub(crate) fn is_program(url: &[u8]) -> bool {
-    let path = url.split(|octet| matches!(octet, b'?' | b'#')).next().unwrap_or_default();
+    let path = url.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
     path.ends_with(b".exe")
 }
 
@@ -93,7 +93,7 @@ mod tests {
         let text = b"see (HTTP://Example.org/a?b) or <a href=\"https://192.0.2.1/x.exe?y\">\nhttp:// ftp://[2001:db8::1]/ http://example.org/a?b)";
         for size in [1, 2, 5, text.len()] {
             let mut urls = Urls::default();
-            text.chunks(size).for_each(|piece| urls.octets(piece));
+            text.chunks(size).for_each(|piece| urls.bytes(piece));
             urls.end();
             let expected: [&[u8]; 3] =
                 [b"http://example.org/a?b)", b"https://192.0.2.1/x.exe?y", b"ftp://[2001:db8::1]/"];

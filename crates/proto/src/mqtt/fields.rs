@@ -165,7 +165,7 @@ pub(super) static MQTT: Table = Table {
         field("publish_message", Kind::Text, "PUBLISH: what is published, up to a limit.")
             .eve("mqtt.publish.message")
             .privacy(Privacy::Content),
-        field("publish_octets", Kind::Uint, "PUBLISH: length of what is published."),
+        field("publish_bytes", Kind::Uint, "PUBLISH: length of what is published."),
         field("publish_payload_format_indicator", Kind::Uint, "PUBLISH: property payload format indicator.")
             .eve("mqtt.publish.properties.payload_format_indicator"),
         field("publish_message_expiry_interval", Kind::Uint, "PUBLISH: property message expiry interval.")
@@ -325,7 +325,7 @@ pub(super) const CONNACK_RETURN_CODE: usize = 34;
 pub(super) const PUBLISH_TOPIC: usize = 54;
 pub(super) const PUBLISH_MESSAGE_ID: usize = 55;
 pub(super) const PUBLISH_MESSAGE: usize = 56;
-pub(super) const PUBLISH_OCTETS: usize = 57;
+pub(super) const PUBLISH_BYTES: usize = 57;
 pub(super) const SUBSCRIBE_MESSAGE_ID: usize = 92;
 pub(super) const SUBSCRIBE_TOPICS: usize = 93;
 pub(super) const SUBACK_MESSAGE_ID: usize = 98;

@@ -87,7 +87,7 @@ impl Side {
     }
 
     fn open(&mut self, packet: &[u8], number_at: usize) -> Option<Vec<u8>> {
-        // The number is taken to have four octets, and what follows them masks it (RFC 9001, 5.4.2).
+        // The number is taken to have four bytes, and what follows them masks it (RFC 9001, 5.4.2).
         let sample = packet.get(number_at + 4..number_at + 20)?;
         let mut mask = *aes_gcm::aes::Block::from_slice(sample);
         self.header.encrypt_block(&mut mask);
@@ -98,14 +98,14 @@ impl Side {
         let mut head = head.to_vec();
         *head.first_mut()? = first;
         let mut short = 0;
-        for (octet, mask) in head.get_mut(number_at..)?.iter_mut().zip(number_mask) {
-            *octet ^= mask;
-            short = short << 8 | u64::from(*octet);
+        for (byte, mask) in head.get_mut(number_at..)?.iter_mut().zip(number_mask) {
+            *byte ^= mask;
+            short = short << 8 | u64::from(*byte);
         }
         let number = whole(short, length, self.last);
         let mut nonce = self.iv;
-        for (octet, part) in nonce.iter_mut().skip(4).zip(number.to_be_bytes()) {
-            *octet ^= part;
+        for (byte, part) in nonce.iter_mut().skip(4).zip(number.to_be_bytes()) {
+            *byte ^= part;
         }
         let (body, tag) = body.split_at_checked(body.len().checked_sub(16)?)?;
         let mut body = body.to_vec();
@@ -116,10 +116,10 @@ impl Side {
     }
 }
 
-/// A packet's number from its last octets (RFC 9000, A.3).
-fn whole(short: u64, octets: usize, last: Option<u64>) -> u64 {
+/// A packet's number from its last bytes (RFC 9000, A.3).
+fn whole(short: u64, bytes: usize, last: Option<u64>) -> u64 {
     let Some(expected) = last.map(|last| last + 1) else { return short };
-    let window = 1_u64 << (8 * octets);
+    let window = 1_u64 << (8 * bytes);
     let candidate = expected & !(window - 1) | short;
     if candidate + window / 2 <= expected {
         candidate + window

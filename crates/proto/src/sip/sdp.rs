@@ -67,7 +67,7 @@ impl<'a> Description<'a> {
     /// Reads a body; `None` where it is no description.
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut this = Self::default();
-        let lines = body.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii_end);
+        let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
         for line in lines.filter(|line| !line.is_empty()).take(MAX_LINES) {
             let [kind, b'=', value @ ..] = line else { return None };
             this.line(*kind, value.trim_ascii_start());
@@ -154,11 +154,11 @@ impl<'a> Description<'a> {
     /// Announces the flows that it speaks of.
     pub fn announce(&self, time: Time, out: &mut dyn Out) {
         for medium in &self.media {
-            let mut words = medium.media.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+            let mut words = medium.media.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let (Some(_), Some(port), Some(protocol)) = (words.next(), words.next(), words.next()) else {
                 continue;
             };
-            let port = port.split(|octet| *octet == b'/').next().and_then(number);
+            let port = port.split(|byte| *byte == b'/').next().and_then(number);
             let is_rtp = protocol.windows(4).any(|word| word == b"RTP/");
             let address = medium.connection.or(self.connection).and_then(address);
             // A port of zero refuses the medium; an address of zeros puts it on hold.
@@ -197,7 +197,7 @@ impl Medium<'_> {
     /// What the numbers of payload types mean.
     fn codec(&self, kind: u8) -> Codec {
         let map = self.attribute(b"rtpmap:").find_map(|map| {
-            let (number_, name) = map.split_at_checked(map.iter().position(|octet| *octet == b' ')?)?;
+            let (number_, name) = map.split_at_checked(map.iter().position(|byte| *byte == b' ')?)?;
             (number(number_)? == u16::from(kind)).then(|| name.trim_ascii())
         });
         map.map_or_else(|| Codec::of(kind), |map| Codec::named(kind, map))
@@ -219,6 +219,6 @@ fn number(text: &[u8]) -> Option<u16> {
 
 /// The address of `IN IP4 192.0.2.1`, without what multicast adds.
 fn address(text: &[u8]) -> Option<IpAddr> {
-    let word = text.split(|octet| *octet == b' ').filter(|word| !word.is_empty()).nth(2)?;
-    std::str::from_utf8(word.split(|octet| *octet == b'/').next()?).ok()?.parse().ok()
+    let word = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(2)?;
+    std::str::from_utf8(word.split(|byte| *byte == b'/').next()?).ok()?.parse().ok()
 }

@@ -1,26 +1,26 @@
-//! Numbers of the protocol as words, and the octets that its messages are made of.
+//! Numbers of the protocol as words, and the bytes that its messages are made of.
 
 use weir_wire::Time;
 
-/// A 16-bit number, lowest octet first.
+/// A 16-bit number, lowest byte first.
 pub(super) fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    data.get(at..)?.first_chunk().map(|octets| u16::from_le_bytes(*octets))
+    data.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
 }
 
-/// A 32-bit number, lowest octet first.
+/// A 32-bit number, lowest byte first.
 pub(super) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..)?.first_chunk().map(|octets| u32::from_le_bytes(*octets))
+    data.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// A 64-bit number, lowest octet first.
+/// A 64-bit number, lowest byte first.
 pub(super) fn u64_at(data: &[u8], at: usize) -> Option<u64> {
-    data.get(at..)?.first_chunk().map(|octets| u64::from_le_bytes(*octets))
+    data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Text of 16-bit characters.
-pub(super) fn wide(octets: &[u8]) -> Vec<u8> {
+pub(super) fn wide(bytes: &[u8]) -> Vec<u8> {
     let units: Vec<u16> =
-        octets.chunks_exact(2).filter_map(|pair| u16_at(pair, 0)).take_while(|unit| *unit != 0).collect();
+        bytes.chunks_exact(2).filter_map(|pair| u16_at(pair, 0)).take_while(|unit| *unit != 0).collect();
     String::from_utf16_lossy(&units).into_bytes()
 }
 
@@ -43,14 +43,14 @@ pub(super) fn rough_time(ticks: u64) -> Option<Time> {
 }
 
 /// A GUID or the number of a file, as Suricata writes it.
-pub(super) fn guid(octets: &[u8]) -> String {
+pub(super) fn guid(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 9, 8, 11, 10, 15, 14, 13, 12];
     let mut text = String::new();
     for (at, from) in ORDER.into_iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        text += &format!("{:02x}", octets.get(from).copied().unwrap_or_default());
+        text += &format!("{:02x}", bytes.get(from).copied().unwrap_or_default());
     }
     text
 }
@@ -229,9 +229,9 @@ impl Ntlm {
         }
         let flags = u32_at(message, 60).unwrap_or(UNICODE);
         let text = |at: usize| {
-            let octets = u16_at(message, at)?;
+            let bytes = u16_at(message, at)?;
             let begin = u32_at(message, at + 4)? as usize;
-            let text = message.get(begin..)?.get(..octets.into())?;
+            let text = message.get(begin..)?.get(..bytes.into())?;
             Some(if flags & UNICODE == 0 { text.to_vec() } else { wide(text) })
         };
         let version = || {

@@ -1,14 +1,14 @@
 //! Simple Mail Transfer Protocol (RFC 5321) with pipelining (2920), chunks (3030), STARTTLS (3207) and AUTH (4954):
 //! each mail with its envelope, its header and what is in it.
 
-mod told;
+mod tables;
 
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
 use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, anomaly};
 use std::collections::VecDeque;
-use told::{Hello, SESSION, SMTP, Transaction};
+use tables::{Hello, SESSION, SMTP, Transaction};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -22,7 +22,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[&SMTP, &SESSION],
 };
 
-/// Longest line kept: RFC 5321 allows 512 octets, extensions add to it; RFC 4954 allows 12,288 for answers to
+/// Longest line kept: RFC 5321 allows 512 bytes, extensions add to it; RFC 4954 allows 12,288 for answers to
 /// challenges, of which the user stands near the beginning.
 const MAX_LINE: usize = 2048;
 /// Commands that wait for their replies.
@@ -40,8 +40,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
         [] => None,
         head => {
             let fits = |word: &&[u8]| {
-                let most = word.len().min(head.len());
-                head.iter().take(most).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
+                let max = word.len().min(head.len());
+                head.iter().take(max).zip(word.iter()).all(|(a, b)| a.to_ascii_uppercase() == *b)
                     && (word.len() > 4 || head.get(4).is_none_or(u8::is_ascii_whitespace))
             };
             Some(match WORDS.iter().find(|word| fits(word)) {
@@ -51,7 +51,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             })
         }
     };
-    let line = heads.reverse.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    let line = heads.reverse.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let is_code = match heads.reverse {
         [] => true,
         [code @ .., _, _] if code.len() >= 2 => {
@@ -61,13 +61,15 @@ fn probe(heads: &Heads<'_>) -> Probe {
         head => head.iter().all(u8::is_ascii_digit),
     };
     // FTP greets alike; what it says of itself differs.
-    let says = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     match client {
         _ if !is_code => Probe::Reject,
         Some(Probe::Match) => Probe::Match,
         Some(Probe::Maybe) => Probe::Maybe,
-        Some(Probe::Reject) if line.starts_with(b"220") && says(b"SMTP") && !says(b"FTP") => Probe::Match,
-        None if line.starts_with(b"220") && says(b"ESMTP") => Probe::Match,
+        Some(Probe::Reject) if line.starts_with(b"220") && contains(b"SMTP") && !contains(b"FTP") => {
+            Probe::Match
+        }
+        None if line.starts_with(b"220") && contains(b"ESMTP") => Probe::Match,
         Some(Probe::Reject) => Probe::Reject,
         None => Probe::Maybe,
     }
@@ -92,13 +94,13 @@ enum Asked {
     Other,
 }
 
-/// What the client's octets are.
+/// What the client's bytes are.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Commands,
     /// A mail, until a line with a dot alone.
     Data(Dotted),
-    /// A chunk of so many octets.
+    /// A chunk of so many bytes.
     Chunk {
         left: u64,
         is_last: bool,
@@ -123,7 +125,7 @@ struct Smtp {
     transactions: u64,
     /// When the session began.
     begun: Option<Time>,
-    has_told: bool,
+    has_emitted: bool,
     /// Something was refused for which no mail was begun.
     has_refused: bool,
     server_seen: bool,
@@ -132,7 +134,7 @@ struct Smtp {
     in_reply: bool,
     /// Replies can not be told apart until the client says something new.
     lost: bool,
-    /// Octets of a mail are missing, and perhaps its end.
+    /// Bytes of a mail are missing, and perhaps its end.
     end_missed: bool,
     invalid: u32,
     /// The server waits for the mail.
@@ -157,7 +159,7 @@ impl Smtp {
             accepted: 0,
             transactions: 0,
             begun: None,
-            has_told: false,
+            has_emitted: false,
             has_refused: false,
             server_seen: false,
             greeted: false,
@@ -198,12 +200,12 @@ impl Parser for Smtp {
                         }
                     }
                     if self.invalid > MAX_INVALID {
-                        let told = Anomaly {
+                        let emitted = Anomaly {
                             name: "smtp_excessive_invalid_mail_transactions",
                             direction: Direction::Forward,
                             detail: b"",
                         };
-                        anomaly(out, chunk.time, &PROTOCOL, &told);
+                        anomaly(out, chunk.time, &PROTOCOL, &emitted);
                         return Step::GiveUp;
                     }
                 }
@@ -214,7 +216,7 @@ impl Parser for Smtp {
                 let encrypted = lines.until(&mut data, |line| self.reply(line, chunk.time, out));
                 self.server = lines;
                 if let Some(unread) = encrypted {
-                    return Step::Become { protocol: None, unread };
+                    return Step::SwitchTo { protocol: None, unread };
                 }
             }
         }
@@ -231,10 +233,10 @@ impl Parser for Smtp {
         }
         if self.transaction.is_active {
             let transaction = std::mem::take(&mut self.transaction);
-            self.tell(transaction, out);
-        } else if !self.has_told {
+            self.emit(transaction, out);
+        } else if !self.has_emitted {
             let begun = self.begun.unwrap_or(time);
-            self.hello.tell(begun, self.last_reply.as_deref(), out);
+            self.hello.emit(begun, self.last_reply.as_deref(), out);
         }
     }
 
@@ -252,7 +254,7 @@ impl Parser for Smtp {
 }
 
 impl Smtp {
-    /// Octets are missing: what was begun is not put together with what comes.
+    /// Bytes are missing: what was begun is not put together with what comes.
     fn miss(&mut self, direction: Direction, mut gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse {
             self.server.forget();
@@ -293,15 +295,15 @@ impl Smtp {
     fn flush_waiting(&mut self, out: &mut dyn Out) {
         for asked in std::mem::take(&mut self.waiting) {
             if let Asked::End(transaction) = asked {
-                self.tell(*transaction, out);
+                self.emit(*transaction, out);
             }
         }
     }
 
-    fn tell(&mut self, transaction: Transaction, out: &mut dyn Out) {
+    fn emit(&mut self, transaction: Transaction, out: &mut dyn Out) {
         let ends = [self.setup.responder.0, self.setup.initiator.0];
-        transaction.tell(self.accepted + 1, &self.hello, self.last_reply.as_deref(), ends, out);
-        (self.last_reply, self.has_told) = (None, true);
+        transaction.emit(self.accepted + 1, &self.hello, self.last_reply.as_deref(), ends, out);
+        (self.last_reply, self.has_emitted) = (None, true);
     }
 
     /// The transaction ends as it is.
@@ -309,13 +311,20 @@ impl Smtp {
         if self.transaction.is_active {
             let transaction = std::mem::take(&mut self.transaction);
             self.transactions += 1;
-            self.tell(transaction, out);
+            self.emit(transaction, out);
         } else {
             self.transaction = Transaction::default();
         }
     }
 
-    fn say(&self, name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
+    fn emit_anomaly(
+        &self,
+        name: &'static str,
+        direction: Direction,
+        detail: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
         anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
     }
 
@@ -323,12 +332,12 @@ impl Smtp {
         if !self.server_seen {
             // Of a side that is not seen no reply is waited for.
             if let Asked::End(transaction) = asked {
-                self.tell(*transaction, out);
+                self.emit(*transaction, out);
             }
             return;
         }
         if self.waiting.len() == MAX_WAITING {
-            self.say("too_many_commands", Direction::Forward, b"", time, out);
+            self.emit_anomaly("too_many_commands", Direction::Forward, b"", time, out);
             self.flush_waiting(out);
         }
         self.waiting.push_back(asked);
@@ -342,7 +351,7 @@ impl Smtp {
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         if line.is_cut {
-            self.say("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
+            self.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
         self.lost = false;
         if let Place::Auth = self.place {
@@ -353,13 +362,13 @@ impl Smtp {
             return self.ask(Asked::Auth, time, out);
         }
         let text = line.text.trim_ascii();
-        let length = text.iter().position(|octet| *octet == b' ').unwrap_or(text.len());
+        let length = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let (word, rest) = text.split_at(length);
         let rest = rest.trim_ascii();
         let asked = match word.to_ascii_uppercase().as_slice() {
             b"EHLO" | b"HELO" | b"LHLO" => {
                 if self.hello.helo.is_some() {
-                    self.say("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
+                    self.emit_anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
                 }
                 if !rest.is_empty() || self.hello.helo.is_none() {
                     self.hello.helo = Some(rest.to_vec());
@@ -367,17 +376,17 @@ impl Smtp {
                 Asked::Hello
             }
             b"MAIL" => match parameter(text, b"FROM") {
-                Some(said) => {
+                Some(steps) => {
                     self.finish(out);
                     self.begin(time);
-                    self.transaction.mail_from = Some(said.to_vec());
+                    self.transaction.mail_from = Some(steps.to_vec());
                     Asked::Mail
                 }
                 None => Asked::Other,
             },
             b"RCPT" => match parameter(text, b"TO") {
-                Some(said) => {
-                    self.recipient(said, time, out);
+                Some(steps) => {
+                    self.recipient(steps, time, out);
                     Asked::Recipient
                 }
                 None => Asked::Other,
@@ -391,7 +400,7 @@ impl Smtp {
             b"RSET" => Asked::Reset,
             b"STARTTLS" => Asked::StartTls,
             b"AUTH" => {
-                let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+                let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
                 let mechanism = words.next().unwrap_or_default().to_ascii_uppercase();
                 (self.hello.user, self.place) = (None, Place::Commands);
                 if let Some(first) = words.next().filter(|word| *word != b"=") {
@@ -406,19 +415,19 @@ impl Smtp {
         self.ask(asked, time, out);
     }
 
-    fn recipient(&mut self, said: &[u8], time: Time, out: &mut dyn Out) {
+    fn recipient(&mut self, steps: &[u8], time: Time, out: &mut dyn Out) {
         self.begin(time);
         if self.transaction.mail_from.is_none() {
             self.invalid += 1;
             let (name, detail) = ("smtp_mail_transaction_invalid", b"rcpt to missing mail from");
-            self.say(name, Direction::Forward, detail, time, out);
+            self.emit_anomaly(name, Direction::Forward, detail, time, out);
         }
         match self.transaction.rcpt_to.len() {
             MAX_RECIPIENTS => {}
             number => {
-                self.transaction.rcpt_to.push(said.to_vec());
+                self.transaction.rcpt_to.push(steps.to_vec());
                 if number + 1 == MAX_RECIPIENTS {
-                    self.say("too_many_recipients", Direction::Forward, said, time, out);
+                    self.emit_anomaly("too_many_recipients", Direction::Forward, steps, time, out);
                 }
             }
         }
@@ -426,7 +435,7 @@ impl Smtp {
 
     /// BDAT: its size and whether it is the last.
     fn chunk_command(&mut self, rest: &[u8], time: Time, out: &mut dyn Out) {
-        let mut words = rest.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
+        let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let size = words.next().unwrap_or_default();
         let (last, more) = (words.next(), words.next());
         let is_last = last.is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
@@ -440,7 +449,7 @@ impl Smtp {
             Some(_) => None,
         };
         if let Some((name, detail)) = wrong {
-            self.say(name, Direction::Forward, detail, time, out);
+            self.emit_anomaly(name, Direction::Forward, detail, time, out);
             return self.ask(Asked::Other, time, out);
         }
         self.open_mail();
@@ -460,9 +469,9 @@ impl Smtp {
         }
     }
 
-    /// Octets of a mail, whose dots at the beginnings of lines are doubled.
+    /// Bytes of a mail, whose dots at the beginnings of lines are doubled.
     fn data(&mut self, mut dot: Dotted, data: &mut &[u8], time: Time, out: &mut dyn Out) {
-        let is_end = dot.octets(data, |octets| self.content(octets, time, out));
+        let is_end = dot.bytes(data, |bytes| self.content(bytes, time, out));
         if is_end {
             self.place = Place::Commands;
             self.end_of_mail(true, time, out);
@@ -471,15 +480,15 @@ impl Smtp {
         }
     }
 
-    fn content(&mut self, octets: &[u8], time: Time, out: &mut dyn Out) {
+    fn content(&mut self, bytes: &[u8], time: Time, out: &mut dyn Out) {
         if let Some(mail) = &mut self.transaction.mail {
-            mail.octets(octets, &mut self.files, time, out);
+            mail.bytes(bytes, &mut self.files, time, out);
         }
     }
 
-    fn mail_gap(&mut self, octets: u64, time: Time, out: &mut dyn Out) {
+    fn mail_gap(&mut self, bytes: u64, time: Time, out: &mut dyn Out) {
         if let Some(mail) = &mut self.transaction.mail {
-            mail.gap(octets, &mut self.files, time, out);
+            mail.gap(bytes, &mut self.files, time, out);
         }
     }
 
@@ -487,10 +496,10 @@ impl Smtp {
         let Transaction { mail_from, rcpt_to, mail, .. } = &mut self.transaction;
         if let Some(mail) = mail {
             mail.end(is_whole, &mut self.files, time, out, |file| {
-                file.tell("helo", self.hello.helo.as_ref().into());
-                file.tell("mail_from", mail_from.as_ref().into());
+                file.emit("helo", self.hello.helo.as_ref().into());
+                file.emit("mail_from", mail_from.as_ref().into());
                 if !rcpt_to.is_empty() {
-                    file.tell("rcpt_to", rcpt_to.iter().collect());
+                    file.emit("rcpt_to", rcpt_to.iter().collect());
                 }
             });
         }
@@ -527,11 +536,11 @@ impl Smtp {
     /// `true`: TLS begins behind this line.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
-            self.say("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
+            self.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
         }
         let Some((code, is_last, text)) = code(line.text) else {
             if !self.lost && !self.in_reply {
-                self.say("INVALID_REPLY", Direction::Reverse, line.text, time, out);
+                self.emit_anomaly("INVALID_REPLY", Direction::Reverse, line.text, time, out);
             }
             return false;
         };
@@ -565,7 +574,7 @@ impl Smtp {
                 return false;
             }
             if !self.lost && code != 421 && self.server_seen && self.begun_by_client() {
-                self.say("UNABLE_TO_MATCH_REPLY_WITH_REQUEST", Direction::Reverse, b"", time, out);
+                self.emit_anomaly("UNABLE_TO_MATCH_REPLY_WITH_REQUEST", Direction::Reverse, b"", time, out);
             }
             return false;
         };
@@ -578,7 +587,7 @@ impl Smtp {
             },
             Asked::End(mut transaction) => {
                 transaction.accepted = Some(is_good);
-                self.tell(*transaction, out);
+                self.emit(*transaction, out);
                 self.accepted += u64::from(is_good);
             }
             Asked::Dot => self.finish(out),
@@ -589,7 +598,7 @@ impl Smtp {
                     self.finish(out);
                     return true;
                 }
-                _ => self.say("TLS_REJECTED", Direction::Reverse, b"", time, out),
+                _ => self.emit_anomaly("TLS_REJECTED", Direction::Reverse, b"", time, out),
             },
             Asked::Auth => {
                 let goes_on = code == 334;
@@ -611,14 +620,14 @@ impl Smtp {
 
     /// DATA was refused: what is said is no mail.
     fn refuse(&mut self, time: Time, out: &mut dyn Out) {
-        self.say("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
+        self.emit_anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
         if let Place::Data(_) = self.place {
             self.place = Place::Commands;
         }
         self.invalid +=
             u32::from(self.transaction.mail_from.is_none() || self.transaction.rcpt_to.is_empty());
         self.has_refused = true;
-        if self.transaction.mail.as_ref().is_some_and(|message| message.mail.octets == 0) {
+        if self.transaction.mail.as_ref().is_some_and(|message| message.mail.bytes == 0) {
             self.transaction.mail = None;
         } else {
             self.close_mail(false, time, out);
@@ -630,8 +639,8 @@ impl Smtp {
         if self.transaction.is_active {
             self.finish(out);
         } else if std::mem::take(&mut self.has_refused) {
-            self.hello.tell(time, self.last_reply.as_deref(), out);
-            self.has_told = true;
+            self.hello.emit(time, self.last_reply.as_deref(), out);
+            self.has_emitted = true;
         }
     }
 }
@@ -642,22 +651,22 @@ fn parameter<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = rest.split_at_checked(word.len())?;
     let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let is_end = match rest.first() {
-        Some(b'<') => rest.iter().position(|octet| *octet == b'>').map(|at| at + 1),
+        Some(b'<') => rest.iter().position(|byte| *byte == b'>').map(|at| at + 1),
         _ => rest.iter().position(u8::is_ascii_whitespace),
     };
-    let said = rest.get(..is_end.unwrap_or(rest.len())).unwrap_or_default();
-    head.eq_ignore_ascii_case(word).then_some(said)
+    let steps = rest.get(..is_end.unwrap_or(rest.len())).unwrap_or_default();
+    head.eq_ignore_ascii_case(word).then_some(steps)
 }
 
 /// Who logs in, as a mechanism (RFC 4616, and LOGIN as it is in use) says it.
-fn user(mechanism: &[u8], said: &[u8]) -> Option<Vec<u8>> {
-    if said == b"*" {
+fn user(mechanism: &[u8], steps: &[u8]) -> Option<Vec<u8>> {
+    if steps == b"*" {
         return None;
     }
-    let octets = mime::base64(said);
+    let bytes = mime::base64(steps);
     match mechanism {
-        b"PLAIN" => octets.split(|octet| *octet == 0).nth(1).map(<[u8]>::to_vec),
-        b"LOGIN" => Some(octets),
+        b"PLAIN" => bytes.split(|byte| *byte == 0).nth(1).map(<[u8]>::to_vec),
+        b"LOGIN" => Some(bytes),
         _ => None,
     }
 }
@@ -678,18 +687,18 @@ fn code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{Told, talks};
+    use crate::laws::{Collected, talks};
     use crate::{ANOMALY, Record, Table, Value};
 
-    fn told(case: &str) -> Told {
+    fn emitted(case: &str) -> Collected {
         let talks = talks("smtp", 25);
         let (_, talk) =
             talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
-        talk.told(|data| vec![data.to_vec()])
+        talk.emitted(|data| vec![data.to_vec()])
     }
 
-    fn rows<'a>(told: &'a Told, table: &'static Table) -> Vec<&'a Record<'static>> {
-        told.records.iter().filter(|record| *record.table == *table).collect()
+    fn rows<'a>(emitted: &'a Collected, table: &'static Table) -> Vec<&'a Record<'static>> {
+        emitted.records.iter().filter(|record| *record.table == *table).collect()
     }
 
     fn list(texts: &[&str]) -> Value<'static> {
@@ -698,8 +707,8 @@ mod tests {
 
     #[test]
     fn a_mail_is_told_with_its_envelope_header_and_files() {
-        let told = told("mail");
-        let [mail, bounce] = rows(&told, &SMTP)[..] else { panic!() };
+        let emitted = emitted("mail");
+        let [mail, bounce] = rows(&emitted, &SMTP)[..] else { panic!() };
         assert_eq!(*mail.get("sender"), "alice@example.org".into());
         assert_eq!(*mail.get("rcpt_to"), list(&["<bob@example.net>", "<eve@example.net>"]));
         assert_eq!(*mail.get("to"), list(&["Bob <bob@example.net>", "\"Doe, J.\" <jd@example.net>"]));
@@ -709,42 +718,42 @@ mod tests {
         assert_eq!(*mail.get("accepted"), true.into());
         assert_eq!(*bounce.get("accepted"), false.into());
         assert_eq!(*bounce.get("depth"), 2u8.into());
-        let contents: Vec<_> = told.content.iter().map(|(_, content)| content.as_slice()).collect();
+        let contents: Vec<_> = emitted.content.iter().map(|(_, content)| content.as_slice()).collect();
         let text = b"Look at http://192.0.2.80/tool.exe and\r\n.dotted\r\n.";
         assert_eq!(contents, [&text[..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b"short"]);
     }
 
     #[test]
     fn chunks_end_where_they_say() {
-        let told = told("chunks");
-        assert_eq!(told.content[0].1, b".\nhello\r\n.\r\n");
-        let depths: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("last_reply").clone()).collect();
+        let emitted = emitted("chunks");
+        assert_eq!(emitted.content[0].1, b".\nhello\r\n.\r\n");
+        let depths: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("last_reply").clone()).collect();
         assert_eq!(depths, ["250 queued".into(), "250 queued too".into()]);
-        let wrong: Vec<_> = rows(&told, &ANOMALY).iter().map(|row| row.get("name").clone()).collect();
+        let wrong: Vec<_> = rows(&emitted, &ANOMALY).iter().map(|row| row.get("name").clone()).collect();
         let names = ["smtp_huge_bdat_chunk", "smtp_invalid_bdat_command", "INVALID_BDAT"];
         assert_eq!(wrong, names.map(Value::from));
     }
 
     #[test]
     fn users_are_known_and_passwords_are_not() {
-        let told = told("auth");
-        let text = format!("{:?}", told.records);
+        let emitted = emitted("auth");
+        let text = format!("{:?}", emitted.records);
         assert!(!text.contains("secret") && !text.contains("c2VjcmV0"));
-        assert_eq!(*rows(&told, &SMTP)[0].get("user"), "bob".into());
+        assert_eq!(*rows(&emitted, &SMTP)[0].get("user"), "bob".into());
     }
 
     /// The mails behind one whose end is missing are not taken for its body.
     #[test]
     fn mails_behind_gaps_are_found() {
-        let told = told("gaps");
-        let senders: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("sender").clone()).collect();
+        let emitted = emitted("gaps");
+        let senders: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("sender").clone()).collect();
         assert_eq!(senders, ["a@b.example", "a2@b.example", "a3@b.example"].map(Value::from));
     }
 
     #[test]
     fn one_side_is_enough() {
-        let told = told("oneside");
-        let status: Vec<_> = rows(&told, &SMTP).iter().map(|row| row.get("status").clone()).collect();
+        let emitted = emitted("oneside");
+        let status: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("status").clone()).collect();
         assert_eq!(status, ["PARSE_DONE", "PARSE_ERROR"].map(Value::from));
     }
 }

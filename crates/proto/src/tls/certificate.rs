@@ -27,7 +27,7 @@ pub(crate) struct Content {
     pub version: u32,
     /// Digits without leading zeros.
     pub serial: String,
-    /// All octets, in pairs.
+    /// All bytes, in pairs.
     pub serial_pairs: String,
     /// The most special part first (RFC 2253).
     pub subject: String,
@@ -56,10 +56,9 @@ pub(crate) struct Content {
 
 impl Certificate {
     /// Reads one.
-    pub fn parse(octets: &[u8]) -> Self {
-        let content =
-            X509Certificate::from_der(octets).ok().map(|(_, certificate)| Content::of(&certificate));
-        Self { sha256: hex(&Sha256::digest(octets)), sha1: pairs(&Sha1::digest(octets), false), content }
+    pub fn parse(bytes: &[u8]) -> Self {
+        let content = X509Certificate::from_der(bytes).ok().map(|(_, certificate)| Content::of(&certificate));
+        Self { sha256: hex(&Sha256::digest(bytes)), sha1: pairs(&Sha1::digest(bytes), false), content }
     }
 
     /// Whether it is for a host of that name.
@@ -81,7 +80,7 @@ impl Certificate {
 /// Whether a name, with a star for its first label or without, is that of a host (RFC 6125).
 fn covers(name: &[u8], host: &[u8]) -> bool {
     let Some(domain) = name.strip_prefix(b"*.") else { return name == host };
-    let mut labels = host.splitn(2, |octet| *octet == b'.');
+    let mut labels = host.splitn(2, |byte| *byte == b'.');
     labels.next().is_some_and(|label| !label.is_empty()) && labels.next() == Some(domain)
 }
 
@@ -150,10 +149,10 @@ impl Content {
             GeneralName::DNSName(text) => self.dns.push(text.as_bytes().to_vec()),
             GeneralName::URI(text) => self.uris.push(text.as_bytes().to_vec()),
             GeneralName::RFC822Name(text) => self.mails.push(text.as_bytes().to_vec()),
-            GeneralName::IPAddress(octets) => {
-                let address: Option<IpAddr> = match octets.len() {
-                    4 => octets.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into()),
-                    16 => octets.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into()),
+            GeneralName::IPAddress(bytes) => {
+                let address: Option<IpAddr> = match bytes.len() {
+                    4 => bytes.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),
+                    16 => bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into()),
                     _ => None,
                 };
                 self.addresses.extend(address);
@@ -197,42 +196,42 @@ fn seconds(time: &ASN1Time) -> i64 {
     time.timestamp()
 }
 
-/// Octets as `0a:1b`.
-fn pairs(octets: &[u8], is_upper: bool) -> String {
-    let mut text = String::with_capacity(octets.len() * 3);
-    for octet in octets {
+/// Bytes as `0a:1b`.
+fn pairs(bytes: &[u8], is_upper: bool) -> String {
+    let mut text = String::with_capacity(bytes.len() * 3);
+    for byte in bytes {
         if !text.is_empty() {
             text.push(':');
         }
-        let _ = if is_upper { write!(text, "{octet:02X}") } else { write!(text, "{octet:02x}") };
+        let _ = if is_upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
     }
     text
 }
 
-/// A number's octets without those that are nothing.
-fn significant(octets: &[u8]) -> &[u8] {
-    let zeros = octets.iter().take_while(|octet| **octet == 0).count();
-    octets.get(zeros..).unwrap_or_default()
+/// A number's bytes without those that are nothing.
+fn significant(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes.get(zeros..).unwrap_or_default()
 }
 
-fn serial(octets: &[u8]) -> String {
-    match significant(octets) {
+fn serial(bytes: &[u8]) -> String {
+    match significant(bytes) {
         [] => "00".to_owned(),
-        octets => hex(octets).to_ascii_uppercase(),
+        bytes => hex(bytes).to_ascii_uppercase(),
     }
 }
 
 fn bits(number: &[u8]) -> usize {
-    let octets = significant(number);
-    octets.first().map_or(0, |first| octets.len() * 8 - first.leading_zeros() as usize)
+    let bytes = significant(number);
+    bytes.first().map_or(0, |first| bytes.len() * 8 - first.leading_zeros() as usize)
 }
 
-/// A number in decimal digits where it fits into sixteen octets, else in hexadecimal ones.
+/// A number in decimal digits where it fits into sixteen bytes, else in hexadecimal ones.
 fn decimal(number: &[u8]) -> String {
-    let octets = significant(number);
-    match octets.len() {
-        0..=16 => octets.iter().fold(0_u128, |sum, octet| sum << 8 | u128::from(*octet)).to_string(),
-        _ => format!("0x{}", hex(octets)),
+    let bytes = significant(number);
+    match bytes.len() {
+        0..=16 => bytes.iter().fold(0_u128, |sum, byte| sum << 8 | u128::from(*byte)).to_string(),
+        _ => format!("0x{}", hex(bytes)),
     }
 }
 
@@ -339,23 +338,23 @@ fn part(oid: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Tag of a string of two octets for each character.
+/// Tag of a string of two bytes for each character.
 const BMP_STRING: u32 = 30;
 /// Tags of strings that are UTF-8, or a part of it.
 const UTF8_STRINGS: [u32; 6] = [12, 18, 19, 22, 26, 27];
 
 /// The text of a part, as UTF-8.
 fn text_of(attribute: &AttributeTypeAndValue<'_>) -> Vec<u8> {
-    let (tag, octets) = (attribute.attr_value().tag().0, attribute.as_slice());
+    let (tag, bytes) = (attribute.attr_value().tag().0, attribute.as_slice());
     if tag == BMP_STRING {
-        let units = octets.chunks_exact(2).filter_map(|pair| pair.first_chunk().copied());
+        let units = bytes.chunks_exact(2).filter_map(|pair| pair.first_chunk().copied());
         let text = char::decode_utf16(units.map(u16::from_be_bytes));
         return text.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into_bytes();
     }
-    if UTF8_STRINGS.contains(&tag) || octets.is_ascii() {
-        return octets.to_vec();
+    if UTF8_STRINGS.contains(&tag) || bytes.is_ascii() {
+        return bytes.to_vec();
     }
-    octets.iter().map(|octet| char::from(*octet)).collect::<String>().into_bytes()
+    bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes()
 }
 
 /// A name with its most special part first and all else than plain characters escaped (RFC 2253), as Zeek writes it.
@@ -379,9 +378,9 @@ fn special_first(name: &X509Name<'_>) -> String {
                 }
                 None => {
                     let value = attribute.attr_value();
-                    let (tag, octets) = (value.tag().0, value.as_bytes());
-                    let _ = write!(text, "{oid}=#{tag:02X}{:02X}", octets.len());
-                    text.push_str(&hex(octets).to_ascii_uppercase());
+                    let (tag, bytes) = (value.tag().0, value.as_bytes());
+                    let _ = write!(text, "{oid}=#{tag:02X}{:02X}", bytes.len());
+                    text.push_str(&hex(bytes).to_ascii_uppercase());
                 }
             }
         }
@@ -390,18 +389,18 @@ fn special_first(name: &X509Name<'_>) -> String {
 }
 
 fn escape(value: &[u8], text: &mut String) {
-    for (at, octet) in value.iter().enumerate() {
+    for (at, byte) in value.iter().enumerate() {
         let is_edge = at == 0 || at + 1 == value.len();
-        match octet {
+        match byte {
             b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => {
                 text.push('\\');
-                text.push(char::from(*octet));
+                text.push(char::from(*byte));
             }
             b'#' if at == 0 => text.push_str("\\#"),
             b' ' if is_edge => text.push_str("\\ "),
-            0x20..=0x7e => text.push(char::from(*octet)),
+            0x20..=0x7e => text.push(char::from(*byte)),
             _ => {
-                let _ = write!(text, "\\{octet:02X}");
+                let _ = write!(text, "\\{byte:02X}");
             }
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Handshake {
     encrypted: [bool; 2],
     /// The client sent its part of a key.
     exchanged: bool,
-    told: bool,
+    emitted: bool,
 }
 
 /// The client's place in arrays of server and client.
@@ -68,13 +68,13 @@ impl Handshake {
             chains: Default::default(),
             encrypted: [false; 2],
             exchanged: false,
-            told: false,
+            emitted: false,
         }
     }
 
     /// Whether all is said that can be.
-    pub fn is_told(&self) -> bool {
-        self.told
+    pub fn is_emitted(&self) -> bool {
+        self.emitted
     }
 
     /// What the client said.
@@ -269,8 +269,8 @@ impl Handshake {
         out: &mut dyn Out,
     ) {
         let role = self.role(direction);
-        for octets in certificates {
-            if octets.is_empty() {
+        for bytes in certificates {
+            if bytes.is_empty() {
                 self.wrong(time, direction, "zero_length_certificate", &[], out);
                 continue;
             }
@@ -278,15 +278,15 @@ impl Handshake {
             if chain.len() == MAX_CERTIFICATES {
                 return self.wrong(time, direction, "too_many_certificates", &[], out);
             }
-            let certificate = Certificate::parse(octets);
+            let certificate = Certificate::parse(bytes);
             let is_host = chain.is_empty();
             match &certificate.content {
                 Some(content) => {
-                    tell_certificate(&certificate, content, time, is_host, role == CLIENT, out);
+                    emit_certificate(&certificate, content, time, is_host, role == CLIENT, out);
                 }
                 None => {
-                    let told = Anomaly { name: "invalid_certificate", direction, detail: octets };
-                    anomaly(out, time, self.protocol, &told);
+                    let emitted = Anomaly { name: "invalid_certificate", direction, detail: bytes };
+                    anomaly(out, time, self.protocol, &emitted);
                 }
             }
             chain.push(certificate);
@@ -298,7 +298,7 @@ impl Handshake {
         self.note(time, direction, 'i');
         let role = self.role(direction);
         let has_ticket = self.hello.as_ref().is_some_and(|hello| {
-            hello.ticket && (hello.session_id.is_empty() || hello.session_id.iter().all(|octet| *octet == 0))
+            hello.ticket && (hello.session_id.is_empty() || hello.session_id.iter().all(|byte| *byte == 0))
         });
         self.resumed |= role == CLIENT && has_ticket && !self.exchanged && !self.version.is_some_and(is_new);
         if let Some(encrypted) = self.encrypted.get_mut(role) {
@@ -331,17 +331,17 @@ impl Handshake {
         }
         if self.encrypted == [true; 2] {
             self.established = true;
-            self.tell(out);
+            self.emit(out);
         }
     }
 
     /// The client of SSLv2 sent its key.
     pub fn establish(&mut self, out: &mut dyn Out) {
         self.established = true;
-        self.tell(out);
+        self.emit(out);
     }
 
-    /// Octets of memory that are held, roughly.
+    /// Bytes of memory that are held, roughly.
     pub fn memory(&self) -> usize {
         let hello = self.hello.as_ref().map_or(0, |hello| {
             4 * hello.ciphers.len() + 2 * (hello.extensions.len() + hello.signatures.len()) + 256
@@ -354,9 +354,9 @@ impl Handshake {
     }
 
     /// Says what is known, once, and forgets it.
-    pub fn tell(&mut self, out: &mut dyn Out) {
-        let Some(begun) = self.begun.filter(|_| !self.told) else { return };
-        self.told = true;
+    pub fn emit(&mut self, out: &mut dyn Out) {
+        let Some(begun) = self.begun.filter(|_| !self.emitted) else { return };
+        self.emitted = true;
         let chains = std::mem::take(&mut self.chains);
         let hello = self.hello.take();
         let answer = self.answer.take();
@@ -459,14 +459,14 @@ fn other(direction: Direction) -> Direction {
     }
 }
 
-/// Octets with their length, of three octets, before them.
+/// Bytes with their length, of three bytes, before them.
 fn three<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let [high, low] = [reader.u8()?.into(), usize::from(reader.u16()?)];
     let high: usize = high;
     reader.take(high << 16 | low)
 }
 
-fn tell_certificate(
+fn emit_certificate(
     certificate: &Certificate,
     content: &Content,
     seen: Time,

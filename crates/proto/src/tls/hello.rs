@@ -28,7 +28,7 @@ const ESNI: u16 = 0xffce;
 pub(crate) struct ClientHello {
     pub version: u16,
     pub session_id: Vec<u8>,
-    /// Of SSLv2 those with three octets too.
+    /// Of SSLv2 those with three bytes too.
     pub ciphers: Vec<u32>,
     pub extensions: Vec<u16>,
     pub server_names: Vec<Vec<u8>>,
@@ -68,21 +68,21 @@ const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Octets with their length, of one octet, before them.
+/// Bytes with their length, of one byte, before them.
 fn short<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u8()?;
     reader.take(length.into())
 }
 
-/// Octets with their length, of two octets, before them.
+/// Bytes with their length, of two bytes, before them.
 pub(crate) fn long<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u16()?;
     reader.take(length.into())
 }
 
-/// Numbers of two octets, as many as there are.
-fn numbers(octets: &[u8]) -> impl Iterator<Item = u16> {
-    octets.chunks_exact(2).filter_map(|pair| pair.first_chunk().map(|pair| u16::from_be_bytes(*pair)))
+/// Numbers of two bytes, as many as there are.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
+    bytes.chunks_exact(2).filter_map(|pair| pair.first_chunk().map(|pair| u16::from_be_bytes(*pair)))
 }
 
 /// The names of a list of application protocols.
@@ -316,9 +316,9 @@ pub(crate) fn md5(text: &str) -> String {
 }
 
 /// Lower-case hexadecimal digits.
-pub(crate) fn hex(octets: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble & 15), 16).unwrap_or('0');
-    let mut text = String::with_capacity(octets.len() * 2);
-    text.extend(octets.iter().flat_map(|octet| [digit(octet >> 4), digit(*octet)]));
+    let mut text = String::with_capacity(bytes.len() * 2);
+    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
     text
 }

@@ -11,9 +11,9 @@ const HEADER: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     held: Vec<u8>,
-    /// Octets of the message that came, held or not.
+    /// Bytes of the message that came, held or not.
     seen: usize,
-    /// Octets are missing in it.
+    /// Bytes are missing in it.
     is_holed: bool,
 }
 
@@ -29,8 +29,8 @@ pub(crate) struct Message<'a> {
 }
 
 /// Type and length of a message's body.
-pub(crate) fn header(octets: &[u8]) -> Option<(u8, usize)> {
-    let word = Reader::new(octets).u32()?;
+pub(crate) fn header(bytes: &[u8]) -> Option<(u8, usize)> {
+    let word = Reader::new(bytes).u32()?;
     Some(((word >> 24) as u8, (word & 0xff_ffff) as usize))
 }
 
@@ -61,8 +61,8 @@ impl Messages {
         Some(result)
     }
 
-    fn take(&mut self, data: &mut &[u8], most: usize) {
-        let (part, rest) = data.split_at_checked(most).unwrap_or((data, &[]));
+    fn take(&mut self, data: &mut &[u8], max: usize) {
+        let (part, rest) = data.split_at_checked(max).unwrap_or((data, &[]));
         let room = (HEADER + MAX_MESSAGE).saturating_sub(self.held.len());
         if !self.is_holed {
             self.held.extend_from_slice(part.get(..room).unwrap_or(part));
@@ -71,16 +71,16 @@ impl Messages {
         *data = rest;
     }
 
-    /// Octets are missing. `true` where they are all of the message in work, so that the next one is found.
-    pub fn miss(&mut self, octets: usize) -> bool {
+    /// Bytes are missing. `true` where they are all of the message in work, so that the next one is found.
+    pub fn miss(&mut self, bytes: usize) -> bool {
         let Some((_, length)) = header(&self.held) else { return false };
-        self.seen = self.seen.saturating_add(octets);
+        self.seen = self.seen.saturating_add(bytes);
         self.is_holed = true;
         // What is missing at a message's very end may be the beginning of the next one too: only less is sure.
         self.seen < HEADER + length
     }
 
-    /// Octets of memory that are held.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }

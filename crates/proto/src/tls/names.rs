@@ -51,7 +51,7 @@ pub(crate) fn long_version(version: Option<u16>) -> Cow<'static, str> {
     })
 }
 
-/// A cipher suite's name in the registry (RFC 8447); those of SSLv2 have three octets.
+/// A cipher suite's name in the registry (RFC 8447); those of SSLv2 have three bytes.
 pub(crate) fn cipher(number: u32) -> Cow<'static, str> {
     let known = u16::try_from(number).ok().and_then(TlsCipherSuite::from_id).map(|suite| suite.name);
     let name = known.or(match number {

@@ -14,7 +14,7 @@ use weir_engine::{
 use weir_output::anon::{Anonymiser, Finder, Leak, Originals};
 use weir_output::figures::count;
 use weir_proto::Record;
-use weir_wire::{Batch, Chunk, Time};
+use weir_wire::{Batch, PacketBuf, Time};
 
 /// Leaks that are told one by one.
 const TOLD: usize = 20;
@@ -29,7 +29,7 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
         Ok(files) => files,
         Err(error) => return complain(Exit::Output, format!("audit: {error}")),
     };
-    let (mut chunk, mut packets, mut leaks) = (Chunk::default(), 0_u64, 0_usize);
+    let (mut chunk, mut packets, mut leaks) = (PacketBuf::default(), 0_u64, 0_usize);
     loop {
         match files.fill(&mut chunk) {
             Ok(true) => {}
@@ -41,7 +41,7 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
             for leak in finder.packet(&packet) {
                 leaks += 1;
                 if leaks <= TOLD {
-                    tell(&format!("packet {packets}"), &leak);
+                    emit(&format!("packet {packets}"), &leak);
                 }
             }
         }
@@ -73,7 +73,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
     let mut noted = Noted(Originals::default());
     let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())
         .map_err(|error| error.to_string())?;
-    let (mut chunk, mut latest) = (Chunk::default(), Time(0));
+    let (mut chunk, mut latest) = (PacketBuf::default(), Time(0));
     loop {
         match files.fill(&mut chunk) {
             Ok(true) => {}
@@ -93,7 +93,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
 
 /// How often idle flows are ended, in nanoseconds of packet time.
 const TICK: u64 = 10_000_000_000;
-/// Octets of a file that are looked through at once.
+/// Bytes of a file that are looked through at once.
 const PART: usize = 4 << 20;
 
 /// Looks for all that a capture tells in files and folders; exit code 4 where something is found.
@@ -106,11 +106,11 @@ pub fn look_through(capture: &Path, paths: &[PathBuf], anonymiser: &mut Anonymis
         Ok(finder) => finder,
         Err(error) => return complain(Exit::Output, format!("audit: {error}")),
     };
-    let (mut files, mut octets, mut leaks) = (0_u64, 0_u64, 0_usize);
+    let (mut files, mut bytes, mut leaks) = (0_u64, 0_u64, 0_usize);
     let mut found = |place: &str, leak: &Leak| {
         leaks += 1;
         if leaks <= TOLD {
-            tell(place, leak);
+            emit(place, leak);
         }
     };
     for path in paths {
@@ -119,14 +119,14 @@ pub fn look_through(capture: &Path, paths: &[PathBuf], anonymiser: &mut Anonymis
             let place = file.display().to_string();
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             finder.text(name.as_bytes()).iter().for_each(|leak| found(&format!("the name of {place}"), leak));
-            octets += through(&finder, file, &mut |leak| found(&place, leak))?;
+            bytes += through(&finder, file, &mut |leak| found(&place, leak))?;
             Ok(())
         });
         if let Err(error) = done {
             return complain(Exit::Unreadable, format!("audit: {}: {error}", path.display()));
         }
     }
-    let through = format!("{} files of {} octets", count(files), count(octets));
+    let through = format!("{} files of {} bytes", count(files), count(bytes));
     conclude(&originals, &through, leaks, quiet)
 }
 
@@ -146,14 +146,14 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
     let mut head = [0; 4];
     let got = File::open(path)?.take(4).read(&mut head)?;
     if let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) {
-        let (mut chunk, mut octets) = (Chunk::default(), 0);
+        let (mut chunk, mut bytes) = (PacketBuf::default(), 0);
         while files.fill(&mut chunk).map_err(|error| io::Error::other(error.to_string()))? {
             for packet in chunk.batch().packets() {
-                octets += packet.data.len() as u64;
+                bytes += packet.data.len() as u64;
                 finder.packet(&packet).iter().for_each(&mut *found);
             }
         }
-        return Ok(octets);
+        return Ok(bytes);
     }
     let file = File::open(path)?;
     let mut source: Box<dyn Read> = match &head[..got] {
@@ -163,7 +163,7 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
     };
     // Of CSV the first line has the names of columns.
     let is_table = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".csv"));
-    // What may begin in one part and end in the next is looked for in the next, with one octet before it.
+    // What may begin in one part and end in the next is looked for in the next, with one byte before it.
     let lap = finder.longest() + 1;
     let (mut part, mut before, mut fresh) = (Vec::new(), 0_u64, 0_usize);
     loop {
@@ -186,9 +186,9 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
     }
 }
 
-fn tell(place: &str, leak: &Leak) {
-    let form = if leak.is_text { "text" } else { "octets" };
-    eprintln!("weir: audit: {place}, octet {}: {} as {form}", leak.at, leak.what.escape_debug());
+fn emit(place: &str, leak: &Leak) {
+    let form = if leak.is_text { "text" } else { "bytes" };
+    eprintln!("weir: audit: {place}, byte {}: {} as {form}", leak.at, leak.what.escape_debug());
 }
 
 fn conclude(originals: &Originals, through: &str, leaks: usize, quiet: bool) -> Exit {

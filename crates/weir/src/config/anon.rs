@@ -29,7 +29,7 @@ pub struct Anon {
 impl Eq for Anon {}
 
 /// The longest way that times are moved, in seconds: some thirty years.
-pub const LONGEST_SHIFT: f64 = 1e9;
+pub const MAX_SHIFT: f64 = 1e9;
 
 pub(super) static KEYS: [Key<Anon>; 8] = [
     Key {
@@ -45,7 +45,7 @@ pub(super) static KEYS: [Key<Anon>; 8] = [
     },
     Key {
         name: "key_file",
-        takes: "a file of 32 octets or 64 hexadecimal digits, such as \"/etc/weir/key\"",
+        takes: "a file of 32 bytes or 64 hexadecimal digits, such as \"/etc/weir/key\"",
         read: |r, node, anon| match r.string(node) {
             Some("") => r.refuse(node.span(), "an empty path"),
             path => anon.key_file = path.map(PathBuf::from),
@@ -67,7 +67,7 @@ pub(super) static KEYS: [Key<Anon>; 8] = [
         read: |r, node, anon| {
             let Some(text) = r.string(node) else { return };
             match text.parse::<f64>() {
-                Ok(seconds) if seconds.abs() <= LONGEST_SHIFT => anon.shift = Some(seconds),
+                Ok(seconds) if seconds.abs() <= MAX_SHIFT => anon.shift = Some(seconds),
                 _ => r.refuse(node.span(), format!("times cannot be moved by {text:?} seconds")),
             }
         },

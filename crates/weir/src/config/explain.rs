@@ -41,7 +41,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("output.rotate", after(config.output.rotate.value, "s", 1_000_000_000), config.output.rotate.line),
         (
             "output.rotate_size",
-            after(config.output.rotate_size.value, " octets", 1),
+            after(config.output.rotate_size.value, " bytes", 1),
             config.output.rotate_size.line,
         ),
         ("output.zstd", config.output.zstd.value.to_string(), config.output.zstd.line),
@@ -128,9 +128,9 @@ fn interval(seconds: u64) -> String {
     }
 }
 
-/// Octets in the largest unit that takes them whole.
-fn memory(octets: u64) -> String {
+/// Bytes in the largest unit that takes them whole.
+fn memory(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
-    let fits = units.iter().find(|(shift, _)| octets.is_multiple_of(1 << shift));
-    fits.map_or(octets.to_string(), |(shift, unit)| format!("{}{unit}", octets >> shift))
+    let fits = units.iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift));
+    fits.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-/// Something in the text that cannot be taken, by its place in octets.
+/// Something in the text that cannot be taken, by its place in bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
-    /// The offending octets of the text.
+    /// The offending bytes of the text.
     pub span: Range<usize>,
     /// What was found.
     pub message: String,
@@ -48,13 +48,13 @@ pub struct Lines {
 impl Lines {
     /// Finds them.
     pub fn new(text: &str) -> Self {
-        let newlines = text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n');
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self { starts: std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect() }
     }
 
-    /// The number, from 1, of the line that an octet is on, and the octet with which that line begins.
-    pub fn at(&self, octet: usize) -> (usize, usize) {
-        let line = self.starts.partition_point(|&start| start <= octet);
+    /// The number, from 1, of the line that a byte is on, and the byte with which that line begins.
+    pub fn at(&self, byte: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|&start| start <= byte);
         (line, self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0))
     }
 }

@@ -13,7 +13,7 @@ mod read;
 mod server;
 mod store;
 
-pub use anon::{Anon, LONGEST_SHIFT};
+pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
 pub use fault::ConfigErrors;
 pub use ourmon::from_ourmon;
@@ -32,7 +32,7 @@ use weir_output::{Log, OUTPUTS};
 
 /// The time between reports when nothing is said.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// The memory that tables may take, in octets, when nothing is said.
+/// The memory that tables may take, in bytes, when nothing is said.
 const DEFAULT_MEMORY: u64 = 512 << 20;
 
 /// The logs that are written when there is a folder for them and nothing else is said.
@@ -58,7 +58,7 @@ impl<T> Setting<T> {
 pub struct Config {
     /// Time between reports, 1 s to 1 h.
     pub interval: Setting<Duration>,
-    /// Octets that all tables together may take.
+    /// Bytes that all tables together may take.
     pub memory: Setting<u64>,
     /// Workers; `None` is one per core.
     pub workers: Setting<Option<usize>>,
@@ -89,7 +89,7 @@ pub struct Output {
     pub log: Setting<Vec<String>>,
     /// Nanoseconds after which new files begin.
     pub rotate: Setting<Option<u64>>,
-    /// Octets after which a new file begins.
+    /// Bytes after which a new file begins.
     pub rotate_size: Setting<Option<u64>>,
     /// Whether finished files are compressed.
     pub zstd: Setting<bool>,
@@ -315,7 +315,7 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
         name: "rotate_size",
         takes: "an amount, such as \"100M\"",
         read: |r, node, output| {
-            let value = r.parsed(node, crate::cli::octets).map(Some);
+            let value = r.parsed(node, crate::cli::bytes).map(Some);
             r.set(node, value, &mut output.rotate_size);
         },
     },
@@ -529,11 +529,11 @@ pub fn load_file(path: &Path) -> Result<Config, String> {
 /// That it cannot be read, or is none.
 pub fn read_text(path: &Path) -> Result<String, String> {
     let shown = printable(&path.to_string_lossy());
-    let octets = std::fs::read(path).map_err(|error| format!("{shown}: cannot be read: {error}\n"))?;
-    String::from_utf8(octets).map_err(|error| {
+    let bytes = std::fs::read(path).map_err(|error| format!("{shown}: cannot be read: {error}\n"))?;
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let line = error.as_bytes().iter().take(at).filter(|&&octet| octet == b'\n').count() + 1;
-        format!("{shown}:{line}: not UTF-8 text at octet {at}\n")
+        let line = error.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1;
+        format!("{shown}:{line}: not UTF-8 text at byte {at}\n")
     })
 }
 

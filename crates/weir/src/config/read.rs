@@ -49,7 +49,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The line, counted from 1, on which an octet of the text is.
+    /// The line, counted from 1, on which a byte of the text is.
     pub fn line(&self, at: usize) -> usize {
         self.lines.at(at).0
     }
@@ -148,15 +148,15 @@ impl<'t> Reader<'t> {
     }
 
     /// An integer within bounds.
-    pub fn integer(&mut self, node: &Node<'_>, least: u64, most: u64) -> Option<u64> {
+    pub fn integer(&mut self, node: &Node<'_>, min: u64, max: u64) -> Option<u64> {
         let Some(integer) = node.get_ref().as_integer() else {
             self.refuse_type(node);
             return None;
         };
         let value = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let within = value.and_then(|value| u64::try_from(value).ok()).filter(|v| (least..=most).contains(v));
+        let within = value.and_then(|value| u64::try_from(value).ok()).filter(|v| (min..=max).contains(v));
         if within.is_none() {
-            self.refuse(node.span(), format!("{integer} is not between {least} and {most}"));
+            self.refuse(node.span(), format!("{integer} is not between {min} and {max}"));
         }
         within
     }
@@ -217,7 +217,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// Where octet `at` of a string's value is written. Escapes make a value shorter than its text.
+    /// Where byte `at` of a string's value is written. Escapes make a value shorter than its text.
     pub fn inside(&self, node: &Node<'_>, at: usize) -> usize {
         let span = node.span();
         span.start + written_at(self.text.get(span).unwrap_or_default(), at)
@@ -263,7 +263,7 @@ pub fn toml_string(value: &str) -> String {
     out
 }
 
-/// The offset in a TOML string literal, quotes included, at which octet `at` of its value is written.
+/// The offset in a TOML string literal, quotes included, at which byte `at` of its value is written.
 fn written_at(literal: &str, at: usize) -> usize {
     let (mut raw, escapes) = match literal {
         l if l.starts_with("\"\"\"") => (3, true),
@@ -345,8 +345,8 @@ pub fn parse_memory(text: &str) -> Result<u64, String> {
     let number: u64 = digits.parse().map_err(|_| format!("{text:?} is not an amount of memory"))?;
     match number.checked_mul(1 << shift) {
         None => Err(format!("{text:?} is more than there can be")),
-        Some(octets) if octets < 16 << 20 => Err(format!("{text:?} is less than 16M")),
-        Some(octets) => Ok(octets),
+        Some(bytes) if bytes < 16 << 20 => Err(format!("{text:?} is less than 16M")),
+        Some(bytes) => Ok(bytes),
     }
 }
 
@@ -389,14 +389,14 @@ mod tests {
 
     #[test]
     fn memory() {
-        for (text, octets) in [
+        for (text, bytes) in [
             ("512M", 512 << 20),
             ("2G", 2 << 30),
             ("64MiB", 64 << 20),
             ("16MB", 16 << 20),
             ("20000k", 20_000 << 10),
         ] {
-            assert_eq!(parse_memory(text), Ok(octets));
+            assert_eq!(parse_memory(text), Ok(bytes));
         }
         for text in ["", "M", "512", "128mbb", "1M", "-5G", "99999999999T", "1.5G", "512 M"] {
             assert!(parse_memory(text).is_err(), "{text}");

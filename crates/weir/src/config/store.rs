@@ -14,9 +14,9 @@ pub struct Store {
     pub dir: Setting<Option<PathBuf>>,
     /// Nanoseconds that flows and records are kept.
     pub age: Setting<u64>,
-    /// Octets that the store may take.
+    /// Bytes that the store may take.
     pub size: Setting<u64>,
-    /// Octets that stay free on the disk.
+    /// Bytes that stay free on the disk.
     pub free: Setting<u64>,
     /// Nanoseconds that each tier of series keeps.
     pub series: [Setting<u64>; SERIES.len()],
@@ -114,7 +114,7 @@ fn time(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
 }
 
 fn size(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
-    let size = r.parsed(node, crate::cli::octets);
+    let size = r.parsed(node, crate::cli::bytes);
     r.set(node, size, to);
 }
 

@@ -187,7 +187,7 @@ fn every_mistake_is_found_where_it_stands() {
         ("[[chart]]\nlines = []", "1:1", "this chart has no name", ""),
         ("[[chart]]\nname = \"a\"", "1:1", "this chart has no lines", ""),
         ("[[chart]]\nname = \"a\"\nlines = [{ name = \"x\" }]", "3:10", "this line has no expression", ""),
-        ("[[chart]]\nname = \"a\"\nunit = \"octets\"\nlines = []", "3:8", "unit cannot be \"octets\"", ""),
+        ("[[chart]]\nname = \"a\"\nunit = \"bytes\"\nlines = []", "3:8", "unit cannot be \"bytes\"", ""),
         (
             "[[chart]]\nname = \"a\"\nlines = []\n[[chart]]\nname = \"a\"\nlines = []",
             "5:8",
@@ -322,7 +322,7 @@ fn the_caret_of_an_expression_is_inside_of_its_string() {
     assert!(errors(text)[0].starts_with("weir.toml:3:7: "), "{}", errors(text)[0]);
 }
 
-/// Neither text that is cut off anywhere nor any other octet in it makes the reader fall.
+/// Neither text that is cut off anywhere nor any other byte in it makes the reader fall.
 #[test]
 fn any_text_is_answered() {
     let (mut good, mut bad) = (0, 0);
@@ -377,7 +377,7 @@ fn check_says_how_many() {
     assert_eq!((outcome.exit, outcome.stdout.as_str()), (1, ""));
     assert!(outcome.stderr.ends_with(&format!("{shown}: 2 errors\n")), "{}", outcome.stderr);
     std::fs::write(&path, b"interval = \"1s\"\n# \xff\n").unwrap();
-    assert_eq!(check(&path).stderr, format!("{shown}:2: not UTF-8 text at octet 18\n"));
+    assert_eq!(check(&path).stderr, format!("{shown}:2: not UTF-8 text at byte 18\n"));
     let absent = check(&dir.path().join("absent.toml"));
     assert!(absent.exit == 1 && absent.stderr.contains("cannot be read"), "{}", absent.stderr);
 }

@@ -9,7 +9,7 @@ use weir_filter::{Filter, Options};
 use weir_output::figures;
 
 /// Most characters of an expression that is typed in.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 /// An expression, the cursor in it, and what was wrong when it was last given.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub enum Edited {
 impl Editor {
     /// Begins with an expression, the cursor behind it.
     pub fn new(expression: &str) -> Self {
-        let text: Vec<char> = expression.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+        let text: Vec<char> = expression.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect();
         Self { cursor: text.len(), text, error: None }
     }
 
@@ -63,7 +63,7 @@ impl Editor {
                 let word = self.text[..self.cursor].iter().rposition(|c| *c != ' ').unwrap_or(0);
                 self.cut(self.text[..word].iter().rposition(|c| *c == ' ').map_or(0, |space| space + 1));
             }
-            KeyCode::Char(c) if !control && !c.is_control() && self.text.len() < LONGEST => {
+            KeyCode::Char(c) if !control && !c.is_control() && self.text.len() < MAX_LENGTH => {
                 self.text.insert(self.cursor, c);
                 self.cursor += 1;
                 self.error = None;
@@ -93,7 +93,7 @@ impl Editor {
         match Filter::compile(&text, &Options::default()) {
             Ok(_) => Edited::Given(text),
             Err(error) => {
-                let at = text.char_indices().take_while(|(octet, _)| *octet < error.span.start).count();
+                let at = text.char_indices().take_while(|(byte, _)| *byte < error.span.start).count();
                 self.cursor = at;
                 self.error = Some(Mistake { at, message: error.message });
                 Edited::Changed
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(press(&mut editor, KeyCode::Esc, KeyModifiers::NONE), Edited::Left);
     }
 
-    /// Keys in any order, at any place, also with letters of several octets.
+    /// Keys in any order, at any place, also with letters of several bytes.
     #[test]
     fn no_keys_make_it_fall() {
         let keys = [

@@ -49,7 +49,7 @@ pub struct LiveView<'a> {
     pub notice: Option<&'a str>,
 }
 
-/// Packets and octets of each of the last seconds, the newest last, and what became of every packet of the run.
+/// Packets and bytes of each of the last seconds, the newest last, and what became of every packet of the run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     seconds: VecDeque<Count>,

@@ -202,7 +202,7 @@ fn top_list(
     let rest = titled(frame, area, title, &about, state.palette);
     let entries =
         ranked(top_of(view.last, kinds), total, state.order, usize::from(rest.height).saturating_sub(1));
-    let most = entries.first().map_or(0, |entry| entry.weight(state.order).0);
+    let max = entries.first().map_or(0, |entry| entry.weight(state.order).0);
     let rows = entries.iter().map(|entry| {
         let [bits, packets] = rates(entry.now, view.last.interval);
         let all = [
@@ -219,7 +219,7 @@ fn top_list(
         let mut cells = vec![key_text(&entry.key, view.names)];
         cells.extend(figures);
         cells.push(figures::count(entry.flows));
-        Row { cells, share: (entry.weight(state.order).0, most) }
+        Row { cells, share: (entry.weight(state.order).0, max) }
     });
     let titles = match state.order {
         Order::BytesNow => ["bits/s", "pkt/s", "bytes", "packets"],
@@ -251,8 +251,8 @@ fn about_list(top: &Top, order: Order) -> String {
         Unit::Bytes => figures::bytes(n),
         Unit::Packets => figures::counted(n, "packet"),
     };
-    let (shed, most) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
-    format!("{}, {keys} known, {inserts} inserts, {shed} had no room, none above {most}", order.name())
+    let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
+    format!("{}, {keys} known, {inserts} inserts, {shed} had no room, none above {max}", order.name())
 }
 
 /// Bits and packets a second.
@@ -377,7 +377,7 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
     let rest = titled(frame, rest, "OTHERWISE NOTABLE", "", palette);
     let notable = [
         ("wrong checksum", all.checksums_bad, now.checksums_bad),
-        ("checksum left to the sender's card", all.checksums_pending, now.checksums_pending),
+        ("checksum left to the sender's card", all.checksums_offloaded, now.checksums_offloaded),
         ("checksum looked at", all.checksums_verified, now.checksums_verified),
         ("in no flow: not IP, or no addresses", all.unflowed, now.unflowed),
         ("time went back", all.time_jumps, now.time_jumps),

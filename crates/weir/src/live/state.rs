@@ -20,12 +20,12 @@ pub enum Action {
 /// How lists are ordered.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
-    /// By octets in the last second.
+    /// By bytes in the last second.
     #[default]
     BytesNow,
     /// By packets in the last second.
     PacketsNow,
-    /// By octets since the beginning.
+    /// By bytes since the beginning.
     Bytes,
     /// By packets since the beginning.
     Packets,

@@ -33,7 +33,7 @@ const GAP: usize = 2;
 /// Columns that the first column keeps before the second figure, and those after it, are left out.
 const NAME: usize = 44;
 /// Columns that it keeps before the first figure is left out.
-const LEAST_NAME: usize = 16;
+const MIN_NAME: usize = 16;
 /// Least and most columns of a bar.
 const BAR: (usize, usize) = (6, 30);
 
@@ -54,7 +54,7 @@ impl Table {
         let wanted = widest(0);
         let mut rest: Vec<usize> = (1..self.titles.len()).map(widest).collect();
         let taken = |rest: &[usize]| rest.iter().map(|width| width + GAP).sum::<usize>();
-        while taken(&rest) + wanted.min(if rest.len() == 1 { LEAST_NAME } else { NAME }) > width
+        while taken(&rest) + wanted.min(if rest.len() == 1 { MIN_NAME } else { NAME }) > width
             && !rest.is_empty()
         {
             rest.pop();

@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::summary;
 use super::{Exit, Session, complain, report_read_errors};
-use crate::collector::{Courier, Load, WhenFull, queue};
+use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
 use crate::offline::{self, Input};
 use std::io::Write;
@@ -26,7 +26,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let options = &session.options;
     // Packets that are written, or counted up to a limit, must be taken in their order; so must files, which have limits.
     let ordered = options.write.is_some()
-        || options.unparsed.is_some()
+        || options.unidentified.is_some()
         || options.files.is_some()
         || session.request.limit.is_some();
     let workers = if ordered { 1 } else { session.request.workers };
@@ -48,12 +48,13 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::sender),
-        unparsed: dumps.unparsed.as_ref().map(Dump::sender),
+        unidentified: dumps.unidentified.as_ref().map(Dump::sender),
         carver: carving.as_ref().map(|carving| carving.carver(true)),
     };
 
     let (to, from) = queue();
-    let couriers = (0..workers).map(|_| Courier::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+    let worker_outputs =
+        (0..workers).map(|_| WorkerOutput::new(to.clone(), WhenFull::Wait, load.clone())).collect();
     drop((to, load));
     let mut collector = session.collector(outputs, workers);
     let pool = session.workers(workers);
@@ -66,7 +67,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         stop: &session.stop,
     };
     let outcome = std::thread::scope(|scope| {
-        let pass = scope.spawn(|| offline::run(input, pool, couriers, &|files| progress.watch(files)));
+        let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)));
         collector.run(&from);
         pass.join()
     });

@@ -28,9 +28,9 @@ impl Lines {
     }
 
     /// Prints what the last second had.
-    pub fn pulse(&mut self, pulse: &Snapshot) {
+    pub fn tick(&mut self, tick: &Snapshot) {
         if !self.silent {
-            self.printer.offer(weir_output::summary::line(pulse, &self.zone, self.names) + "\n");
+            self.printer.offer(weir_output::summary::line(tick, &self.zone, self.names) + "\n");
         }
     }
 

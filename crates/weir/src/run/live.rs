@@ -5,13 +5,13 @@ use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, PARTS, RING_PARTS, Session, complain};
-use crate::collector::{Collector, Courier, Load, Message, WhenFull, queue};
+use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
 use crate::live::Screen;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
 use crate::printer::Printer;
-use crate::serve::Beside;
+use crate::serve::WebService;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::sender),
-        unparsed: dumps.unparsed.as_ref().map(Dump::sender),
+        unidentified: dumps.unidentified.as_ref().map(Dump::sender),
         carver: carving.as_ref().map(|carving| carving.carver(false)),
     };
     let (to, from) = queue();
@@ -55,10 +55,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     for (rings, worker) in rings.into_iter().zip(session.workers(workers)) {
-        let courier = Courier::new(to.clone(), WhenFull::Shed, load.clone());
+        let worker_output = WorkerOutput::new(to.clone(), WhenFull::Shed, load.clone());
         let (stop, mailbox, limit) = (Arc::clone(&session.stop), Arc::clone(&mailbox), session.request.limit);
         threads.push(std::thread::spawn(move || {
-            online::work(rings, worker, courier, clock, &stop, &mailbox, limit)
+            online::work(rings, worker, worker_output, clock, &stop, &mailbox, limit)
         }));
     }
     drop((to, load));
@@ -181,7 +181,12 @@ fn describe(session: &Session, rings: Option<&Rings>) -> Vec<InterfaceInfo> {
 }
 
 /// Takes messages until every worker is done.
-fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines, beside: Option<&Beside>) {
+fn watch(
+    collector: &mut Collector,
+    from: &Receiver<Message>,
+    lines: &mut Lines,
+    beside: Option<&WebService>,
+) {
     while !collector.is_done() {
         let message = match from.recv_timeout(WAIT) {
             Ok(message) => message,
@@ -198,8 +203,8 @@ fn watch(collector: &mut Collector, from: &Receiver<Message>, lines: &mut Lines,
             }
         }
         collector.has_waiting(from.len());
-        if let Some(pulse) = collector.take(message) {
-            lines.pulse(&pulse);
+        if let Some(tick) = collector.take(message) {
+            lines.tick(&tick);
             collector.flush();
         }
     }

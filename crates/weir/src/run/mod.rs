@@ -1,11 +1,11 @@
 //! A run from request to summary.
 
 mod change;
+pub mod cost_profile;
 mod files;
 mod lines;
 mod live;
 mod progress;
-pub mod receipts;
 mod request;
 mod screen;
 mod summary;
@@ -22,7 +22,7 @@ use crate::exit::{Exit, complain};
 use crate::interfaces;
 use crate::names::SystemNames;
 use crate::online::LiveClock;
-use crate::serve::Beside;
+use crate::serve::WebService;
 use crate::serve::hub::Share;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::hash::{BuildHasher, RandomState};
@@ -105,7 +105,7 @@ pub struct Session {
     /// Set by SIGHUP, where there are logs: they are to be rolled.
     hangup: Arc<AtomicBool>,
     /// The pages that are served beside the run.
-    beside: Option<Beside>,
+    beside: Option<WebService>,
 }
 
 impl Session {
@@ -116,7 +116,7 @@ impl Session {
     pub fn new(
         options: cli::Run,
         request: Request,
-        beside: Option<Beside>,
+        beside: Option<WebService>,
     ) -> Result<Session, (Exit, String)> {
         let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
         if rolls && request.logs.is_none() {
@@ -194,7 +194,7 @@ impl Session {
                 each: 1,
                 used: None,
                 shed: |total| {
-                    total.sessions.refused + total.sessions.given_up + total.sessions.fragments_shed
+                    total.sessions.refused + total.sessions.abandoned + total.sessions.fragments_shed
                 },
             },
             Share {
@@ -298,25 +298,25 @@ impl Session {
 
     /// Whether what is said in flows is read.
     fn reads(&self) -> bool {
-        self.wants_records() || self.options.unparsed.is_some() || self.options.files.is_some()
+        self.wants_records() || self.options.unidentified.is_some() || self.options.files.is_some()
     }
 
     /// What is wanted of files.
     fn wants(&self) -> Wants {
         let carves = self.options.files.is_some();
         // What is kept is named by it.
-        let unsaid = Hashes { sha256: carves, ..Hashes::default() };
-        let tells_of_mails = |table: &&Table| MAILS.contains(&table.name);
+        let unwritten_hashes = Hashes { sha256: carves, ..Hashes::default() };
+        let is_mail_table = |table: &&Table| MAILS.contains(&table.name);
         let tables = self.wanted_tables();
-        let passes_mails = !carves && !tables.iter().any(tells_of_mails);
-        let tells_of_bodies = |table: &&Table| BODIES.contains(&table.name);
+        let passes_mails = !carves && !tables.iter().any(is_mail_table);
+        let is_body_table = |table: &&Table| BODIES.contains(&table.name);
         let passes_bodies = !carves
-            && !tables.iter().any(tells_of_bodies)
+            && !tables.iter().any(is_body_table)
             && !self.logs.iter().any(|log| log.fields().any(|field| field.of_body));
-        let hashes = self.options.hash.unwrap_or(unsaid);
+        let hashes = self.options.hash.unwrap_or(unwritten_hashes);
         let mut wants = Wants { hashes, content: carves, passes_mails, passes_bodies, unread: 0 };
         // Packets that nobody reads are those that no protocol can read.
-        if self.options.unparsed.is_none() {
+        if self.options.unidentified.is_none() {
             wants.leave_unread(&tables);
         }
         wants
@@ -338,13 +338,14 @@ impl Session {
 
     /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let cli::Run { write, unparsed, .. } = &*self.options;
-        if let Some(name) = unparsed.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
+        let cli::Run { write, unidentified, .. } = &*self.options;
+        if let Some(name) =
+            unidentified.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
         {
             let why = if name == "-" { "standard output is for -w" } else { "-w writes it already" };
             return Err((
                 Exit::Usage,
-                format!("--unparsed {name}: {why}; the name of another file is wanted"),
+                format!("--unidentified {name}: {why}; the name of another file is wanted"),
             ));
         }
         let zone = self.zone.time_zone().clone();
@@ -354,8 +355,9 @@ impl Session {
             interfaces,
             purpose,
         )?;
-        let unparsed = self.dump(self.options.unparsed.as_deref(), Rotate::default(), interfaces, purpose)?;
-        Ok(Dumps { matching: dump, unparsed })
+        let unidentified =
+            self.dump(self.options.unidentified.as_deref(), Rotate::default(), interfaces, purpose)?;
+        Ok(Dumps { matching: dump, unidentified })
     }
 
     fn dump(
@@ -395,7 +397,7 @@ impl Session {
         let sessions = SessionConfig {
             memory: self.request.memory / PARTS * session_parts / count,
             measure: self.measuring(),
-            unparsed: self.options.unparsed.is_some(),
+            unidentified_packets: self.options.unidentified.is_some(),
             wants: self.wants(),
             tables: Some(tables),
             ..SessionConfig::default()
@@ -413,7 +415,7 @@ impl Session {
         let memory = self.request.memory / PARTS * ROW_PARTS;
         let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
         collector.anonymise(self.anonymiser.clone());
-        collector.tell(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
+        collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.hangup));
         collector
     }
@@ -424,7 +426,7 @@ impl Session {
         if failures > 0 {
             exit = exit.or(Exit::Output);
         }
-        if self.options.max_loss.is_some_and(|most| total.ledger.loss_percent() > most) {
+        if self.options.max_loss.is_some_and(|max| total.ledger.loss_percent() > max) {
             let text = format!("{:.3}% of the packets were lost", total.ledger.loss_percent());
             exit = exit.or(complain(Exit::Loss, text));
         }
@@ -445,14 +447,14 @@ impl Session {
 struct Dumps {
     /// That of -w.
     matching: Option<Dump>,
-    /// That of --unparsed.
-    unparsed: Option<Dump>,
+    /// That of --unidentified.
+    unidentified: Option<Dump>,
 }
 
 /// What became of them: what was written, and the first thing that went wrong.
 struct Finished {
     matching: Option<(Written, Option<WriteError>)>,
-    unparsed: Option<(Written, Option<WriteError>)>,
+    unidentified: Option<(Written, Option<WriteError>)>,
     /// Files that were there already, and what went wrong.
     carved: Option<(u64, Option<io::Error>)>,
 }
@@ -462,7 +464,7 @@ impl Dumps {
         Finished {
             carved: carving.map(Carving::finish),
             matching: self.matching.map(Dump::finish),
-            unparsed: self.unparsed.map(Dump::finish),
+            unidentified: self.unidentified.map(Dump::finish),
         }
     }
 }
@@ -471,7 +473,7 @@ impl Finished {
     /// The exit code that follows from it; what went wrong was told when it did.
     fn exit(&self) -> Exit {
         let troubled =
-            [&self.matching, &self.unparsed].into_iter().flatten().any(|(_, trouble)| trouble.is_some())
+            [&self.matching, &self.unidentified].into_iter().flatten().any(|(_, trouble)| trouble.is_some())
                 || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
@@ -480,9 +482,9 @@ impl Finished {
     fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
-            (&self.unparsed, &options.unparsed, "packets of no known protocol"),
+            (&self.unidentified, &options.unidentified, "packets of no known protocol"),
         ];
-        let told = files.into_iter().filter_map(|(written, name, what)| {
+        let emitted = files.into_iter().filter_map(|(written, name, what)| {
             let ((written, _), name) = (written.as_ref()?, name.as_ref()?);
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
@@ -501,7 +503,7 @@ impl Finished {
                 parts.collect::<String>()
             )
         });
-        told.chain(carved).collect()
+        emitted.chain(carved).collect()
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Request {
     pub anon: config::Anon,
     /// The length of a report in nanoseconds.
     pub interval: u64,
-    /// All memory that grows with traffic, in octets.
+    /// All memory that grows with traffic, in bytes.
     pub memory: usize,
     /// Worker threads.
     pub workers: usize,
@@ -52,7 +52,7 @@ pub struct Request {
     pub seed: u64,
 }
 
-/// The seed of runs over files, so that they repeat octet by octet. A file can be crafted for it: its author can
+/// The seed of runs over files, so that they repeat byte by byte. A file can be crafted for it: its author can
 /// choose flows and keys that displace each other, and so hide some; he cannot make the pass slower with that,
 /// because a lookup has a fixed number of places.
 const SEED_OF_FILES: u64 = 0x7765_6972;

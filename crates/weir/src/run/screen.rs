@@ -101,10 +101,10 @@ impl<'s> FullScreen<'s> {
                 self.notice = Some(notice(event, &self.session.zone));
                 changed = true;
             }
-            if let Some(pulse) = collector.take(message) {
-                self.history.push(&pulse);
-                self.total.merge(&pulse);
-                self.last = pulse;
+            if let Some(tick) = collector.take(message) {
+                self.history.push(&tick);
+                self.total.merge(&tick);
+                self.last = tick;
                 let failed = collector.failures().len();
                 collector.flush();
                 if let Some(failure) = collector.failures().get(failed..).and_then(<[String]>::last) {

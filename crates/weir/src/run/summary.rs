@@ -1,6 +1,6 @@
 //! The facts of a run, for the summary.
 
-use super::{Finished, Session, receipts, verbose};
+use super::{Finished, Session, cost_profile, verbose};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
 use std::io::IsTerminal;
@@ -28,10 +28,10 @@ pub fn of_files(
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
-        text += &receipts::table(total);
+        text += &cost_profile::table(total);
         text += &verbose::files(files);
     } else if session.options.verbose {
-        text += &receipts::json(total);
+        text += &cost_profile::json(total);
     }
     text
 }
@@ -62,9 +62,9 @@ pub fn of_links(
     if is_verbose(session) {
         text += &verbose::ledger(total);
         text += &lists(total);
-        text += &receipts::table(total);
+        text += &cost_profile::table(total);
     } else if session.options.verbose {
-        text += &receipts::json(total);
+        text += &cost_profile::json(total);
     }
     text
 }

@@ -12,7 +12,7 @@ const LISTED: usize = 16;
 pub fn ledger(total: &Snapshot) -> String {
     let Ledger { capture, errors, .. } = total.ledger;
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
-    let Ledger { checksums_verified, checksums_bad, checksums_pending, .. } = total.ledger;
+    let Ledger { checksums_verified, checksums_bad, checksums_offloaded, .. } = total.ledger;
     let Ledger { time_jumps, rows_shed, packets_unwritten, .. } = total.ledger;
     let FlowCount { created, ended, evicted, holes_shed, .. } = total.flows;
     let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
@@ -22,8 +22,8 @@ pub fn ledger(total: &Snapshot) -> String {
         (1, "dropped by the kernel: the ring was full", capture.dropped),
         (1, "dropped by the interface", capture.interface_dropped),
         (1, "caught", caught),
-        (2, "octets on the wire", bytes),
-        (2, "octets captured", captured_bytes),
+        (2, "bytes on the wire", bytes),
+        (2, "bytes captured", captured_bytes),
         (2, "not matched by the expression", filtered),
         (2, "analysed", analysed),
         (3, "in a flow", flowed),
@@ -37,7 +37,7 @@ pub fn ledger(total: &Snapshot) -> String {
     let rows = [
         (3, "checksums looked at", checksums_verified),
         (4, "wrong", checksums_bad),
-        (4, "left to the sender's card", checksums_pending),
+        (4, "left to the sender's card", checksums_offloaded),
         (0, "flows begun", created),
         (0, "flows ended", ended),
         (1, "to make room", evicted),
@@ -96,6 +96,6 @@ fn input(text: &mut String, info: &InputInfo, interfaces: &[&InterfaceInfo]) {
     }
     if info.resumed > 0 {
         let skipped = count(info.skipped_bytes);
-        let _ = writeln!(text, "    resumed {} times, {skipped} octets passed over", count(info.resumed));
+        let _ = writeln!(text, "    resumed {} times, {skipped} bytes passed over", count(info.resumed));
     }
 }

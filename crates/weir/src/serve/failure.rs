@@ -18,10 +18,10 @@ pub struct Failure {
     /// What would be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// Where in the expression, in octets.
+    /// Where in the expression, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
-    /// How many octets of it.
+    /// How many bytes of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
-use weir_api::web::{Event, ListRow, MemoryRow, Mode, Pulse, QueueRow};
+use weir_api::web::{Event, ListRow, MemoryRow, Mode, QueueRow, Tick};
 use weir_api::{Answer, Count, KeyKind, Reading, Snapshot};
 use weir_output::metrics::Metrics;
 use weir_output::store::label::list_row;
@@ -48,7 +48,7 @@ pub struct Now {
     /// All that is counted, for Prometheus.
     pub metrics: Metrics,
     /// The last pulse of a link as a message of a stream.
-    pub pulse: Option<Bytes>,
+    pub tick: Option<Bytes>,
     /// Tables that packets fill.
     pub memory: Vec<MemoryRow>,
     /// What is under way between threads.
@@ -63,8 +63,8 @@ pub struct Load {
     /// Messages that wait for it.
     pub messages: usize,
     /// Messages that can.
-    pub most_messages: usize,
-    /// Octets of rows and records that wait for the end of their interval.
+    pub max_messages: usize,
+    /// Bytes of rows and records that wait for the end of their interval.
     pub waiting: usize,
 }
 
@@ -101,9 +101,9 @@ pub struct Share {
     pub table: &'static str,
     /// What it is for.
     pub help: &'static str,
-    /// The most octets that it takes.
+    /// The most bytes that it takes.
     pub limit: usize,
-    /// Octets of one row of it.
+    /// Bytes of one row of it.
     pub each: u64,
     /// What of it is in use; none where that is not counted.
     pub used: Option<fn(&Snapshot, &Load, &Share) -> u64>,
@@ -179,39 +179,39 @@ impl Hub {
     }
 
     /// Takes an interval that is complete.
-    pub fn pulse(&self, pulse: &Snapshot, load: &Load) {
+    pub fn tick(&self, tick: &Snapshot, load: &Load) {
         let before = self.now();
-        self.watch_loss(&before.total, pulse);
+        self.watch_loss(&before.total, tick);
         let mut total = before.total.clone();
-        total.merge(&without_readings(pulse));
+        total.merge(&without_readings(tick));
         let mut metrics = before.metrics.clone();
-        metrics.add(pulse);
-        let message = (self.about.mode == Mode::Live).then(|| message("pulse", &told(pulse, &total)));
+        metrics.add(tick);
+        let message = (self.about.mode == Mode::Live).then(|| message("tick", &described(tick, &total)));
         let next = Now {
             memory: self.memory(&total, load),
             queues: vec![QueueRow {
                 name: "collector".to_owned(),
                 length: load.messages as u64,
-                capacity: load.most_messages as u64,
+                capacity: load.max_messages as u64,
                 shed: total.ledger.rows_shed,
             }],
             total,
             metrics,
-            pulse: message,
+            tick: message,
             ended: false,
         };
         self.now.send_replace(Arc::new(next));
     }
 
     /// Notes when packets begin to be lost, and when that ends with a pulse in which none is.
-    fn watch_loss(&self, before: &Snapshot, pulse: &Snapshot) {
+    fn watch_loss(&self, before: &Snapshot, tick: &Snapshot) {
         let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
         let mut since = lock(&self.lossy_since);
-        let (now, end) = (lost(pulse), pulse.interval.end);
+        let (now, end) = (lost(tick), tick.interval.end);
         match (*since, now) {
             (None, 1..) => {
                 *since = Some(lost(before));
-                let text = format!("packets are being lost: {now} of {}", pulse.ledger.capture.offered);
+                let text = format!("packets are being lost: {now} of {}", tick.ledger.capture.offered);
                 self.note_at(end, "loss", text);
             }
             (Some(known), 0) => {
@@ -235,7 +235,7 @@ impl Hub {
         let slim = without_readings(total);
         let memory = self.memory(&slim, &load);
         let next =
-            Now { total: slim, metrics, pulse: None, memory, queues: before.queues.clone(), ended: true };
+            Now { total: slim, metrics, tick: None, memory, queues: before.queues.clone(), ended: true };
         self.now.send_replace(Arc::new(next));
     }
 
@@ -310,21 +310,21 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
 }
 
 /// What a stream tells of a pulse.
-fn told(pulse: &Snapshot, total: &Snapshot) -> Pulse {
-    let length = seconds(pulse.interval.end.saturating_sub(pulse.interval.start));
-    let talkers = top_by(pulse, KeyKind::Talker).map_or_else(Vec::new, |top| {
+fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
+    let length = seconds(tick.interval.end.saturating_sub(tick.interval.start));
+    let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
         let rows = top.ranked().into_iter().take(TALKERS);
         rows.map(|row| list_row(&row)).collect::<Vec<ListRow>>()
     });
-    Pulse {
-        time: seconds(pulse.interval.end),
+    Tick {
+        time: seconds(tick.interval.end),
         seconds: length,
-        packets: pulse.ledger.caught,
-        bytes: pulse.ledger.bytes,
+        packets: tick.ledger.caught,
+        bytes: tick.ledger.bytes,
         caught: total.ledger.caught,
         dropped: total.ledger.capture.dropped + total.ledger.capture.interface_dropped,
         flows_active: total.flows.active(),
-        series: points(pulse).into_iter().map(|point| (point.id, point.value)).collect(),
+        series: points(tick).into_iter().map(|point| (point.id, point.value)).collect(),
         talkers,
     }
 }
@@ -352,7 +352,7 @@ mod tests {
         Hub::new(about, String::new())
     }
 
-    fn pulse(second: u64, caught: u64) -> Snapshot {
+    fn tick(second: u64, caught: u64) -> Snapshot {
         let interval = Interval { start: second * 1_000_000_000, end: (second + 1) * 1_000_000_000 };
         let ledger = Ledger { caught, analysed: caught, ..Ledger::default() };
         Snapshot { interval, ledger, ..Snapshot::default() }
@@ -361,39 +361,39 @@ mod tests {
     #[test]
     fn pulses_add_up_and_are_told() {
         let hub = hub(Mode::Live);
-        hub.pulse(&pulse(1, 10), &Load::default());
-        hub.pulse(&pulse(2, 32), &Load::default());
+        hub.tick(&tick(1, 10), &Load::default());
+        hub.tick(&tick(2, 32), &Load::default());
         let now = hub.now();
         assert_eq!(now.total.ledger.caught, 42);
-        let text = String::from_utf8(now.pulse.clone().unwrap_or_default().to_vec()).unwrap_or_default();
-        assert!(text.starts_with("event: pulse\ndata: {") && text.ends_with("}\n\n"), "{text}");
+        let text = String::from_utf8(now.tick.clone().unwrap_or_default().to_vec()).unwrap_or_default();
+        assert!(text.starts_with("event: tick\ndata: {") && text.ends_with("}\n\n"), "{text}");
         assert!(text.contains("\"packets\":32") && text.contains("\"caught\":42"), "{text}");
         assert!(text.contains("\"ledger/caught\":32.0"), "{text}");
         assert!(now.metrics.text().contains("weir_caught_packets_total 42"), "{}", now.metrics.text());
-        hub.end(&pulse(1, 7));
+        hub.end(&tick(1, 7));
         assert!(hub.now().ended && hub.now().total.ledger.caught == 7);
     }
 
     #[test]
     fn a_file_has_no_stream() {
         let hub = hub(Mode::File);
-        hub.pulse(&pulse(1, 10), &Load::default());
-        assert!(hub.now().pulse.is_none());
+        hub.tick(&tick(1, 10), &Load::default());
+        assert!(hub.now().tick.is_none());
     }
 
     #[test]
     fn loss_is_told_when_it_begins_and_when_it_ends() {
         let hub = hub(Mode::Live);
         for (second, dropped) in [(1, 0), (2, 3), (3, 4), (4, 0), (5, 0)] {
-            let mut pulse = pulse(second, 10);
-            pulse.ledger.capture.dropped = dropped;
-            pulse.ledger.capture.offered = 10 + dropped;
-            hub.pulse(&pulse, &Load::default());
+            let mut tick = tick(second, 10);
+            tick.ledger.capture.dropped = dropped;
+            tick.ledger.capture.offered = 10 + dropped;
+            hub.tick(&tick, &Load::default());
         }
-        let told: Vec<(f64, String)> =
+        let described: Vec<(f64, String)> =
             hub.events().into_iter().map(|event| (event.time, event.text)).collect();
         let began = (3.0, "packets are being lost: 3 of 13".to_owned());
-        assert_eq!(told, [(5.0, "no packets are lost any more: 7 were".to_owned()), began]);
+        assert_eq!(described, [(5.0, "no packets are lost any more: 7 were".to_owned()), began]);
     }
 
     #[test]

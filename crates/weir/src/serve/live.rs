@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
 
 /// Streams at once.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 /// Pulses that wait for one reader, besides what its connection holds: then it is dropped.
 const WAITING: usize = 4;
 /// A stream on which nothing is said is kept open by a comment.
@@ -27,8 +27,8 @@ const QUIET: Duration = Duration::from_secs(15);
 
 /// A pulse a second of a live run, and the end of it.
 #[utoipa::path(get, path = "/api/v1/live", responses(
-    (status = 200, description = "Server-sent events: `pulse` with a Pulse, at most one a second, and `end`",
-     content_type = "text/event-stream", body = weir_api::web::Pulse),
+    (status = 200, description = "Server-sent events: `tick` with a Pulse, at most one a second, and `end`",
+     content_type = "text/event-stream", body = weir_api::web::Tick),
     (status = 503, description = "1,000 streams are open", body = Failure)))]
 pub async fn live(
     State(app): State<Shared>,
@@ -37,12 +37,12 @@ pub async fn live(
     let (to, from) = mpsc::channel(WAITING);
     let mut readers = app.readers.lock().unwrap_or_else(PoisonError::into_inner);
     readers.retain(|reader| !reader.is_closed());
-    if readers.len() >= MOST {
-        return Err(Failure::busy(format!("{MOST} streams are open, which is all there may be")));
+    if readers.len() >= MAX {
+        return Err(Failure::busy(format!("{MAX} streams are open, which is all there may be")));
     }
     let first = match app.hub.now().ended {
         true => message("end", &json!({})),
-        false => Bytes::from_static(b": a pulse a second\n\n"),
+        false => Bytes::from_static(b": a tick a second\n\n"),
     };
     // There is room for one.
     let _ = to.try_send(first);
@@ -66,12 +66,12 @@ pub async fn broadcast(app: Arc<App>) {
             Ok(Err(_)) => return,
             Ok(Ok(())) => {
                 let now = Arc::clone(&news.borrow_and_update());
-                match (now.ended, &now.pulse) {
+                match (now.ended, &now.tick) {
                     (true, _) if !has_ended => {
                         has_ended = true;
                         message("end", &json!({}))
                     }
-                    (false, Some(pulse)) => pulse.clone(),
+                    (false, Some(tick)) => tick.clone(),
                     _ => continue,
                 }
             }

@@ -20,7 +20,7 @@ mod tls;
 pub use config::Control;
 
 use crate::cli;
-use crate::dump::dumped::Dumped;
+use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
 use crate::run::{Request, Session};
 use app::{App, Reading};
@@ -45,9 +45,9 @@ use weir_capture::Input;
 use weir_output::store::Store;
 use weir_output::store::sqlite::SqliteStore;
 
-/// Octets of a request's body.
-const MOST_BODY: usize = 1 << 20;
-/// Octets of captures that are short.
+/// Bytes of a request's body.
+const MAX_BODY: usize = 1 << 20;
+/// Bytes of captures that are short.
 const SHORT: u64 = 256 << 20;
 /// Nanoseconds of a report of them.
 const SHORT_INTERVAL: u64 = 1_000_000_000;
@@ -59,7 +59,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LEAVE: Duration = Duration::from_millis(300);
 
 /// The pages beside a run.
-pub struct Beside {
+pub struct WebService {
     /// Who is told.
     pub hub: Arc<Hub>,
     /// The folder of the store.
@@ -70,14 +70,14 @@ pub struct Beside {
     begin: Mutex<Option<Begin>>,
 }
 
-type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<Dumped>) + Send>;
+type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<DumpIndex>) + Send>;
 
-impl Beside {
+impl WebService {
     /// The run has begun, can be changed so, and writes its packets there.
-    pub fn begin(&self, control: impl Control + 'static, dumped: Option<Dumped>) {
+    pub fn begin(&self, control: impl Control + 'static, dump_index: Option<DumpIndex>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
-            begin(Box::new(control), dumped);
+            begin(Box::new(control), dump_index);
         }
     }
 }
@@ -115,7 +115,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let mut packets = source(&options.run, &request);
     let folder = Folder::of(options.pages.store)?;
     let store = folder.path().to_owned();
-    let beside = Beside { hub: Arc::clone(&hub), store, changeable: false, begin: Mutex::default() };
+    let beside = WebService { hub: Arc::clone(&hub), store, changeable: false, begin: Mutex::default() };
     let reading = reading(&options.run);
     let session = Session::new(options.run, request, Some(beside))?;
     if session.is_anonymised() {
@@ -130,7 +130,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let app = app(hub, Some(store), access, configuration, packets, reading);
     let address = address(false, &listeners, port);
     if options.no_wait {
-        tell(&format!("{address} is where `weir open` serves pages of this until Ctrl-C"));
+        emit(&format!("{address} is where `weir open` serves pages of this until Ctrl-C"));
         return Ok(exit);
     }
     serve_until(runtime, &stop, app, listeners, None, &address);
@@ -202,25 +202,25 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let folder = Folder::of(folder)?;
     let store = folder.path().to_owned();
     let changeable = access.has_writers();
-    let (handle, told, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
-    let begin: Begin = Box::new(move |control, dumped| {
-        let store = stored(&path, &told).map_err(|(_, error)| complain(Exit::Output, error)).ok();
+    let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
+    let begin: Begin = Box::new(move |control, dump_index| {
+        let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // What is in the dump has gone through the run's expression.
-        let packets = dumped.map(|dumped| Source {
-            captures: Captures::Written(dumped),
+        let packets = dump_index.map(|dump_index| Source {
+            captures: Captures::Written(dump_index),
             expression: String::new(),
             reading,
         });
-        let app = app(told, store, access, configuration, packets, reading);
+        let app = app(described, store, access, configuration, packets, reading);
         if changeable {
             app.configuration.control(control);
         }
         app.hub.note("start", format!("listening to {}", app.hub.about.source.join(", ")));
         let _inside = handle.enter();
         spawn(app, listeners, tls);
-        tell(&address);
+        emit(&address);
     });
-    let beside = Beside { hub, store, changeable, begin: Mutex::new(Some(begin)) };
+    let beside = WebService { hub, store, changeable, begin: Mutex::new(Some(begin)) };
     // The runtime's own thread: the main one is the collector's.
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let server = std::thread::Builder::new().name("pages".to_owned()).spawn(move || {
@@ -273,7 +273,7 @@ fn app(
 fn router(app: &Arc<App>) -> Router {
     routes::router()
         .fallback(pages::page)
-        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(Arc::clone(app), security::guard))
         .layer(middleware::from_fn(security::headers))
         .with_state(Arc::clone(app))
@@ -290,7 +290,7 @@ fn serve_until(
 ) {
     runtime.block_on(async {
         spawn(app, listeners, tls);
-        tell(address);
+        emit(address);
         while !stop.load(Ordering::Relaxed) {
             tokio::time::sleep(LOOK).await;
         }
@@ -392,7 +392,7 @@ fn address(tls: bool, listeners: &[TcpListener], port: u16) -> String {
 }
 
 /// A line on standard output, which may have gone.
-fn tell(line: &str) {
+fn emit(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
@@ -484,7 +484,7 @@ fn configuration(
     says(
         options.log_rotate_size.is_some(),
         "output.rotate_size",
-        format!("after {} octets", request.rolling.bytes.unwrap_or(0)),
+        format!("after {} bytes", request.rolling.bytes.unwrap_or(0)),
     );
     says(options.log_zstd, "output.zstd", "true".to_owned());
     if let Some(port) = pages.port {
@@ -514,6 +514,6 @@ fn hash_password(name: &str) -> Result<Exit, (Exit, String)> {
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
     let line = security::user_line(name, password).map_err(|error| (Exit::Usage, error))?;
-    tell(&line);
+    emit(&line);
     Ok(Exit::Good)
 }

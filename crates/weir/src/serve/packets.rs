@@ -5,7 +5,7 @@ use super::body::Pieces;
 use super::failure::Failure;
 use super::routes::Ask;
 use super::routes::asked::span;
-use crate::dump::dumped::Dumped;
+use crate::dump::index::DumpIndex;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -18,16 +18,16 @@ use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 use weir_capture::{Files, Input, Order, ReadError, ReadOptions, Severity};
 use weir_filter::Filter;
-use weir_output::store::Span;
-use weir_wire::{Chunk, LinkType, Packet, decode};
+use weir_output::store::TimeRange;
+use weir_wire::{LinkType, Packet, PacketBuf, decode};
 
 /// How long a capture is read for one answer.
-const LONGEST: Duration = Duration::from_secs(25);
+const MAX_LENGTH: Duration = Duration::from_secs(25);
 /// How long for a download, which its client may take slowly.
-const LONGEST_DOWNLOAD: Duration = Duration::from_secs(600);
-/// Octets of a download at most.
-const MOST_OCTETS: u64 = 4 << 30;
-/// Octets that are handed on at once.
+const MAX_DOWNLOAD: Duration = Duration::from_secs(600);
+/// Bytes of a download at most.
+const MAX_BYTES: u64 = 4 << 30;
+/// Bytes that are handed on at once.
 const GATHER: usize = 64 << 10;
 
 /// Where packets can be read again.
@@ -47,7 +47,7 @@ pub enum Captures {
     /// Those that the run has read.
     Read(Vec<PathBuf>),
     /// Those that it writes.
-    Written(Dumped),
+    Written(DumpIndex),
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -66,7 +66,7 @@ pub struct PacketsAsked {
 pub struct Size {
     /// Packets.
     packets: u64,
-    /// Octets of the file.
+    /// Bytes of the file.
     bytes: u64,
     /// What was cut.
     partial: Option<String>,
@@ -79,10 +79,10 @@ pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> R
     let (source, wanted) = wanted(&app, &asked)?;
     let count = move || {
         let mut size = Size { bytes: HEADER, ..Size::default() };
-        size.partial = source.read(&wanted, LONGEST, &mut |packet| {
+        size.partial = source.read(&wanted, MAX_LENGTH, &mut |packet| {
             size.packets += 1;
             size.bytes += RECORD + packet.data.len() as u64;
-            size.bytes <= MOST_OCTETS
+            size.bytes <= MAX_BYTES
         })?;
         Ok(size)
     };
@@ -103,7 +103,7 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
         let _turn = turn;
         let mut gathered: Vec<u8> = Vec::with_capacity(GATHER * 2);
         let mut sent = 0;
-        let read = source.read(&wanted, LONGEST_DOWNLOAD, &mut |packet| {
+        let read = source.read(&wanted, MAX_DOWNLOAD, &mut |packet| {
             if gathered.is_empty() && sent == 0 {
                 gathered.extend(header(packet.link));
             }
@@ -113,7 +113,7 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
             }
             sent += gathered.len() as u64;
             // Whoever asked may have gone.
-            to.blocking_send(Bytes::from(std::mem::take(&mut gathered))).is_ok() && sent <= MOST_OCTETS
+            to.blocking_send(Bytes::from(std::mem::take(&mut gathered))).is_ok() && sent <= MAX_BYTES
         });
         if gathered.is_empty() && sent == 0 {
             gathered.extend(header(LinkType::ETHERNET));
@@ -131,7 +131,7 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
 /// Which packets.
 struct Wanted {
     filters: Vec<Filter>,
-    span: Span,
+    span: TimeRange,
 }
 
 fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failure> {
@@ -148,17 +148,17 @@ impl Source {
     pub fn is_there(&self) -> bool {
         match &self.captures {
             Captures::Read(files) => !files.is_empty() && files.iter().all(|file| file.exists()),
-            Captures::Written(dumped) => !dumped.of(Span::default()).paths.is_empty(),
+            Captures::Written(dump_index) => !dump_index.of(TimeRange::default()).paths.is_empty(),
         }
     }
 
     /// The files that may have packets of a time, how they are read, and what to say of those that are gone.
-    fn open(&self, span: Span) -> Result<(Files, Option<String>), ReadError> {
+    fn open(&self, span: TimeRange) -> Result<(Files, Option<String>), ReadError> {
         let (paths, order, gone) = match &self.captures {
             Captures::Read(files) => (files.clone(), Order::Time, 0),
             // They follow each other, and one of them grows.
-            Captures::Written(dumped) => {
-                let files = dumped.of(span);
+            Captures::Written(dump_index) => {
+                let files = dump_index.of(span);
                 (files.paths, Order::Listed, files.gone)
             }
         };
@@ -185,7 +185,7 @@ impl Source {
             Err(ReadError::NoCapture { .. }) if self.is_written() => return Ok(None),
             Err(error) => return Err(Failure::unknown(error.to_string())),
         };
-        let (mut chunk, started) = (Chunk::default(), Instant::now());
+        let (mut chunk, started) = (PacketBuf::default(), Instant::now());
         let (mut link, mut others) = (None, 0_u64);
         'read: loop {
             match files.fill(&mut chunk) {
@@ -197,7 +197,7 @@ impl Source {
                 Err(error) => partial = Some(error.to_string()),
             }
             for packet in chunk.batch().packets() {
-                let Span { from, to } = wanted.span;
+                let TimeRange { from, to } = wanted.span;
                 let time = packet.time.0;
                 if from.is_some_and(|from| time < from) || to.is_some_and(|to| time >= to) {
                     continue;
@@ -212,7 +212,7 @@ impl Source {
                     continue;
                 }
                 if !show(&packet) {
-                    partial = Some(format!("a download ends behind {} GiB", MOST_OCTETS >> 30));
+                    partial = Some(format!("a download ends behind {} GiB", MAX_BYTES >> 30));
                     break 'read;
                 }
             }
@@ -234,7 +234,7 @@ impl Source {
     }
 }
 
-/// Octets of a pcap file's header, and of each record's.
+/// Bytes of a pcap file's header, and of each record's.
 const HEADER: u64 = 24;
 const RECORD: u64 = 16;
 

@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
-/// The longest address, query included, in octets.
-const LONGEST_ADDRESS: usize = 8192;
-/// The fewest octets of a token.
-const SHORTEST_TOKEN: usize = 20;
+/// The longest address, query included, in bytes.
+const MAX_ADDRESS: usize = 8192;
+/// The fewest bytes of a token.
+const MIN_TOKEN: usize = 20;
 /// A password that was right once is known again for so long: argon2 takes its time on purpose.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Passwords that are remembered.
-const MOST_REMEMBERED: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 /// A wrong password or token is answered after so long.
 const PENALTY: Duration = Duration::from_millis(500);
 /// How long a request may take until its answer begins.
@@ -81,7 +81,7 @@ impl Access {
             access.tokens = lines(path, |line| {
                 let (token, role) = line.split_once(char::is_whitespace).unwrap_or((line, "read"));
                 let right = right(role.trim()).ok_or("`TOKEN` or `TOKEN write` is wanted")?;
-                if token.len() < SHORTEST_TOKEN {
+                if token.len() < MIN_TOKEN {
                     return Err("a token has at least 20 characters, such as `openssl rand -hex 20` prints");
                 }
                 Ok((digest(token.as_bytes()), right))
@@ -177,7 +177,7 @@ impl Access {
         let is_right = is_right.await.unwrap_or(false);
         let right = user.filter(|_| is_right)?.right;
         let mut remembered = self.remembered();
-        if remembered.len() >= MOST_REMEMBERED {
+        if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
         }
         remembered.insert(key, (Instant::now(), right));
@@ -206,8 +206,8 @@ fn right(role: &str) -> Option<Right> {
     }
 }
 
-fn digest(octets: &[u8]) -> [u8; 32] {
-    Sha256::digest(octets).into()
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// The lines of a file that say something, each read.
@@ -246,8 +246,8 @@ pub fn user_line(name: &str, password: &str) -> Result<String, String> {
 /// Lets through who may look, and says so on the request.
 pub async fn guard(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let long = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
-    if long > LONGEST_ADDRESS {
-        let text = format!("the address has {long} octets; at most {LONGEST_ADDRESS} are read");
+    if long > MAX_ADDRESS {
+        let text = format!("the address has {long} bytes; at most {MAX_ADDRESS} are read");
         return Failure::new(StatusCode::URI_TOO_LONG, text).into_response();
     }
     if !app.access.knows_host(request.headers()) {

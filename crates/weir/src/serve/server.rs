@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 512;
 const HEAD: Duration = Duration::from_secs(10);
 /// How long a client may leave what it asked for unread.
 const UNREAD: Duration = Duration::from_secs(20);
-/// Octets of a request's head, and of an answer that waits here for a client to read. The system holds as much again.
+/// Bytes of a request's head, and of an answer that waits here for a client to read. The system holds as much again.
 const BUFFER: usize = 32 << 10;
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
@@ -156,18 +156,18 @@ impl AsyncWrite for Wire {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, octets);
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watched(written, context)
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        octets: &[io::IoSlice<'_>],
+        bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, octets);
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
         self.watched(written, context)
     }
 

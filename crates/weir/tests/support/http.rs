@@ -33,16 +33,16 @@ pub struct Answer {
 
 impl Answer {
     /// Of all that a server has sent.
-    pub fn parse(octets: &[u8]) -> Answer {
-        let end = octets.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(octets.len());
-        let head = String::from_utf8_lossy(&octets[..end]).into_owned();
+    pub fn parse(bytes: &[u8]) -> Answer {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
         let headers: BTreeMap<String, String> = lines
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        let mut body = octets.get(end + 4..).unwrap_or_default().to_vec();
+        let mut body = bytes.get(end + 4..).unwrap_or_default().to_vec();
         if headers.get("transfer-encoding").is_some_and(|coding| coding == "chunked") {
             body = unchunked(&body);
         }
@@ -143,11 +143,11 @@ impl Server {
         stream
     }
 
-    /// Sends these octets, and reads until the server ends the connection.
-    pub fn send(&self, octets: &[u8]) -> Answer {
+    /// Sends these bytes, and reads until the server ends the connection.
+    pub fn send(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
         // A server that refuses does not read to the end.
-        let _ = stream.write_all(octets);
+        let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         Answer::parse(&answer)

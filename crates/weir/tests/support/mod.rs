@@ -113,7 +113,7 @@ pub fn words(line: &str) -> Ran {
     weir(line.split_whitespace())
 }
 
-/// Runs the program on these octets as standard input.
+/// Runs the program on these bytes as standard input.
 #[track_caller]
 pub fn weir_reads<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: Vec<u8>) -> Ran {
     let mut child = start(program().args(arguments).stdin(Stdio::piped()));
@@ -145,11 +145,11 @@ pub fn finish(mut child: Child) -> Ran {
         let _ = child.kill();
         panic!("the program hangs: {child:?}");
     });
-    let octets = |thread: Option<thread::JoinHandle<Vec<u8>>>| {
+    let bytes = |thread: Option<thread::JoinHandle<Vec<u8>>>| {
         thread.map(|thread| thread.join().expect("reads")).unwrap_or_default()
     };
-    let stderr = String::from_utf8_lossy(&octets(stderr)).into_owned();
-    Ran { code, stdout: octets(stdout), stderr }
+    let stderr = String::from_utf8_lossy(&bytes(stderr)).into_owned();
+    Ran { code, stdout: bytes(stdout), stderr }
 }
 
 /// Waits for the end of a process: its exit code; `None` when it takes too long.
@@ -167,9 +167,9 @@ pub fn wait(child: &mut Child) -> Option<Option<i32>> {
 }
 
 fn read(mut from: impl Read) -> Vec<u8> {
-    let mut octets = Vec::new();
-    let _ = from.read_to_end(&mut octets);
-    octets
+    let mut bytes = Vec::new();
+    let _ = from.read_to_end(&mut bytes);
+    bytes
 }
 
 /// Sends a signal, by name, to a process.
@@ -274,11 +274,11 @@ pub fn record(time: u64, data: &[u8]) -> Vec<u8> {
 pub fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let length = (12 + body.len() + padding) as u32;
-    let mut octets = [kind.to_le_bytes(), length.to_le_bytes()].concat();
-    octets.extend(body);
-    octets.resize(octets.len() + padding, 0);
-    octets.extend(length.to_le_bytes());
-    octets
+    let mut bytes = [kind.to_le_bytes(), length.to_le_bytes()].concat();
+    bytes.extend(body);
+    bytes.resize(bytes.len() + padding, 0);
+    bytes.extend(length.to_le_bytes());
+    bytes
 }
 
 /// The section header of a pcapng file.
@@ -316,9 +316,9 @@ pub fn conversation(start: u64) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Writes a file into a folder.
-pub fn put(folder: &Path, name: &str, octets: &[u8]) -> PathBuf {
+pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.join(name);
-    std::fs::write(&path, octets).expect("the file is written");
+    std::fs::write(&path, bytes).expect("the file is written");
     path
 }
 

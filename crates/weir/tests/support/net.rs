@@ -143,7 +143,7 @@ impl Drop for Net {
 }
 
 /// What a test called `sender` does in a process of its own, inside of a namespace.
-pub fn send_as_told() {
+pub fn send_unsegmented() {
     let Ok(order) = std::env::var("WEIR_SEND") else { return };
     let numbers: Vec<u64> = order.split(' ').map(|word| word.parse().unwrap()).collect();
     let socket = UdpSocket::bind("10.77.0.1:4000").unwrap();

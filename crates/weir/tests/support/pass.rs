@@ -11,14 +11,14 @@ use weir_engine::{
     ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
-use weir_wire::{Batch, Chunk, FlowKey, LinkType, Packet, Slot, Time, decode, steer_hash};
+use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
 
 use super::support::{HANGS, captures};
 
 /// A capture in memory.
 pub struct Loaded {
     /// Its packets.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<PacketBuf>,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceInfo>,
 }
@@ -31,7 +31,7 @@ impl Loaded {
             return Loaded { chunks, interfaces: Vec::new() };
         };
         loop {
-            let mut chunk = Chunk::default();
+            let mut chunk = PacketBuf::default();
             match files.fill(&mut chunk) {
                 Ok(true) => chunks.push(chunk),
                 Ok(false) => break,
@@ -46,7 +46,7 @@ impl Loaded {
     pub fn tagged(&self) -> Loaded {
         let mut chunks = Vec::new();
         for chunk in &self.chunks {
-            let mut out = Chunk::default();
+            let mut out = PacketBuf::default();
             for (nth, packet) in chunk.batch().packets().enumerate() {
                 let header = packet.data.split_at_checked(12).filter(|_| packet.link == LinkType::ETHERNET);
                 let Some((addresses, rest)) = header else {
@@ -90,7 +90,7 @@ impl Loaded {
         span / parts + 1
     }
 
-    /// Octets with which no flow table runs out of places, whoever it shares the capture with.
+    /// Bytes with which no flow table runs out of places, whoever it shares the capture with.
     pub fn ample_memory(&self) -> usize {
         (self.len() as usize * (128 << 10)).clamp(8 << 20, 256 << 20)
     }
@@ -103,7 +103,7 @@ impl Loaded {
 
 /// Shows every capture there is to a law. One that takes forever ends the test with its name.
 pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
-    let (tell, hear) = channel::<PathBuf>();
+    let (emit, hear) = channel::<PathBuf>();
     let watch = thread::spawn(move || {
         let mut at = PathBuf::new();
         loop {
@@ -119,12 +119,12 @@ pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
     });
     let captures = captures();
     for path in &captures {
-        tell.send(path.clone()).expect("somebody watches");
+        emit.send(path.clone()).expect("somebody watches");
         let named = Named(path);
         law(path, &Loaded::read(path));
         drop(named);
     }
-    drop(tell);
+    drop(emit);
     watch.join().expect("it ends");
     captures.len()
 }
@@ -182,7 +182,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// So many workers for a plan, with so many octets for each one's flows.
+    /// So many workers for a plan, with so many bytes for each one's flows.
     pub fn new(plan: &Arc<Plan>, workers: usize, memory: usize) -> Pass {
         // A key of its own in each: it changes no result.
         let flows = |n: u64| FlowConfig { memory, seed: [n, !n], ..FlowConfig::default() };
@@ -212,12 +212,12 @@ impl Pass {
         self.outcome
     }
 
-    fn owners(&self, chunk: &Chunk) -> Vec<usize> {
+    fn owners(&self, chunk: &PacketBuf) -> Vec<usize> {
         let owner = |packet| steer_hash(&packet, &decode(&packet)) as usize % self.workers.len();
         chunk.batch().packets().map(owner).collect()
     }
 
-    fn show(&mut self, chunk: &Chunk, owners: &[usize], range: std::ops::Range<usize>) {
+    fn show(&mut self, chunk: &PacketBuf, owners: &[usize], range: std::ops::Range<usize>) {
         for (index, worker) in self.workers.iter_mut().enumerate() {
             let mine = range.clone().filter(|at| owners[*at] == index);
             let slots: Vec<Slot> = mine.map(|at| chunk.slots[at]).collect();

@@ -1,6 +1,6 @@
-//! Arkime's sessions: packets, octets, Community ID, protocols, and the fields of protocols that both name.
+//! Arkime's sessions: packets, bytes, Community ID, protocols, and the fields of protocols that both name.
 
-use crate::{data, is_told, json, logs, support};
+use crate::{data, is_emitted, json, logs, support};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,7 +150,7 @@ fn sessions_are_arkimes() {
                 *total += 1;
                 if theirs == ours {
                     *passed += 1;
-                } else if is_told() {
+                } else if is_emitted() {
                     println!("{test}: {pair:?}: {name}: {theirs} | {ours}");
                 }
             };

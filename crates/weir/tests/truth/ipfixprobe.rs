@@ -2,7 +2,7 @@
 
 use crate::arkime::values;
 use crate::zeek::rows;
-use crate::{data, is_told, logs, support};
+use crate::{data, is_emitted, logs, support};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ fn rows_are_ipfixprobes() {
             total += 1;
             match missing(&row, &events, &mut ntp) {
                 None => passed += 1,
-                Some(why) if is_told() => println!("{plugin}: {}: {why}", row["SRC_IP"]),
+                Some(why) if is_emitted() => println!("{plugin}: {}: {why}", row["SRC_IP"]),
                 Some(_) => {}
             }
         }

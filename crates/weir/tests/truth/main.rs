@@ -38,7 +38,7 @@ fn json(path: &Path) -> Value {
 }
 
 /// Whether what differs is to be printed.
-fn is_told() -> bool {
+fn is_emitted() -> bool {
     std::env::var_os("WEIR_TRUTH").is_some()
 }
 

@@ -1,6 +1,6 @@
 //! The checks of suricata-verify that need no rules and none of Suricata's switches.
 
-use crate::{data, is_told, json, logs, support};
+use crate::{data, is_emitted, json, logs, support};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn version(of: &Value) -> [u64; 3] {
 
 /// Whether the reference meets what a test or check requires.
 fn is_met(requires: &Value) -> bool {
-    let at_least = requires.get("min-version").is_none_or(|least| version(least) <= REFERENCE);
+    let at_least = requires.get("min-version").is_none_or(|min| version(min) <= REFERENCE);
     let below = requires.get("lt-version").is_none_or(|bound| version(bound) > REFERENCE);
     let same = requires.get("version").is_none_or(|one| version(one)[0] == REFERENCE[0]);
     at_least && below && same
@@ -147,8 +147,8 @@ const SWITCHES: [&str; 7] =
 /// Suricata's own.
 fn options(test: &Value, folder: &Path) -> Option<Vec<&'static str>> {
     let configuration = std::fs::read_to_string(folder.join("suricata.yaml")).unwrap_or_default();
-    let is_said = |line: &str| !line.trim_start().starts_with('#') && !line.trim_end().ends_with("no");
-    let is_switch = |line: &str| is_said(line) && SWITCHES.iter().any(|switch| line.contains(switch));
+    let is_set = |line: &str| !line.trim_start().starts_with('#') && !line.trim_end().ends_with("no");
+    let is_switch = |line: &str| is_set(line) && SWITCHES.iter().any(|switch| line.contains(switch));
     if !test["env"].is_null() || configuration.lines().any(is_switch) {
         return None;
     }
@@ -263,8 +263,8 @@ fn events_are_suricatas() {
             score.total += 1;
             if wanted(&test, conditions, filter) == found as u64 {
                 score.passed += 1;
-            } else if is_told() {
-                tell(name, &kind, found, filter, &events);
+            } else if is_emitted() {
+                emit(name, &kind, found, filter, &events);
             }
         }
     }
@@ -292,7 +292,7 @@ fn events(path: &Path) -> Vec<Value> {
 }
 
 /// The conditions in which the nearest event differs.
-fn tell(test: &str, kind: &str, found: usize, filter: &Value, events: &[Value]) {
+fn emit(test: &str, kind: &str, found: usize, filter: &Value, events: &[Value]) {
     let conditions = filter["match"].as_object().unwrap();
     let failing = |event: &Value| -> Vec<String> {
         let failing = conditions.iter().filter(|(key, wanted)| !holds(event, key, wanted));

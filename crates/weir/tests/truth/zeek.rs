@@ -1,6 +1,6 @@
 //! Zeek's logs of its own tests.
 
-use crate::{data, is_told, json, logs};
+use crate::{data, is_emitted, json, logs};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -47,7 +47,7 @@ const MASKED: [&str; 3] = ["ts", "uid", "uids"];
 const CHANGED: &[(&str, &[&str])] = &[
     // It masks the client's address.
     ("language.init-in-anon-function", &["id.orig_h"]),
-    // They set limits of 4, 9, 13 and 17 octets on what is kept.
+    // They set limits of 4, 9, 13 and 17 bytes on what is kept.
     ("ftp.ftp-max-user-length", &["user", "password"]),
     ("ftp.ftp-max-arg-length", &["arg", "reply_msg"]),
     // They ask for checksums and extraction.
@@ -58,7 +58,7 @@ const CHANGED: &[(&str, &[&str])] = &[
 
 /// Logs of tests whose scripts make what is in them.
 const MADE_BY_SCRIPT: &[&str] = &[
-    // It hands the octets of a DNS packet to the parser of HTTP.
+    // It hands the bytes of a DNS packet to the parser of HTTP.
     "spicy.protocol-analyzer-data-in-from-tcp-to-udp/http.log",
     // It makes a file that no packet carries.
     "file-analysis.logging-input-analysis/files.log",
@@ -188,7 +188,7 @@ fn logs_are_zeeks() {
             let best = (0..ours.len()).filter(is_of_flow).min_by_key(near);
             let name = text("baseline");
             let Some(our) = best.map(|at| ours.swap_remove(at)) else {
-                tell(&name, &theirs, "no row");
+                emit(&name, &theirs, "no row");
                 continue;
             };
             let different = differences(&theirs, &our);
@@ -200,7 +200,7 @@ fn logs_are_zeeks() {
             }
             let said: Vec<String> =
                 different.iter().map(|(name, theirs, ours)| format!("{name}: {theirs} | {ours}")).collect();
-            tell(&name, &theirs, &said.join("; "));
+            emit(&name, &theirs, &said.join("; "));
         }
         score.more += ours.len();
     }
@@ -227,8 +227,8 @@ fn logs_are_zeeks() {
     assert!(short.is_empty(), "fewer rows than required: {short:?}");
 }
 
-fn tell(baseline: &str, theirs: &Row, what: &str) {
-    if is_told() {
+fn emit(baseline: &str, theirs: &Row, what: &str) {
+    if is_emitted() {
         let get = |name: &str| theirs.get(name).map_or("-", String::as_str);
         println!(
             "{}: {}:{} {}:{}: {what}",

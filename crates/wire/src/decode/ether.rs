@@ -37,7 +37,7 @@ pub(super) fn ethernet(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Deco
     ether_type(f, u16::from_be_bytes([high, low]), at + 14, l)
 }
 
-/// What an EtherType announces, from the octet after it on.
+/// What an EtherType announces, from the byte after it on.
 #[inline]
 pub(super) fn ether_type(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.ether_type = kind;

@@ -1,4 +1,4 @@
-//! The octets of one level, and where they end on the wire.
+//! The bytes of one level, and where they end on the wire.
 
 use super::MAX_HEADERS;
 use crate::{DecodeError, ErrorKind, Layer};
@@ -9,7 +9,7 @@ const MAX_FRAME: u32 = 1 << 30;
 /// What may be read while a level is decoded. Narrowed by every header that states a length.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
-    /// Captured octets, never past `end`.
+    /// Captured bytes, never past `end`.
     data: &'a [u8],
     /// Offset at which the level ends on the wire, captured or not.
     end: u32,
@@ -42,31 +42,31 @@ impl<'a> Frame<'a> {
         Ok(Self { depth: self.depth + 1, ..self })
     }
 
-    /// Octets from `at` to the end, captured or not.
+    /// Bytes from `at` to the end, captured or not.
     #[inline]
     pub fn left(&self, at: u32) -> u32 {
         self.end.saturating_sub(at)
     }
 
-    /// Whether the `len` octets from `at` on were captured.
+    /// Whether the `len` bytes from `at` on were captured.
     #[inline]
     pub fn has(&self, at: u32, len: u32) -> bool {
         u64::from(at) + u64::from(len) <= self.data.len() as u64
     }
 
-    /// The captured octets from `at` on.
+    /// The captured bytes from `at` on.
     #[inline]
     pub fn rest(&self, at: u32) -> Option<&'a [u8]> {
         self.data.get(at as usize..)
     }
 
-    /// The `N` octets from `at` on.
+    /// The `N` bytes from `at` on.
     #[inline]
     pub fn array<const N: usize>(&self, at: u32) -> Option<&'a [u8; N]> {
         self.rest(at)?.first_chunk()
     }
 
-    /// The octet at `at`.
+    /// The byte at `at`.
     #[inline]
     pub fn u8(&self, at: u32) -> Option<u8> {
         self.data.get(at as usize).copied()

@@ -5,7 +5,7 @@ use super::frame::Frame;
 use super::{malformed, truncated, wifi};
 use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType};
 
-/// A packet of any link type but Ethernet, from its first octet on.
+/// A packet of any link type but Ethernet, from its first byte on.
 #[cold]
 pub(super) fn link(f: Frame<'_>, kind: LinkType, l: &mut Layers) -> Result<(), DecodeError> {
     match kind {
@@ -28,8 +28,8 @@ pub(super) fn link(f: Frame<'_>, kind: LinkType, l: &mut Layers) -> Result<(), D
     }
 }
 
-/// An address family of four octets in the byte order of the host (NULL) or of the network (LOOP). Families
-/// fit into one octet, so that the other order is never mistaken for one.
+/// An address family of four bytes in the byte order of the host (NULL) or of the network (LOOP). Families
+/// fit into one byte, so that the other order is never mistaken for one.
 fn loopback(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     let family = f.u32(0).ok_or_else(|| truncated(Layer::Link))?;
     let family = if family > 0xffff { family.swap_bytes() } else { family };
@@ -42,7 +42,7 @@ fn loopback(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// First octet of Cisco HDLC where PPP has its address, 0xff.
+/// First byte of Cisco HDLC where PPP has its address, 0xff.
 const CISCO_UNICAST: u8 = 0x0f;
 const CISCO_MULTICAST: u8 = 0x8f;
 
@@ -63,7 +63,7 @@ fn announced(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), Dec
 }
 
 /// PPP from the address field or, where that was compressed away, from the protocol on; the protocol may be
-/// compressed to one octet (RFC 1661 6.5, 6.6).
+/// compressed to one byte (RFC 1661 6.5, 6.6).
 pub(super) fn ppp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let short = || truncated(Layer::Link);
     let at = if f.u16(at) == Some(0xff03) { at + 2 } else { at };

@@ -132,7 +132,7 @@ fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), Dec
         if !f.has(at, header) {
             return Err(truncated(Layer::Network));
         }
-        // Octet 3 of a routing header counts the hops that are yet to come.
+        // Byte 3 of a routing header counts the hops that are yet to come.
         l.source_routed |= next == ROUTING && o1 != 0;
         at += header;
         let offset = u16::from_be_bytes([o0, o1]);

@@ -35,7 +35,7 @@ fn other(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// Moves the payload behind a header of `len` octets.
+/// Moves the payload behind a header of `len` bytes.
 #[inline]
 fn with_header(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if !f.has(at, len) {
@@ -46,7 +46,7 @@ fn with_header(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), De
     Ok(())
 }
 
-/// A header of `len` octets that starts with two ports.
+/// A header of `len` bytes that starts with two ports.
 #[inline]
 fn with_ports(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let &[s0, s1, d0, d1] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Transport))?;
@@ -92,7 +92,7 @@ fn udp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if l.ports.iter().any(|&port| tunnel::is_port(port)) { tunnel::mark(f, l) } else { Ok(()) }
 }
 
-/// Type, code, checksum, and four octets whose meaning the type gives (RFC 792, RFC 4443); a message may end
+/// Type, code, checksum, and four bytes whose meaning the type gives (RFC 792, RFC 4443); a message may end
 /// before those.
 fn icmp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let &[kind, code, _, _] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Transport))?;

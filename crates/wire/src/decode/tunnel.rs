@@ -20,12 +20,12 @@ const GENEVE: u16 = 6081;
 pub(super) struct Carried {
     pub tunnel: Tunnel,
     pub start: Start,
-    /// Offset of its first octet, and of the octet after its last.
+    /// Offset of its first byte, and of the byte after its last.
     pub at: u32,
     pub end: u32,
 }
 
-/// What the first octet of a carried packet is of.
+/// What the first byte of a carried packet is of.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
     Ethernet,
@@ -158,7 +158,7 @@ fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<
         IPV4 | IPV6 | MPLS => found(f, Tunnel::Gre, Start::EtherType(protocol), at),
         PPP => found(f, Tunnel::Gre, Start::Ppp, at),
         BRIDGED => found(f, Tunnel::GreEthernet, Start::Ethernet, at),
-        // Web cache redirection: version 2 puts four octets before the packet.
+        // Web cache redirection: version 2 puts four bytes before the packet.
         0x883e => {
             let at = if ip_at(f, at).is_some() { at } else { at + 4 };
             found(f, Tunnel::Gre, Start::EtherType(ip_at(f, at)?), at)
@@ -190,7 +190,7 @@ fn vxlan(f: Frame<'_>, at: u32) -> Option<Carried> {
     found(f, Tunnel::Vxlan, Start::Ethernet, at + 8)
 }
 
-/// VXLAN generic protocol extension (draft-ietf-nvo3-vxlan-gpe): the fourth octet says what follows.
+/// VXLAN generic protocol extension (draft-ietf-nvo3-vxlan-gpe): the fourth byte says what follows.
 fn vxlan_gpe(f: Frame<'_>, at: u32) -> Option<Carried> {
     let &[flags, _, _, next, ..] = f.array::<8>(at)?;
     let start = match (flags & 0x0c, next) {

@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::{ether, malformed, truncated};
 use crate::{DecodeError, Layer, Layers};
 
-/// Bits of the second octet of frame control (IEEE 802.11-2020 9.2.4.1).
+/// Bits of the second byte of frame control (IEEE 802.11-2020 9.2.4.1).
 const TO_DS: u8 = 0x01;
 const FROM_DS: u8 = 0x02;
 const PROTECTED: u8 = 0x40;
@@ -45,7 +45,7 @@ fn radiotap_flags(f: Frame<'_>, start: u32) -> Option<u8> {
     f.u8(at)
 }
 
-/// A frame from frame control on. `padded`: the header is filled up to a multiple of 4 octets. Frames that are
+/// A frame from frame control on. `padded`: the header is filled up to a multiple of 4 bytes. Frames that are
 /// no data, empty, protected, or later fragments end here.
 pub(super) fn ieee802_11(f: Frame<'_>, at: u32, padded: bool, l: &mut Layers) -> Result<(), DecodeError> {
     l.ether_type = 0;

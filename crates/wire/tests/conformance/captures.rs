@@ -8,7 +8,7 @@ use weir_wire::{
     Tunnel, checksum, decapsulate, decode, innermost, steer_hash, verify,
 };
 
-/// What holds for the layers of any octets.
+/// What holds for the layers of any bytes.
 fn check(packet: &Packet<'_>, layers: &Layers, context: &str) {
     let end = packet.wire_len.max(packet.data.len() as u32);
     let ip = matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6);
@@ -42,7 +42,7 @@ fn check(packet: &Packet<'_>, layers: &Layers, context: &str) {
     assert!(steer_hash(packet, layers) <= 0xffff);
 }
 
-/// A header that is parsed is emitted as the same octets. One that the snap length cut is not parsed.
+/// A header that is parsed is emitted as the same bytes. One that the snap length cut is not parsed.
 fn identity<'a, H: Header<'a>>(packet: &Packet<'a>, at: u32, context: &str) {
     let data = &packet.data[at as usize..];
     if let Some((header, rest)) = H::parse(data) {

@@ -1,4 +1,4 @@
-//! Packets and octets per flow, on every level of tunnels, as Zeek's conn.log has them.
+//! Packets and bytes per flow, on every level of tunnels, as Zeek's conn.log has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::pcap;
 use weir_wire::{Checksum, FlowKey, Fragment, decapsulate, decode, mapped, verify};
 
-/// Packets and IP octets, of the lower endpoint and of the other.
+/// Packets and IP bytes, of the lower endpoint and of the other.
 type Volume = [(u64, u64); 2];
 
 /// What the packets of a capture add up to.
@@ -49,7 +49,7 @@ fn rows(log: &str) -> BTreeMap<FlowKey, Volume> {
         let get =
             |name| fields.iter().position(|field| *field == name).and_then(|at| values.get(at)).copied();
         let number = |name| get(name).and_then(|value| value.parse::<u64>().ok());
-        let endpoint = |address, port| Some((octets(get(address)?.parse().ok()?), number(port)? as u16));
+        let endpoint = |address, port| Some((bytes(get(address)?.parse().ok()?), number(port)? as u16));
         let proto = match get("proto") {
             Some("tcp") => 6,
             Some("udp") => 17,
@@ -61,7 +61,7 @@ fn rows(log: &str) -> BTreeMap<FlowKey, Volume> {
         else {
             continue;
         };
-        let side = |packets, octets| Some((number(packets)?, number(octets)?));
+        let side = |packets, bytes| Some((number(packets)?, number(bytes)?));
         let sides = (side("orig_pkts", "orig_ip_bytes"), side("resp_pkts", "resp_ip_bytes"));
         let (Some(x), Some(y)) = sides else { continue };
         let forward = FlowKey { addr: [a.0, b.0], port: [a.1, b.1], vlan: 0, proto };
@@ -78,7 +78,7 @@ fn rows(log: &str) -> BTreeMap<FlowKey, Volume> {
     flows
 }
 
-fn octets(address: IpAddr) -> [u8; 16] {
+fn bytes(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => mapped(v4.octets()),
         IpAddr::V6(v6) => v6.octets(),
@@ -108,7 +108,7 @@ fn index() -> BTreeSet<(String, String, bool)> {
 }
 
 /// Rows differ for reasons that are the flow table's and not decoding's: fragments that are put together, flows that
-/// Zeek ends early, packets that a filter of the test keeps from Zeek, and segments of IP length 0, whose octets Zeek
+/// Zeek ends early, packets that a filter of the test keeps from Zeek, and segments of IP length 0, whose bytes Zeek
 /// does not count.
 const REQUIRED: usize = 260;
 

@@ -16,7 +16,7 @@ use crate::Arguments;
 use crate::mutate::Mutator;
 
 /// Inputs that were worth to keep, besides seeds. Later ones take the place of earlier ones.
-const MOST_KEPT: usize = 4096;
+const MAX_KEPT: usize = 4096;
 
 /// Feeds a target, first with its seeds as they are, until the time or the number of executions is over.
 pub fn feed(target: &Target, current: &Path, arguments: &Arguments) -> io::Result<()> {
@@ -41,9 +41,9 @@ pub fn feed(target: &Target, current: &Path, arguments: &Arguments) -> io::Resul
         watch.store(executions, Ordering::Relaxed);
         let digest = (target.run)(&input);
         if seen.insert(digest) && executions as usize > seeds {
-            if corpus.len() < seeds + MOST_KEPT {
+            if corpus.len() < seeds + MAX_KEPT {
                 corpus.push(input.clone());
-            } else if let Some(place) = corpus.get_mut(seeds + kept % MOST_KEPT) {
+            } else if let Some(place) = corpus.get_mut(seeds + kept % MAX_KEPT) {
                 place.clone_from(&input);
             }
             kept += 1;
@@ -66,18 +66,18 @@ fn write_current(file: &File, input: &[u8]) -> io::Result<()> {
 
 /// The input that was being tried.
 pub fn read_current(path: &Path) -> io::Result<Vec<u8>> {
-    let octets = fs::read(path)?;
-    let Some((len, input)) = octets.split_first_chunk() else { return Ok(Vec::new()) };
+    let bytes = fs::read(path)?;
+    let Some((len, input)) = bytes.split_first_chunk() else { return Ok(Vec::new()) };
     let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
     Ok(input.get(..len).unwrap_or(input).to_vec())
 }
 
 /// Ends the process when one execution takes too long, or memory grows too far. It is told of each execution.
 fn watch(arguments: &Arguments) -> io::Result<Arc<AtomicU64>> {
-    let told = Arc::new(AtomicU64::new(0));
-    let executions = Arc::clone(&told);
+    let emitted = Arc::new(AtomicU64::new(0));
+    let executions = Arc::clone(&emitted);
     let slow = Duration::from_secs(arguments.slow);
-    let most = resident()? + arguments.memory;
+    let max = resident()? + arguments.memory;
     thread::spawn(move || {
         let (mut last, mut since) = (0, Instant::now());
         loop {
@@ -90,13 +90,13 @@ fn watch(arguments: &Arguments) -> io::Result<Arc<AtomicU64>> {
                 eprintln!("one input takes longer than {} s", slow.as_secs());
                 std::process::exit(102);
             }
-            if resident().is_ok_and(|mebibytes| mebibytes > most) {
-                eprintln!("resident memory is above {most} MiB");
+            if resident().is_ok_and(|mebibytes| mebibytes > max) {
+                eprintln!("resident memory is above {max} MiB");
                 std::process::exit(103);
             }
         }
     });
-    Ok(told)
+    Ok(emitted)
 }
 
 /// Resident memory of this process in MiB.

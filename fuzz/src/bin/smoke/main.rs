@@ -155,15 +155,15 @@ fn spawn(target: &Target, seconds: f64, arguments: &Arguments, current: &Path) -
     numbers.iter().fold(&mut command, |command, (name, value)| command.args([*name, value])).output()
 }
 
-/// Keeps the input in `fuzz/artifacts`, named by its octets.
+/// Keeps the input in `fuzz/artifacts`, named by its bytes.
 fn save(target: &Target, current: &Path) -> io::Result<String> {
     let input = child::read_current(current)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");
     fs::create_dir_all(&folder)?;
-    let name = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+    let name = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let path = folder.join(format!("{}-{name:016x}", target.name));
     fs::write(&path, &input)?;
-    Ok(format!("fuzz/artifacts/{}-{name:016x} ({} octets)", target.name, input.len()))
+    Ok(format!("fuzz/artifacts/{}-{name:016x} ({} bytes)", target.name, input.len()))
 }

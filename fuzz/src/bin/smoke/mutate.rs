@@ -1,7 +1,7 @@
 //! Seeded mutation: each input is one of the corpus with a few changes of the kinds that break parsers.
 
 /// Inputs do not grow beyond this.
-const MOST_OCTETS: usize = 96 << 10;
+const MAX_BYTES: usize = 96 << 10;
 
 /// Makes inputs out of others.
 pub struct Mutator {
@@ -43,7 +43,7 @@ impl Mutator {
         for _ in 0..=self.below(4) + self.below(2) * self.below(16) {
             self.change(corpus, input);
         }
-        input.truncate(MOST_OCTETS);
+        input.truncate(MAX_BYTES);
     }
 
     fn change(&mut self, corpus: &[Vec<u8>], input: &mut Vec<u8>) {
@@ -51,14 +51,14 @@ impl Mutator {
         match self.below(10) {
             0 => {
                 let bit = 1 << self.below(8);
-                if let Some(octet) = input.get_mut(at) {
-                    *octet ^= bit;
+                if let Some(byte) = input.get_mut(at) {
+                    *byte ^= bit;
                 }
             }
             1 => {
                 let value = self.bits() as u8;
-                if let Some(octet) = input.get_mut(at) {
-                    *octet = value;
+                if let Some(byte) = input.get_mut(at) {
+                    *byte = value;
                 }
             }
             2 => self.number(input, at),
@@ -68,8 +68,8 @@ impl Mutator {
                 input.drain(at..end);
             }
             5 => {
-                let octets = vec![self.bits() as u8; self.below(24)];
-                input.splice(at..at, octets);
+                let bytes = vec![self.bits() as u8; self.below(24)];
+                input.splice(at..at, bytes);
             }
             6 => {
                 let end = at + self.below(256).min(input.len() - at);
@@ -79,7 +79,7 @@ impl Mutator {
             7 => self.splice(corpus, input, at),
             8 => self.word(input, at),
             _ => {
-                // The same octets elsewhere: a header where another was.
+                // The same bytes elsewhere: a header where another was.
                 let len = (1 + self.below(40)).min(input.len() - at);
                 let to = self.place(input.len() - len + 1);
                 input.copy_within(at..at + len, to);
@@ -96,22 +96,22 @@ impl Mutator {
         let (choice, little) = (self.below(3), self.below(2) == 0);
         let left = (input.len() - at) as u64;
         let Some(field) = input.get_mut(at..at + width) else { return };
-        let mut octets = [0; 8];
-        octets[8 - width..].copy_from_slice(field);
+        let mut bytes = [0; 8];
+        bytes[8 - width..].copy_from_slice(field);
         if little {
-            octets[8 - width..].reverse();
+            bytes[8 - width..].reverse();
         }
-        let value = u64::from_be_bytes(octets);
+        let value = u64::from_be_bytes(bytes);
         let value = match choice {
             0 => value.wrapping_add(step).wrapping_sub(4),
             1 => extreme,
             _ => left.wrapping_add(step).wrapping_sub(4),
         };
-        octets = value.to_be_bytes();
+        bytes = value.to_be_bytes();
         if little {
-            octets[8 - width..].reverse();
+            bytes[8 - width..].reverse();
         }
-        field.copy_from_slice(&octets[8 - width..]);
+        field.copy_from_slice(&bytes[8 - width..]);
     }
 
     /// Goes on with a piece of another input.
@@ -137,7 +137,7 @@ impl Mutator {
 mod tests {
     use super::*;
 
-    /// Nothing to begin with, an octet, and more: no panic, and the same inputs again for the same seed.
+    /// Nothing to begin with, a byte, and more: no panic, and the same inputs again for the same seed.
     #[test]
     fn any_corpus_is_mutated_repeatably() {
         for corpus in [vec![], vec![vec![]], vec![vec![7]], vec![vec![1; 300], vec![2; 5], vec![]]] {

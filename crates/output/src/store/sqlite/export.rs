@@ -1,10 +1,10 @@
 //! Series for other tools: files that `rrdtool restore` reads, and OpenMetrics text with times.
 
-use super::schema::said;
+use super::schema::describe;
 use super::series::{CellGrid, Reader};
 use super::tiers::SERIES;
 use super::{SqliteStore, keep_of, writer};
-use crate::store::{Span, StoreError};
+use crate::store::{StoreError, TimeRange};
 use std::fmt::Write;
 use std::time::Instant;
 use weir_api::web::SeriesInfo;
@@ -49,7 +49,7 @@ impl SqliteStore {
                 let begin = (first / SECOND).max(end.saturating_sub(keep / SECOND)) / length * length;
                 let begin = begin.min(end.saturating_sub(length));
                 let grid = CellGrid { tier: at, from: begin * SECOND, to: end * SECOND, step: length * SECOND };
-                let rows = grid.read(from, series).map_err(said(path))?;
+                let rows = grid.read(from, series).map_err(describe(path))?;
                 for (name, of) in [("AVERAGE", 0), ("MIN", 1), ("MAX", 2)] {
                     let _ = write!(
                         xml,
@@ -77,7 +77,7 @@ impl SqliteStore {
     pub fn open_metrics(
         &self,
         series: &[SeriesInfo],
-        span: Span,
+        span: TimeRange,
         points: usize,
     ) -> Result<String, StoreError> {
         let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");

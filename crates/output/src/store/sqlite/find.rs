@@ -1,10 +1,10 @@
 //! Flows and records: how they are found.
 
-use super::schema::said;
+use super::schema::describe;
+use crate::format::read_uid;
 use crate::ports;
 use crate::row::{ip, uid};
-use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, StoreError};
-use crate::write::read_uid;
+use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
 use weir_api::{Count, Key};
-use weir_filter::{Ends, FlowTest};
+use weir_filter::{Endpoints, FlowTest};
 
 /// Rows before and on a page at most.
-pub const MOST_ROWS: usize = 100_000;
+pub const MAX_ROWS: usize = 100_000;
 /// Keys that flows are added up by at most.
-const MOST_KEYS: usize = 500_000;
+const MAX_KEYS: usize = 500_000;
 /// Bins of a histogram.
 const BINS: u64 = 120;
 const SECOND: f64 = 1e9;
@@ -89,12 +89,12 @@ impl Condition {
         self.values.push(Sql::Integer(value));
     }
 
-    fn ends(&mut self, ends: Ends, [source, destination]: [&str; 2], bounds: [Sql; 2]) {
+    fn ends(&mut self, ends: Endpoints, [source, destination]: [&str; 2], bounds: [Sql; 2]) {
         let (columns, word) = match ends {
-            Ends::Source => (vec![source], ""),
-            Ends::Destination => (vec![destination], ""),
-            Ends::Either => (vec![source, destination], " OR "),
-            Ends::Both => (vec![source, destination], " AND "),
+            Endpoints::Source => (vec![source], ""),
+            Endpoints::Destination => (vec![destination], ""),
+            Endpoints::Either => (vec![source, destination], " OR "),
+            Endpoints::Both => (vec![source, destination], " AND "),
         };
         let [low, high] = &bounds;
         // An equality says more to who reads it.
@@ -124,13 +124,13 @@ impl Condition {
     }
 
     /// Of flows that have a part of a time.
-    fn during(self, span: Span) -> Self {
+    fn during(self, span: TimeRange) -> Self {
         let (from, to) = bounds(span);
         self.and("last >= ? AND first < ?", [from, to].map(Sql::Integer))
     }
 }
 
-fn bounds(span: Span) -> (i64, i64) {
+fn bounds(span: TimeRange) -> (i64, i64) {
     let bound = |time: u64| time.min(i64::MAX as u64) as i64;
     (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)))
 }
@@ -174,7 +174,7 @@ impl Progress {
                 self.is_stopped = true;
                 Ok(false)
             }
-            Err(error) => Err(said(&part.path)(error)),
+            Err(error) => Err(describe(&part.path)(error)),
         }
     }
 
@@ -189,7 +189,7 @@ impl Progress {
     }
 }
 
-/// What a row is ordered by: numbers as their octets.
+/// What a row is ordered by: numbers as their bytes.
 type Order = Vec<u8>;
 
 fn order_column(order: FlowOrder) -> &'static str {
@@ -208,9 +208,9 @@ fn order_column(order: FlowOrder) -> &'static str {
 
 fn order_of(value: ValueRef<'_>) -> Order {
     match value {
-        // Offset, so that octets are in the order of numbers.
+        // Offset, so that bytes are in the order of numbers.
         ValueRef::Integer(n) => (n as u64 ^ 1 << 63).to_be_bytes().into(),
-        ValueRef::Text(octets) | ValueRef::Blob(octets) => octets.into(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.into(),
         ValueRef::Real(_) | ValueRef::Null => Order::new(),
     }
 }
@@ -247,7 +247,7 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
         },
         ..Flows::default()
     };
-    let most = wanted.offset.saturating_add(wanted.limit).min(MOST_ROWS);
+    let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
     let mut page: BinaryHeap<Rank> = BinaryHeap::new();
     let text = format!(
         "SELECT id, first, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
@@ -277,7 +277,7 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
                 } else {
                     Rank::Up(order, place)
                 });
-                if page.len() > most {
+                if page.len() > max {
                     page.pop();
                 }
             }
@@ -293,9 +293,9 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
         }
     }
     answer.partial = progress.partial(parts.len());
-    if wanted.offset.saturating_add(wanted.limit) > MOST_ROWS {
+    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
         answer.partial =
-            Some(format!("pages end at row {MOST_ROWS}: a narrower time or expression shows the others"));
+            Some(format!("pages end at row {MAX_ROWS}: a narrower time or expression shows the others"));
     }
     Ok(answer)
 }
@@ -304,12 +304,12 @@ const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpa
                             state, service, name, detail";
 
 fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
-    let said = said(&part.path);
+    let describe = describe(&part.path);
     let mut query = part
         .connection
         .prepare_cached(&format!("SELECT {FLOW_COLUMNS} FROM flows WHERE id = ?"))
-        .map_err(said)?;
-    query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(said)
+        .map_err(describe)?;
+    query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(describe)
 }
 
 /// A flow, and what is known of it besides.
@@ -360,21 +360,21 @@ pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
 
 /// The flow of a number in a partition, with what is known of it besides.
 pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow, String)>, StoreError> {
-    let said = said(&part.path);
+    let describe = describe(&part.path);
     let text =
         format!("SELECT {FLOW_COLUMNS} FROM flows WHERE uid = ?1 AND first = ifnull(?2, first) LIMIT 1");
-    let mut query = part.connection.prepare_cached(&text).map_err(said)?;
-    let mut rows = query.query((number as i64, first.map(|first| first as i64))).map_err(said)?;
-    rows.next().map_err(said)?.map(flow_of).transpose().map_err(said)
+    let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
+    let mut rows = query.query((number as i64, first.map(|first| first as i64))).map_err(describe)?;
+    rows.next().map_err(describe)?.map(flow_of).transpose().map_err(describe)
 }
 
 /// What was said in a flow, in order, so many at most.
-pub fn said_in(part: &Part, number: u64, most: usize) -> Result<Vec<FlowRecordRow>, StoreError> {
-    let said = said(&part.path);
+pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRow>, StoreError> {
+    let describe = describe(&part.path);
     let text = "SELECT tbl, time, body FROM records WHERE uid = ?1 ORDER BY time, id LIMIT ?2";
-    let mut query = part.connection.prepare_cached(text).map_err(said)?;
+    let mut query = part.connection.prepare_cached(text).map_err(describe)?;
     let rows = query
-        .query_map((number as i64, most as i64), |row| {
+        .query_map((number as i64, max as i64), |row| {
             let body: String = row.get(2)?;
             Ok(FlowRecordRow {
                 table: row.get(0)?,
@@ -382,8 +382,8 @@ pub fn said_in(part: &Part, number: u64, most: usize) -> Result<Vec<FlowRecordRo
                 values: serde_json::from_str(&body).unwrap_or_default(),
             })
         })
-        .map_err(said)?;
-    rows.collect::<Result<_, _>>().map_err(said)
+        .map_err(describe)?;
+    rows.collect::<Result<_, _>>().map_err(describe)
 }
 
 /// Records of partitions, the latest first.
@@ -404,7 +404,7 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
          FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
         condition.text
     );
-    let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MOST_ROWS));
+    let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MAX_ROWS));
     for part in parts {
         let go_on = progress.ask(part, |connection| {
             let here: i64 = connection
@@ -474,7 +474,7 @@ pub fn group(
     parts: &[Part],
     by: GroupBy,
     test: &FlowTest,
-    span: Span,
+    span: TimeRange,
     rank: RankBy,
 ) -> Result<Groups, StoreError> {
     let condition = Condition::of(test).during(span);
@@ -509,7 +509,7 @@ pub fn group(
                 let flows = row.get::<_, i64>(2)? as u64;
                 groups.total.add(&count);
                 let key = key_of(row, by)?;
-                let room = sums.len() < MOST_KEYS;
+                let room = sums.len() < MAX_KEYS;
                 match sums.get_mut(&key) {
                     Some((sum, all)) => {
                         sum.add(&count);
@@ -535,7 +535,7 @@ pub fn group(
     groups.rows.sort_by_cached_key(|row| (Reverse(weight(row)), format!("{:?}", row.0)));
     groups.partial = progress.partial(parts.len());
     if left_out > 0 {
-        groups.partial = Some(format!("{left_out} keys beyond the first {MOST_KEYS} are left out"));
+        groups.partial = Some(format!("{left_out} keys beyond the first {MAX_KEYS} are left out"));
     }
     Ok(groups)
 }

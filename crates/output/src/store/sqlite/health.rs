@@ -7,7 +7,7 @@ use weir_api::web::Event;
 const HOUR: u64 = 3_600_000_000_000;
 const DAY: u64 = 24 * HOUR;
 /// Events that wait to be written.
-const MOST_EVENTS: usize = 1000;
+const MAX_EVENTS: usize = 1000;
 
 /// How the writer does.
 pub struct Health {
@@ -41,7 +41,7 @@ impl Health {
     /// Something has happened, at a time in nanoseconds since the epoch; it is written with the next interval.
     pub fn note(&self, time: u64, kind: &str, text: String) {
         self.with(|state| {
-            if state.events.len() < MOST_EVENTS {
+            if state.events.len() < MAX_EVENTS {
                 state.events.push(Event { time: time as f64 / 1e9, kind: kind.to_owned(), text });
             }
         });

@@ -10,16 +10,16 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 /// A limit is kept by dropping whole partitions, so one must be a small part of it.
 const PARTS: u64 = 20;
 /// What a partition comes to at least: a file for each minute helps nobody.
-const SMALLEST: u64 = 4 << 20;
+const MIN_SIZE: u64 = 4 << 20;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keep {
     /// Nanoseconds that flows and records are kept.
     pub age: u64,
-    /// Octets that the store may take; when it has more, flows and records are dropped.
+    /// Bytes that the store may take; when it has more, flows and records are dropped.
     pub bytes: u64,
-    /// Octets that stay free on the disk; when there are fewer, flows and records are dropped.
+    /// Bytes that stay free on the disk; when there are fewer, flows and records are dropped.
     pub free: u64,
     /// Nanoseconds that each tier of [`SERIES`] keeps its cells.
     pub series: [u64; SERIES.len()],
@@ -52,7 +52,7 @@ impl Keep {
 
     /// Whether a partition that was begun then, and is so large, takes more rows.
     pub fn has_room(&self, begun: u64, now: u64, size: u64) -> bool {
-        size < (self.bytes / PARTS).max(SMALLEST) && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
+        size < (self.bytes / PARTS).max(MIN_SIZE) && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
     }
 
     /// Drops the partitions that are too old, then the oldest while there is too much; each in words.
@@ -90,7 +90,7 @@ impl Keep {
     }
 }
 
-/// Octets that are free on the disk of a folder; as many as there can be where it does not say.
+/// Bytes that are free on the disk of a folder; as many as there can be where it does not say.
 pub fn free(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }

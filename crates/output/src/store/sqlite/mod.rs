@@ -24,11 +24,11 @@ pub use writer::Writer;
 pub(crate) use writer::STORE;
 
 use super::label::{detail_rows, list_row, text_row, title};
-use super::{FlowsWanted, GroupBy, RankBy, RecordsWanted, Span, Store, StoreError};
+use super::{FlowsWanted, GroupBy, RankBy, RecordsWanted, Store, StoreError, TimeRange};
 use crate::zone::Zone;
 use find::{Group, Part};
 use rusqlite::Connection;
-use schema::{Kind, MAIN, said};
+use schema::{Kind, MAIN, describe};
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that wait to be used again.
 const SPARE: usize = 8;
 /// Records of a flow that are shown.
-const MOST_RECORDS: usize = 1000;
+const MAX_RECORDS: usize = 1000;
 const DAY: u64 = 24 * 3_600_000_000_000;
 const SECOND: f64 = 1e9;
 
@@ -104,7 +104,7 @@ impl SqliteStore {
     }
 
     /// The partitions that have a part of a time, the latest first.
-    fn parts(&self, span: Span) -> Result<Vec<Part>, StoreError> {
+    fn parts(&self, span: TimeRange) -> Result<Vec<Part>, StoreError> {
         let until = Instant::now() + self.patience;
         let mut parts = Vec::new();
         for (_, path) in schema::partitions(&self.folder).into_iter().rev() {
@@ -121,7 +121,7 @@ impl SqliteStore {
             if is_asked && extent != (0, 0) {
                 connection
                     .progress_handler(10_000, Some(move || Instant::now() >= until))
-                    .map_err(said(&path))?;
+                    .map_err(describe(&path))?;
                 parts.push(Part { path, connection, extent, until });
             }
         }
@@ -162,7 +162,7 @@ impl SqliteStore {
     fn curves(
         &self,
         name: &str,
-        span: Span,
+        span: TimeRange,
         rows: &[TopRow],
         by: RankBy,
         parts: usize,
@@ -176,7 +176,7 @@ impl SqliteStore {
     }
 
     /// What is kept of a list over a span.
-    fn sum(&self, name: &str, span: Span) -> Result<readings::Sum, StoreError> {
+    fn sum(&self, name: &str, span: TimeRange) -> Result<readings::Sum, StoreError> {
         self.main(|from, path| {
             let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
             if span.to.is_some_and(|to| to <= first) || span.from.is_some_and(|from| from >= last) {
@@ -193,7 +193,7 @@ impl SqliteStore {
         self.main(readings::names)
     }
 
-    fn keys(&self, name: &str, span: Span) -> Result<(Option<Top>, Option<String>), StoreError> {
+    fn keys(&self, name: &str, span: TimeRange) -> Result<(Option<Top>, Option<String>), StoreError> {
         let sum = self.sum(name, span)?;
         let top = match sum.reading {
             Some(Reading::Top(top)) => Some(top),
@@ -231,14 +231,14 @@ impl Store for SqliteStore {
         self.main(series::list)
     }
 
-    fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError> {
+    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
         self.reader(|reader| reader.points(ids, span, points))
     }
 
     fn heaviest(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         top: usize,
     ) -> Result<SeriesData, StoreError> {
@@ -248,7 +248,7 @@ impl Store for SqliteStore {
     fn band(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         weeks: usize,
         zone: &Zone,
@@ -278,7 +278,7 @@ impl Store for SqliteStore {
     fn top_over_time(
         &self,
         list: &str,
-        span: Span,
+        span: TimeRange,
         by: Option<RankBy>,
         limit: usize,
         parts: usize,
@@ -325,7 +325,7 @@ impl Store for SqliteStore {
         &self,
         by: GroupBy,
         test: &FlowTest,
-        span: Span,
+        span: TimeRange,
         rank: RankBy,
         limit: usize,
     ) -> Result<TopList, StoreError> {
@@ -356,7 +356,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn distinct(&self, span: Span) -> Result<Distincts, StoreError> {
+    fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError> {
         let mut found = Distincts::default();
         for (name, reading) in self.kept()? {
             if !matches!(reading, Reading::Distinct(_)) {
@@ -374,10 +374,10 @@ impl Store for SqliteStore {
         Ok(found)
     }
 
-    fn news(&self, span: Span) -> Result<News, StoreError> {
+    fn news(&self, span: TimeRange) -> Result<News, StoreError> {
         let Some((first, last)) = self.extent()? else { return Ok(News::default()) };
         let from = span.from.unwrap_or(first);
-        let before = Span { from: Some(from.saturating_sub(7 * DAY)), to: Some(from) };
+        let before = TimeRange { from: Some(from.saturating_sub(7 * DAY)), to: Some(from) };
         let seconds = |time: u64| time as f64 / SECOND;
         let mut news = News {
             against: Against { from: seconds(from.saturating_sub(7 * DAY).max(first)), to: seconds(from) },
@@ -394,7 +394,7 @@ impl Store for SqliteStore {
             ("protocols", "protocol"),
         ];
         for (list, kind) in lists {
-            let (now, _) = self.keys(list, Span { from: Some(from), to: span.to })?;
+            let (now, _) = self.keys(list, TimeRange { from: Some(from), to: span.to })?;
             let (old, _) = self.keys(list, before)?;
             let Some(now) = now else { continue };
             let known: HashSet<Key> = old.iter().flat_map(|old| &old.rows).map(|row| row.key).collect();
@@ -432,7 +432,7 @@ impl Store for SqliteStore {
 
     fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError> {
         let Some((number, first)) = find::number_of(id) else { return Ok(None) };
-        let parts = self.parts(Span::default())?;
+        let parts = self.parts(TimeRange::default())?;
         let mut found = None;
         let mut records = Vec::new();
         for part in &parts {
@@ -440,20 +440,20 @@ impl Store for SqliteStore {
                 found = find::flow(part, number, first)?;
             }
             // What was said is written when it was said, and the flow when it has ended.
-            records.extend(find::said_in(part, number, MOST_RECORDS + 1)?);
+            records.extend(find::flows_in(part, number, MAX_RECORDS + 1)?);
         }
         let Some((flow, detail)) = found else { return Ok(None) };
         records.sort_by(|a, b| a.time.total_cmp(&b.time));
         let partial =
-            (records.len() > MOST_RECORDS).then(|| format!("the first {MOST_RECORDS} records are shown"));
-        records.truncate(MOST_RECORDS);
+            (records.len() > MAX_RECORDS).then(|| format!("the first {MAX_RECORDS} records are shown"));
+        records.truncate(MAX_RECORDS);
         Ok(Some(FlowDetail { flow, details: detail_rows(&detail), records, partial }))
     }
 
-    fn trial(&self, test: &FlowTest, span: Span) -> Result<FilterTry, StoreError> {
+    fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError> {
         let parts = self.parts(span)?;
         let extent = Self::rows_extent(&parts);
-        let span = Span { from: span.from.or(Some(extent.0)), to: span.to.or(Some(extent.1 + 1)) };
+        let span = TimeRange { from: span.from.or(Some(extent.0)), to: span.to.or(Some(extent.1 + 1)) };
         let asked = |test: FlowTest| {
             let wanted =
                 FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
@@ -481,38 +481,39 @@ impl Store for SqliteStore {
 
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for part in self.parts(Span::default())? {
-            let said = said(&part.path);
+        for part in self.parts(TimeRange::default())? {
+            let describe = describe(&part.path);
             let mut query = part
                 .connection
                 .prepare_cached("SELECT tbl, count(*) FROM records GROUP BY tbl")
-                .map_err(said)?;
-            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).map_err(said)?;
+                .map_err(describe)?;
+            let rows =
+                query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).map_err(describe)?;
             for row in rows {
-                let (table, count): (String, i64) = row.map_err(said)?;
+                let (table, count): (String, i64) = row.map_err(describe)?;
                 *counts.entry(table).or_default() += count as u64;
             }
         }
         Ok(counts.into_iter().collect())
     }
 
-    fn events(&self, span: Span, limit: usize) -> Result<Events, StoreError> {
+    fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError> {
         self.main(|from, path| {
-            let said = said(path);
+            let describe = describe(path);
             let bound = |time: u64| time.min(i64::MAX as u64) as i64;
             let mut query = from
                 .prepare_cached(
                     "SELECT time, kind, text FROM events WHERE time >= ?1 AND time < ?2 ORDER BY time DESC LIMIT ?3",
                 )
-                .map_err(said)?;
+                .map_err(describe)?;
             let bounds =
                 (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)), limit as i64 + 1);
             let rows = query
                 .query_map(bounds, |row| {
                     Ok(Event { time: row.get::<_, i64>(0)? as f64 / SECOND, kind: row.get(1)?, text: row.get(2)? })
                 })
-                .map_err(said)?;
-            let mut events: Vec<Event> = rows.collect::<Result<_, _>>().map_err(said)?;
+                .map_err(describe)?;
+            let mut events: Vec<Event> = rows.collect::<Result<_, _>>().map_err(describe)?;
             let partial = (events.len() > limit).then(|| format!("the latest {limit} are shown"));
             events.truncate(limit);
             Ok(Events { events, partial })
@@ -525,9 +526,9 @@ impl Store for SqliteStore {
         let row_bytes: u64 = parts.iter().map(|(_, path)| schema::size(path)).sum();
         let seconds = |nanoseconds: u64| nanoseconds as f64 / SECOND;
         self.main(|from, path| {
-            let said = said(path);
+            let describe = describe(path);
             let count = |text: &str| -> Result<u64, StoreError> {
-                from.query_row(text, [], |row| row.get::<_, i64>(0)).map(|n| n as u64).map_err(said)
+                from.query_row(text, [], |row| row.get::<_, i64>(0)).map(|n| n as u64).map_err(describe)
             };
             let series = count("SELECT count(*) FROM series")?;
             let interval = writer::number(from, path, "interval")?.max(1_000_000_000);
@@ -599,7 +600,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Octets that a point takes, in a page that is two thirds full.
+/// Bytes that a point takes, in a page that is two thirds full.
 const POINT: u64 = 50;
 
 /// How much the writer of a database keeps; what an older one has not said is as by default.

@@ -1,6 +1,6 @@
 //! Names of addresses: the name by which somebody had asked for a host before speaking to it, the latest.
 
-use super::schema::said;
+use super::schema::describe;
 use crate::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use weir_api::Key;
 /// The version of the database of series that has them.
 pub const SINCE: i64 = 2;
 /// Names that wait to be written.
-const MOST_WAITING: usize = 65_536;
+const MAX_WAITING: usize = 65_536;
 /// Names that are kept; beyond that the ones that were seen last.
-const MOST: usize = 262_144;
+const MAX: usize = 262_144;
 
 /// Names on their way, by address: IPv4 mapped into IPv6.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub struct Names(HashMap<[u8; 16], (Box<str>, u64)>);
 impl Names {
     /// Somebody spoke to an address by a name, at a time in nanoseconds since the epoch.
     pub fn see(&mut self, address: [u8; 16], name: &str, time: u64) {
-        if self.0.len() < MOST_WAITING || self.0.contains_key(&address) {
+        if self.0.len() < MAX_WAITING || self.0.contains_key(&address) {
             self.0.insert(address, (name.into(), time));
         }
     }
@@ -54,7 +54,7 @@ pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     of.execute("DELETE FROM names WHERE time < ?1", [before as i64])?;
     of.execute(
         "DELETE FROM names WHERE address IN (SELECT address FROM names ORDER BY time DESC LIMIT -1 OFFSET ?1)",
-        [MOST as i64],
+        [MAX as i64],
     )?;
     Ok(())
 }
@@ -73,5 +73,5 @@ pub fn of_key(from: &Connection, path: &Path, key: &Key) -> Result<Option<String
         IpAddr::V6(v6) => v6.octets(),
     };
     let find = from.prepare_cached("SELECT name FROM names WHERE address = ?1");
-    find.and_then(|mut find| find.query_row([address], |row| row.get(0)).optional()).map_err(said(path))
+    find.and_then(|mut find| find.query_row([address], |row| row.get(0)).optional()).map_err(describe(path))
 }

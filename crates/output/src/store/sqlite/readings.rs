@@ -1,6 +1,6 @@
 //! Top lists and distinct counts: how they are kept, and added up over a time.
 
-use super::schema::said;
+use super::schema::describe;
 use super::tiers::{LISTS, Tier};
 use crate::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -12,8 +12,8 @@ use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
 
 /// How hard zstd tries: an interval's lists are compressed several times.
 const LEVEL: i32 = 3;
-/// Octets that a list may come to: what is more is no list of ours.
-const MOST: usize = 64 << 20;
+/// Bytes that a list may come to: what is more is no list of ours.
+const MAX: usize = 64 << 20;
 
 /// A list as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -24,7 +24,7 @@ struct KeptTop {
     absent: u64,
     inserts: u64,
     shed: (u64, u64),
-    /// Key, packets, octets, flows, error.
+    /// Key, packets, bytes, flows, error.
     rows: Vec<(Key, u64, u64, u64, u64)>,
 }
 
@@ -63,7 +63,7 @@ fn pack(reading: &Reading) -> io::Result<Vec<u8>> {
 }
 
 fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
-    let text = zstd::bulk::decompress(body, MOST)?;
+    let text = zstd::bulk::decompress(body, MAX)?;
     Ok(match kind {
         TOP => {
             let kept: KeptTop = serde_json::from_slice(&text)?;
@@ -81,7 +81,7 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
                 (kept.key, kept.show, kept.unit, kept.absent, kept.inserts);
             let shed = Count { packets: kept.shed.0, bytes: kept.shed.1 };
             // Tiers hold different numbers of rows; a sum of them has room for the most.
-            let capacity = rows.len().max(most_rows());
+            let capacity = rows.len().max(max_rows());
             Reading::Top(Top { key, show, unit, capacity, rows, absent, inserts, shed })
         }
         DISTINCT => Reading::Distinct(serde_json::from_slice::<DistinctCount>(&text)?),
@@ -116,7 +116,7 @@ impl Open {
         (start, end): (u64, u64),
         reading: &Reading,
     ) -> Result<(), StoreError> {
-        let said = said(path);
+        let describe = describe(path);
         let Some(kind) = kind(reading) else { return Ok(()) };
         for (at, tier) in LISTS.iter().enumerate() {
             let (from, until) = tier.cell.of(start, end);
@@ -146,7 +146,7 @@ impl Open {
                  DO UPDATE SET until = max(until, ?4), kind = ?5, body = ?6",
             )
             .and_then(|mut add| add.execute(params![at as i64, name, from as i64, until as i64, kind, body]))
-            .map_err(said)?;
+            .map_err(describe)?;
             if at > 0 {
                 self.0.insert(key, (from, sum));
             }
@@ -170,14 +170,14 @@ fn one(
     name: &str,
     time: u64,
 ) -> Result<Option<Reading>, StoreError> {
-    let said = said(path);
+    let describe = describe(path);
     let mut query = from
         .prepare_cached("SELECT kind, body FROM readings WHERE tier = ?1 AND name = ?2 AND time = ?3")
-        .map_err(said)?;
+        .map_err(describe)?;
     let row: Option<(String, Vec<u8>)> = query
         .query_row(params![tier as i64, name, time as i64], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
-        .map_err(said)?;
+        .map_err(describe)?;
     // What cannot be read is begun anew: it is one cell.
     Ok(row.and_then(|(kind, body)| unpack(&kind, &body).ok()))
 }
@@ -236,7 +236,7 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
     Ok(sum)
 }
 
-fn most_rows() -> usize {
+fn max_rows() -> usize {
     LISTS.iter().map(|tier| tier.rows).max().unwrap_or(0)
 }
 
@@ -247,10 +247,12 @@ pub(super) fn first(
     tier: usize,
     name: &str,
 ) -> Result<Option<u64>, StoreError> {
-    let said = said(path);
-    let mut query =
-        of.prepare_cached("SELECT min(time) FROM readings WHERE tier = ?1 AND name = ?2").map_err(said)?;
-    let first: Option<i64> = query.query_row(params![tier as i64, name], |row| row.get(0)).map_err(said)?;
+    let describe = describe(path);
+    let mut query = of
+        .prepare_cached("SELECT min(time) FROM readings WHERE tier = ?1 AND name = ?2")
+        .map_err(describe)?;
+    let first: Option<i64> =
+        query.query_row(params![tier as i64, name], |row| row.get(0)).map_err(describe)?;
     Ok(first.map(|first| first as u64))
 }
 
@@ -263,7 +265,7 @@ pub(super) fn cells(
     (from, to): (u64, u64),
     overlapping: bool,
 ) -> Result<Vec<(u64, u64, Reading)>, StoreError> {
-    let said = said(path);
+    let describe = describe(path);
     let text = match (overlapping, tier) {
         // An interval belongs to where it begins.
         (true, 0) => "time >= ?3 AND time < ?4",
@@ -274,15 +276,15 @@ pub(super) fn cells(
         .prepare_cached(&format!(
             "SELECT time, until, kind, body FROM readings WHERE tier = ?1 AND name = ?2 AND {text} ORDER BY time"
         ))
-        .map_err(said)?;
+        .map_err(describe)?;
     let bound = |time: u64| time.min(i64::MAX as u64) as i64;
-    let mut rows = query.query(params![tier as i64, name, bound(from), bound(to)]).map_err(said)?;
+    let mut rows = query.query(params![tier as i64, name, bound(from), bound(to)]).map_err(describe)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(said)? {
+    while let Some(row) = rows.next().map_err(describe)? {
         let read = || -> rusqlite::Result<(i64, i64, String, Vec<u8>)> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         };
-        let (time, until, kind, body) = read().map_err(said)?;
+        let (time, until, kind, body) = read().map_err(describe)?;
         if let Ok(reading) = unpack(&kind, &body) {
             found.push((time as u64, until as u64, reading));
         }
@@ -292,19 +294,19 @@ pub(super) fn cells(
 
 /// The names of all lists, with the last reading of each.
 pub fn names(of: &Connection, path: &Path) -> Result<Vec<(String, Reading)>, StoreError> {
-    let said = said(path);
+    let describe = describe(path);
     let last = LISTS.len() as i64 - 1;
     let mut query = of
         .prepare_cached(
             "SELECT name, kind, body, max(time) FROM readings WHERE tier = ?1 GROUP BY name ORDER BY min(rowid)",
         )
-        .map_err(said)?;
+        .map_err(describe)?;
     let rows = query
         .query_map([last], |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?)))
-        .map_err(said)?;
+        .map_err(describe)?;
     let mut found = Vec::new();
     for row in rows {
-        let (name, kind, body) = row.map_err(said)?;
+        let (name, kind, body) = row.map_err(describe)?;
         if let Ok(reading) = unpack(&kind, &body) {
             found.push((name, reading));
         }

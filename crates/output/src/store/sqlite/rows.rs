@@ -1,9 +1,9 @@
 //! Flows and records: how they are written into partitions of time.
 
-use super::schema::{self, Kind, said};
+use super::schema::{self, Kind, describe};
 use crate::json::Object;
 use crate::records::json::{Shapes, Style};
-use crate::row::{COLUMNS, Ends, Times, services, write_members};
+use crate::row::{COLUMNS, Endpoints, Times, services, write_members};
 use crate::store::StoreError;
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub struct RecordRow {
 }
 
 impl Row {
-    /// Octets that it takes while it waits, roughly.
+    /// Bytes that it takes while it waits, roughly.
     pub fn memory(&self) -> usize {
         size_of::<Row>()
             + match self {
@@ -129,8 +129,8 @@ impl Partition {
 
     /// Writes rows, all or none.
     pub fn write(&mut self, rows: &[Row]) -> Result<(), StoreError> {
-        let said = said(&self.path);
-        let transaction = self.connection.transaction().map_err(said)?;
+        let describe = describe(&self.path);
+        let transaction = self.connection.transaction().map_err(describe)?;
         {
             let mut flows = transaction
                 .prepare_cached(
@@ -138,13 +138,13 @@ impl Partition {
                      rbytes, vlan, state, service, name, detail)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
                 )
-                .map_err(said)?;
+                .map_err(describe)?;
             let mut records = transaction
                 .prepare_cached(
                     "INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 )
-                .map_err(said)?;
+                .map_err(describe)?;
             let (mut first, mut last) = (u64::MAX, 0);
             for row in rows {
                 match row {
@@ -171,7 +171,7 @@ impl Partition {
                                 name.as_deref(),
                                 detail(flow),
                             ])
-                            .map_err(said)?;
+                            .map_err(describe)?;
                         first = first.min(flow.first.0);
                     }
                     Row::Record(record) => {
@@ -195,7 +195,7 @@ impl Partition {
                                 flow.vlan[0],
                                 record.body,
                             ])
-                            .map_err(said)?;
+                            .map_err(describe)?;
                         first = first.min(record.time);
                     }
                 }
@@ -207,15 +207,15 @@ impl Partition {
                      CASE name WHEN 'first' THEN min(value, excluded.value) ELSE max(value, excluded.value) END",
                     params![first.min(i64::MAX as u64) as i64, last as i64],
                 )
-                .map_err(said)?;
+                .map_err(describe)?;
         }
-        transaction.commit().map_err(said)
+        transaction.commit().map_err(describe)
     }
 }
 
 /// What is known of a flow besides what has a column, as a JSON object.
 fn detail(flow: &FlowRecord) -> String {
-    let ends = Ends::of(flow);
+    let ends = Endpoints::of(flow);
     let mut out = vec![b'{'];
     let columns = COLUMNS.iter().filter(|column| !IN_TABLE.contains(&column.name));
     write_members(

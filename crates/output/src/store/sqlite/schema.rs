@@ -41,7 +41,7 @@ static MAIN_STEPS: &[&str] = &["
     CREATE TABLE names (address BLOB PRIMARY KEY, name TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 "];
 
-/// Of flows and records: addresses are 16 octets, IPv4 mapped into IPv6, so that their order is that of numbers.
+/// Of flows and records: addresses are 16 bytes, IPv4 mapped into IPv6, so that their order is that of numbers.
 static ROW_STEPS: &[&str] = &["
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
     CREATE TABLE flows (id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
@@ -71,25 +71,25 @@ impl Kind {
 }
 
 /// What the database of a file says.
-pub fn said(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
+pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
     move |error| StoreError::Database { path: path.to_owned(), error }
 }
 
 /// Opens a database to write into; it is made, or brought to the version of this program, where that is needed.
 pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
-    let said = said(path);
-    let mut connection = Connection::open(path).map_err(said)?;
+    let describe = describe(path);
+    let mut connection = Connection::open(path).map_err(describe)?;
     // The owner alone reads what was seen on a link; where the file is somebody else's, they have chosen.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
     }
-    connection.busy_timeout(Duration::from_secs(5)).map_err(said)?;
-    connection.pragma_update(None, "journal_mode", "WAL").map_err(said)?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
     // With a write-ahead log this loses nothing when the process is killed.
-    connection.pragma_update(None, "synchronous", "NORMAL").map_err(said)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 1000).map_err(said)?;
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(describe)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 1000).map_err(describe)?;
     migrate(&mut connection, path, kind)?;
     Ok(connection)
 }
@@ -100,15 +100,15 @@ pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
         return Err(StoreError::NotThere(path.parent().unwrap_or(path).to_owned()));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(said(path))?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(said(path))?;
+    let connection = Connection::open_with_flags(path, flags).map_err(describe(path))?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(describe(path))?;
     let found = version(&connection, path)?;
     refuse_newer(found, path, kind)?;
     Ok(connection)
 }
 
 fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(said(path))
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(describe(path))
 }
 
 fn refuse_newer(found: i64, path: &Path, kind: Kind) -> Result<(), StoreError> {
@@ -123,10 +123,10 @@ fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), S
     let found = version(connection, path)?;
     refuse_newer(found, path, kind)?;
     for (at, step) in kind.steps().iter().enumerate().skip(found as usize) {
-        let transaction = connection.transaction().map_err(said(path))?;
-        transaction.execute_batch(step).map_err(said(path))?;
-        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(said(path))?;
-        transaction.commit().map_err(said(path))?;
+        let transaction = connection.transaction().map_err(describe(path))?;
+        transaction.execute_batch(step).map_err(describe(path))?;
+        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(describe(path))?;
+        transaction.commit().map_err(describe(path))?;
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ pub fn partitions(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Octets that a database and its log take on the disk.
+/// Bytes that a database and its log take on the disk.
 pub fn size(path: &Path) -> u64 {
     ["", "-wal", "-shm"]
         .iter()

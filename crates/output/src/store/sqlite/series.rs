@@ -1,8 +1,8 @@
 //! Series: what of an interval becomes points, how they are kept, and how they are read.
 
-use super::schema::said;
+use super::schema::describe;
 use super::tiers::{SERIES, Tier};
-use crate::store::{Span, StoreError};
+use crate::store::{StoreError, TimeRange};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -14,7 +14,7 @@ use weir_api::{Answer, Count, Reading, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
 /// Points of all series together that an answer may have.
-const MOST_POINTS: usize = 2_000_000;
+const MAX_POINTS: usize = 2_000_000;
 /// How far clocks are put forward or back.
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
@@ -72,7 +72,7 @@ pub fn points(snapshot: &Snapshot) -> Vec<Point> {
 fn rate_unit(unit: &str) -> (&'static str, f64) {
     match unit {
         "packets" => ("packets/s", 1.0),
-        "octets" => ("bits/s", 8.0),
+        "bytes" => ("bits/s", 8.0),
         "flows" => ("flows/s", 1.0),
         "records" | "rows" => ("rows/s", 1.0),
         "files" => ("files/s", 1.0),
@@ -168,12 +168,13 @@ pub fn write(
 
 /// Every series.
 pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreError> {
-    let said = said(path);
-    let mut rows = from.prepare_cached("SELECT name, unit, help FROM series ORDER BY name").map_err(said)?;
+    let describe = describe(path);
+    let mut rows =
+        from.prepare_cached("SELECT name, unit, help FROM series ORDER BY name").map_err(describe)?;
     let found = rows
         .query_map([], |row| Ok(SeriesInfo { id: row.get(0)?, unit: row.get(1)?, help: row.get(2)? }))
-        .map_err(said)?;
-    found.collect::<Result<_, _>>().map_err(said)
+        .map_err(describe)?;
+    found.collect::<Result<_, _>>().map_err(describe)
 }
 
 /// A stretch of time in cells of equal length.
@@ -193,7 +194,7 @@ impl CellGrid {
     /// Average, least and most of each cell.
     pub fn read(self, from: &Connection, series: i64) -> rusqlite::Result<Vec<Option<[f64; 3]>>> {
         let buckets = read(from, series, self)?;
-        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.least, b.most])).collect())
+        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.min, b.max])).collect())
     }
 
     /// The tier whose cells are the longest that are short enough, but that still has the beginning.
@@ -242,8 +243,8 @@ impl CellGrid {
 struct Bucket {
     seconds: f64,
     sum: f64,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
 }
 
 fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
@@ -257,15 +258,15 @@ fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Opti
     while let Some(row) = rows.next()? {
         let time: i64 = row.get(0)?;
         let at = (time as u64).saturating_sub(grid.from) / grid.step;
-        let (seconds, sum, least, most) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+        let (seconds, sum, min, max) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
         if let Some(bucket) = buckets.get_mut(at as usize) {
             *bucket = Some(match bucket.take() {
-                None => Bucket { seconds, sum, least, most },
+                None => Bucket { seconds, sum, min, max },
                 Some(b) => Bucket {
                     seconds: b.seconds + seconds,
                     sum: b.sum + sum,
-                    least: b.least.min(least),
-                    most: b.most.max(most),
+                    min: b.min.min(min),
+                    max: b.max.max(max),
                 },
             });
         }
@@ -275,7 +276,7 @@ fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Opti
 
 fn points_of(id: &str, buckets: &[Option<Bucket>]) -> Points {
     let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
-    Points { id: id.to_owned(), avg: of(|b| b.sum / b.seconds), min: of(|b| b.least), max: of(|b| b.most) }
+    Points { id: id.to_owned(), avg: of(|b| b.sum / b.seconds), min: of(|b| b.min), max: of(|b| b.max) }
 }
 
 /// Adds a series to a sum: nothing and nothing are nothing, nothing and something are something.
@@ -321,7 +322,7 @@ pub struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    fn grid(&self, span: Span, points: usize) -> Result<CellGrid, StoreError> {
+    fn grid(&self, span: TimeRange, points: usize) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
         // Before what is kept there is nothing to draw.
         let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
@@ -335,38 +336,40 @@ impl Reader<'_> {
 
     /// The beginning of what a tier has: of the counters, which every interval has.
     fn first_of(&self, tier: usize) -> Result<Option<u64>, StoreError> {
-        let said = said(self.path);
+        let describe = describe(self.path);
         let mut query = self
             .from
             .prepare_cached(
                 "SELECT min(time) FROM points WHERE tier = ?1 AND series = (SELECT id FROM series WHERE name = ?2)",
             )
-            .map_err(said)?;
-        let first: Option<i64> =
-            query.query_row(params![tier as i64, counter_id("caught")], |row| row.get(0)).map_err(said)?;
+            .map_err(describe)?;
+        let first: Option<i64> = query
+            .query_row(params![tier as i64, counter_id("caught")], |row| row.get(0))
+            .map_err(describe)?;
         Ok(first.map(|first| first as u64))
     }
 
     /// The number of a series.
     pub fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
-        let said = said(self.path);
-        let mut query = self.from.prepare_cached("SELECT id FROM series WHERE name = ?1").map_err(said)?;
-        query.query_row([id], |row| row.get(0)).optional().map_err(said)
+        let describe = describe(self.path);
+        let mut query =
+            self.from.prepare_cached("SELECT id FROM series WHERE name = ?1").map_err(describe)?;
+        query.query_row([id], |row| row.get(0)).optional().map_err(describe)
     }
 
     /// See [`crate::store::Store::points`].
-    pub fn points(&self, ids: &[String], span: Span, points: usize) -> Result<SeriesData, StoreError> {
+    pub fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
         let grid = self.grid(span, points.clamp(1, 100_000))?;
         let mut data = grid.empty();
         for id in ids {
-            if (data.series.len() + 1) * grid.cells() > MOST_POINTS {
+            if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
                 let (shown, all) = (data.series.len(), ids.len());
                 data.partial =
-                    Some(format!("{shown} of {all} series: an answer has {MOST_POINTS} points at most"));
+                    Some(format!("{shown} of {all} series: an answer has {MAX_POINTS} points at most"));
                 break;
             }
             let Some(number) = self.number(id)? else { continue };
-            let buckets = read(self.from, number, grid).map_err(said(self.path))?;
+            let buckets = read(self.from, number, grid).map_err(describe(self.path))?;
             data.series.push(points_of(id, &buckets));
         }
         Ok(data)
@@ -376,11 +379,11 @@ impl Reader<'_> {
     pub fn heaviest(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         top: usize,
     ) -> Result<SeriesData, StoreError> {
-        let room = MOST_POINTS / ids.len().max(1);
+        let room = MAX_POINTS / ids.len().max(1);
         let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
         let mut data = grid.empty();
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
@@ -395,7 +398,7 @@ impl Reader<'_> {
                 break;
             }
             let Some(number) = self.number(id)? else { continue };
-            let buckets = read(self.from, number, grid).map_err(said(self.path))?;
+            let buckets = read(self.from, number, grid).map_err(describe(self.path))?;
             let weight: f64 = buckets.iter().flatten().map(|bucket| bucket.sum).sum();
             ranking.push(Weight { id: id.clone(), weight });
             let place = heaviest.partition_point(|(heavier, _)| *heavier >= weight);
@@ -416,7 +419,7 @@ impl Reader<'_> {
     pub fn band(
         &self,
         ids: &[String],
-        span: Span,
+        span: TimeRange,
         points: usize,
         weeks: usize,
         zone: &TimeZone,
@@ -430,7 +433,7 @@ impl Reader<'_> {
         let Some(oldest) = past.last() else { return Ok(band) };
         // All weeks have the step of the oldest, which may be in a coarser tier; steps divide a week.
         let shape = self.grid(
-            Span { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
+            TimeRange { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
             points.clamp(1, 10_000),
         )?;
         let shape = CellGrid { from: from - from % shape.step, to, ..shape };
@@ -452,11 +455,11 @@ impl Reader<'_> {
                 (grid, (0..shape.cells()).map(place).collect())
             })
             .collect();
-        for id in ids.iter().take(1 + MOST_POINTS / shape.cells().max(1) / weeks) {
+        for id in ids.iter().take(1 + MAX_POINTS / shape.cells().max(1) / weeks) {
             let Some(number) = self.number(id)? else { continue };
             let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for (grid, places) in &weeks_of_cells {
-                let buckets = read(self.from, number, *grid).map_err(said(self.path))?;
+                let buckets = read(self.from, number, *grid).map_err(describe(self.path))?;
                 for (at, place) in places.iter().enumerate() {
                     let bucket = place.and_then(|place| buckets.get(place).copied().flatten());
                     columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));

@@ -1,14 +1,14 @@
 //! The store against what was written into it.
 
 use super::*;
-use crate::sample::{self, count, ip};
+use crate::fixtures::{self, count, ip};
 use crate::store::FlowOrder;
 use crate::{Existing, Output, OutputContext};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use weir_api::{Interval, Ledger, Snapshot, TopRow};
 use weir_engine::FlowRecord;
-use weir_filter::{FlowEnds, Options};
+use weir_filter::{FlowEndpoints, Options};
 use weir_wire::Time;
 
 const S: u64 = 1_000_000_000;
@@ -33,16 +33,16 @@ fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, None).unwrap()
 }
 
-/// An interval in which so many packets were caught, from the sources of which each has sent so many octets.
+/// An interval in which so many packets were caught, from the sources of which each has sent so many bytes.
 fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
     let rows = sources
         .iter()
-        .map(|(host, bytes)| sample::row(Key::Address(IpAddr::from([10, 0, 0, *host])), 1, *bytes, 1))
+        .map(|(host, bytes)| fixtures::row(Key::Address(IpAddr::from([10, 0, 0, *host])), 1, *bytes, 1))
         .collect();
     Snapshot {
         interval: Interval { start, end: start + length },
         ledger: Ledger { caught, bytes: caught * 100, ..Ledger::default() },
-        answers: vec![sample::answer("sources", None, "top", sample::top(KeyKind::Source, rows))],
+        answers: vec![fixtures::answer("sources", None, "top", fixtures::top(KeyKind::Source, rows))],
         ..Snapshot::default()
     }
 }
@@ -58,7 +58,7 @@ fn ids(name: &str) -> Vec<String> {
 fn wanted(text: &str) -> FlowsWanted {
     FlowsWanted {
         test: FlowTest::parse(text, &Options::default()).unwrap(),
-        span: Span::default(),
+        span: TimeRange::default(),
         order: FlowOrder::First,
         descending: false,
         limit: 100,
@@ -70,23 +70,23 @@ fn wanted(text: &str) -> FlowsWanted {
 fn what_is_written_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
-    let snapshot = sample::snapshot();
-    let (flow, ping) = (sample::flow(), sample::ping());
+    let snapshot = fixtures::snapshot();
+    let (flow, ping) = (fixtures::flow(), fixtures::ping());
     // What is still open ends behind the last interval.
     to.interval(&snapshot).unwrap();
     to.named_flow(&flow, Some("www.example.org")).unwrap();
     to.flow(&ping).unwrap();
-    to.record(&sample::identity(), &sample::record()).unwrap();
+    to.record(&fixtures::identity(), &fixtures::record()).unwrap();
     to.finish().unwrap();
     let store = store(folder.path());
     assert_eq!(store.extent().unwrap(), Some((snapshot.interval.start, snapshot.interval.end)));
-    let data = store.points(&ids("caught"), Span::default(), 100).unwrap();
+    let data = store.points(&ids("caught"), TimeRange::default(), 100).unwrap();
     let seconds = (snapshot.interval.end - snapshot.interval.start) as f64 / 1e9;
     let found: Vec<f64> = caught(&data).into_iter().flatten().collect();
     assert!((found[0] * seconds - snapshot.ledger.caught as f64).abs() < 1e-6, "{found:?}");
     let talkers = snapshot.answers.iter().find(|answer| answer.subscription == "talkers").unwrap();
     let Reading::Top(talkers) = &talkers.reading else { panic!() };
-    let top = store.top("talkers", Span::default(), None, 3).unwrap();
+    let top = store.top("talkers", TimeRange::default(), None, 3).unwrap();
     let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();
     assert_eq!(top.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), ranked);
     assert!(top.exact && top.rows[0].filter.contains("host "), "{top:?}");
@@ -97,11 +97,11 @@ fn what_is_written_is_read() {
         (GroupBy::Source, None),
         (GroupBy::Pair, Some("www.example.org")),
     ] {
-        let group = store.group(by, &all, Span::default(), RankBy::Flows, 10).unwrap();
+        let group = store.group(by, &all, TimeRange::default(), RankBy::Flows, 10).unwrap();
         let named: Vec<&str> = group.rows.iter().filter_map(|row| row.name.as_deref()).collect();
         assert_eq!(named, wanted.into_iter().collect::<Vec<_>>(), "{by:?}: {group:?}");
     }
-    let error = store.top("talker", Span::default(), None, 3).unwrap_err().to_string();
+    let error = store.top("talker", TimeRange::default(), None, 3).unwrap_err().to_string();
     assert!(error.contains("talkers"), "{error}");
 
     let flows = store.flows(&wanted("")).unwrap();
@@ -118,7 +118,7 @@ fn what_is_written_is_read() {
     assert!(detail.details.iter().any(|row| row.name == "ttl"), "{detail:?}");
     assert!(store.flow("Czzzzzzzzzzzzzzzzzz").unwrap().is_none() && store.flow("'; DROP").unwrap().is_none());
 
-    let table = sample::record().table.name.to_owned();
+    let table = fixtures::record().table.name.to_owned();
     assert_eq!(store.record_counts().unwrap(), [(table.clone(), 1)]);
     let ask = |text: &str| {
         let test = FlowTest::All(Vec::new());
@@ -126,7 +126,7 @@ fn what_is_written_is_read() {
             table: table.clone(),
             test,
             text: text.to_owned(),
-            span: Span::default(),
+            span: TimeRange::default(),
             limit: 9,
             offset: 0,
         };
@@ -138,7 +138,7 @@ fn what_is_written_is_read() {
     assert_eq!(ask("no such thing").matched, 0);
     let state = store.state().unwrap();
     assert!(state.bytes > 0 && state.bound > 0 && state.state == "reading", "{state:?}");
-    assert!(store.distinct(Span::default()).unwrap().rows.len() <= 1);
+    assert!(store.distinct(TimeRange::default()).unwrap().rows.len() <= 1);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn points_of_every_step_have_the_same_sum() {
     let store = store(folder.path());
     let all: u64 = values.iter().sum();
     for points in [1, 3, 7, 36, 180, 360, 5000] {
-        let data = store.points(&ids("caught"), Span::default(), points).unwrap();
+        let data = store.points(&ids("caught"), TimeRange::default(), points).unwrap();
         let sum: f64 = caught(&data).into_iter().flatten().map(|rate| rate * data.step).sum();
         // The last bucket may end after the data: then its rate is over what was measured.
         let whole = (3.0 * 3600.0 / data.step).fract() == 0.0;
@@ -163,12 +163,12 @@ fn points_of_every_step_have_the_same_sum() {
             data.step
         );
         assert!(data.times.len() <= points.max(1) + 1, "{points}: {}", data.times.len());
-        let (least, most) = (&data.series[0].min, &data.series[0].max);
-        let least = least.iter().flatten().fold(f64::MAX, |a, b| a.min(*b));
-        let most = most.iter().flatten().fold(0.0_f64, |a, b| a.max(*b));
-        assert!((least * 30.0 - 100.0).abs() < 1e-6 && (most * 30.0 - 190.0).abs() < 1e-6, "{least} {most}");
+        let (min, max) = (&data.series[0].min, &data.series[0].max);
+        let min = min.iter().flatten().fold(f64::MAX, |a, b| a.min(*b));
+        let max = max.iter().flatten().fold(0.0_f64, |a, b| a.max(*b));
+        assert!((min * 30.0 - 100.0).abs() < 1e-6 && (max * 30.0 - 190.0).abs() < 1e-6, "{min} {max}");
     }
-    let hour = Span { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + 7200 * S) };
+    let hour = TimeRange { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + 7200 * S) };
     let data = store.points(&ids("caught"), hour, 1).unwrap();
     let expected: u64 = values[120..240].iter().sum();
     assert_eq!((data.tier.as_str(), data.times.len()), ("1h", 1));
@@ -188,7 +188,7 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
                 // Every second line has nothing in every second interval.
                 let packets = if (line + at) % 2 == 0 { 10 * (line + 1) } else { 0 };
                 let name = format!("line {line}");
-                sample::answer(&name, Some("chart"), "count", Reading::Count(count(packets, packets * 100)))
+                fixtures::answer(&name, Some("chart"), "count", Reading::Count(count(packets, packets * 100)))
             })
             .collect();
         to.interval(&snapshot).unwrap();
@@ -196,7 +196,7 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
     let store = store(folder.path());
     let ids: Vec<String> = (0..LINES).map(|line| line_id("chart", &format!("line {line}"), false)).collect();
     let begun = std::time::Instant::now();
-    let data = store.heaviest(&ids, Span::default(), 600, 3).unwrap();
+    let data = store.heaviest(&ids, TimeRange::default(), 600, 3).unwrap();
     println!("the heaviest of {LINES} lines in {:?}", begun.elapsed());
     let names: Vec<&str> = data.series.iter().map(|series| series.id.as_str()).collect();
     let (ranking, others) = (data.ranking.unwrap(), data.others.unwrap());
@@ -223,7 +223,7 @@ fn a_store_without_names_is_read_as_before() {
     let old = Connection::open(folder.path().join(MAIN)).unwrap();
     old.execute_batch("DROP TABLE names; PRAGMA user_version = 1").unwrap();
     drop(old);
-    let top = store(folder.path()).top("sources", Span::default(), None, 3).unwrap();
+    let top = store(folder.path()).top("sources", TimeRange::default(), None, 3).unwrap();
     assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
 }
 
@@ -297,7 +297,7 @@ fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward
         }
         let store = store(folder.path());
         // The week behind the change, without the hour of which a part was before the first interval.
-        let span = Span { from: Some(begin + (7 * 24 + 1) * 3600 * S), to: None };
+        let span = TimeRange { from: Some(begin + (7 * 24 + 1) * 3600 * S), to: None };
         let band = store.band(&ids("caught"), span, 167, 1, &zone).unwrap();
         assert_eq!((band.weeks, band.times.len()), (1, 167), "{name}");
         for (time, mid) in band.times.iter().zip(&band.series[0].mid) {
@@ -319,7 +319,7 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     let mut to = writer(folder.path());
     let all = 40_000;
     for at in 0..all {
-        let mut flow = sample::flow();
+        let mut flow = fixtures::flow();
         (flow.id, flow.key.port[0]) = (at, at as u16);
         to.flow(&flow).unwrap();
     }
@@ -330,9 +330,9 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     let begun = Instant::now();
     let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
     let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
-    let group = store.group(GroupBy::Flow, &none, Span::default(), RankBy::Flows, 10).unwrap();
+    let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10).unwrap();
     let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
-    let heaviest = store.heaviest(&series, Span::default(), 10, 3).unwrap();
+    let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert!(flows.matched < all, "{}", flows.matched);
     for partial in [flows.partial, group.partial, heaviest.partial] {
@@ -353,7 +353,7 @@ fn intervals_of_a_second_have_points_of_a_second() {
     to.interval(&interval(start + S / 2 + 20 * S, S / 3, 3, &[])).unwrap();
     let store = store(folder.path());
     for from in [None, Some(DAY0 - 7 * 86_400 * S), Some(start)] {
-        let span = Span { from, to: Some(start + 21 * S) };
+        let span = TimeRange { from, to: Some(start + 21 * S) };
         let data = store.points(&ids("caught"), span, 100_000).unwrap();
         assert_eq!((data.step, data.tier.as_str()), (1.0, "interval"), "{from:?}");
         let found: Vec<f64> = caught(&data).into_iter().flatten().collect();
@@ -369,7 +369,7 @@ fn a_first_interval_that_is_short_is_in_one_whole_step() {
     let mut to = Writer::open(&whole).unwrap();
     to.interval(&interval(DAY0 + 14 * S, 16 * S, 3540, &[])).unwrap();
     to.finish().unwrap();
-    let data = store(folder.path()).points(&ids("caught"), Span::default(), 600).unwrap();
+    let data = store(folder.path()).points(&ids("caught"), TimeRange::default(), 600).unwrap();
     assert_eq!((data.step, data.times.as_slice()), (30.0, &[(DAY0 / S) as f64][..]));
     assert_eq!(caught(&data), [Some(3540.0 / 16.0)]);
 }
@@ -401,13 +401,13 @@ fn a_list_over_a_time_is_the_sum_of_its_intervals() {
                 *truth.entry(format!("10.0.0.{host}")).or_insert(0) += bytes;
             }
         }
-        let span = Span { from: Some(start + from * step), to: Some(start + to * step) };
+        let span = TimeRange { from: Some(start + from * step), to: Some(start + to * step) };
         let top = store.top("sources", span, None, 1000).unwrap();
         let found = top.rows.into_iter().map(|row| (row.label, row.bytes)).collect();
         assert_eq!(truth == found, is_exact, "{from}..{to}: {truth:?}\n{found:?}");
         assert_eq!(top.partial.is_none(), is_exact, "{from}..{to}: {:?}", top.partial);
     }
-    let nothing = Span { from: Some(DAY0 - 2 * S), to: Some(DAY0 - S) };
+    let nothing = TimeRange { from: Some(DAY0 - 2 * S), to: Some(DAY0 - S) };
     assert!(store.top("sources", nothing, None, 10).unwrap().rows.is_empty());
 }
 
@@ -429,7 +429,7 @@ fn curves_of_rows_come_to_what_the_rows_have() {
     for (from, long, parts) in
         [(0, 2 * day, 48), (day, day, 24), (day, 6 * hour, 36), (hour, hour, 6), (0, day, 7)]
     {
-        let span = Span { from: Some(DAY0 + from), to: Some(DAY0 + from + long) };
+        let span = TimeRange { from: Some(DAY0 + from), to: Some(DAY0 + from + long) };
         let top = store.top_over_time("sources", span, None, 10, parts).unwrap();
         for row in &top.rows {
             let curve = row.spark.as_ref().unwrap();
@@ -439,7 +439,7 @@ fn curves_of_rows_come_to_what_the_rows_have() {
             assert_eq!(curve.len(), parts);
         }
     }
-    let span = Span { from: Some(DAY0), to: Some(DAY0 + 2 * day) };
+    let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 2 * day) };
     let top = store.top_over_time("sources", span, None, 10, 48).unwrap();
     let second = top.rows.iter().find(|row| row.label == "10.0.0.2").unwrap();
     let spoken: Vec<usize> = second
@@ -463,11 +463,11 @@ fn what_is_new_was_not_there_before() {
         to.interval(&interval(DAY0 + at * 3600 * S, 3600 * S, 1, new)).unwrap();
     }
     let store = store(folder.path());
-    let news = store.news(Span { from: Some(DAY0 + 40 * 3600 * S), to: None }).unwrap();
+    let news = store.news(TimeRange { from: Some(DAY0 + 40 * 3600 * S), to: None }).unwrap();
     assert_eq!(news.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["10.0.0.2"]);
-    assert!(store.news(Span::default()).unwrap().partial.is_some());
+    assert!(store.news(TimeRange::default()).unwrap().partial.is_some());
     let band = store
-        .band(&ids("caught"), Span { from: Some(DAY0 + 40 * 3600 * S), to: None }, 10, 4, &Zone::utc())
+        .band(&ids("caught"), TimeRange { from: Some(DAY0 + 40 * 3600 * S), to: None }, 10, 4, &Zone::utc())
         .unwrap();
     assert_eq!(band.weeks, 0, "there is no week before");
 }
@@ -482,7 +482,7 @@ fn the_band_is_of_the_weeks_before() {
     }
     let store = store(folder.path());
     let last = DAY0 + 3 * 7 * 86_400 * S;
-    let span = Span { from: Some(last), to: Some(last + 86_400 * S) };
+    let span = TimeRange { from: Some(last), to: Some(last + 86_400 * S) };
     let band = store.band(&ids("caught"), span, 24, 4, &Zone::utc()).unwrap();
     assert_eq!((band.weeks, band.times.len()), (3, 24));
     let [points] = band.series.as_slice() else { panic!("{band:?}") };
@@ -499,7 +499,7 @@ fn conditions_are_what_tests_say() {
     let mut to = writer(folder.path());
     let mut flows: Vec<FlowRecord> = Vec::new();
     for at in 0..64_u32 {
-        let mut flow = if at % 4 == 0 { sample::ping() } else { sample::flow() };
+        let mut flow = if at % 4 == 0 { fixtures::ping() } else { fixtures::flow() };
         flow.id = u64::from(at) + 1;
         flow.first = Time(DAY0 + u64::from(at) * S);
         flow.last = Time(flow.first.0 + u64::from(at % 5) * S);
@@ -544,7 +544,7 @@ fn conditions_are_what_tests_say() {
             .iter()
             .filter(|flow| {
                 let (source, destination) = (flow.initiator(), flow.responder());
-                test.holds(&FlowEnds {
+                test.holds(&FlowEndpoints {
                     address: [source.0, destination.0],
                     port: [source.1, destination.1],
                     protocol: flow.key.proto,
@@ -555,7 +555,7 @@ fn conditions_are_what_tests_say() {
             .collect();
         let found = store.flows(&wanted(text)).unwrap();
         assert_eq!(found.rows.into_iter().map(|row| row.uid).collect::<Vec<_>>(), truth, "{text}");
-        let trial = store.trial(&test, Span::default()).unwrap();
+        let trial = store.trial(&test, TimeRange::default()).unwrap();
         assert_eq!((trial.flows, trial.of.flows), (truth.len() as u64, 64), "{text}");
     }
     // Orders and pages.
@@ -578,7 +578,7 @@ fn conditions_are_what_tests_say() {
         assert_eq!(whole, down, "{name}");
     }
     let groups = store
-        .group(GroupBy::Service, &FlowTest::All(Vec::new()), Span::default(), RankBy::Flows, 100)
+        .group(GroupBy::Service, &FlowTest::All(Vec::new()), TimeRange::default(), RankBy::Flows, 100)
         .unwrap();
     assert_eq!(groups.rows.iter().map(|row| row.flows).sum::<u64>(), 64);
 }
@@ -589,13 +589,13 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
     to.limit_pages(Some(0));
-    let mut told = 0;
+    let mut emitted = 0;
     for at in 1..40 {
         let sources: Vec<(u8, u64)> = (0..200).map(|host| (host, at * 100)).collect();
-        told += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
-        to.flow(&sample::flow()).unwrap();
+        emitted += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
+        to.flow(&fixtures::flow()).unwrap();
     }
-    assert_eq!(told, 1, "it is said once");
+    assert_eq!(emitted, 1, "it is said once");
     let health = to.health();
     assert!(health.why().is_some_and(|why| why.contains("full")), "{:?}", health.why());
     let with_health = SqliteStore::open(folder.path(), Some(health.clone())).unwrap();
@@ -605,9 +605,9 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
     assert_eq!((health.why(), health.lost_rows()), (None, 0));
     to.interval(&interval(DAY0 + 40 * 30 * S, 30 * S, 7, &[])).unwrap();
     let store = store(folder.path());
-    let data = store.points(&ids("caught"), Span::default(), 1000).unwrap();
+    let data = store.points(&ids("caught"), TimeRange::default(), 1000).unwrap();
     assert_eq!(caught(&data).into_iter().flatten().count(), 41);
-    let events = store.events(Span::default(), 10).unwrap().events;
+    let events = store.events(TimeRange::default(), 10).unwrap().events;
     assert!(events.iter().any(|event| event.text.contains("writing goes on")), "{events:?}");
 }
 
@@ -619,15 +619,15 @@ fn a_broken_database_is_moved_aside_and_a_newer_one_refused() {
     to.finish().unwrap();
     drop(to);
     let path = folder.path().join(MAIN);
-    let mut octets = std::fs::read(&path).unwrap();
-    let from = octets.len() / 2;
-    octets[from..].fill(0xa5);
-    std::fs::write(&path, &octets).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let from = bytes.len() / 2;
+    bytes[from..].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0 + 60 * S, 30 * S, 7, &[(1, 1)])).unwrap();
     let store = store(folder.path());
     assert_eq!(store.extent().unwrap(), Some((DAY0 + 60 * S, DAY0 + 90 * S)));
-    let events = store.events(Span::default(), 10).unwrap().events;
+    let events = store.events(TimeRange::default(), 10).unwrap().events;
     assert!(events.iter().any(|event| event.text.contains("corrupt-")), "{events:?}");
     drop(to);
     let main = schema::open(&path, Kind::Main).unwrap();
@@ -648,7 +648,7 @@ fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
     let other = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         let mut to = Writer::open(&context(other.path(), Existing::Replace)).unwrap();
-        to.flow(&sample::flow()).unwrap();
+        to.flow(&fixtures::flow()).unwrap();
         to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
         to.finish().unwrap();
         assert_eq!(store(other.path()).flows(&wanted("")).unwrap().matched, 1);
@@ -665,15 +665,15 @@ fn clocks_that_leap_lose_nothing() {
         to.interval(&interval(DAY0 + time, 30 * S, 30, &[(1, 5)])).unwrap();
     }
     let store = store(folder.path());
-    let span = Span { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
+    let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
     let data = store.points(&ids("caught"), span, 3000).unwrap();
     let measured: Vec<f64> = caught(&data).into_iter().flatten().collect();
     // What was written twice for one time has the rate of both.
     assert_eq!(measured, [1.0; 3]);
-    let top = store.top("sources", Span::default(), None, 9).unwrap();
+    let top = store.top("sources", TimeRange::default(), None, 9).unwrap();
     assert_eq!(top.rows[0].bytes, 5 * times.len() as u64);
     let kinds: Vec<String> =
-        store.events(Span::default(), 10).unwrap().events.into_iter().map(|event| event.kind).collect();
+        store.events(TimeRange::default(), 10).unwrap().events.into_iter().map(|event| event.kind).collect();
     assert!(kinds.contains(&"clock".to_owned()), "{kinds:?}");
 }
 
@@ -696,10 +696,11 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
             })
             .collect();
         let mut snapshot = interval(DAY0 + at * 60 * S, 60 * S, 1, &[]);
-        snapshot.answers = vec![sample::answer("sources", None, "top", sample::top(KeyKind::Source, rows))];
+        snapshot.answers =
+            vec![fixtures::answer("sources", None, "top", fixtures::top(KeyKind::Source, rows))];
         to.interval(&snapshot).unwrap();
     }
-    let top = store(folder.path()).top("sources", Span::default(), None, 10_000).unwrap();
+    let top = store(folder.path()).top("sources", TimeRange::default(), None, 10_000).unwrap();
     assert!(!top.exact && top.rows.len() <= 1024 && top.absent > 0, "{} {}", top.rows.len(), top.absent);
     let all: u64 = truth.values().sum();
     assert_eq!(top.total.bytes, all, "what has no row is in the total");
@@ -766,11 +767,11 @@ fn a_year_of_every_list_stays_under_a_gigabyte() {
                     TopRow { key, count: count(bytes / 700 + 1, bytes), flows: 1, error: next() % 500 },
                 );
             }
-            let mut reading = sample::top(kind, made.into_values().collect());
+            let mut reading = fixtures::top(kind, made.into_values().collect());
             if let Reading::Top(top) = &mut reading {
                 top.absent = 400;
             }
-            snapshot.answers.push(sample::answer(name, None, "top", reading));
+            snapshot.answers.push(fixtures::answer(name, None, "top", reading));
         }
         snapshot
     };
@@ -788,12 +789,12 @@ fn a_year_of_every_list_stays_under_a_gigabyte() {
     let size = schema::size(&folder.path().join(MAIN));
     let store = store(folder.path());
     // 2027-03.
-    let march = Span { from: Some(1_803_859_200 * S), to: Some(1_806_537_600 * S) };
+    let march = TimeRange { from: Some(1_803_859_200 * S), to: Some(1_806_537_600 * S) };
     let asked = std::time::Instant::now();
     let top = store.top("sources", march, None, 20).unwrap();
     let took = asked.elapsed();
     let asked = std::time::Instant::now();
-    let day = Span { from: Some(end + 3 * 3600 * S + 17 * S), to: Some(end + 27 * 3600 * S + 17 * S) };
+    let day = TimeRange { from: Some(end + 3 * 3600 * S + 17 * S), to: Some(end + 27 * 3600 * S + 17 * S) };
     let of_day = store.top("talkers", day, None, 20).unwrap();
     let took_day = asked.elapsed();
     let state = store.state().unwrap();

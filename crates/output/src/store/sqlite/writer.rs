@@ -9,7 +9,7 @@ use super::keep::Keep;
 use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
-use super::schema::{self, Kind, MAIN, said};
+use super::schema::{self, Kind, MAIN, describe};
 use super::series::{self, Known, Point};
 use super::tiers::{LISTS, SERIES};
 use crate::store::StoreError;
@@ -23,12 +23,12 @@ use weir_api::{Reading, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
-/// Octets of rows that are gathered before they are written.
+/// Bytes of rows that are gathered before they are written.
 const BATCH: usize = 4 << 20;
-/// Octets of rows that wait while nothing can be written.
-const MOST_WAITING: usize = 64 << 20;
+/// Bytes of rows that wait while nothing can be written.
+const MAX_WAITING: usize = 64 << 20;
 /// Intervals that wait.
-const MOST_INTERVALS: usize = 1000;
+const MAX_INTERVALS: usize = 1000;
 
 pub(crate) static STORE: OutputSpec = OutputSpec {
     name: "store",
@@ -91,7 +91,7 @@ impl Writer {
         let main = open_main(&path, context.start, &health)?;
         let set = |name: &str, value: &dyn ToSql| {
             let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
-            main.execute(text, params![name, value]).map_err(said(&path))
+            main.execute(text, params![name, value]).map_err(describe(&path))
         };
         set("mode", if begins_anew { &"file" } else { &"live" })?;
         for (name, limit) in keep.clone().limits() {
@@ -132,13 +132,13 @@ impl Writer {
             [Some(&self.main), self.partition.as_ref().map(Partition::connection)].into_iter().flatten();
         for connection in connections {
             let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
-            let most = more.map_or(1 << 30, |more| pages + more);
-            connection.query_row(&format!("PRAGMA max_page_count = {most}"), [], |_| Ok(())).unwrap();
+            let max = more.map_or(1 << 30, |more| pages + more);
+            connection.query_row(&format!("PRAGMA max_page_count = {max}"), [], |_| Ok(())).unwrap();
         }
     }
 
     fn push(&mut self, row: Row) {
-        if self.rows_memory >= MOST_WAITING {
+        if self.rows_memory >= MAX_WAITING {
             self.health.lost(1);
             return;
         }
@@ -199,7 +199,7 @@ impl Writer {
             if schema::is_corrupt(error) {
                 let now = self.intervals.back().map_or(0, |interval| interval.span.1);
                 // The old one is closed before another has its name.
-                self.main = Connection::open_in_memory().map_err(said(&path))?;
+                self.main = Connection::open_in_memory().map_err(describe(&path))?;
                 let aside = schema::move_aside(&path, now)?;
                 self.health.note(
                     now,
@@ -213,11 +213,12 @@ impl Writer {
     }
 
     fn commit_intervals(&mut self, path: &Path) -> Result<(), StoreError> {
-        let said = said(path);
-        let transaction = self.main.transaction().map_err(said)?;
+        let describe = describe(path);
+        let transaction = self.main.transaction().map_err(describe)?;
         let mut extent: Option<(u64, u64)> = None;
         for interval in &self.intervals {
-            series::write(&transaction, &mut self.known, interval.span, &interval.points).map_err(said)?;
+            series::write(&transaction, &mut self.known, interval.span, &interval.points)
+                .map_err(describe)?;
             for (name, reading) in &interval.readings {
                 self.open.write(&transaction, path, name, interval.span, reading)?;
             }
@@ -240,17 +241,17 @@ impl Writer {
                      WHEN 'last' THEN max(value, excluded.value) ELSE excluded.value END",
                     params![from as i64, to as i64, length as i64, self.leap.trusted() as i64],
                 )
-                .map_err(said)?;
+                .map_err(describe)?;
         }
         let events = self.health.events();
         for event in &events {
             transaction
                 .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)")
                 .and_then(|mut add| add.execute(params![(event.time * 1e9) as i64, event.kind, event.text]))
-                .map_err(said)?;
+                .map_err(describe)?;
         }
-        self.names.write(&transaction).map_err(said)?;
-        transaction.commit().map_err(said)?;
+        self.names.write(&transaction).map_err(describe)?;
+        transaction.commit().map_err(describe)?;
         self.names.written();
         self.health.written(events.len());
         self.intervals.clear();
@@ -296,20 +297,20 @@ impl Writer {
         if std::mem::replace(&mut self.swept, hour) == hour {
             return Ok(());
         }
-        let transaction = self.main.transaction().map_err(said(&path))?;
+        let transaction = self.main.transaction().map_err(describe(&path))?;
         {
-            let said = said(&path);
+            let describe = describe(&path);
             let mut points = transaction
                 .prepare_cached("DELETE FROM points WHERE tier = ?1 AND series = ?2 AND time < ?3")
-                .map_err(said)?;
-            let mut ids = transaction.prepare_cached("SELECT id FROM series").map_err(said)?;
+                .map_err(describe)?;
+            let mut ids = transaction.prepare_cached("SELECT id FROM series").map_err(describe)?;
             let ids: Vec<i64> =
-                ids.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
+                ids.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(describe)?;
             let now = self.leap.trusted();
             for at in 0..SERIES.len() {
                 let before = Keep::before(&self.keep.series, at, now);
                 for id in &ids {
-                    points.execute(params![at as i64, id, before as i64]).map_err(said)?;
+                    points.execute(params![at as i64, id, before as i64]).map_err(describe)?;
                 }
             }
             for at in 0..LISTS.len() {
@@ -319,13 +320,13 @@ impl Writer {
                         "DELETE FROM readings WHERE tier = ?1 AND time < ?2",
                         params![at as i64, before as i64],
                     )
-                    .map_err(said)?;
+                    .map_err(describe)?;
             }
             let before = now.saturating_sub(self.keep.series.into_iter().max().unwrap_or(0));
-            transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(said)?;
-            names::sweep(&transaction, now.saturating_sub(self.keep.age)).map_err(said)?;
+            transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(describe)?;
+            names::sweep(&transaction, now.saturating_sub(self.keep.age)).map_err(describe)?;
         }
-        transaction.commit().map_err(said(&path))
+        transaction.commit().map_err(describe(&path))
     }
 }
 
@@ -334,7 +335,7 @@ fn open_main(path: &Path, now: u64, health: &Health) -> Result<Connection, Store
     let checked = schema::open(path, Kind::Main).and_then(|main| {
         // Broken pages of a database show when they are read.
         let check: String =
-            main.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(said(path))?;
+            main.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(describe(path))?;
         Ok((main, check == "ok"))
     });
     match checked {
@@ -364,7 +365,7 @@ fn clear(folder: &Path) -> Result<(), StoreError> {
             Ok(main) => main
                 .query_row("SELECT value FROM meta WHERE name = 'mode'", [], |row| row.get(0))
                 .optional()
-                .map_err(said(&path))?,
+                .map_err(describe(&path))?,
             Err(error) if schema::is_corrupt(&error) => None,
             Err(error) => return Err(error),
         };
@@ -401,7 +402,7 @@ pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreEr
     let found: Option<i64> = main
         .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
         .optional()
-        .map_err(said(path))?;
+        .map_err(describe(path))?;
     Ok(found.unwrap_or(0) as u64)
 }
 
@@ -410,7 +411,7 @@ impl Output for Writer {
         let span = (snapshot.interval.start, snapshot.interval.end.max(snapshot.interval.start + 1));
         let kept = snapshot.answers.iter().filter(|answer| readings::kind(&answer.reading).is_some());
         let readings = kept.map(|answer| (answer.subscription.clone(), answer.reading.clone())).collect();
-        if self.intervals.len() >= MOST_INTERVALS {
+        if self.intervals.len() >= MAX_INTERVALS {
             self.intervals.pop_front();
             self.health.lost(1);
         }

@@ -6,7 +6,7 @@ use axum::extract::Query;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use weir_filter::{FlowTest, Options};
-use weir_output::store::Span;
+use weir_output::store::TimeRange;
 
 /// The parameters behind the question mark.
 pub struct Ask<T>(pub T);
@@ -33,7 +33,7 @@ const LATEST: f64 = 18_446_744_073.0;
 ///
 /// # Errors
 /// That a time is none, or that the end is before the beginning.
-pub fn span(from: Option<f64>, to: Option<f64>) -> Result<Span, Failure> {
+pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
     let time = |name: &str, value: Option<f64>| match value {
         None => Ok(None),
         Some(value) if (0.0..=LATEST).contains(&value) => {
@@ -50,19 +50,19 @@ pub fn span(from: Option<f64>, to: Option<f64>) -> Result<Span, Failure> {
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         return Err(Failure::question("the range ends before it begins", "`from` is not after `to`"));
     }
-    Ok(Span { from, to })
+    Ok(TimeRange { from, to })
 }
 
 /// A number of rows or points.
 ///
 /// # Errors
 /// That it is 0 or too many.
-pub fn count(name: &str, asked: Option<usize>, otherwise: usize, most: usize) -> Result<usize, Failure> {
+pub fn count(name: &str, asked: Option<usize>, otherwise: usize, max: usize) -> Result<usize, Failure> {
     match asked.unwrap_or(otherwise) {
-        n if (1..=most).contains(&n) => Ok(n),
+        n if (1..=max).contains(&n) => Ok(n),
         n => Err(Failure::question(
             format!("{name} cannot be {n}"),
-            format!("a number from 1 to {most} is wanted"),
+            format!("a number from 1 to {max} is wanted"),
         )),
     }
 }
@@ -81,9 +81,12 @@ mod tests {
 
     #[test]
     fn times() {
-        assert_eq!(span(None, None).ok(), Some(Span::default()));
+        assert_eq!(span(None, None).ok(), Some(TimeRange::default()));
         let halves = span(Some(1.5), Some(1_750_000_000.25)).ok();
-        assert_eq!(halves, Some(Span { from: Some(1_500_000_000), to: Some(1_750_000_000_250_000_000) }));
+        assert_eq!(
+            halves,
+            Some(TimeRange { from: Some(1_500_000_000), to: Some(1_750_000_000_250_000_000) })
+        );
         for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -0.001, 1e300, 2e10] {
             assert!(span(Some(wrong), None).is_err() && span(None, Some(wrong)).is_err(), "{wrong}");
         }

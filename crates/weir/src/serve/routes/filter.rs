@@ -37,9 +37,9 @@ pub struct FilterCheck {
 pub struct Fault {
     /// What was found and what was expected.
     message: String,
-    /// Where, in octets.
+    /// Where, in bytes.
     offset: usize,
-    /// How many octets of it.
+    /// How many bytes of it.
     length: usize,
     /// What would be accepted.
     help: Option<String>,

@@ -14,9 +14,9 @@ use weir_output::store::{FlowOrder, FlowsWanted, RecordsWanted};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
 
 /// Rows of one answer.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 /// Rows before them.
-const MOST_OFFSET: usize = 100_000_000;
+const MAX_OFFSET: usize = 100_000_000;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -48,7 +48,7 @@ pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Re
         span: span(asked.from, asked.to)?,
         order,
         descending,
-        limit: count("limit", asked.limit, 100, MOST_ROWS)?,
+        limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
     };
     Ok(Json(app.ask(move |store| store.flows(&wanted)).await?))
@@ -108,7 +108,7 @@ fn described(table: &Table, protocol: &str, rows: u64) -> TableInfo {
 fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Bool => "bool",
-        Kind::Uint | Kind::Int | Kind::Real | Kind::Span | Kind::Port => "number",
+        Kind::Uint | Kind::Int | Kind::Real | Kind::Duration | Kind::Port => "number",
         Kind::Time => "time",
         Kind::Text | Kind::Word => "text",
         Kind::Address => "address",
@@ -150,7 +150,7 @@ pub async fn records(
         test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
         text: asked.text.unwrap_or_default(),
         span: span(asked.from, asked.to)?,
-        limit: count("limit", asked.limit, 100, MOST_ROWS)?,
+        limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
     };
     Ok(Json(app.ask(move |store| store.records(&wanted)).await?))
@@ -158,10 +158,10 @@ pub async fn records(
 
 fn offset(asked: Option<usize>) -> Result<usize, Failure> {
     match asked.unwrap_or(0) {
-        n if n <= MOST_OFFSET => Ok(n),
+        n if n <= MAX_OFFSET => Ok(n),
         n => Err(Failure::question(
             format!("offset cannot be {n}"),
-            format!("a number up to {MOST_OFFSET} is wanted"),
+            format!("a number up to {MAX_OFFSET} is wanted"),
         )),
     }
 }

@@ -13,11 +13,11 @@ use weir_output::store::sqlite::counter_id;
 use weir_output::zone::Zone;
 
 /// Series of one answer.
-const MOST_SERIES: usize = 100;
+const MAX_SERIES: usize = 100;
 /// Points of each.
-const MOST_POINTS: usize = 100_000;
+const MAX_POINTS: usize = 100_000;
 /// Weeks that a band may be made of.
-const MOST_WEEKS: usize = 52;
+const MAX_WEEKS: usize = 52;
 
 /// What charts there are, built in ones first, and of which series their lines are.
 #[utoipa::path(get, path = "/api/v1/charts", responses((status = 200, body = Charts)))]
@@ -74,7 +74,7 @@ fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
     charts
 }
 
-/// Classes of packets that every run of the pages counts, and whether their octets are drawn.
+/// Classes of packets that every run of the pages counts, and whether their bytes are drawn.
 static CLASSES: [(&str, &str, bool); 3] = [
     ("ipproto", "Protocols", true),
     ("cast", "Unicast, multicast, broadcast", false),
@@ -119,8 +119,8 @@ pub async fn data(
     Ask(asked): Ask<DataAsked>,
 ) -> Result<Json<SeriesData>, Failure> {
     let span = span(asked.from, asked.to)?;
-    let points = count("points", asked.points, 600, MOST_POINTS)?;
-    let top = count("top", asked.top, 12, MOST_SERIES)?;
+    let points = count("points", asked.points, 600, MAX_POINTS)?;
+    let top = count("top", asked.top, 12, MAX_SERIES)?;
     if let Some(name) = asked.chart {
         let Some(chart) = chart(&app, &name).await else {
             return Err(Failure::unknown(format!("there is no chart {name:?}; /api/v1/charts has them all")));
@@ -154,8 +154,8 @@ pub struct BandAsked {
     responses((status = 200, body = Band), (status = 400, body = Failure)))]
 pub async fn band(State(app): State<Shared>, Ask(asked): Ask<BandAsked>) -> Result<Json<Band>, Failure> {
     let (ids, span) = (ids(&asked.ids)?, span(asked.from, asked.to)?);
-    let points = count("points", asked.points, 600, MOST_POINTS)?;
-    let weeks = count("weeks", asked.weeks, 4, MOST_WEEKS)?;
+    let points = count("points", asked.points, 600, MAX_POINTS)?;
+    let weeks = count("weeks", asked.weeks, 4, MAX_WEEKS)?;
     let zone = Zone::named(asked.zone.as_deref().unwrap_or(&app.hub.about.zone))
         .map_err(|error| Failure::question(error, "`zone=Europe/Berlin`"))?;
     Ok(Json(app.ask(move |store| store.band(&ids, span, points, weeks, &zone)).await?))
@@ -166,9 +166,9 @@ fn ids(text: &str) -> Result<Vec<String>, Failure> {
         text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     match ids.len() {
         0 => Err(Failure::question("no series is named", "`ids=ledger/caught`; /api/v1/series has them all")),
-        n if n > MOST_SERIES => Err(Failure::question(
+        n if n > MAX_SERIES => Err(Failure::question(
             format!("{n} series at once"),
-            format!("at most {MOST_SERIES}: ask again for the others"),
+            format!("at most {MAX_SERIES}: ask again for the others"),
         )),
         _ => Ok(ids),
     }

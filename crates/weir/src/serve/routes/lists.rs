@@ -14,10 +14,10 @@ use weir_output::store::RankBy;
 use weir_output::store::query::lists_of_flows;
 
 /// Rows of one answer.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 
 /// Parts of the time of which a row tells what it had.
-const MOST_PARTS: usize = 100;
+const MAX_PARTS: usize = 100;
 
 /// What lists and distinct counts there are.
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
@@ -59,7 +59,7 @@ pub struct Narrowed {
     responses((status = 200, body = Narrowed), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result<Json<Narrowed>, Failure> {
     let span = span(asked.from, asked.to)?;
-    let limit = count("limit", asked.limit, 20, MOST_ROWS)?;
+    let limit = count("limit", asked.limit, 20, MAX_ROWS)?;
     let by = asked.by.as_deref().map(|by| {
         let wanted = |names| Failure::question(format!("by cannot be {by:?}"), format!("{names} is wanted"));
         RankBy::parse(by).map_err(wanted)
@@ -67,7 +67,7 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
     let by = by.transpose()?;
     let curves = match asked.curves {
         None | Some(0) => 0,
-        curves => count("curves", curves, 0, MOST_PARTS)?,
+        curves => count("curves", curves, 0, MAX_PARTS)?,
     };
     let filter = asked.filter.filter(|filter| !filter.trim().is_empty());
     let list = match &filter {

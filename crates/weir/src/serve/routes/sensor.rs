@@ -2,7 +2,7 @@
 
 use super::Ask;
 use super::asked::{count, span};
-use crate::run::receipts;
+use crate::run::cost_profile;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::hub::{clock, seconds};
@@ -79,7 +79,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
             .imbalance()
             .or_else(|| total.sessions.imbalance().filter(|_| app.hub.about.mode == Mode::File)),
         memory: now.memory.clone(),
-        costs: receipts::costs(total),
+        costs: cost_profile::costs(total),
         queues: now.queues.clone(),
         store,
         clients: vec![ClientRow {

@@ -4,33 +4,33 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_api::web::CostRow;
 use weir_api::{Answer, Snapshot};
-use weir_engine::UNPARSED;
+use weir_engine::UNIDENTIFIED;
 use weir_output::figures::printable;
 
 /// Lines of a chart, and answers of a subscription, are one receipt.
-struct Receipt<'s> {
+struct CostProfile<'s> {
     name: &'s str,
     chart: Option<&'s str>,
     lines: usize,
     nanoseconds: u64,
 }
 
-fn receipts(total: &Snapshot) -> Vec<Receipt<'_>> {
-    let mut receipts: Vec<Receipt<'_>> = Vec::new();
+fn cost_profile(total: &Snapshot) -> Vec<CostProfile<'_>> {
+    let mut cost_profile: Vec<CostProfile<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
     // What no protocol knows is counted with the flows, and has no cost of its own.
-    for answer in total.answers.iter().filter(|answer| answer.function != UNPARSED) {
+    for answer in total.answers.iter().filter(|answer| answer.function != UNIDENTIFIED) {
         let is_same = last.is_some_and(|last| {
             let same_chart = answer.chart.is_some() && last.chart == answer.chart;
             same_chart || (answer.chart == last.chart && answer.subscription == last.subscription)
         });
         let is_same_line = last.is_some_and(|last| last.subscription == answer.subscription);
-        match receipts.last_mut().filter(|_| is_same) {
-            Some(receipt) => {
-                receipt.lines += usize::from(!is_same_line);
-                receipt.nanoseconds += answer.nanoseconds;
+        match cost_profile.last_mut().filter(|_| is_same) {
+            Some(profile) => {
+                profile.lines += usize::from(!is_same_line);
+                profile.nanoseconds += answer.nanoseconds;
             }
-            None => receipts.push(Receipt {
+            None => cost_profile.push(CostProfile {
                 name: answer.chart.as_deref().unwrap_or(&answer.subscription),
                 chart: answer.chart.as_deref(),
                 lines: 1,
@@ -39,7 +39,7 @@ fn receipts(total: &Snapshot) -> Vec<Receipt<'_>> {
         }
         last = Some(answer);
     }
-    receipts
+    cost_profile
 }
 
 fn per_packet(nanoseconds: u64, total: &Snapshot) -> f64 {
@@ -49,8 +49,8 @@ fn per_packet(nanoseconds: u64, total: &Snapshot) -> f64 {
 /// A table for people; empty where nothing was measured.
 pub fn table(total: &Snapshot) -> String {
     let stages = total.costs.parts();
-    let receipts = receipts(total);
-    if stages.iter().all(|(_, ns)| *ns == 0) && receipts.iter().all(|receipt| receipt.nanoseconds == 0) {
+    let cost_profile = cost_profile(total);
+    if stages.iter().all(|(_, ns)| *ns == 0) && cost_profile.iter().all(|profile| profile.nanoseconds == 0) {
         return String::new();
     }
     let mut text = String::from("\nCost, in nanoseconds a packet\n");
@@ -60,7 +60,7 @@ pub fn table(total: &Snapshot) -> String {
     for (stage, nanoseconds) in stages.into_iter().filter(|(_, nanoseconds)| *nanoseconds > 0) {
         row(&format!("stage {stage}"), nanoseconds);
     }
-    for Receipt { name, chart, lines, nanoseconds } in receipts {
+    for CostProfile { name, chart, lines, nanoseconds } in cost_profile {
         match chart {
             Some(_) => row(&format!("chart {}, {lines} lines", printable(name)), nanoseconds),
             None => row(&printable(name), nanoseconds),
@@ -104,7 +104,8 @@ pub fn costs(total: &Snapshot) -> Vec<CostRow> {
         ns_per_packet: per_packet(nanoseconds, total),
     };
     let stages = total.costs.parts().into_iter().map(|(stage, nanoseconds)| row(stage, "stage", nanoseconds));
-    let receipts = receipts(total);
-    let subscriptions = receipts.iter().map(|receipt| row(receipt.name, "subscription", receipt.nanoseconds));
+    let cost_profile = cost_profile(total);
+    let subscriptions =
+        cost_profile.iter().map(|profile| row(profile.name, "subscription", profile.nanoseconds));
     stages.chain(subscriptions).collect()
 }

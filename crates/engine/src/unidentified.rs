@@ -3,29 +3,29 @@
 use crate::{FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
 use weir_api::{Answer, FunctionCall};
-use weir_flow::Seen;
+use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
-use weir_wire::{Batch, Chunk, Packet, Slot};
+use weir_wire::{Batch, Packet, PacketBuf, Slot};
 
 /// The subscription and function of the answer that counts what no protocol knows, by transport protocol and
 /// responder's port. It stands behind those of the plan, in runs that read what is said.
-pub const UNPARSED: &str = "unparsed";
+pub const UNIDENTIFIED: &str = "unidentified";
 
 /// Ports that are kept: what has no room is told with the list, as of any other.
 const PORTS: u32 = 4096;
 
 /// Packets of a flow that are held back at most: a protocol is found by one kilobyte of a stream or by 32 datagrams.
 const PACKETS: usize = 128;
-/// Octets of a flow that are held back at most.
-const OCTETS: usize = 256 << 10;
+/// Bytes of a flow that are held back at most.
+const BYTES: usize = 256 << 10;
 
 /// What nobody reads, by port.
-pub(crate) struct Unparsed {
+pub(crate) struct Unidentified {
     /// `None` where the list cannot be made, which its arguments do not allow.
     list: Option<Box<dyn Function>>,
 }
 
-impl Unparsed {
+impl Unidentified {
     /// `seed` keys hashes.
     pub fn new(seed: u64) -> Self {
         let call = FunctionCall::new("top").with("by", "service").with("rows", PORTS);
@@ -34,8 +34,8 @@ impl Unparsed {
 
     /// Counts a flow that has ended, or a part of it. Of TCP and UDP it is unknown where those who read it say so;
     /// nobody reads the other transports with ports. What carries other packets is known as that.
-    pub fn flow(&mut self, flow: &FlowRecord, is_unknown: bool) {
-        let counts = is_unknown || nobody_reads(flow.key.proto);
+    pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
+        let counts = is_unidentified || nobody_reads(flow.key.proto);
         if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
             list.item(&Item::Flow(flow));
         }
@@ -45,9 +45,9 @@ impl Unparsed {
     pub fn take(&mut self) -> Option<Answer> {
         let reading = self.list.as_mut()?.take();
         Some(Answer {
-            subscription: UNPARSED.to_owned(),
+            subscription: UNIDENTIFIED.to_owned(),
             chart: None,
-            function: UNPARSED.to_owned(),
+            function: UNIDENTIFIED.to_owned(),
             reading,
             nanoseconds: 0,
         })
@@ -64,7 +64,7 @@ fn nobody_reads(ip_proto: u8) -> bool {
 pub(crate) struct HeldBack {
     /// By the flow's row.
     flows: HashMap<u32, Waiting>,
-    /// Octets that are held.
+    /// Bytes that are held.
     held: usize,
     limit: usize,
     handed_on: u64,
@@ -74,7 +74,7 @@ pub(crate) struct HeldBack {
 /// A flow.
 enum Waiting {
     /// It is not known yet; the packets so far, and how many more had no room.
-    Open(Box<Chunk>, u64),
+    Open(Box<PacketBuf>, u64),
     /// Somebody reads it or has read it, or it was refused.
     Read,
     /// Nobody reads it.
@@ -82,7 +82,7 @@ enum Waiting {
 }
 
 impl HeldBack {
-    /// With room for so many octets.
+    /// With room for so many bytes.
     pub fn new(limit: usize) -> Self {
         Self { flows: HashMap::new(), held: 0, limit, handed_on: 0, lost: 0 }
     }
@@ -99,7 +99,7 @@ impl HeldBack {
 
     /// Takes a packet of a flow. `found`: of one that has said something, whether nobody reads it any longer, and
     /// whether a protocol was found in it.
-    pub fn packet(&mut self, seen: &Seen<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
         if nobody_reads(proto) {
             return self.hand_on(one(packet, &mut Slot::default()), sink);
@@ -118,7 +118,7 @@ impl HeldBack {
             (Waiting::Open(chunk, lost), found) => {
                 let has_room = self.held < self.limit
                     && chunk.slots.len() < PACKETS
-                    && chunk.bytes.len() + packet.data.len() <= OCTETS;
+                    && chunk.bytes.len() + packet.data.len() <= BYTES;
                 if has_room {
                     let before = cost(chunk);
                     chunk.push(packet);
@@ -126,7 +126,7 @@ impl HeldBack {
                 } else {
                     *lost += 1;
                 }
-                if found.is_some_and(|(is_unknown, _)| is_unknown) {
+                if found.is_some_and(|(is_unidentified, _)| is_unidentified) {
                     self.settle(row, true, sink);
                     self.flows.insert(row, Waiting::Unknown);
                 }
@@ -135,15 +135,15 @@ impl HeldBack {
     }
 
     /// The flow of a row has ended; whether nobody could read it.
-    pub fn end(&mut self, row: u32, is_unknown: bool, sink: &mut dyn Sink) {
-        self.settle(row, is_unknown, sink);
+    pub fn end(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
+        self.settle(row, is_unidentified, sink);
     }
 
     /// Hands on what is held of a flow, or forgets it.
-    fn settle(&mut self, row: u32, is_unknown: bool, sink: &mut dyn Sink) {
+    fn settle(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
         let Some(Waiting::Open(chunk, lost)) = self.flows.remove(&row) else { return };
         self.held -= cost(&chunk);
-        if is_unknown {
+        if is_unidentified {
             self.lost += lost;
             self.hand_on(chunk.batch(), sink);
         }
@@ -151,12 +151,12 @@ impl HeldBack {
 
     fn hand_on(&mut self, packets: Batch<'_>, sink: &mut dyn Sink) {
         self.handed_on += packets.len() as u64;
-        sink.unparsed(packets);
+        sink.unidentified(packets);
     }
 }
 
-/// Octets of memory that held packets take.
-fn cost(chunk: &Chunk) -> usize {
+/// Bytes of memory that held packets take.
+fn cost(chunk: &PacketBuf) -> usize {
     chunk.bytes.capacity() + chunk.slots.capacity() * size_of::<Slot>()
 }
 
@@ -188,19 +188,19 @@ mod tests {
         fn flow(&mut self, _: &FlowRecord) {}
         fn kept(&mut self, _: Batch<'_>) {}
         fn record(&mut self, _: &FlowIdentity, _: Record<'_>) {}
-        fn unparsed(&mut self, packets: Batch<'_>) {
+        fn unidentified(&mut self, packets: Batch<'_>) {
             self.0.extend(packets.slots.iter().map(|slot| slot.time.0));
         }
     }
 
     /// A packet of the flow in a row, at a time.
-    fn feed(held: &mut HeldBack, row: u32, time: u64, found: Option<(bool, bool)>, got: &mut Got) {
+    fn input(held: &mut HeldBack, row: u32, time: u64, found: Option<(bool, bool)>, got: &mut Got) {
         let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(5000, 6000).payload(&[7; 900]);
         let packet = Packet { time: Time(time), ..build::packet(&frame, LinkType::ETHERNET) };
         let layers = decode(&packet);
         let key = weir_wire::FlowKey { proto: UDP, ..Default::default() };
         let flow = FlowIdentity { key, initiator_is_lower: true, first: Time(0), vlan: [0; 2], alias: 0 };
-        let seen = Seen { row, flow, direction: Direction::Forward, packet: &packet, layers: &layers };
+        let seen = FlowPacket { row, flow, direction: Direction::Forward, packet: &packet, layers: &layers };
         held.packet(&seen, found, got);
     }
 
@@ -208,22 +208,22 @@ mod tests {
     fn the_first_packets_of_an_unknown_flow_come_too_and_none_of_a_known_one() {
         let (mut held, mut got) = (HeldBack::new(1 << 20), Got::default());
         for time in 0..3 {
-            feed(&mut held, 1, time, None, &mut got);
-            feed(&mut held, 2, 10 + time, Some((false, false)), &mut got);
+            input(&mut held, 1, time, None, &mut got);
+            input(&mut held, 2, 10 + time, Some((false, false)), &mut got);
         }
         assert!(got.0.is_empty());
-        feed(&mut held, 1, 3, Some((true, false)), &mut got);
-        feed(&mut held, 2, 13, Some((false, true)), &mut got);
-        feed(&mut held, 1, 4, Some((true, false)), &mut got);
+        input(&mut held, 1, 3, Some((true, false)), &mut got);
+        input(&mut held, 2, 13, Some((false, true)), &mut got);
+        input(&mut held, 1, 4, Some((true, false)), &mut got);
         // Its parser has given up: it was known.
-        feed(&mut held, 2, 14, Some((true, true)), &mut got);
+        input(&mut held, 2, 14, Some((true, true)), &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4]);
         held.end(1, true, &mut got);
         held.end(2, false, &mut got);
         // What becomes clear only at the end, and what said nothing.
-        feed(&mut held, 3, 20, Some((false, false)), &mut got);
+        input(&mut held, 3, 20, Some((false, false)), &mut got);
         held.end(3, true, &mut got);
-        feed(&mut held, 4, 30, None, &mut got);
+        input(&mut held, 4, 30, None, &mut got);
         held.end(4, false, &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4, 20]);
         assert_eq!((held.handed_on(), held.lost(), held.held), (6, 0, 0));
@@ -234,7 +234,7 @@ mod tests {
         let (mut held, mut got) = (HeldBack::new(64 << 20), Got::default());
         for row in [1, 2] {
             for time in 0..PACKETS as u64 + 5 {
-                feed(&mut held, row, time, Some((false, false)), &mut got);
+                input(&mut held, row, time, Some((false, false)), &mut got);
             }
         }
         held.end(1, true, &mut got);
@@ -243,7 +243,7 @@ mod tests {
         // All flows together.
         let (mut held, mut got) = (HeldBack::new(8 << 10), Got::default());
         for row in 0..100 {
-            feed(&mut held, row, 0, None, &mut got);
+            input(&mut held, row, 0, None, &mut got);
         }
         assert!(held.held < 16 << 10, "{}", held.held);
         (0..100).for_each(|row| held.end(row, true, &mut got));

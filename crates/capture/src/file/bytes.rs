@@ -1,4 +1,4 @@
-//! The octets of an input: plain, or unpacked on the way.
+//! The bytes of an input: plain, or unpacked on the way.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -30,14 +30,14 @@ const STEP: usize = 4 << 10;
 /// What is given of it at once, so that a slow pipe is not waited for without need.
 const UNPACKED: usize = 128 << 10;
 
-/// A stream of octets that is unpacked when its first octets say so. Memory does not depend on the ratio:
+/// A stream of bytes that is unpacked when its first bytes say so. Memory does not depend on the ratio:
 /// it never holds more than the caller asks for, besides the decoder's window.
-pub(crate) struct Octets {
+pub(crate) struct ByteSource {
     stream: Stream,
     taken: Arc<AtomicU64>,
-    /// First octets, read to tell the format and not yet handed out.
+    /// First bytes, read to tell the format and not yet handed out.
     head: Vec<u8>,
-    /// What broke an unpacker after octets that were handed out first.
+    /// What broke an unpacker after bytes that were handed out first.
     broken: Option<io::Error>,
 }
 
@@ -47,10 +47,10 @@ enum Stream {
     Zstd(Box<BufReader<zstd::stream::read::Decoder<'static, BufReader<Replay>>>>),
 }
 
-impl Octets {
+impl ByteSource {
     /// Reads enough of `file` to know how it is compressed. Once `stop` is set, reading what is no regular
     /// file, and so may never go on, gives [`idle::Stopped`].
-    pub(crate) fn new(file: File, stop: Option<&Arc<AtomicBool>>) -> io::Result<(Octets, Compression)> {
+    pub(crate) fn new(file: File, stop: Option<&Arc<AtomicBool>>) -> io::Result<(ByteSource, Compression)> {
         let taken = Arc::new(AtomicU64::new(0));
         let stop = stop.filter(|_| !file.metadata().is_ok_and(|data| data.is_file())).cloned();
         let mut file = Counted { file, taken: Arc::clone(&taken), stop };
@@ -82,48 +82,48 @@ impl Octets {
             }
             _ => (Stream::Plain(file), head, Compression::None),
         };
-        Ok((Octets { stream, taken, head, broken: None }, compression))
+        Ok((ByteSource { stream, taken, head, broken: None }, compression))
     }
 
-    /// Octets taken from the file so far, packed as they are there.
+    /// ByteSource taken from the file so far, packed as they are there.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Appends up to `most` octets to `out`, as many as one read gives; 0 at the end.
-    pub(crate) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    /// Appends up to `max` bytes to `out`, as many as one read gives; 0 at the end.
+    pub(crate) fn read(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<usize> {
         if !self.head.is_empty() {
             let count = self.head.len();
             out.append(&mut self.head);
             return Ok(count);
         }
         match &mut self.stream {
-            Stream::Plain(file) => file.read_spare(out, most),
-            Stream::Gzip(gunzip) => append(gunzip, out, most, &mut self.broken),
-            Stream::Zstd(decoder) => append(decoder, out, most, &mut self.broken),
+            Stream::Plain(file) => file.read_spare(out, max),
+            Stream::Gzip(gunzip) => append(gunzip, out, max, &mut self.broken),
+            Stream::Zstd(decoder) => append(decoder, out, max, &mut self.broken),
         }
     }
 }
 
-/// Unpacks up to `most` octets. Always in steps of the reader's buffer, whatever is asked for: a decoder that meets
+/// Unpacks up to `max` bytes. Always in steps of the reader's buffer, whatever is asked for: a decoder that meets
 /// corrupt data loses what it had unpacked in the step, and so loses little, and always the same.
 fn append(
     from: &mut impl BufRead,
     out: &mut Vec<u8>,
-    most: usize,
+    max: usize,
     broken: &mut Option<io::Error>,
 ) -> io::Result<usize> {
     if let Some(error) = broken.take() {
         return Err(error);
     }
     let start = out.len();
-    let most = most.min(UNPACKED);
-    while out.len() - start < most {
+    let max = max.min(UNPACKED);
+    while out.len() - start < max {
         match from.fill_buf() {
             Ok([]) => break,
-            Ok(octets) => {
-                let count = octets.len().min(most - (out.len() - start));
-                out.extend_from_slice(octets.get(..count).unwrap_or_default());
+            Ok(bytes) => {
+                let count = bytes.len().min(max - (out.len() - start));
+                out.extend_from_slice(bytes.get(..count).unwrap_or_default());
                 from.consume(count);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -137,7 +137,7 @@ fn append(
     Ok(out.len() - start)
 }
 
-/// A file, and the count of octets taken from it.
+/// A file, and the count of bytes taken from it.
 struct Counted {
     file: File,
     taken: Arc<AtomicU64>,
@@ -161,18 +161,18 @@ impl Counted {
     }
 
     #[allow(unsafe_code)]
-    /// One read(2) to the end of `out`, of at most `most` octets.
-    fn read_spare(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-        out.reserve(most);
+    /// One read(2) to the end of `out`, of at most `max` bytes.
+    fn read_spare(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+        out.reserve(max);
         let spare = out.spare_capacity_mut();
-        let most = most.min(spare.len());
+        let max = max.min(spare.len());
         loop {
             self.wait()?;
-            // SAFETY: `spare` is writable memory of at least `most` octets that belongs to `out`, and read(2)
+            // SAFETY: `spare` is writable memory of at least `max` bytes that belongs to `out`, and read(2)
             // writes at most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
-            let count = unsafe { libc::read(self.file.as_raw_fd(), spare.as_mut_ptr().cast(), most) };
+            let count = unsafe { libc::read(self.file.as_raw_fd(), spare.as_mut_ptr().cast(), max) };
             if let Ok(count) = usize::try_from(count) {
-                // SAFETY: read(2) has written the first `count` octets after the old length.
+                // SAFETY: read(2) has written the first `count` bytes after the old length.
                 unsafe { out.set_len(out.len() + count) };
                 self.taken.fetch_add(count as u64, Ordering::Relaxed);
                 return Ok(count);
@@ -185,7 +185,7 @@ impl Counted {
     }
 }
 
-/// The first octets again, then the file.
+/// The first bytes again, then the file.
 struct Replay {
     head: Vec<u8>,
     at: usize,
@@ -243,7 +243,7 @@ impl Read for Gunzip {
                 return Ok(0);
             };
             let mut packed = member.into_inner();
-            // A buffer that ends between the two octets of the magic number holds one of them: take it as a
+            // A buffer that ends between the two bytes of the magic number holds one of them: take it as a
             // member, and let the decoder judge.
             if packed.fill_buf()?.first() == Some(&0x1f) {
                 self.state = Member::Inside(Box::new(GzDecoder::new(packed)));

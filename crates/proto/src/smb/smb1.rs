@@ -58,18 +58,18 @@ impl Texts<'_> {
             self.at = self.at.next_multiple_of(2);
             let rest = self.message.get(self.at..).filter(|rest| rest.len() >= 2)?;
             let end = rest.chunks_exact(2).position(|pair| pair == [0, 0]);
-            let octets = end.map_or(rest.len(), |end| end * 2);
-            self.at += octets + 2;
-            return Some(wide(rest.get(..octets)?));
+            let bytes = end.map_or(rest.len(), |end| end * 2);
+            self.at += bytes + 2;
+            return Some(wide(rest.get(..bytes)?));
         }
         self.narrow()
     }
 
     fn narrow(&mut self) -> Option<Vec<u8>> {
         let rest = self.message.get(self.at..).filter(|rest| !rest.is_empty())?;
-        let octets = rest.iter().position(|octet| *octet == 0).unwrap_or(rest.len());
-        self.at += octets + 1;
-        rest.get(..octets).map(<[u8]>::to_vec)
+        let bytes = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+        self.at += bytes + 1;
+        rest.get(..bytes).map(<[u8]>::to_vec)
     }
 }
 
@@ -87,8 +87,8 @@ impl Smb {
     pub(super) fn old(&mut self, message: &[u8], rest: &mut Rest, chunk: &Chunk<'_>, out: &mut dyn Out) {
         if self.old_message(message, rest, chunk, out).is_none() {
             let detail = message.get(..64).unwrap_or(message);
-            let told = Anomaly { name: "malformed_data", direction: chunk.direction, detail };
-            anomaly(out, chunk.time, &super::PROTOCOL, &told);
+            let emitted = Anomaly { name: "malformed_data", direction: chunk.direction, detail };
+            anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
         }
     }
 
@@ -113,10 +113,10 @@ impl Smb {
         for _ in 0..MAX_CHAIN {
             let words = 2 * usize::from(*message.get(at)?);
             let parameters = message.get(at + 1..)?.get(..words)?;
-            let octets = usize::from(u16_at(message, at + 1 + words)?);
+            let bytes = usize::from(u16_at(message, at + 1 + words)?);
             let begin = at + 3 + words;
             let data = message.get(begin..)?;
-            let data = data.get(..octets).unwrap_or(data);
+            let data = data.get(..bytes).unwrap_or(data);
             let block = Block { command, words: parameters, data, begin };
             if is_response {
                 self.old_response(&header, &block, message, rest, chunk, out)?;
@@ -154,16 +154,15 @@ impl Smb {
         let mut texts = Texts { message, at: block.begin, is_wide };
         match block.command {
             NEGOTIATE => {
-                let names =
-                    block.data.split(|octet| *octet == 0).filter_map(|name| name.strip_prefix(b"\x02"));
+                let names = block.data.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"\x02"));
                 let names: Vec<Vec<u8>> = names.take(64).map(<[u8]>::to_vec).collect();
                 request.set(At::Dialects, names.iter().cloned().collect::<Value<'static>>());
                 request.what = What::Negotiate(names);
             }
             SESSION_SETUP if words.len() == 24 => {
-                let octets = usize::from(u16_at(words, 14)?);
-                request.login(block.data.get(..octets).unwrap_or(block.data));
-                texts.at += octets;
+                let bytes = usize::from(u16_at(words, 14)?);
+                request.login(block.data.get(..bytes).unwrap_or(block.data));
+                texts.at += bytes;
                 request.set(At::OwnOs, texts.next());
                 request.set(At::OwnLm, texts.next());
             }
@@ -186,10 +185,10 @@ impl Smb {
             NT_CREATE => {
                 const DIRECTORY: u32 = 1;
                 const DELETE_ON_CLOSE: u32 = 0x1000;
-                let octets = usize::from(u16_at(words, 5)?);
+                let bytes = usize::from(u16_at(words, 5)?);
                 let at = if is_wide { block.begin.next_multiple_of(2) } else { block.begin };
                 let name = message.get(at..).unwrap_or_default();
-                let name = name.get(..octets).unwrap_or(name);
+                let name = name.get(..bytes).unwrap_or(name);
                 let name =
                     if is_wide { wide(name) } else { name.strip_suffix(b"\0").unwrap_or(name).to_vec() };
                 let options = u32_at(words, 39)?;
@@ -215,10 +214,10 @@ impl Smb {
                 let fid = fid(u16_at(words, 4)?);
                 let high = if words.len() >= 28 { u32_at(words, 24)? } else { 0 };
                 let offset = u64::from(high) << 32 | u64::from(u32_at(words, 6)?);
-                let octets = usize::from(u16_at(words, 18)?) << 16 | usize::from(u16_at(words, 20)?);
+                let bytes = usize::from(u16_at(words, 18)?) << 16 | usize::from(u16_at(words, 20)?);
                 let data = message.get(usize::from(u16_at(words, 22)?)..).unwrap_or_default();
-                let data = data.get(..octets).unwrap_or(data);
-                self.old_content(header, &fid, (offset, octets, data), WRITE, rest, chunk, out);
+                let data = data.get(..bytes).unwrap_or(data);
+                self.old_content(header, &fid, (offset, bytes, data), WRITE, rest, chunk, out);
                 request.what = What::Silent;
             }
             RENAME | DELETE => {
@@ -251,7 +250,7 @@ impl Smb {
         &mut self,
         header: &Header,
         fid: &Fid,
-        (offset, octets, data): (u64, usize, &[u8]),
+        (offset, bytes, data): (u64, usize, &[u8]),
         command: u8,
         rest: &mut Rest,
         chunk: &Chunk<'_>,
@@ -260,7 +259,7 @@ impl Smb {
         let name = names::old_command(command);
         self.transfer(fid, chunk.direction, chunk.time, &name, header.user.into(), header.tree.into());
         self.content(fid, chunk.direction, offset, data, chunk.time, out);
-        rest.data = rest.octets.min(octets - data.len());
+        rest.data = rest.bytes.min(bytes - data.len());
         rest.to = Some((*fid, offset + data.len() as u64));
     }
 
@@ -330,16 +329,16 @@ impl Smb {
             }
             (READ, What::Read { fid, offset }) => {
                 if is_good && words.len() >= 24 {
-                    let octets = usize::from(u16_at(words, 14)?) << 16 | usize::from(u16_at(words, 10)?);
+                    let bytes = usize::from(u16_at(words, 14)?) << 16 | usize::from(u16_at(words, 10)?);
                     let data = message.get(usize::from(u16_at(words, 12)?)..).unwrap_or_default();
-                    let data = data.get(..octets).unwrap_or(data);
-                    self.old_content(header, &fid, (offset, octets, data), READ, rest, chunk, out);
+                    let data = data.get(..bytes).unwrap_or(data);
+                    self.old_content(header, &fid, (offset, bytes, data), READ, rest, chunk, out);
                 }
                 return Some(());
             }
             (_, what) => request.what = what,
         }
-        self.tell(request, out);
+        self.emit(request, out);
         Some(())
     }
 

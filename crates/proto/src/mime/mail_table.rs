@@ -30,14 +30,14 @@ pub static MAIL: Table = Table {
             .privacy(Privacy::Content),
         field("urls", Kind::List(&Kind::Text), "URLs in its text.").privacy(Privacy::Url),
         field("files", Kind::List(&Kind::Text), "Names of the files that are its parts, in records."),
-        field("octets", Kind::Uint, "Octets of what was sent."),
+        field("bytes", Kind::Uint, "Bytes of what was sent."),
         field("whole", Kind::Bool, "Whether all that was to be sent was seen."),
     ],
 };
 
 impl Message {
     /// Tells a message that has ended.
-    pub fn tell(
+    pub fn emit(
         &self,
         command: &[u8],
         user: Option<&[u8]>,
@@ -71,7 +71,7 @@ impl Message {
             list(self.mail.attachments.clone()),
             list(self.mail.urls().to_vec()),
             list(self.names.iter().map(|name| name.clone().into_bytes()).collect()),
-            self.mail.octets.into(),
+            self.mail.bytes.into(),
             (is_whole && !self.mail.has_gap).into(),
         ];
         out.record(Record { table: &MAIL, time, values });

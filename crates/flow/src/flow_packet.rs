@@ -7,7 +7,7 @@ use weir_wire::{Direction, Layers, Packet, Reader};
 
 /// A packet that was counted to a flow, for who reads what is said in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct FlowPacket<'a> {
     /// The flow's row in its table: a small number that no other flow has until this one ends.
     pub row: u32,
     /// Which flow it is.
@@ -20,7 +20,7 @@ pub struct Seen<'a> {
     pub layers: &'a Layers,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> FlowPacket<'a> {
     /// The TCP segment that it is; `None` where it is none, or its header is not whole.
     pub fn segment(&self) -> Option<Segment<'a>> {
         if self.layers.ip_proto != 6 || !self.layers.has_transport() {
@@ -45,7 +45,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The datagram's octets, as far as they were captured.
+    /// The datagram's bytes, as far as they were captured.
     pub fn datagram(&self) -> Option<&'a [u8]> {
         (self.layers.ip_proto == 17 && self.layers.has_transport())
             .then(|| self.layers.payload_of(self.packet.data))

@@ -1,8 +1,8 @@
 //! The way of nearly every packet: of a flow that is under way, in order, it changes counters and little else.
 
 use crate::index::same;
+use crate::parsed_packet::{FlowRef, segment};
 use crate::row::{Cold, Hot, mark};
-use crate::sighting::{Whose, segment};
 use crate::tcp::steady::{BLIND, DATA, EMPTY, FIRST_DATA, FIRST_EMPTY};
 use crate::tcp::{self, Segment};
 use crate::timers::Timers;
@@ -14,17 +14,17 @@ use weir_wire::{Layers, Packet};
 #[inline(always)]
 pub(crate) fn count(
     row: &mut Hot,
-    whose: &Whose,
+    flow_ref: &FlowRef,
     packet: &Packet<'_>,
     layers: &Layers,
     timers: &Timers,
     active: u64,
 ) -> bool {
-    let [me, you] = if whose.sender == 0 { [0, 1] } else { [1, 0] };
+    let [me, you] = if flow_ref.sender == 0 { [0, 1] } else { [1, 0] };
     let kind = if layers.payload_len == 0 { EMPTY } else { DATA };
     let time = packet.time;
     let is_counted = row.steady[me] & kind != 0
-        && same(&row.key, &whose.key)
+        && same(&row.key, &flow_ref.key)
         && time >= row.last
         && time < row.deadline
         && time.0 - row.first.0 < active;
@@ -62,13 +62,13 @@ pub(crate) fn count(
 pub(crate) fn count_first(
     row: &mut Hot,
     cold: &mut Cold,
-    whose: &Whose,
+    flow_ref: &FlowRef,
     packet: &Packet<'_>,
     layers: &Layers,
     timers: &Timers,
     active: u64,
 ) -> bool {
-    let me = usize::from(whose.sender & 1);
+    let me = usize::from(flow_ref.sender & 1);
     let with_payload = layers.payload_len != 0;
     let (first, known) = if with_payload { (FIRST_DATA, DATA) } else { (FIRST_EMPTY, EMPTY) };
     let before = row.steady[me];
@@ -76,7 +76,7 @@ pub(crate) fn count_first(
         return false;
     }
     row.steady[me] = before & !first | known;
-    let is_counted = count(row, whose, packet, layers, timers, active);
+    let is_counted = count(row, flow_ref, packet, layers, timers, active);
     if is_counted {
         tcp::saw_first(cold, me, with_payload);
     } else {
@@ -152,36 +152,36 @@ fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) 
 mod tests {
     use crate::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
     use weir_wire::build::{self, flags};
-    use weir_wire::{Chunk, Layers, LinkType, Packet, Tag, Time, decode};
+    use weir_wire::{Layers, LinkType, Packet, PacketBuf, Tag, Time, decode};
 
     /// All that a table says, in order.
     #[derive(Default)]
-    struct Said(Vec<String>);
+    struct Calls(Vec<String>);
 
-    impl FlowSink for Said {
+    impl FlowSink for Calls {
         fn end(&mut self, record: &FlowRecord) {
             self.0.push(format!("{record:?}"));
         }
         fn tally(&mut self, tally: &Tally<'_>) {
             self.0.push(format!("{tally:?}"));
         }
-        fn odd(&mut self, odd: &Tally<'_>) {
-            self.0.push(format!("odd {odd:?}"));
+        fn irregular(&mut self, irregular: &Tally<'_>) {
+            self.0.push(format!("odd {irregular:?}"));
         }
-        fn missed(&mut self, missed: &Tally<'_>) {
-            self.0.push(format!("missed {missed:?}"));
+        fn uncounted(&mut self, uncounted: &Tally<'_>) {
+            self.0.push(format!("missed {uncounted:?}"));
         }
         fn asks_tags(&self) -> bool {
             true
         }
-        fn strayed(&mut self, strayed: &Tally<'_>, tag: Tag) {
-            self.0.push(format!("strayed {strayed:?} {tag:?}"));
+        fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
+            self.0.push(format!("strayed {vlan_changed:?} {tag:?}"));
         }
     }
 
     /// Connections with all that may happen to segments, numbers near 0 and 2^32 among them; some datagrams between. All
     /// within 2 GiB of their beginning.
-    fn disorder(packets: u32, flows: u32, calm: u32, seed: u64) -> Chunk {
+    fn disorder(packets: u32, flows: u32, calm: u32, seed: u64) -> PacketBuf {
         let mut state = seed;
         let mut random = |below: u32| {
             state ^= state << 13;
@@ -192,7 +192,7 @@ mod tests {
         let mut next: Vec<[u32; 2]> = (0..flows)
             .map(|flow| [[u32::MAX - 900, 5, 1 << 29][flow as usize % 3], random(1 << 20)])
             .collect();
-        let mut chunk = Chunk::default();
+        let mut chunk = PacketBuf::default();
         let mut time = 1_000_000_000;
         for _ in 0..packets {
             let flow = random(flows);
@@ -253,27 +253,27 @@ mod tests {
     }
 
     /// What a table says of packets.
-    fn run(chunk: &Chunk, config: &FlowConfig, is_thorough: bool) -> (Vec<String>, FlowStats) {
+    fn run(chunk: &PacketBuf, config: &FlowConfig, is_thorough: bool) -> (Vec<String>, FlowStats) {
         let mut table = FlowTable::new(config);
         table.is_thorough = is_thorough;
-        let mut said = Said::default();
+        let mut calls = Calls::default();
         let batch = chunk.batch();
         for (n, slots) in batch.slots.chunks(200).enumerate() {
             let part = weir_wire::Batch { bytes: batch.bytes, slots };
             let layers: Vec<Layers> = part.packets().map(|packet| decode(&packet)).collect();
-            table.batch(part, &layers, &mut said);
+            table.batch(part, &layers, &mut calls);
             if n % 5 == 0 {
-                table.roll_up(&mut said);
+                table.roll_up(&mut calls);
             }
         }
-        table.drain(&mut said);
-        (said.0, table.stats())
+        table.drain(&mut calls);
+        (calls.0, table.stats())
     }
 
     /// Whatever happens, a table that may take short ways says what one says that may not.
     #[test]
     fn short_ways_are_as_the_long_one() {
-        let (mut evicted, mut strayed) = (0, 0);
+        let (mut evicted, mut vlan_changed) = (0, 0);
         for seed in 0..16_u64 {
             // From one mishap in two segments to one in 60; tables that are full, cuts by the active timeout.
             let calm = [2, 6, 20, 60][seed as usize / 4 % 4];
@@ -289,9 +289,9 @@ mod tests {
             assert_eq!(differs, None, "seed {seed}");
             assert_eq!((short.0.len(), short.1), (long.0.len(), long.1), "seed {seed}");
             evicted += short.1.evicted;
-            strayed += short.0.iter().filter(|said| said.starts_with("strayed")).count();
+            vlan_changed += short.0.iter().filter(|calls| calls.starts_with("strayed")).count();
         }
-        assert!(strayed > 1000, "{strayed} strayed");
+        assert!(vlan_changed > 1000, "{vlan_changed} strayed");
         assert!(evicted > 1000, "{evicted} evicted");
     }
 }

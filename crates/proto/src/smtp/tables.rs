@@ -80,7 +80,7 @@ pub(super) static SMTP: Table = Table {
         field(
             "status",
             Kind::Word,
-            "How far the mail was read: PARSE_DONE, or PARSE_ERROR where octets lack.",
+            "How far the mail was read: PARSE_DONE, or PARSE_ERROR where bytes lack.",
         )
         .eve("email.status"),
         field("reply_to_list", Kind::List(&Kind::Text), "The addresses of Reply-To.")
@@ -117,7 +117,7 @@ pub(super) static SMTP: Table = Table {
         field("content_type", Kind::Text, "Content-Type of the header."),
         field("mime_version", Kind::Text, "MIME-Version of the header."),
         field("headers", Kind::List(&Kind::Text), "Names of the header fields, in lower case."),
-        field("octets", Kind::Uint, "Octets of the message."),
+        field("bytes", Kind::Uint, "Bytes of the message."),
         field("accepted", Kind::Bool, "Whether the server took the mail."),
     ],
 };
@@ -148,7 +148,7 @@ pub(super) struct Transaction {
     pub mail_from: Option<Vec<u8>>,
     pub rcpt_to: Vec<Vec<u8>>,
     pub mail: Option<Message>,
-    /// The mail has ended, and whether with its last octets.
+    /// The mail has ended, and whether with its last bytes.
     pub is_whole: bool,
     pub tls: bool,
     pub accepted: Option<bool>,
@@ -164,14 +164,14 @@ pub(super) struct Hello {
 }
 
 impl Transaction {
-    /// Octets of memory that are held, roughly.
+    /// Bytes of memory that are held, roughly.
     pub fn memory(&self) -> usize {
         let texts = self.rcpt_to.iter().chain(&self.mail_from).map(|text| text.capacity() + 24);
         self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
     }
 
     /// Tells it.
-    pub fn tell(
+    pub fn emit(
         self,
         depth: u64,
         hello: &Hello,
@@ -253,7 +253,7 @@ impl Transaction {
             get("content-type"),
             get("mime-version"),
             names(head),
-            if has_mail { mail.octets.into() } else { Value::None },
+            if has_mail { mail.bytes.into() } else { Value::None },
             self.accepted.into(),
         ];
         out.record(Record { table: &SMTP, time: self.time, values });
@@ -262,7 +262,7 @@ impl Transaction {
 
 impl Hello {
     /// Tells of a session without mail.
-    pub fn tell(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
+    pub fn emit(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let values = vec![
             owned(&self.helo),

@@ -27,9 +27,9 @@ fn clock() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-struct Nobody;
+struct NullSink;
 
-impl Sink for Nobody {
+impl Sink for NullSink {
     fn flow(&mut self, _: &FlowRecord) {}
 
     fn kept(&mut self, _: Batch<'_>) {}
@@ -75,10 +75,10 @@ pub fn measure(packets: usize, rounds: u32, seed: u64) -> Result<()> {
                     let pass = |worker: &mut Worker| {
                         timed(|| {
                             for (chunk, layers) in &parts {
-                                worker.decoded(chunk.batch(), layers, &mut Nobody);
+                                worker.decoded(chunk.batch(), layers, &mut NullSink);
                             }
                             if part % (INTERVAL / PART) == 0 {
-                                worker.tick(source.now(), &mut Nobody);
+                                worker.tick(source.now(), &mut NullSink);
                             }
                         })
                     };

@@ -15,7 +15,7 @@ pub static DNS: Table = Table {
     fields: &[
         field("proto", Kind::Word, "udp or tcp.").zeek("proto"),
         field("id", Kind::Uint, "The number by which the answer names the question.").zeek("trans_id"),
-        field("rtt", Kind::Span, "From the question to its answer.").zeek("rtt"),
+        field("rtt", Kind::Duration, "From the question to its answer.").zeek("rtt"),
         field("query", Kind::Text, "The name that is asked for, in lower case.")
             .zeek("query")
             .privacy(Privacy::Name),
@@ -34,7 +34,7 @@ pub static DNS: Table = Table {
         field("answers", Kind::List(&Kind::Text), "What was answered; addresses as such.")
             .zeek("answers")
             .privacy(Privacy::Name),
-        field("ttls", Kind::List(&Kind::Span), "How long each answer may be kept.").zeek("TTLs"),
+        field("ttls", Kind::List(&Kind::Duration), "How long each answer may be kept.").zeek("TTLs"),
         field("rejected", Kind::Bool, "Whether there is no record at all in the answer.").zeek("rejected"),
         field("opcode", Kind::Uint, "What was asked to be done.").zeek("opcode"),
         field("opcode_name", Kind::Word, "Its name.").zeek("opcode_name"),
@@ -45,7 +45,7 @@ pub static DNS: Table = Table {
 static RECORD: &[Field] = &[
     field("name", Kind::Text, "Whose record it is.").privacy(Privacy::Name),
     field("type", Kind::Word, "Its type."),
-    field("ttl", Kind::Span, "How long it may be kept."),
+    field("ttl", Kind::Duration, "How long it may be kept."),
     field("address", Kind::Address, "The address in it."),
     field("target", Kind::Text, "The name in it.").privacy(Privacy::Name),
     field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
@@ -69,7 +69,9 @@ static SRV: &[Field] = &[
 ];
 
 static SSHFP: &[Field] = &[
-    field("fingerprint", Kind::Text, "Fingerprint of the key.").eve("fingerprint").privacy(Privacy::Mark),
+    field("fingerprint", Kind::Text, "Fingerprint of the key.")
+        .eve("fingerprint")
+        .privacy(Privacy::Fingerprint),
     field("algorithm", Kind::Uint, "The key's algorithm.").eve("algo"),
     field("type", Kind::Uint, "The fingerprint's algorithm.").eve("type"),
 ];
@@ -102,7 +104,7 @@ static DETAIL: &[Field] = &[
     field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
     field("sshfp_fingerprint", Kind::Text, "Fingerprint of the key.")
         .eve("sshfp.fingerprint")
-        .privacy(Privacy::Mark),
+        .privacy(Privacy::Fingerprint),
     field("sshfp_algorithm", Kind::Uint, "The key's algorithm.").eve("sshfp.algo"),
     field("sshfp_type", Kind::Uint, "The fingerprint's algorithm.").eve("sshfp.type"),
     field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
@@ -136,8 +138,8 @@ static SIMPLE: &[Field] = &[
     field("srv_port", Kind::Port, "The port of the service.").eve("srv.port"),
     field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
     field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
-    field("hinfo", Kind::Text, "Octets of a HINFO.").eve("hinfo").privacy(Privacy::Content),
-    field("nsec", Kind::Text, "Octets of an NSEC.").eve("nsec").privacy(Privacy::Content),
+    field("hinfo", Kind::Text, "Bytes of a HINFO.").eve("hinfo").privacy(Privacy::Content),
+    field("nsec", Kind::Text, "Bytes of an NSEC.").eve("nsec").privacy(Privacy::Content),
     field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
 ];
 
@@ -200,7 +202,7 @@ macro_rules! message_table {
                 field("grouped_txt", Kind::List(&Kind::Text), "Texts of TXT answers.")
                     .eve(concat!($eve, ".grouped.TXT"))
                     .privacy(Privacy::Content),
-                field("grouped_null", Kind::List(&Kind::Text), "Octets of NULL answers.")
+                field("grouped_null", Kind::List(&Kind::Text), "Bytes of NULL answers.")
                     .eve(concat!($eve, ".grouped.NULL"))
                     .privacy(Privacy::Content),
                 field("grouped_soa", Kind::Rows(SOA), "SOA answers.").eve(concat!($eve, ".grouped.SOA")),
@@ -211,7 +213,7 @@ macro_rules! message_table {
                     .eve(concat!($eve, ".authorities")),
                 field("additionals", Kind::Rows(DETAIL), "Other records; EDNS only where it has options.")
                     .eve(concat!($eve, ".additionals")),
-                field("edns_size", Kind::Uint, "Octets that the sender of EDNS takes by UDP."),
+                field("edns_size", Kind::Uint, "Bytes that the sender of EDNS takes by UDP."),
                 field("dnssec_ok", Kind::Bool, "Whether the sender of EDNS wants signatures."),
             ],
         };
@@ -243,7 +245,7 @@ pub(super) static MDNS: Table = Table {
 };
 
 /// A message in work.
-pub(super) struct Told<'a> {
+pub(super) struct ParsedMessage<'a> {
     pub message: &'a Message,
     pub data: &'a [u8],
     pub flavour: Flavour,
@@ -254,7 +256,7 @@ fn set(is: bool) -> Value<'static> {
     if is { Value::Bool(true) } else { Value::None }
 }
 
-impl<'a> Told<'a> {
+impl<'a> ParsedMessage<'a> {
     fn text(&self, name: Name) -> Value<'a> {
         self.message.text(name).into()
     }
@@ -263,7 +265,7 @@ impl<'a> Told<'a> {
         let is_empty = move |rr: &Rr| section == Section::Additional && rr.kind == kind::OPT;
         let data = self.data;
         let all = self.message.records.iter().filter(move |rr| rr.section == section);
-        all.filter(move |rr| !(is_empty(rr) && rr.octets(data).is_empty()))
+        all.filter(move |rr| !(is_empty(rr) && rr.bytes(data).is_empty()))
     }
 
     /// The message as an event.
@@ -319,9 +321,9 @@ impl<'a> Told<'a> {
         let mut all = Vec::new();
         for rr in self.section(section) {
             if matches!(rr.kind, kind::TXT) {
-                all.extend(strings(rr.octets(self.data)).map(|text| self.detail(rr, text.into())));
+                all.extend(strings(rr.bytes(self.data)).map(|text| self.detail(rr, text.into())));
             } else {
-                let text = if rr.kind == kind::NULL { rr.octets(self.data).into() } else { Value::None };
+                let text = if rr.kind == kind::NULL { rr.bytes(self.data).into() } else { Value::None };
                 all.push(self.detail(rr, text));
             }
         }
@@ -364,7 +366,7 @@ impl<'a> Told<'a> {
     fn srv(&self, rr: &Rr) -> [Value<'a>; 4] {
         let mut values = [const { Value::None }; 4];
         let (kind::SRV, Data::Name(name)) = (rr.kind, rr.data) else { return values };
-        let mut reader = Reader::new(rr.octets(self.data));
+        let mut reader = Reader::new(rr.bytes(self.data));
         let numbers = std::iter::from_fn(|| reader.u16()).take(3).map(Value::from);
         for (value, found) in values.iter_mut().zip(numbers.chain([self.text(name)])) {
             *value = found;
@@ -373,7 +375,7 @@ impl<'a> Told<'a> {
     }
 
     fn sshfp(&self, rr: &Rr) -> [Value<'a>; 3] {
-        match rr.octets(self.data) {
+        match rr.bytes(self.data) {
             [algorithm, kind, print @ ..] if rr.kind == kind::SSHFP => {
                 [present::hex(print, ":").into(), (*algorithm).into(), (*kind).into()]
             }
@@ -386,7 +388,7 @@ impl<'a> Told<'a> {
             return Value::None;
         }
         let row = |(code, data): (u16, &[u8])| vec![code.into(), present::hex(data, "").into()];
-        Value::rows(options(rr.octets(self.data)).map(row))
+        Value::rows(options(rr.bytes(self.data)).map(row))
     }
 
     /// Values of the answers by type.
@@ -400,9 +402,9 @@ impl<'a> Told<'a> {
             let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::target);
             values.push(Value::list(of.map(|name| self.text(name))));
         }
-        let texts = answers().filter(|rr| rr.kind == kind::TXT).flat_map(|rr| strings(rr.octets(self.data)));
+        let texts = answers().filter(|rr| rr.kind == kind::TXT).flat_map(|rr| strings(rr.bytes(self.data)));
         values.push(Value::list(texts.map(Value::from)));
-        let nulls = answers().filter(|rr| rr.kind == kind::NULL).map(|rr| rr.octets(self.data));
+        let nulls = answers().filter(|rr| rr.kind == kind::NULL).map(|rr| rr.bytes(self.data));
         values.push(Value::list(nulls.map(Value::from)));
         let of = |kind: u16| answers().filter(move |rr| rr.kind == kind);
         values.push(Value::rows(of(kind::SOA).map(|rr| self.soa(rr).to_vec())));
@@ -438,13 +440,13 @@ impl<'a> Told<'a> {
     }
 
     fn simple(&self, rr: &Rr) -> Vec<Value<'a>> {
-        let octets = rr.octets(self.data);
+        let bytes = rr.bytes(self.data);
         let name_of = |kind: u16| {
             let name = rr.target().filter(|_| rr.kind == kind);
             name.map_or(Value::None, |name| self.text(name))
         };
         let address_of = |kind: u16| Value::from(rr.address().filter(|_| rr.kind == kind));
-        let octets_of = |kind: u16| if rr.kind == kind { octets.into() } else { Value::None };
+        let bytes_of = |kind: u16| if rr.kind == kind { bytes.into() } else { Value::None };
         let is_cut = rr.kind != kind::SRV && rr.target().is_some_and(|name| name.is_cut);
         let mut row = Vec::with_capacity(SIMPLE.len());
         row.extend([
@@ -460,14 +462,14 @@ impl<'a> Told<'a> {
             name_of(kind::NS),
             name_of(kind::PTR),
             set(is_cut),
-            if rr.kind == kind::TXT { strings(octets).collect() } else { Value::None },
+            if rr.kind == kind::TXT { strings(bytes).collect() } else { Value::None },
         ]);
         row.extend(self.soa(rr));
         row.extend(self.srv(rr));
         row.extend([
             self.options(rr),
-            octets_of(kind::HINFO),
-            octets_of(kind::NSEC),
+            bytes_of(kind::HINFO),
+            bytes_of(kind::NSEC),
             present::data(rr, self.message, self.data).into(),
         ]);
         row
@@ -480,22 +482,22 @@ impl<'a> Told<'a> {
         let [_, counts @ ..] = header.counts;
         let is_bare = counts == [0; 3] && header.opcode() != UPDATE;
         let mut row = Row::new(self.flavour, proto, header, waiting);
-        let (mut query, mut is_told) = (None, false);
+        let (mut query, mut is_emitted) = (None, false);
         for rr in self.message.records.iter().filter(|rr| self.is_answer(rr)) {
             let reply = self.reply(rr, is_netbios);
-            if !matches!(reply, Reply::Untold) {
-                is_told = true;
+            if !matches!(reply, Reply::Suppressed) {
+                is_emitted = true;
                 query = query.or(Some(rr.name));
             }
-            if let Reply::Told(value) = reply {
+            if let Reply::Shown(value) = reply {
                 row.answers.push(value);
-                row.ttls.push(Value::Span(u64::from(rr.ttl) * 1_000_000_000));
+                row.ttls.push(Value::Duration(u64::from(rr.ttl) * 1_000_000_000));
             }
             if rr.section == Section::Answer {
                 row.records.push(self.record(rr));
             }
         }
-        if is_told {
+        if is_emitted {
             row.authoritative = header.has(Header::AA);
             row.recursive = header.has(Header::RA);
             row.rtt = waiting.map(|waiting| time.since(waiting.time)).filter(|rtt| *rtt > 0);
@@ -535,30 +537,30 @@ impl<'a> Told<'a> {
             (_, NONE, _) => format!("del: RR {kind} {name}"),
             (_, ANY, _) => format!("del: RRSet {kind}"),
             _ => match present::reply(rr, self.message, self.data, false) {
-                Reply::Told(Value::Address(address)) => format!("add: {kind} {name} {address}"),
-                Reply::Told(Value::Text(text)) => format!("add: {}", String::from_utf8_lossy(&text)),
+                Reply::Shown(Value::Address(address)) => format!("add: {kind} {name} {address}"),
+                Reply::Shown(Value::Text(text)) => format!("add: {}", String::from_utf8_lossy(&text)),
                 other => return other,
             },
         };
-        Reply::Told(text.into())
+        Reply::Shown(text.into())
     }
 
     fn record(&self, rr: &Rr) -> Vec<Value<'a>> {
         let is_netbios = self.flavour == Flavour::NetBios && rr.kind == kind::NB;
         let address = match rr.address() {
-            None if is_netbios => present::netbios_address(rr.octets(self.data)),
+            None if is_netbios => present::netbios_address(rr.bytes(self.data)),
             address => address,
         };
         let data = match rr.kind {
             kind::TXT | kind::SPF => {
-                Some(strings(rr.octets(self.data)).collect::<Vec<_>>().join(&b' ')).filter(|t| !t.is_empty())
+                Some(strings(rr.bytes(self.data)).collect::<Vec<_>>().join(&b' ')).filter(|t| !t.is_empty())
             }
             _ => present::data(rr, self.message, self.data),
         };
         vec![
             self.query(rr.name),
             Value::Text(cow(words::eve_type(rr.kind))),
-            Value::Span(u64::from(rr.ttl) * 1_000_000_000),
+            Value::Duration(u64::from(rr.ttl) * 1_000_000_000),
             address.into(),
             rr.target().map_or(Value::None, |name| self.text(name)),
             data.into(),
@@ -658,7 +660,7 @@ impl<'a> Row<'a> {
         let values = vec![
             self.proto.into(),
             self.id.into(),
-            self.rtt.map_or(Value::None, Value::Span),
+            self.rtt.map_or(Value::None, Value::Duration),
             self.query,
             class.into(),
             class.map_or(Value::None, |class| Value::Text(cow(words::class(class)))),

@@ -228,10 +228,10 @@ pub fn flow() -> FlowRecord {
 /// A ping over IPv6 without an answer, in a VLAN, through a tunnel.
 pub fn ping() -> FlowRecord {
     let address = |last| {
-        let mut octets = [0; 16];
-        octets[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
-        octets[15] = last;
-        octets
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
+        bytes[15] = last;
+        bytes
     };
     FlowRecord {
         key: FlowKey { addr: [address(1), address(2)], port: [129, 128], vlan: 0, proto: 58 },

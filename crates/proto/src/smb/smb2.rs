@@ -52,14 +52,14 @@ impl Header {
     }
 }
 
-fn part(message: &[u8], offset: usize, octets: usize) -> Option<&[u8]> {
-    message.get(offset..)?.get(..octets)
+fn part(message: &[u8], offset: usize, bytes: usize) -> Option<&[u8]> {
+    message.get(offset..)?.get(..bytes)
 }
 
 /// As much of a part as there is.
-fn begun(message: &[u8], offset: usize, octets: usize) -> &[u8] {
+fn begun(message: &[u8], offset: usize, bytes: usize) -> &[u8] {
     let rest = message.get(offset..).unwrap_or_default();
-    rest.get(..octets).unwrap_or(rest)
+    rest.get(..bytes).unwrap_or(rest)
 }
 
 fn fid_at(message: &[u8], at: usize) -> Option<Fid> {
@@ -78,7 +78,7 @@ impl Smb {
                 _ => (left, &[][..]),
             };
             let is_last = after.is_empty();
-            let mut none = Rest { octets: 0, data: 0, to: None };
+            let mut none = Rest { bytes: 0, data: 0, to: None };
             let rest = if is_last { &mut *rest } else { &mut none };
             let is_read = Header::read(message).is_some_and(|header| {
                 if header.flags & RESPONSE == 0 {
@@ -88,20 +88,20 @@ impl Smb {
                 }
             });
             if !is_read {
-                let told = Anomaly {
+                let emitted = Anomaly {
                     name: "malformed_data",
                     direction: chunk.direction,
                     detail: message.get(..64).unwrap_or(message),
                 };
-                anomaly(out, chunk.time, &super::PROTOCOL, &told);
+                anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
             }
             if is_last {
                 return;
             }
             left = after;
         }
-        let told = Anomaly { name: "too_many_transactions", direction: chunk.direction, detail: b"" };
-        anomaly(out, chunk.time, &super::PROTOCOL, &told);
+        let emitted = Anomaly { name: "too_many_transactions", direction: chunk.direction, detail: b"" };
+        anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
     }
 
     fn command(
@@ -139,8 +139,8 @@ impl Smb {
             CREATE => {
                 const DIRECTORY: u32 = 1;
                 const DELETE_ON_CLOSE: u32 = 0x1000;
-                let (offset, octets) = (u16_at(body, 44)?, u16_at(body, 46)?);
-                let name = wide(part(message, offset.into(), octets.into())?);
+                let (offset, bytes) = (u16_at(body, 44)?, u16_at(body, 46)?);
+                let name = wide(part(message, offset.into(), bytes.into())?);
                 let options = u32_at(body, 40)?;
                 let goes = options & DELETE_ON_CLOSE != 0;
                 request.create(&name, options & DIRECTORY != 0, u32_at(body, 36)?, goes);
@@ -162,9 +162,9 @@ impl Smb {
                 request.what = What::Read { fid, offset };
             }
             WRITE => {
-                let (at, octets) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
+                let (at, bytes) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
-                let data = begun(message, at, octets);
+                let data = begun(message, at, bytes);
                 // Where the tree was mapped before the sensor came, only what is said shows that it is a pipe.
                 if !self.trees.contains_key(&header.tree)
                     && matches!(data, [5, 0, 0 | 11 | 14, _, 0x10, 0, 0, 0, ..])
@@ -178,16 +178,16 @@ impl Smb {
                     let name = names::command(WRITE);
                     self.transfer(&fid, chunk.direction, chunk.time, &name, header.session, header.tree);
                     self.content(&fid, chunk.direction, offset, data, chunk.time, out);
-                    rest.data = rest.octets.min(octets - data.len());
+                    rest.data = rest.bytes.min(bytes - data.len());
                     rest.to = Some((fid, offset + data.len() as u64));
                     request.what = What::Silent;
                 }
             }
             IOCTL => {
                 let fid = fid_at(body, 8)?;
-                let (offset, octets) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
+                let (offset, bytes) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
                 if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.is_pipe(&fid, header.tree) {
-                    self.call(&mut request, begun(message, offset, octets));
+                    self.call(&mut request, begun(message, offset, bytes));
                 }
             }
             SET_INFO => self.set_info(&mut request, message, body, chunk, out)?,
@@ -216,8 +216,8 @@ impl Smb {
         const DISPOSITION: u8 = 13;
         const DISPOSITION_EX: u8 = 64;
         let (kind, class) = (*body.get(2)?, *body.get(3)?);
-        let (octets, offset) = (u32_at(body, 4)? as usize, usize::from(u16_at(body, 8)?));
-        let (buffer, fid) = (begun(message, offset, octets), fid_at(body, 16)?);
+        let (bytes, offset) = (u32_at(body, 4)? as usize, usize::from(u16_at(body, 8)?));
+        let (buffer, fid) = (begun(message, offset, bytes), fid_at(body, 16)?);
         request.what = What::Silent;
         if kind != FILE || !matches!(class, RENAME | DISPOSITION | DISPOSITION_EX) {
             return Some(());
@@ -317,8 +317,8 @@ impl Smb {
             (READ, What::Read { fid, offset }) => {
                 let fid = if fid == RELATED { created.unwrap_or(fid) } else { fid };
                 if is_good || header.status == OVERFLOW {
-                    let (at, octets) = (usize::from(*body.get(2)?), u32_at(body, 4)? as usize);
-                    let data = begun(message, at, octets);
+                    let (at, bytes) = (usize::from(*body.get(2)?), u32_at(body, 4)? as usize);
+                    let data = begun(message, at, bytes);
                     if self.is_pipe(&fid, header.tree) {
                         self.answer_waiting(data, out);
                     } else {
@@ -332,15 +332,15 @@ impl Smb {
                             header.tree,
                         );
                         self.content(&fid, chunk.direction, offset, data, chunk.time, out);
-                        rest.data = rest.octets.min(octets - data.len());
+                        rest.data = rest.bytes.min(bytes - data.len());
                         rest.to = Some((fid, offset + data.len() as u64));
                     }
                 }
                 return Some(());
             }
             (IOCTL, What::Call) => {
-                let (offset, octets) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
-                Self::answer(&mut request, begun(message, offset, octets));
+                let (offset, bytes) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
+                Self::answer(&mut request, begun(message, offset, bytes));
             }
             (WRITE, What::Call) => {
                 // The answer to the call is read later.
@@ -351,7 +351,7 @@ impl Smb {
             }
             (_, what) => request.what = what,
         }
-        self.tell(request, out);
+        self.emit(request, out);
         Some(())
     }
 
@@ -360,7 +360,7 @@ impl Smb {
         if let Some(mut request) = self.asked(CALLED) {
             Self::answer(&mut request, data);
             request.what = What::Other;
-            self.tell(request, out);
+            self.emit(request, out);
         }
     }
 
@@ -371,7 +371,7 @@ impl Smb {
         request.set(At::RpcAsked, packet(*kind));
         request.set(At::RpcAnswer, "UNREPLIED");
         request.what = What::Call;
-        // Numbers are lowest octet first nearly always; otherwise only names are told.
+        // Numbers are lowest byte first nearly always; otherwise only names are told.
         if order & 0x10 == 0 {
             return;
         }
@@ -452,14 +452,14 @@ fn packet(kind: u8) -> String {
 }
 
 /// A UUID as it is written elsewhere.
-fn uuid_text(octets: &[u8]) -> String {
+fn uuid_text(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::new();
     for (at, from) in ORDER.into_iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        text += &format!("{:02x}", octets.get(from).copied().unwrap_or_default());
+        text += &format!("{:02x}", bytes.get(from).copied().unwrap_or_default());
     }
     text
 }

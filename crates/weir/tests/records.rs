@@ -45,8 +45,8 @@ fn number(object: &Value, field: &str) -> u64 {
     object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
 }
 
-fn unparsed(ran: &Ran) -> Value {
-    ran.json().into_iter().find(|line| line["function"] == "unparsed").unwrap()
+fn unidentified(ran: &Ran) -> Value {
+    ran.json().into_iter().find(|line| line["function"] == "unidentified").unwrap()
 }
 
 /// Rows of all CSV files of records in a folder.
@@ -60,9 +60,9 @@ fn records_in(folder: &Path) -> u64 {
     let rows = |text: &[u8]| {
         let mut in_quotes = false;
         text.iter()
-            .filter(|octet| {
-                in_quotes ^= **octet == b'"';
-                **octet == b'\n' && !in_quotes
+            .filter(|byte| {
+                in_quotes ^= **byte == b'"';
+                **byte == b'\n' && !in_quotes
             })
             .count() as u64
             - 1
@@ -87,13 +87,13 @@ fn what_was_said_adds_up_on_captures_of_all_kinds() {
             continue;
         }
         let sum = |of: &[&str]| of.iter().map(|field| number(&said, field)).sum::<u64>();
-        assert_eq!(sum(&["said"]), sum(&["refused", "sessions"]), "{}", path.display());
-        assert_eq!(sum(&["sessions"]), sum(&["known", "unknown"]), "{}", path.display());
+        assert_eq!(sum(&["with_payload"]), sum(&["refused", "sessions"]), "{}", path.display());
+        assert_eq!(sum(&["sessions"]), sum(&["identified", "unidentified"]), "{}", path.display());
         let pieces = sum(&["whole", "timed_out", "fragments_shed", "fragments_bad"]);
         assert_eq!(sum(&["datagrams"]), pieces, "{}", path.display());
         assert!(sum(&["fragments"]) >= sum(&["datagrams"]));
         assert_eq!(sum(&["records"]), records_in(&out), "{}", path.display());
-        flows += sum(&["said"]);
+        flows += sum(&["with_payload"]);
         records += sum(&["records"]);
     }
     println!("{flows} flows said something and {records} records were told in {} captures", captures.len());
@@ -107,9 +107,9 @@ fn what_no_protocol_knows_is_counted_by_port() {
     let out = folder.path().join("out");
     let ran = weir([text(&capture), "-j", "-o", text(&out), "--log", "csv,ndjson"]).exits(0).quietly();
     let said = sessions(&ran);
-    assert_eq!(number(&said, "unknown"), 3, "{said}");
-    assert_eq!((number(&said, "said"), number(&said, "known")), (5, 2));
-    let list = unparsed(&ran);
+    assert_eq!(number(&said, "unidentified"), 3, "{said}");
+    assert_eq!((number(&said, "with_payload"), number(&said, "identified")), (5, 2));
+    let list = unidentified(&ran);
     let rows = list["rows"].as_array().unwrap();
     let row = |at: usize| {
         (rows[at]["label"].as_str().unwrap(), number(&rows[at], "packets"), number(&rows[at], "flows"))
@@ -117,12 +117,12 @@ fn what_no_protocol_knows_is_counted_by_port() {
     assert_eq!((rows.len(), row(0), row(1)), (2, ("tcp/4444", 10, 2), ("udp/9999", 1, 1)), "{list}");
     assert_eq!(list["exact"], true);
     let log = objects(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
-    assert!(log.iter().any(|line| line["kind"] == "sessions" && line["unknown"] == 3));
+    assert!(log.iter().any(|line| line["kind"] == "sessions" && line["unidentified"] == 3));
 
-    let told = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
-    let told = told.prints("UNPARSED  tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
+    let emitted = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
+    let emitted = emitted.prints("UNPARSED  tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
     let lines: Vec<String> =
-        told.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        emitted.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for line in ["What was said", "flows that said something 5", "read 5", "known to no protocol 3"] {
         assert!(lines.iter().any(|other| other == line), "{line}: {lines:#?}");
     }
@@ -136,10 +136,14 @@ fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
     let capture = put(folder.path(), "x.pcap", &mixed());
     for name in ["y.pcap", "y.pcapng", "y.pcapng.zst"] {
         let file = folder.path().join(name);
-        let ran = weir([text(&capture), "-j", "--unparsed", text(&file)]).exits(0).quietly();
+        let ran = weir([text(&capture), "-j", "--unidentified", text(&file)]).exits(0).quietly();
         let said = sessions(&ran);
         // All of them: the handshakes too, which came before anything was said; none of the others.
-        assert_eq!((number(&said, "unparsed"), number(&said, "unparsed_lost")), (11, 0), "{said}");
+        assert_eq!(
+            (number(&said, "unidentified"), number(&said, "unidentified_packets_lost")),
+            (11, 0),
+            "{said}"
+        );
         let summary = &ran.json()[0];
         assert!(
             summary["notes"][0].as_str().unwrap().starts_with("11 packets of no known protocol written to")
@@ -152,7 +156,7 @@ fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
         assert_eq!(others.fact("ledger", "analysed"), 0);
         // What is in the file is not known either.
         let twice = folder.path().join("z.pcapng");
-        weir([text(&file), "-q", "--unparsed", text(&twice)]).exits(0);
+        weir([text(&file), "-q", "--unidentified", text(&twice)]).exits(0);
         assert_eq!(weir([text(&twice), "-j"]).exits(0).fact("ledger", "caught"), 11);
     }
 }
@@ -165,22 +169,27 @@ fn the_file_has_what_the_list_counts() {
     let (mut compared, mut packets) = (0, 0);
     for path in diverse(40) {
         let file = folder.path().join("y.pcapng");
-        let ran = weir([text(&path), "-j", "--unparsed", text(&file)]);
+        let ran = weir([text(&path), "-j", "--unidentified", text(&file)]);
         assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
         let said = sessions(&ran);
         if said.is_null() || number(&said, "fragments") > 0 {
             continue;
         }
-        let list = unparsed(&ran);
+        let list = unidentified(&ran);
         let listed: u64 = list["rows"].as_array().unwrap().iter().map(|row| number(row, "packets")).sum();
         let all = listed + number(&list["shed"], "packets");
         if list["rows"].as_array().unwrap().len() == 10 {
             // No more rows are shown.
-            assert!(number(&said, "unparsed") + number(&said, "unparsed_lost") >= listed);
+            assert!(number(&said, "unidentified") + number(&said, "unidentified_packets_lost") >= listed);
             continue;
         }
-        assert_eq!(number(&said, "unparsed") + number(&said, "unparsed_lost"), all, "{}", path.display());
-        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unparsed"));
+        assert_eq!(
+            number(&said, "unidentified") + number(&said, "unidentified_packets_lost"),
+            all,
+            "{}",
+            path.display()
+        );
+        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unidentified"));
         compared += 1;
         packets += all;
     }
@@ -191,9 +200,9 @@ fn the_file_has_what_the_list_counts() {
 #[test]
 fn a_name_that_cannot_be_is_told() {
     let sample = sample();
-    weir([text(&sample), "--unparsed", "-"]).exits(1).says("standard output is for -w");
-    weir([text(&sample), "-w", "x.pcap", "--unparsed", "x.pcap"]).exits(1).says("-w writes it already");
-    weir([text(&sample), "--unparsed", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
+    weir([text(&sample), "--unidentified", "-"]).exits(1).says("standard output is for -w");
+    weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"]).exits(1).says("-w writes it already");
+    weir([text(&sample), "--unidentified", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
 }
 
 /// The same rows as without a choice, and no others; a wrong name is answered with those that there are.

@@ -53,7 +53,7 @@ pub(super) static COMMANDS: Table = Table {
         field("dynamic_port", Kind::Uint, "The port of the data channel.").eve("ftp.dynamic_port"),
         field("reply_received", Kind::Word, "Whether there was a reply: yes or no.")
             .eve("ftp.reply_received"),
-        field("duration", Kind::Span, "From the command to its last reply."),
+        field("duration", Kind::Duration, "From the command to its last reply."),
     ],
 };
 
@@ -67,7 +67,7 @@ pub(super) static DATA: Table = Table {
         field("filename", Kind::Text, "The file that the command names.")
             .eve("ftp_data.filename")
             .privacy(Privacy::Content),
-        field("octets", Kind::Uint, "Octets that were sent."),
+        field("bytes", Kind::Uint, "Bytes that were sent."),
         field("file", Kind::Text, "The name of the file in records."),
         field("mime_type", Kind::Word, "Its type by content."),
     ],

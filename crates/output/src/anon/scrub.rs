@@ -71,7 +71,7 @@ const METHODS: &[&str] = &[
     "update",
 ];
 
-/// Where the octets that come next are in their line.
+/// Where the bytes that come next are in their line.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum At {
     #[default]
@@ -101,8 +101,8 @@ impl Lines {
     }
 
     /// Rewrites what comes next. Where it `ends` there, the last line is whole without an end of its own.
-    pub(super) fn rewrite(&mut self, anonymiser: &mut Anonymiser, said: &mut [u8], ends: bool) {
-        for line in said.split_inclusive_mut(|octet| *octet == b'\n') {
+    pub(super) fn rewrite(&mut self, anonymiser: &mut Anonymiser, scrubbed: &mut [u8], ends: bool) {
+        for line in scrubbed.split_inclusive_mut(|byte| *byte == b'\n') {
             let is_whole = ends || line.ends_with(b"\n");
             let is_request_of =
                 |line: &[u8]| is_request(line) && (!is_whole || version(line.trim_ascii_end()) > 0);
@@ -147,7 +147,7 @@ impl Lines {
             return fit(anonymiser, class, line.get_mut(blanks..).unwrap_or_default());
         }
         self.folded = None;
-        if self.answers && !line.is_empty() && !line.iter().any(|octet| matches!(octet, b' ' | b':')) {
+        if self.answers && !line.is_empty() && !line.iter().any(|byte| matches!(byte, b' ' | b':')) {
             return line.fill(b'x');
         }
         self.answers = false;
@@ -165,7 +165,7 @@ impl Lines {
         let version = version(line);
         if version > 0 {
             let end = line.len() - version;
-            if let Some(start) = line.iter().position(|octet| *octet == b' ').filter(|start| *start < end) {
+            if let Some(start) = line.iter().position(|byte| *byte == b' ').filter(|start| *start < end) {
                 let class = if line.ends_with(b"/2.0") { Privacy::Mail } else { Privacy::Url };
                 return fit(anonymiser, class, line.get_mut(start + 1..end).unwrap_or_default());
             }
@@ -174,12 +174,12 @@ impl Lines {
         numbers(anonymiser, line, b',');
     }
 
-    /// The beginning of a line, of which the first octets were seen before and may not change.
+    /// The beginning of a line, of which the first bytes were seen before and may not change.
     fn part(&mut self, line: &mut [u8], seen: usize) {
         if line.is_empty() {
             return;
         }
-        self.answers &= !line.iter().any(|octet| matches!(octet, b' ' | b':'));
+        self.answers &= !line.iter().any(|byte| matches!(byte, b' ' | b':'));
         let words = HEADERS.iter().chain(COMMANDS).map(|(word, _)| *word).chain(METHODS.iter().copied());
         let begins = |word: &str| {
             word.get(..line.len()).is_some_and(|word| word.as_bytes().eq_ignore_ascii_case(line))
@@ -188,7 +188,7 @@ impl Lines {
             self.at = At::Word(line.to_vec());
             return;
         }
-        let space = line.iter().position(|octet| *octet == b' ');
+        let space = line.iter().position(|byte| *byte == b' ');
         let request = space.filter(|_| is_request(line)).map(|at| at + 1);
         let found = known(line);
         let value = found.map(|(at, _)| at).or(request);
@@ -211,7 +211,7 @@ impl Lines {
         self.at = if value.is_some() || self.answers { At::Blanked } else { At::Unknown };
         let end = line.len() - usize::from(line.ends_with(b"\r"));
         let behind =
-            |at: usize| at + line.iter().skip(at).take_while(|octet| octet.is_ascii_whitespace()).count();
+            |at: usize| at + line.iter().skip(at).take_while(|byte| byte.is_ascii_whitespace()).count();
         let from = value.map_or(0, behind).max(seen);
         if let Some(place) = line.get_mut(from..end) {
             place.fill(b'x');
@@ -219,7 +219,7 @@ impl Lines {
     }
 }
 
-/// Octets of the version behind the target of a request, and the blank before it; 0 where it is none.
+/// Bytes of the version behind the target of a request, and the blank before it; 0 where it is none.
 fn version(line: &[u8]) -> usize {
     let versions = [" HTTP/1.1", " HTTP/1.0", " SIP/2.0"];
     versions.iter().find(|version| line.ends_with(version.as_bytes())).map_or(0, |version| version.len())
@@ -227,12 +227,12 @@ fn version(line: &[u8]) -> usize {
 
 /// Whether it begins as a request does.
 fn is_request(line: &[u8]) -> bool {
-    let word = line.split(|octet| *octet == b' ').next().filter(|word| word.len() < line.len());
+    let word = line.split(|byte| *byte == b' ').next().filter(|word| word.len() < line.len());
     METHODS.iter().any(|method| word.is_some_and(|word| method.as_bytes().eq_ignore_ascii_case(word)))
 }
 
 fn is_text(line: &[u8]) -> bool {
-    line.iter().all(|octet| !octet.is_ascii_control() || matches!(octet, b'\t' | b'\r' | b'\n'))
+    line.iter().all(|byte| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\r' | b'\n'))
 }
 
 /// Where the value of a header line or command begins that tells of somebody, and what.
@@ -242,7 +242,7 @@ fn known(line: &[u8]) -> Option<(usize, Privacy)> {
             |(name, class): &(&str, Privacy)| name.as_bytes().eq_ignore_ascii_case(word).then_some(*class);
         table.iter().find_map(of)
     };
-    let place = |mark: u8| line.iter().position(|octet| *octet == mark);
+    let place = |mark: u8| line.iter().position(|byte| *byte == mark);
     let header = place(b':').and_then(|at| Some((at + 1, found(HEADERS, line.get(..at)?)?)));
     header.or_else(|| place(b' ').and_then(|at| Some((at + 1, found(COMMANDS, line.get(..at)?)?))))
 }
@@ -252,16 +252,16 @@ const DIRECTIONS: usize = 16_384;
 /// Segments of a direction that are known again when they come a second time.
 const SEGMENTS: usize = 16;
 
-/// A direction of a stream: addresses and ports, whose octets come first.
-pub(super) type Ends = ([u8; 16], [u8; 16], [u16; 2]);
+/// A direction of a stream: addresses and ports, whose bytes come first.
+pub(super) type Endpoints = ([u8; 16], [u8; 16], [u16; 2]);
 
 /// The directions of all streams, where each is by sequence number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Directions(HashMap<Ends, VecDeque<(u32, Lines)>>);
+pub(super) struct Directions(HashMap<Endpoints, VecDeque<(u32, Lines)>>);
 
 impl Directions {
-    /// What is known of the octets from a sequence number on.
-    pub(super) fn at(&self, ends: &Ends, seq: u32) -> Lines {
+    /// What is known of the bytes from a sequence number on.
+    pub(super) fn at(&self, ends: &Endpoints, seq: u32) -> Lines {
         let places = self.0.get(ends).into_iter().flatten();
         places
             .into_iter()
@@ -270,7 +270,7 @@ impl Directions {
     }
 
     /// Notes what is known of those behind a segment.
-    pub(super) fn note(&mut self, ends: &Ends, seq: u32, lines: Lines) {
+    pub(super) fn note(&mut self, ends: &Endpoints, seq: u32, lines: Lines) {
         if self.0.len() >= DIRECTIONS && !self.0.contains_key(ends) {
             self.0.clear();
         }
@@ -283,7 +283,7 @@ impl Directions {
     }
 
     /// A stream begins there.
-    pub(super) fn begin(&mut self, ends: &Ends, seq: u32) {
+    pub(super) fn begin(&mut self, ends: &Endpoints, seq: u32) {
         self.0.remove(ends);
         self.note(ends, seq, Lines::default());
     }
@@ -308,9 +308,9 @@ fn numbers(anonymiser: &mut Anonymiser, line: &mut [u8], mark: u8) {
     let mut at = 0;
     while at < line.len() {
         let run = line.get(at..).unwrap_or_default();
-        let length = run.iter().take_while(|octet| octet.is_ascii_digit() || **octet == mark).count();
+        let length = run.iter().take_while(|byte| byte.is_ascii_digit() || **byte == mark).count();
         let run = run.get(..length).unwrap_or_default();
-        let mut ends = run.iter().enumerate().filter(|(_, octet)| **octet == mark).map(|(end, _)| end);
+        let mut ends = run.iter().enumerate().filter(|(_, byte)| **byte == mark).map(|(end, _)| end);
         let end = if mark == b',' { ends.nth(3) } else { None }.unwrap_or(length);
         let text = String::from_utf8_lossy(run.get(..end).unwrap_or_default()).replace(',', ".");
         if let Ok(address) = text.trim_end_matches('.').parse::<Ipv4Addr>() {
@@ -327,9 +327,7 @@ fn numbers(anonymiser: &mut Anonymiser, line: &mut [u8], mark: u8) {
                         *to = from;
                     }
                 }
-                None => {
-                    place.iter_mut().filter(|octet| octet.is_ascii_digit()).for_each(|octet| *octet = b'0')
-                }
+                None => place.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'0'),
             }
         }
         at += length.max(1);
@@ -346,11 +344,11 @@ mod tests {
         Anonymiser::new(policy, &Key(*b"0123456789abcdefghijklmnopqrstuv")).unwrap()
     }
 
-    fn said(text: &str) -> String {
-        let mut octets = text.as_bytes().to_vec();
-        Lines::default().rewrite(&mut anonymiser(), &mut octets, true);
-        assert_eq!(octets.len(), text.len());
-        String::from_utf8(octets).unwrap()
+    fn scrubbed(text: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        Lines::default().rewrite(&mut anonymiser(), &mut bytes, true);
+        assert_eq!(bytes.len(), text.len());
+        String::from_utf8(bytes).unwrap()
     }
 
     /// What conversations tell, and in which of their words.
@@ -376,7 +374,7 @@ mod tests {
         ),
     ];
 
-    /// Octets of a word that tells somebody which stand where they stood.
+    /// Bytes of a word that tells somebody which stand where they stood.
     fn left(text: &str, image: &[u8], words: &[&str]) -> Option<String> {
         words.iter().find_map(|word| {
             text.match_indices(word).find_map(|(at, _)| {
@@ -391,32 +389,32 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_at_any_octet_names_nobody() {
+    fn a_line_that_is_cut_at_any_byte_names_nobody() {
         let (mut cuts, mut anonymiser) = (0, anonymiser());
         for (text, words) in TOLD {
-            assert_eq!(left(text, said(text).as_bytes(), words), None);
+            assert_eq!(left(text, scrubbed(text).as_bytes(), words), None);
             for first in 0..=text.len() {
                 for second in [first, first + 1, first + 2, first + 7, text.len()] {
                     let second = second.min(text.len());
-                    let mut octets = text.as_bytes().to_vec();
+                    let mut bytes = text.as_bytes().to_vec();
                     let mut lines = Lines::default();
                     for (from, to) in [(0, first), (first, second), (second, text.len())] {
-                        lines.rewrite(&mut anonymiser, &mut octets[from..to], false);
+                        lines.rewrite(&mut anonymiser, &mut bytes[from..to], false);
                     }
-                    assert_eq!(left(text, &octets, words), None, "cut at {first} and {second}");
+                    assert_eq!(left(text, &bytes, words), None, "cut at {first} and {second}");
                     // Ends of lines stay where they are.
-                    for (at, octet) in text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n') {
-                        assert_eq!(octets[at], octet);
+                    for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n') {
+                        assert_eq!(bytes[at], byte);
                     }
                     cuts += 1;
                 }
                 // The part before was not seen.
-                let mut octets = text.as_bytes().to_vec();
-                Lines::unknown().rewrite(&mut anonymiser, &mut octets[first..], true);
+                let mut bytes = text.as_bytes().to_vec();
+                Lines::unknown().rewrite(&mut anonymiser, &mut bytes[first..], true);
                 let words: Vec<&str> =
                     words.iter().copied().filter(|word| text[first..].contains(word)).collect();
                 let mut shown = vec![b'#'; first];
-                shown.extend_from_slice(&octets[first..]);
+                shown.extend_from_slice(&bytes[first..]);
                 // Of a header that is folded, whose head was not seen, nobody knows the second line.
                 let words: Vec<&str> = words
                     .into_iter()
@@ -431,27 +429,26 @@ mod tests {
     #[test]
     fn what_lies_in_one_segment_is_what_it_is_uncut() {
         let text = "GET /home/jane HTTP/1.1\r\nHost: www.smith.org\r\n\r\n";
-        let whole = said(text);
+        let whole = scrubbed(text);
         // Within the method, behind it, in the name of the header, behind it.
         for cut in [1, 3, 4, 26, 30, 31] {
-            let mut octets = text.as_bytes().to_vec();
+            let mut bytes = text.as_bytes().to_vec();
             let (mut lines, mut anonymiser) = (Lines::default(), anonymiser());
-            lines.rewrite(&mut anonymiser, &mut octets[..cut], false);
-            lines.rewrite(&mut anonymiser, &mut octets[cut..], false);
-            assert_eq!(String::from_utf8(octets).unwrap(), whole, "{cut}");
+            lines.rewrite(&mut anonymiser, &mut bytes[..cut], false);
+            lines.rewrite(&mut anonymiser, &mut bytes[cut..], false);
+            assert_eq!(String::from_utf8(bytes).unwrap(), whole, "{cut}");
         }
     }
 
     #[test]
-    fn octets_that_are_no_text_stay() {
-        let octets: Vec<u8> =
-            (0..=255).cycle().skip(128).take(4000).filter(|octet| *octet != b'\n').collect();
+    fn bytes_that_are_no_text_stay() {
+        let bytes: Vec<u8> = (0..=255).cycle().skip(128).take(4000).filter(|byte| *byte != b'\n').collect();
         for cut in [1, 77, 1000] {
-            let mut image = octets.clone();
+            let mut image = bytes.clone();
             let mut lines = Lines::default();
             lines.rewrite(&mut anonymiser(), &mut image[..cut], false);
             lines.rewrite(&mut anonymiser(), &mut image[cut..], false);
-            assert!(image[cut..] == octets[cut..], "{cut}");
+            assert!(image[cut..] == bytes[cut..], "{cut}");
         }
     }
 
@@ -474,7 +471,7 @@ mod tests {
     fn nobody_is_named_in_lines_that_are_known() {
         let request = "GET /home/jane/cv.html?user=jane HTTP/1.1\r\nHost: www.smith-family.org:8080\r\n\
                        Accept: */*\r\nCookie: id=jane\r\nauthorization: Basic amFuZTpwdw==\r\n\r\n";
-        let image = said(request);
+        let image = scrubbed(request);
         for word in ["jane", "smith", "amFuZ"] {
             assert!(!image.contains(word), "{word}: {image}");
         }
@@ -484,7 +481,7 @@ mod tests {
                 && image.contains(".org:8080\r\nAccept: */*\r\n")
         );
         let mail =
-            said("MAIL FROM:<jane@smith.org>\r\nRCPT TO:<bob@smith.org>\r\nUSER jane\r\nPASS secret\r\n");
+            scrubbed("MAIL FROM:<jane@smith.org>\r\nRCPT TO:<bob@smith.org>\r\nUSER jane\r\nPASS secret\r\n");
         assert!(
             !mail.contains("jane") && !mail.contains("smith") && mail.ends_with("\r\nPASS xxxxxx\r\n"),
             "{mail}"
@@ -494,7 +491,7 @@ mod tests {
     #[test]
     fn addresses_in_text_are_mapped_or_zeros() {
         let text = "PORT 192,168,100,200,4,1\r\n227 Entering (10,0,0,1,4,1).\r\nc=IN IP4 192.168.100.200\r\nv 1.2.3\r\n";
-        let image = said(text);
+        let image = scrubbed(text);
         assert!(
             !image.contains("192,168") && !image.contains("192.168") && !image.contains("(10,0,0,1"),
             "{image}"
@@ -506,6 +503,6 @@ mod tests {
         };
         let lines: Vec<&str> = image.lines().collect();
         assert_eq!(numbers(&lines[0][5..], ','), numbers(&lines[2][9..], '.'), "one address is one");
-        assert_eq!(said("\u{16}\u{3} 10.0.0.1"), "\u{16}\u{3} 10.0.0.1", "no text");
+        assert_eq!(scrubbed("\u{16}\u{3} 10.0.0.1"), "\u{16}\u{3} 10.0.0.1", "no text");
     }
 }

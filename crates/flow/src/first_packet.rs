@@ -5,8 +5,8 @@
 //! of the direction that has none. The second packet, or the end of the flow, gives it the form of all others, as if
 //! it had had it from the beginning.
 
+use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
-use crate::sighting::{Facts, Whose};
 use crate::tcp::{self, End, Numbers, Segment, steady};
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::Tunnel;
@@ -14,11 +14,11 @@ use weir_wire::build::flags::{ACK, SYN};
 
 /// Whether a flow that begins with this packet can be kept so.
 #[inline]
-pub(crate) fn is_simple(whose: &Whose, s: &Facts) -> bool {
-    let is_short = |octets: u64| octets <= u64::from(u32::MAX);
+pub(crate) fn is_simple(flow_ref: &FlowRef, s: &Facts) -> bool {
+    let is_short = |bytes: u64| bytes <= u64::from(u32::MAX);
     let has_state = match &s.segment {
-        Some(segment) => whose.key.proto == 6 && tcp::is_simple(segment),
-        None => whose.key.proto != 6,
+        Some(segment) => flow_ref.key.proto == 6 && tcp::is_simple(segment),
+        None => flow_ref.key.proto != 6,
     };
     has_state
         && s.packets == 1
@@ -46,11 +46,11 @@ impl Hot {
     /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `place`:
     /// where the index has it.
     #[inline]
-    pub fn begin(&mut self, whose: &Whose, s: &Facts, flips: bool, place: u32) {
-        let me = usize::from(whose.sender & 1);
+    pub fn begin(&mut self, flow_ref: &FlowRef, s: &Facts, flips: bool, place: u32) {
+        let me = usize::from(flow_ref.sender & 1);
         let you = 1 - me;
         let card = stow(s.mac, s.ttl);
-        self.key = whose.key;
+        self.key = flow_ref.key;
         self.first = s.time;
         self.last = s.time;
         self.counts[me] = Counts {
@@ -66,7 +66,7 @@ impl Hot {
             payload_bytes: s.interface,
         };
         let mut marks = mark::FRESH | mark::DIRTY;
-        marks |= mark::FROM_HIGHER * u16::from(whose.sender & 1);
+        marks |= mark::FROM_HIGHER * u16::from(flow_ref.sender & 1);
         marks |= mark::FLIPPED * u16::from(flips);
         self.numbers = [Numbers::default(); 2];
         self.numbers[you].next = place;
@@ -105,7 +105,7 @@ impl Hot {
             6 => {
                 let segment = self.fresh_segment();
                 let size;
-                (letter, size) = tcp::first_told(&segment);
+                (letter, size) = tcp::first_reported(&segment);
                 if segment.flags & (SYN | ACK) == SYN {
                     state = ConnState::S0;
                 }

@@ -8,7 +8,7 @@ use crate::row::OVER_UDP;
 use crate::tcp::Segment;
 use weir_wire::{
     Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Tag, Time, Tunnel,
-    decapsulate, says_its_key, verify,
+    decapsulate, shows_its_key, verify,
 };
 
 /// IPv6 with nothing in it (RFC 8200 4.7), as Teredo keeps its ways open with.
@@ -16,7 +16,7 @@ const NO_NEXT_HEADER: u8 = 59;
 
 /// Which flow a packet is of, and who sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Whose {
+pub(crate) struct FlowRef {
     pub hash: u64,
     pub key: FlowKey,
     /// Where the index has the flow, if it has it.
@@ -40,7 +40,7 @@ pub(crate) struct Facts {
     /// It is what the sighting before carries.
     pub carried: bool,
     pub bad_checksum: bool,
-    /// Its own headers say what the key says, see [`says_its_key`].
+    /// Its own headers say what the key says, see [`shows_its_key`].
     pub regular: bool,
     /// The TCP header, where there is one.
     pub segment: Option<Segment>,
@@ -56,8 +56,8 @@ pub(crate) struct Facts {
 
 /// Both, of a packet that is not plain: of one that a tunnel over UDP carries there are two.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sighting {
-    pub whose: Whose,
+pub(crate) struct ParsedPacket {
+    pub flow_ref: FlowRef,
     pub facts: Facts,
     /// The name of the tunnel right over IP that carried it; 0 for none.
     pub outer: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// Whether a packet is a whole one that carries no other and is not checked: [`Looker::whose`] and
+    /// Whether a packet is a whole one that carries no other and is not checked: [`Looker::flow_ref`] and
     /// [`Looker::facts`] say all of it.
     #[inline]
     pub fn is_plain(&self, layers: &Layers) -> bool {
@@ -88,32 +88,32 @@ impl Looker {
         &self,
         packet: &Packet<'_>,
         outer: &Layers,
-        mut name: impl FnMut(&Sighting, Tunnel) -> u64,
-        mut see: impl FnMut(Sighting, &Layers),
+        mut name: impl FnMut(&ParsedPacket, Tunnel) -> u64,
+        mut see: impl FnMut(ParsedPacket, &Layers),
     ) {
         let mut level = *outer;
         let mut parent = 0;
         let (mut tunnel, mut carried) = (Tunnel::None, false);
         for _ in 0..=MAX_TUNNELS {
-            let Some(mut sighting) = self.level(packet, &level, outer, tunnel) else { return };
-            sighting.facts.carried = carried;
-            sighting.outer = parent;
+            let Some(mut parsed) = self.level(packet, &level, outer, tunnel) else { return };
+            parsed.facts.carried = carried;
+            parsed.outer = parent;
             let inner = decapsulate(packet, &level).filter(|inner| self.is_flow(packet, inner));
-            let Some(inner) = inner.filter(|_| !sighting.facts.bad_checksum) else {
-                see(sighting, &level);
+            let Some(inner) = inner.filter(|_| !parsed.facts.bad_checksum) else {
+                see(parsed, &level);
                 return;
             };
             if OVER_UDP.contains(&level.tunnel) {
-                sighting.facts.carrier = true;
+                parsed.facts.carrier = true;
                 if inner.ip_proto != NO_NEXT_HEADER {
-                    sighting.facts.carries = level.tunnel;
+                    parsed.facts.carries = level.tunnel;
                 }
                 carried = true;
                 parent = 0;
-                see(sighting, &level);
+                see(parsed, &level);
             } else {
                 carried = false;
-                parent = name(&sighting, level.tunnel);
+                parent = name(&parsed, level.tunnel);
             }
             tunnel = level.tunnel;
             level = inner;
@@ -126,10 +126,10 @@ impl Looker {
         layers: &Layers,
         outer: &Layers,
         tunnel: Tunnel,
-    ) -> Option<Sighting> {
+    ) -> Option<ParsedPacket> {
         let vlan = if layers.vlan_count > 0 { layers.vlan } else { outer.vlan };
-        let whose = self.whose(packet, layers, vlan)?;
-        let regular = tunnel == Tunnel::None && says_its_key(packet, layers);
+        let flow_ref = self.flow_ref(packet, layers, vlan)?;
+        let regular = tunnel == Tunnel::None && shows_its_key(packet, layers);
         let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers, regular) };
         if self.checksums {
             let sums = verify(packet, layers);
@@ -137,13 +137,13 @@ impl Looker {
                 return None;
             }
             facts.bad_checksum =
-                sums.transport == Checksum::Bad && matches!(whose.key.proto, 1 | 6 | 17 | 58);
+                sums.transport == Checksum::Bad && matches!(flow_ref.key.proto, 1 | 6 | 17 | 58);
         }
-        Some(Sighting { whose, facts, outer: 0 })
+        Some(ParsedPacket { flow_ref, facts, outer: 0 })
     }
 
     /// Which flow it is; `None` for what is not IP.
-    pub fn whose(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<Whose> {
+    pub fn flow_ref(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<FlowRef> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
             key.vlan = vlan[0];
@@ -153,15 +153,15 @@ impl Looker {
 
     /// The same for a packet that is [`Layers::common`] and so has no tag.
     #[inline(always)]
-    pub fn whose_common(&self, packet: &Packet<'_>, layers: &Layers) -> Option<Whose> {
+    pub fn flow_ref_common(&self, packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
         let (key, is_lower) = FlowKey::of_common(packet, layers)?;
         Some(self.of_key(key, is_lower))
     }
 
     #[inline(always)]
-    fn of_key(&self, key: FlowKey, is_lower: bool) -> Whose {
+    fn of_key(&self, key: FlowKey, is_lower: bool) -> FlowRef {
         let hash = self.hash.of(&key);
-        Whose { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) }
+        FlowRef { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) }
     }
 
     /// What it says of the flow, as far as one level tells.

@@ -1,4 +1,4 @@
-//! Values as octets behind what is there: a row has dozens of them, and a text of its own for each would cost more
+//! Values as bytes behind what is there: a row has dozens of them, and a text of its own for each would cost more
 //! than the rest of the row.
 
 use std::io::Write;
@@ -13,11 +13,11 @@ pub fn push_number(out: &mut Vec<u8>, number: u64) {
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {
-            for (at, octet) in v4.octets().into_iter().enumerate() {
+            for (at, byte) in v4.octets().into_iter().enumerate() {
                 if at > 0 {
                     out.push(b'.');
                 }
-                push_number(out, octet.into());
+                push_number(out, byte.into());
             }
         }
         // Writing into memory does not fail.
@@ -26,9 +26,9 @@ pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
 }
 
 /// Two hexadecimal digits.
-pub fn push_hex(out: &mut Vec<u8>, octet: u8) {
+pub fn push_hex(out: &mut Vec<u8>, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for digit in [octet >> 4, octet & 15] {
+    for digit in [byte >> 4, byte & 15] {
         out.extend(DIGITS.get(usize::from(digit)));
     }
 }
@@ -49,11 +49,11 @@ pub fn push_uid(out: &mut Vec<u8>, id: u64) {
 
 /// The id in Zeek's form of it.
 pub fn read_uid(text: &str) -> Option<u64> {
-    text.strip_prefix('C')?.bytes().try_fold(0_u64, |id, octet| {
-        let digit = match octet {
-            b'0'..=b'9' => octet - b'0',
-            b'A'..=b'Z' => octet - b'A' + 10,
-            b'a'..=b'z' => octet - b'a' + 36,
+    text.strip_prefix('C')?.bytes().try_fold(0_u64, |id, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'A'..=b'Z' => byte - b'A' + 10,
+            b'a'..=b'z' => byte - b'a' + 36,
             _ => return None,
         };
         id.checked_mul(62)?.checked_add(digit.into())
@@ -84,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_has_two_digits() {
-        for octet in 0..=u8::MAX {
+    fn every_byte_has_two_digits() {
+        for byte in 0..=u8::MAX {
             let mut out = Vec::new();
-            push_hex(&mut out, octet);
-            assert_eq!(out, format!("{octet:02x}").into_bytes());
+            push_hex(&mut out, byte);
+            assert_eq!(out, format!("{byte:02x}").into_bytes());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_capture::{FilePlace, PacketWriter};
-use weir_output::store::Span;
+use weir_output::store::TimeRange;
 use weir_wire::Time;
 
 /// Files that are remembered; of more, the oldest are forgotten.
@@ -14,7 +14,7 @@ const DISORDER: u64 = 10_000_000_000;
 
 /// The files that a dump has begun.
 #[derive(Clone, Debug, Default)]
-pub struct Dumped(Arc<Mutex<Begun>>);
+pub struct DumpIndex(Arc<Mutex<Begun>>);
 
 #[derive(Debug, Default)]
 struct Begun {
@@ -33,34 +33,34 @@ pub struct Files {
 }
 
 /// Tells it of the files of a writer.
-pub struct Teller {
-    to: Dumped,
+pub struct FileReporter {
+    to: DumpIndex,
     /// Files that it knows of.
-    told: u64,
+    reported: u64,
 }
 
-impl Teller {
+impl FileReporter {
     /// To be called when the writer may have begun a file, with the time of the packet that it was given last.
     pub fn look(&mut self, writer: &PacketWriter, last: Time) {
         let files = writer.written().files;
-        if files == self.told {
+        if files == self.reported {
             return;
         }
-        self.told = files;
+        self.reported = files;
         if let Some(place) = writer.place() {
             self.to.begun().begin(last, place.clone());
         }
     }
 }
 
-impl Dumped {
+impl DumpIndex {
     /// Who tells it.
-    pub fn teller(&self) -> Teller {
-        Teller { to: self.clone(), told: 0 }
+    pub fn reporter(&self) -> FileReporter {
+        FileReporter { to: self.clone(), reported: 0 }
     }
 
     /// The files that may have packets of a time.
-    pub fn of(&self, span: Span) -> Files {
+    pub fn of(&self, span: TimeRange) -> Files {
         self.begun().of(span)
     }
 
@@ -78,7 +78,7 @@ impl Begun {
         }
     }
 
-    fn of(&self, span: Span) -> Files {
+    fn of(&self, span: TimeRange) -> Files {
         let (mut found, mut known, mut ends) = (Files::default(), HashSet::new(), None);
         let may_have = |begins: u64, ends: Option<u64>| {
             span.from.zip(ends).is_none_or(|(from, ends)| ends.saturating_add(DISORDER) >= from)
@@ -123,7 +123,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut begun = Begun::default();
-        let all = Span { from: None, to: None };
+        let all = TimeRange { from: None, to: None };
         let touch = |name: &str| std::fs::write(folder.join(name), b"x").unwrap();
         let finish = |name: &str| {
             std::fs::rename(folder.join(format!(".{name}.part")), folder.join(name)).unwrap();
@@ -150,15 +150,16 @@ mod tests {
         assert_eq!((names(&last), last.gone), (vec!["x1".to_owned(), "x0".to_owned()], 1));
 
         // Only those whose time is asked about, with room for packets that are not in order.
-        let of =
-            |from: u64, to: u64| names(&begun.of(Span { from: Some(from * SECOND), to: Some(to * SECOND) }));
+        let of = |from: u64, to: u64| {
+            names(&begun.of(TimeRange { from: Some(from * SECOND), to: Some(to * SECOND) }))
+        };
         assert_eq!(of(250, 300), ["x0"]);
         assert_eq!(of(120, 150), ["x1"]);
         assert_eq!(of(205, 300), ["x1", "x0"], "five seconds behind the beginning of the next");
         std::fs::remove_file(folder.join("x1")).unwrap();
         let last = begun.of(all);
         assert_eq!((names(&last), last.gone), (vec!["x0".to_owned()], 2));
-        let late = begun.of(Span { from: Some(250 * SECOND), to: None });
+        let late = begun.of(TimeRange { from: Some(250 * SECOND), to: None });
         assert_eq!(
             (names(&late), late.gone),
             (vec!["x0".to_owned()], 0),
@@ -173,6 +174,6 @@ mod tests {
             begun.begin(Time(n), place(Path::new("/nowhere"), &n.to_string()));
         }
         assert_eq!((begun.files.len(), begun.forgotten), (REMEMBERED, 5));
-        assert_eq!(begun.of(Span { from: None, to: None }).gone, REMEMBERED as u64 + 5);
+        assert_eq!(begun.of(TimeRange { from: None, to: None }).gone, REMEMBERED as u64 + 5);
     }
 }

@@ -10,13 +10,13 @@ use weir_api::{FunctionCall, SubscriptionSpec};
 use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
 use weir_filter::Options;
 use weir_wire::build::{self, flags};
-use weir_wire::{Batch, Chunk, LinkType, Time};
+use weir_wire::{Batch, LinkType, PacketBuf, Time};
 
 const PACKETS: u64 = 16_384;
 const INTERVALS: u64 = 2;
 
 /// What the clock may be read for a thousand packets: eight times, and as often for the tallies of as many flows.
-const MOST_A_THOUSAND: u64 = 16;
+const MAX_A_THOUSAND: u64 = 16;
 
 thread_local!(static READINGS: Cell<u64> = const { Cell::new(0) });
 
@@ -44,17 +44,17 @@ fn one_reading() -> f64 {
     tries.fold(f64::MAX, f64::min)
 }
 
-struct Nobody;
+struct NullSink;
 
-impl Sink for Nobody {
+impl Sink for NullSink {
     fn flow(&mut self, _: &FlowRecord) {}
 
     fn kept(&mut self, _: Batch<'_>) {}
 }
 
 /// Packets of which every one, or one in 64, begins a flow.
-fn packets(is_flood: bool) -> Chunk {
-    let mut chunk = Chunk::default();
+fn packets(is_flood: bool) -> PacketBuf {
+    let mut chunk = PacketBuf::default();
     for n in 0..PACKETS {
         let flow = if is_flood { n } else { n % (PACKETS / 64) };
         let from = [10, 0, (flow >> 8) as u8, flow as u8];
@@ -85,15 +85,15 @@ fn subscriptions(kind: &str, count: usize) -> Vec<SubscriptionSpec> {
 }
 
 /// Readings of the clock, and nanoseconds, that a run takes.
-fn run(plan: &Arc<Plan>, chunk: &Chunk) -> (u64, f64) {
+fn run(plan: &Arc<Plan>, chunk: &PacketBuf) -> (u64, f64) {
     let flows = FlowConfig { memory: 8 << 20, ..FlowConfig::default() };
     let mut worker = Worker::new(Arc::clone(plan), &flows);
     worker.measure(counting);
     READINGS.set(0);
     let begin = Instant::now();
     for slots in chunk.slots.chunks(chunk.slots.len() / INTERVALS as usize) {
-        worker.batch(Batch { bytes: &chunk.bytes, slots }, &mut Nobody);
-        worker.tick(slots.last().unwrap().time, &mut Nobody);
+        worker.batch(Batch { bytes: &chunk.bytes, slots }, &mut NullSink);
+        worker.tick(slots.last().unwrap().time, &mut NullSink);
     }
     let nanoseconds = begin.elapsed().as_nanos() as f64;
     (READINGS.get(), nanoseconds)
@@ -112,17 +112,17 @@ fn the_clock_is_read_so_seldom_that_receipts_cost_under_two_percent() {
                 "lines" => 16,
                 _ => 16 + count as u64,
             };
-            let most = INTERVALS * on_account + PACKETS * MOST_A_THOUSAND / 1000;
+            let max = INTERVALS * on_account + PACKETS * MAX_A_THOUSAND / 1000;
             for is_flood in [false, true] {
                 let (readings, taken) = run(&plan, &packets(is_flood));
                 let share = readings as f64 * reading / taken;
                 println!(
-                    "{count} {kind}, {}: read {readings} times, at most {most}: {:.2} for 1,000 packets, {:.3} % of the run",
+                    "{count} {kind}, {}: read {readings} times, at most {max}: {:.2} for 1,000 packets, {:.3} % of the run",
                     if is_flood { "flood" } else { "flows" },
                     readings as f64 * 1000.0 / PACKETS as f64,
                     share * 100.0
                 );
-                assert!((1..=most).contains(&readings), "{readings} of {most}");
+                assert!((1..=max).contains(&readings), "{readings} of {max}");
                 assert!(share < 0.02, "{share}");
             }
         }
