@@ -1,4 +1,4 @@
-//! What the pass has cost.
+//! The cost of the pass.
 
 use serde::Serialize;
 
@@ -11,16 +11,16 @@ pub struct Costs {
     pub expression: u64,
     /// The expressions that packets or flows are counted for.
     pub counted: u64,
-    /// The expressions whose packets are shown to functions.
+    /// Evaluating the expressions whose packets go to functions.
     pub shown: u64,
     /// Checksums.
     pub checksums: u64,
-    /// Following flows, without what was done with their tallies.
+    /// Flow tracking, without the use of its tallies.
     pub flows: u64,
 }
 
 impl Costs {
-    /// Adds those of another worker or interval.
+    /// Adds the costs of another worker or interval.
     pub fn add(&mut self, other: &Costs) {
         self.expression += other.expression;
         self.counted += other.counted;

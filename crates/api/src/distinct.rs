@@ -1,14 +1,14 @@
-//! How many different things there were, in fixed memory: HyperLogLog (Flajolet et al., AofA 2007), with the estimator
-//! of Ertl ("New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6), which needs no table
-//! of corrections and is without bias over the whole range. Exact while there are few.
+//! Number of distinct values in fixed memory: HyperLogLog (Flajolet et al., AofA 2007) with Ertl's estimator ("New
+//! cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6), which needs no correction table
+//! and is unbiased over the whole range. Exact for few values.
 //!
-//! Adding takes the greatest of each register: a thing that two workers, intervals or machines have seen counts once.
-//! That holds only where they hash alike, so readings are added by the name of their hash. Those of another hash are
-//! kept beside, and what both saw counts twice.
+//! A merge keeps the maximum of each register, so a value seen by two workers, intervals or machines counts once. This
+//! holds only for equal hashes: readings are merged by the name of their hash. Readings of other hashes are kept side
+//! by side, and a value in both counts twice.
 
 use serde::{Deserialize, Serialize};
 
-/// What is counted.
+/// The kind of value that is counted.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistinctOf {
@@ -27,7 +27,7 @@ pub enum DistinctOf {
 }
 
 impl DistinctOf {
-    /// All of them, under their names.
+    /// All kinds, with their names.
     pub const ALL: [(&'static str, DistinctOf); 6] = [
         ("sources", DistinctOf::Sources),
         ("destinations", DistinctOf::Destinations),
@@ -46,19 +46,19 @@ impl DistinctOf {
 /// A distinct count.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct DistinctCount {
-    /// What is counted.
+    /// The kind of value that is counted.
     pub of: DistinctOf,
-    /// What was seen, by the name of the hash, in order of it.
+    /// One sketch for each name of a hash, sorted by name.
     sketches: Vec<(u64, Sketch)>,
 }
 
 impl DistinctCount {
-    /// What a worker found. `hash` names the hash: the same name only for the same hash.
+    /// The reading of one worker. `hash` names the hash: equal names mean equal hashes.
     pub fn new(of: DistinctOf, hash: u64, sketch: Sketch) -> Self {
         Self { of, sketches: vec![(hash, sketch)] }
     }
 
-    /// How many there were.
+    /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         self.sketches.iter().map(|(_, sketch)| sketch.estimate()).sum()
     }
@@ -84,7 +84,7 @@ impl DistinctCount {
 /// Hashes that were seen: themselves while they are few, else registers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Sketch {
-    /// All of them, in order.
+    /// All hashes, sorted.
     Few(Vec<u64>),
     /// For each value of the first [`Sketch::PRECISION`] bits of a hash, the greatest position of the first 1 in the
     /// rest; 0 where there was none.
@@ -144,7 +144,7 @@ impl Sketch {
         matches!(self, Sketch::Few(_))
     }
 
-    /// How many there were.
+    /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         let registers = match self {
             Sketch::Few(hashes) => return hashes.len() as u64,

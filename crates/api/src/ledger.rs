@@ -1,29 +1,29 @@
-//! What became of each packet. Every stage's parts add up to what the stage before handed on.
+//! The fate of each packet. The parts of every stage add up to the output of the stage before.
 
 use serde::Serialize;
 
 /// The layers at which decoding can stop, in the order of [`DecodeErrors`].
 pub const LAYERS: [&str; 4] = ["link", "network", "transport", "tunnel"];
-/// The ways in which it can stop, in the order of [`DecodeErrors`].
+/// The kinds of decoding error, in the order of [`DecodeErrors`].
 pub const ERROR_KINDS: [&str; 4] = ["truncated", "malformed", "unknown link type", "too deep"];
 
-/// Packets by the layer and the kind of their first decoding error.
+/// Packets by layer and kind of their first decoding error.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct DecodeErrors(pub [[u64; 4]; 4]);
 
 impl DecodeErrors {
-    /// All of them.
+    /// Sum over all layers and kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().flatten().sum()
     }
 
-    /// Packets of a link type that is not decoded: nothing of them is known but their length.
+    /// Packets of a link type that is not decoded: only their length is known.
     pub fn unknown_link(&self) -> u64 {
         let [[_, _, unknown, _], ..] = self.0;
         unknown
     }
 
-    /// Those that are not 0, with their names.
+    /// The nonzero counts with their names.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         LAYERS.iter().zip(&self.0).flat_map(|(layer, kinds)| {
             ERROR_KINDS.iter().zip(kinds).filter(|(_, n)| **n > 0).map(move |(kind, n)| (*layer, *kind, *n))
@@ -31,28 +31,28 @@ impl DecodeErrors {
     }
 }
 
-/// What the source counted, before a packet reaches a worker.
+/// Counts of the source, before a packet reaches a worker.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct CaptureCount {
     /// Packets that the source had for us: caught and dropped.
     pub offered: u64,
     /// Packets that the kernel dropped because the ring was full.
     pub dropped: u64,
-    /// Packets that the interface dropped before the kernel saw them, where it says so.
+    /// Packets that the interface dropped before the kernel saw them, if the interface reports it.
     pub interface_dropped: u64,
 }
 
-/// What became of each packet.
+/// The fate of each packet.
 ///
-/// `caught = filtered + analysed`, and `analysed = flowed + unflowed`; a packet with a decoding
-/// error is analysed as far as its good layers go, and is counted in `errors` besides.
+/// `caught = filtered + analysed`, and `analysed = flowed + unflowed`. A packet with a decoding error is analysed up
+/// to its last valid layer, and is also counted in `errors`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Ledger {
-    /// What the source counted.
+    /// Counts of the source.
     pub capture: CaptureCount,
     /// Packets read from a file or taken from a ring.
     pub caught: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire of the caught packets.
     pub bytes: u64,
     /// Bytes of them that were captured.
     pub captured_bytes: u64,
@@ -68,9 +68,9 @@ pub struct Ledger {
     pub errors: DecodeErrors,
     /// Analysed packets with a checksum that was looked at.
     pub checksums_verified: u64,
-    /// Those whose network or transport checksum was wrong, pending ones not among them.
+    /// Verified packets whose network or transport checksum was wrong, excluding offloaded ones.
     pub checksums_bad: u64,
-    /// Those whose transport checksum was left to the sender's card.
+    /// Verified packets whose transport checksum was offloaded to the sender's network card.
     pub checksums_offloaded: u64,
     /// Packets older than one before them by more than the time guard allows.
     pub time_jumps: u64,
@@ -124,25 +124,25 @@ impl Ledger {
     }
 }
 
-/// What the flow table did.
+/// Counts of the flow table.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct FlowCount {
     /// Flows that began.
     pub created: u64,
-    /// Flows that ended, for whatever reason.
+    /// Flows that ended, for any reason.
     pub ended: u64,
-    /// Those among them that had to go because the table was full.
+    /// Flows that were evicted before their end because the table was full.
     pub evicted: u64,
-    /// IP fragments counted to the flow of the first one of their packet.
+    /// IP fragments counted to the flow of their packet's first fragment.
     #[serde(skip_serializing_if = "is_zero")]
     pub fragments_joined: u64,
-    /// IP fragments whose first one was not seen in time: counted to a flow without ports.
+    /// IP fragments whose first fragment was not seen in time: counted to a flow without ports.
     #[serde(skip_serializing_if = "is_zero")]
     pub fragments_unmatched: u64,
     /// Fragmented packets that had to be forgotten because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub fragments_shed: u64,
-    /// TCP streams whose gaps could not be followed because there were too many.
+    /// TCP streams whose gaps could not be tracked because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub holes_shed: u64,
     /// The flows that ended, by state.
@@ -164,7 +164,7 @@ pub const CONN_STATES: [&str; 13] =
 pub struct States(pub [u64; CONN_STATES.len()]);
 
 impl States {
-    /// Those that are not 0, with their names.
+    /// The nonzero counts with their names.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         CONN_STATES.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
     }

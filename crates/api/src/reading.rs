@@ -1,9 +1,9 @@
-//! What a function found: the few shapes there are, each of which can be added to its like.
+//! The results of functions: a few shapes, each of which merges with another of its kind.
 
 use crate::{DistinctCount, Scans, Top, Unit};
 use serde::Serialize;
 
-/// What one function found in one interval.
+/// The result of one function for one interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "shape", rename_all = "lowercase")]
 pub enum Reading {
@@ -13,23 +13,23 @@ pub enum Reading {
     Top(Top),
     /// A packet is in exactly one class; in the order of the function.
     Classes {
-        /// How the function counts.
+        /// The counting method of the function.
         unit: Unit,
         /// The classes.
         classes: Vec<Class>,
     },
-    /// How often a value fell into each bin.
+    /// Number of values in each bin.
     Histogram(Histogram),
     /// Packets and bytes by time.
     Series(Series),
-    /// Who tried ports or hosts in vain.
+    /// Hosts that probed ports or hosts without success.
     Scans(Scans),
-    /// How many different things there were.
+    /// Number of distinct values.
     Distinct(DistinctCount),
 }
 
 impl Reading {
-    /// Whether the other has the same shape and counts the same things, so that the two can be added.
+    /// Whether the other reading has this shape and counts the same values, so that the two can be merged.
     pub fn is_like(&self, other: &Reading) -> bool {
         match (self, other) {
             (Reading::Top(a), Reading::Top(b)) => (a.key, a.unit) == (b.key, b.unit),
@@ -40,8 +40,8 @@ impl Reading {
         }
     }
 
-    /// Adds the reading of the same function on another worker, interval or machine. Readings of different
-    /// shapes come from different functions and are never added: `self` stays as it is.
+    /// Merges the reading of the same function from another worker, interval or machine. Readings of different shapes
+    /// come from different functions and are never merged: `self` is left unchanged.
     pub fn merge(&mut self, other: &Reading) {
         match (self, other) {
             (Reading::Count(a), Reading::Count(b)) => a.add(b),
@@ -88,9 +88,9 @@ impl Count {
 /// A class of packets and its count.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Class {
-    /// What the class is called.
+    /// Name of the class.
     pub label: String,
-    /// What fell into it.
+    /// Count of the class.
     #[serde(flatten)]
     pub count: Count,
 }
@@ -98,7 +98,7 @@ pub struct Class {
 /// A histogram over bins with fixed edges.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Histogram {
-    /// What was measured.
+    /// The measured quantity.
     pub of: String,
     /// Lower edge of each bin; a bin ends where the next begins, the last is open.
     pub edges: Vec<u64>,
@@ -106,7 +106,7 @@ pub struct Histogram {
     pub counts: Vec<u64>,
     /// Values in all.
     pub n: u64,
-    /// Their sum; it wraps only after 2^128.
+    /// Sum of the values; it wraps only after 2^128.
     pub sum: u128,
     /// The smallest value; meaningless when `n` is 0.
     pub min: u64,

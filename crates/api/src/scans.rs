@@ -1,35 +1,35 @@
-//! Who tried ports or hosts one after another and mostly in vain.
+//! Hosts that probe ports or hosts one after another, mostly without success.
 //!
-//! A flow that failed is a trial of two things: of one more port of a host, and of one more host on a port. So it
-//! counts for two rows, and a scan of either kind fills one of them. What distinguishes a scan from a client is not
-//! how often it failed but at how many different things, and that little else answered.
+//! A failed flow counts as two probes: of one more port of a host, and of one more host on a port. It therefore counts
+//! in two rows, and a scan of either kind fills one of them. A scan differs from a client not by the number of
+//! failures but by the number of distinct targets, and by how few of them answer.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
-/// What an initiator tried one after another. All of it is over TCP.
+/// The target of an initiator's probes, over TCP.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sweep {
     /// The ports of a host.
     Ports {
-        /// Who tried.
+        /// The initiator.
         source: IpAddr,
-        /// Whose ports.
+        /// The probed host.
         target: IpAddr,
     },
     /// A port of many hosts.
     Hosts {
-        /// Who tried.
+        /// The initiator.
         source: IpAddr,
         /// The port.
         port: u16,
     },
 }
 
-/// What initiators tried, row by row: exact while the rows fit into `capacity` and the distinct values of a row into
+/// Probes by initiator and target: exact while the rows fit into `capacity` and the distinct values of a row fit into
 /// [`Distinct`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scans {
@@ -43,7 +43,7 @@ pub struct Scans {
 /// A row: ports of a host, or hosts with a port.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trials {
-    /// Who tried what.
+    /// Initiator and target of each row.
     pub sweep: Sweep,
     /// The ports or hosts where a flow failed.
     pub failed: Distinct,
@@ -71,7 +71,7 @@ impl Trials {
         Self { sweep, failed, answered, refused: 0, unanswered: 0, first: u64::MAX, last: 0 }
     }
 
-    /// Whether it is a scan: many different things were tried, and most in vain. Something that failed once and
+    /// Whether the row is a scan: many distinct targets, most of them without success. A target that failed once and
     /// answered once counts as both.
     pub fn is_scan(&self) -> bool {
         let failed = self.failed.estimate();
@@ -98,15 +98,15 @@ impl Scans {
         scans
     }
 
-    /// The scans among the rows, those of most ports or hosts first.
+    /// The rows that are scans, most targets first.
     pub fn found(&self) -> Vec<&Trials> {
         let mut found: Vec<&Trials> = self.rows.iter().filter(|row| row.is_scan()).collect();
         found.sort_by_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
         found
     }
 
-    /// Maps the addresses of all rows, and puts names, the same for the same, for the hosts that were tried. Rows that
-    /// become one are added.
+    /// Maps the addresses of all rows and replaces the probed hosts by stable names. Rows that become equal are
+    /// merged.
     pub fn map(&mut self, mut address: impl FnMut(IpAddr) -> IpAddr, mut name: impl FnMut(u128) -> u128) {
         let mut by_sweep: BTreeMap<Sweep, Trials> = BTreeMap::new();
         for mut row in std::mem::take(&mut self.rows) {
@@ -150,16 +150,16 @@ impl Scans {
     }
 }
 
-/// How many different values there were, in bounded memory: exact up to [`Distinct::EXACT`], from there on estimated
-/// from the smallest hashes ("Counting distinct elements in a data stream", Bar-Yossef et al., RANDOM 2002) with a
-/// standard error of 6 %. The hash has no key, so that readings of any two runs can be added.
+/// Number of distinct values in bounded memory: exact up to [`Distinct::EXACT`], then estimated from the smallest
+/// hashes ("Counting distinct elements in a data stream", Bar-Yossef et al., RANDOM 2002) with a standard error of 6
+/// %. The hash has no key, so that readings of any two runs can be merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distinct {
     /// The values with the smallest hashes, by hash.
     values: Vec<IpOrPort>,
     /// Whether there were more.
     more: bool,
-    /// The estimate from before the values got other names, whose hashes say nothing of how many there were.
+    /// The estimate from before the values were renamed: hashes of the new names do not estimate a number.
     min: u64,
 }
 
@@ -185,7 +185,7 @@ impl Distinct {
         self.values.insert(at, value);
     }
 
-    /// How many there were.
+    /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         match self.values.last() {
             Some(last) if self.more => {
@@ -201,15 +201,15 @@ impl Distinct {
         !self.more
     }
 
-    /// The values in order; `None` where not all are known.
+    /// The values, sorted; `None` if not all of them are kept.
     pub fn values(&self) -> Option<Vec<u128>> {
         let mut values = self.values.clone();
         values.sort_unstable();
         self.is_exact().then_some(values)
     }
 
-    /// Puts another name for each value. Where not all are known, the estimate of a sum is from then on that of the
-    /// greatest part: at most too small.
+    /// Replaces each value by another name. If not all values are kept, the estimate of a merged reading is that of
+    /// its largest part, a lower bound.
     fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
         let min = if self.more { self.estimate() } else { 0 };
         let mut renamed = Self { more: self.more, min, ..Self::default() };

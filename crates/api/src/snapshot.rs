@@ -13,7 +13,7 @@ pub struct Interval {
     pub end: u64,
 }
 
-/// What one function of one subscription found.
+/// The result of one function of one subscription.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// The subscription's name.
@@ -23,10 +23,9 @@ pub struct Answer {
     pub chart: Option<String>,
     /// The function's name.
     pub function: String,
-    /// What it found.
+    /// The result.
     pub reading: Reading,
-    /// What the function has cost, in nanoseconds of the workers' time, estimated from a part of the packets; 0 where
-    /// nothing was measured.
+    /// Cost of the function in nanoseconds of worker time, estimated from a sample of the packets; 0 if not measured.
     #[serde(skip)]
     pub nanoseconds: u64,
 }
@@ -51,16 +50,16 @@ impl Answer {
 pub struct Snapshot {
     /// When.
     pub interval: Interval,
-    /// What became of each packet in it.
+    /// The fate of each packet of the interval.
     pub ledger: Ledger,
-    /// What the flow table did in it.
+    /// Counts of the flow table in the interval.
     pub flows: FlowCount,
-    /// What became of what was said in flows; all 0 where nobody reads it.
+    /// Counts of sessions and streams; all 0 if no output reads payload.
     pub sessions: SessionCount,
-    /// What the pass has cost in it, besides the functions.
+    /// Cost of the pass in the interval, without the functions.
     #[serde(skip)]
     pub costs: Costs,
-    /// The lowest addresses, four at most, of those who left checksums to their network cards.
+    /// The lowest addresses, at most four, of senders that offload checksums to their network cards.
     pub offloaders: Vec<IpAddr>,
     /// The answers, in the order of the plan.
     pub answers: Vec<Answer>,
@@ -78,7 +77,8 @@ impl Snapshot {
                 mine.add(theirs);
             }
         } else if !other.answers.is_empty() {
-            // The plan was changed: what is still asked goes on, the rest has nobody who asks for it.
+            // After a change of plan, answers of subscriptions that are still in it continue. Other answers are
+            // dropped.
             let before = std::mem::replace(&mut self.answers, other.answers.clone());
             for (at, mine) in self.answers.iter_mut().enumerate() {
                 let same_place = before.get(at).filter(|old| old.is_like(mine));
@@ -89,7 +89,7 @@ impl Snapshot {
         }
     }
 
-    /// The same for all but the answers, which stay as they are.
+    /// Merges everything but the answers, which are left unchanged.
     pub fn merge_counters(&mut self, other: &Snapshot) {
         if self.is_of_no_time() {
             self.interval = other.interval;
@@ -112,7 +112,7 @@ impl Snapshot {
             && self.answers.iter().zip(&other.answers).all(|(mine, theirs)| mine.is_like(theirs))
     }
 
-    /// Whether it is of a worker or a run that has seen no packet yet. Packets of the time 0 there are.
+    /// Whether the worker or run has not seen a packet yet. A packet's time can be 0.
     fn is_of_no_time(&self) -> bool {
         self.interval == Interval::default() && self.ledger.caught == 0
     }

@@ -1,8 +1,8 @@
-//! What is asked.
+//! What a user asks: subscriptions.
 
 use serde::{Deserialize, Serialize};
 
-/// Which packets, seen at which level, go through which functions; each function answers every interval.
+/// Which packets, seen at which level, go through which functions; each function reports every interval.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SubscriptionSpec {
     /// Its name in readings, logs and charts.
@@ -13,10 +13,11 @@ pub struct SubscriptionSpec {
     /// A pcap-filter(7) expression; empty for every packet.
     #[serde(default)]
     pub expression: String,
-    /// Whether it covers what no other line of its chart does (Ourmon's `xtra`), in place of an expression.
+    /// Whether the line covers the packets that no other line of its chart covers (Ourmon's `xtra`), in place of an
+    /// expression.
     #[serde(default)]
     pub remainder: bool,
-    /// What its functions are shown.
+    /// The level of the items that the functions see.
     #[serde(default)]
     pub level: Level,
     /// The functions, in order.
@@ -37,7 +38,7 @@ impl SubscriptionSpec {
     }
 }
 
-/// What a subscription's functions are shown.
+/// The kind of item that a subscription's functions see.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -64,7 +65,7 @@ impl FunctionCall {
         Self { name: name.to_owned(), arguments: Vec::new() }
     }
 
-    /// The same with one more argument.
+    /// Returns the call with one more argument.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.arguments.push((name.to_owned(), value.to_string()));
@@ -83,7 +84,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// What a top list is keyed by.
+/// The key of a top list.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a row of a top list is about.
+/// The subject of a row of a top list.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Key {
@@ -44,7 +44,7 @@ pub enum Key {
     Protocol(u8),
     /// VLAN identifier.
     Vlan(u16),
-    /// A server's port and who talks with it.
+    /// A server's port and its peer.
     Talker {
         /// The responder.
         server: IpAddr,
@@ -63,11 +63,11 @@ pub enum Key {
 /// them, which never happens before the merge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Top {
-    /// What the rows are keyed by.
+    /// The kind of key.
     pub key: KeyKind,
-    /// How many to show.
+    /// Number of rows to show.
     pub show: usize,
-    /// What they are ranked by.
+    /// The ranking unit.
     pub unit: Unit,
     /// Most rows kept.
     #[serde(skip)]
@@ -76,12 +76,11 @@ pub struct Top {
     pub rows: Vec<TopRow>,
     /// The most that a key without a row can have had, in the list's unit; 0 when none is missing.
     pub absent: u64,
-    /// Keys that had no row when they came: new ones, and again those that had been refused or displaced. Far above
-    /// `capacity` under a flood of random addresses. It is the number of keys where the list is exact, whatever the
-    /// number of workers; else a key of which several workers had packets (a host, a port) may count once for each
-    /// of them.
+    /// Number of inserts of keys without a row: new keys, and keys that were refused or displaced before. Far above
+    /// `capacity` under a flood of random addresses. While the list is exact, it is the number of keys, for any number
+    /// of workers. Otherwise a key that several workers have seen (a host, a port) may count once for each of them.
     pub inserts: u64,
-    /// What was counted for keys that had no room.
+    /// Counts of keys that had no room.
     pub shed: Count,
 }
 
@@ -106,7 +105,7 @@ impl Top {
         self.shed == Count::default() && self.rows.iter().all(|row| row.error == 0)
     }
 
-    /// The rows to show, heaviest first; equal weights in the order of their keys.
+    /// The rows to show, heaviest first; rows of equal weight in the order of their keys.
     pub fn ranked(&self) -> Vec<TopRow> {
         let mut rows = self.rows.clone();
         self.rank(&mut rows);
@@ -142,14 +141,14 @@ impl Top {
         );
         self.rows.sort_unstable_by_key(|row| row.key);
         self.absent = self.absent.saturating_add(other.absent);
-        // A key that both have is one key: so the sum does not tell how many workers there were.
+        // A key in both lists is one key, so that the sum does not depend on the number of workers.
         self.inserts = (self.inserts + other.inserts).saturating_sub(both);
         self.shed.add(&other.shed);
         self.capacity = self.capacity.max(other.capacity);
         self.trim();
     }
 
-    /// The same in so many rows: the heaviest, and what is left out is counted as shed.
+    /// Reduces the list to `rows` rows: the heaviest. The rest is counted as shed.
     #[must_use]
     pub fn within(mut self, capacity: usize) -> Self {
         self.capacity = capacity;
@@ -206,7 +205,7 @@ mod tests {
         assert_eq!((errors, a.absent), (vec![3, 100, 10], 107));
     }
 
-    /// What was true, and a list that is right about it: some rows are missing, some count too little.
+    /// The true counts, and a list that is right about them: some rows are missing, some count too little.
     fn lists() -> impl Strategy<Value = (BTreeMap<u16, u64>, Top)> {
         let entry = (0_u64..1000, any::<bool>(), 0_u64..50);
         (proptest::collection::btree_map(0_u16..40, entry, 0..30), 0_u64..20).prop_map(|(entries, slack)| {

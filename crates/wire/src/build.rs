@@ -71,7 +71,7 @@ enum Kind {
     Other,
 }
 
-/// What may be announced of a header: as an EtherType and as an IP protocol.
+/// The numbers that announce a header: its EtherType and its IP protocol.
 struct Names(u16, u8);
 
 impl Builder {
@@ -133,7 +133,7 @@ impl Builder {
         self.patch(Kind::Ipv4, 8, &[ttl]).patch(Kind::Ipv6, 7, &[ttl])
     }
 
-    /// Makes the last IPv4 header that of a fragment: identification, offset in bytes, whether more follow.
+    /// Turns the last IPv4 header into a fragment's: identification, offset in bytes, and the more-fragments flag.
     #[must_use]
     pub fn fragment(self, id: u16, offset: u16, more: bool) -> Self {
         let field = offset >> 3 | u16::from(more) << 13;
@@ -146,7 +146,7 @@ impl Builder {
         self.patch(Kind::Ipv4, 9, &[proto]).patch(Kind::Ipv6, 6, &[proto])
     }
 
-    /// An IPv6 extension header of type `kind`, whose bytes 1 and following are `rest`.
+    /// Appends an IPv6 extension header of type `kind`. `rest` holds its bytes from the second on.
     #[must_use]
     pub fn extension(self, kind: u8, rest: &[u8]) -> Self {
         let mut header = vec![59];
@@ -201,7 +201,7 @@ impl Builder {
     /// A UDP header.
     #[must_use]
     pub fn udp(self, src: u16, dst: u16) -> Self {
-        // Not 0, which would say that there is no checksum.
+        // A computed checksum of 0 is sent as 0xffff: 0 means that there is no checksum (RFC 768).
         self.push(Kind::Udp, Names(0, 17), &Udp { src, dst, len: 0, checksum: 0xffff })
     }
 
@@ -215,7 +215,8 @@ impl Builder {
         self.push(Kind::Other, Names(0, proto), &Icmp { kind, code, checksum: 0, rest })
     }
 
-    /// Bytes that are no header of the above: that of a tunnel, say. What they are is not announced by the header before.
+    /// Appends bytes that none of the other methods can build, such as a tunnel's header. The header before does not
+    /// announce them.
     #[must_use]
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.headers.push((Kind::Other, self.bytes.len()));
@@ -260,7 +261,7 @@ impl Builder {
         self.append(kind, names, &bytes)
     }
 
-    /// Appends a header, and says in the one before what it is.
+    /// Appends a header and announces it in the header before.
     fn append(mut self, kind: Kind, Names(ether_type, proto): Names, header: &[u8]) -> Self {
         if let Some(&(before, start)) = self.headers.last() {
             match before {

@@ -2,14 +2,14 @@
 
 use crate::{Fragment, Hints, Layers, Network, Packet, final_destination};
 
-/// What a checksum says of the bytes that it covers.
+/// The result of verifying a checksum.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Checksum {
     /// They are as they were sent.
     Good,
     /// They are not.
     Bad,
-    /// There is none: the protocol has none, the sender left it out, or left it to the card
+    /// No checksum to verify: the protocol has none, the sender omitted it, or the sender left it to its network card
     /// ([`Hints::CHECKSUM_PENDING`]).
     #[default]
     Absent,
@@ -28,8 +28,8 @@ pub struct Checksums {
 
 /// Verifies the checksums of one level.
 ///
-/// The hints of a live source are believed for the outermost level, which is what the card saw: a verified checksum
-/// is not computed again, and a wrong one that was left to the card is [`Checksum::Absent`].
+/// For the outermost level, which the card has seen, the hints of a live source are trusted: a checksum that the card
+/// verified is not computed again, and a wrong one that was left to the card is [`Checksum::Absent`].
 pub fn verify(packet: &Packet<'_>, layers: &Layers) -> Checksums {
     Checksums { network: network(packet, layers), transport: transport(packet, layers) }
 }
@@ -90,7 +90,7 @@ fn transport(packet: &Packet<'_>, layers: &Layers) -> Checksum {
     }
 }
 
-/// Whether the IP packet is longer than what carries it, which was cut by whoever wrote the capture.
+/// Whether the IP packet is longer than its frame because the capture cut the frame.
 fn claims_more(data: &[u8], layers: &Layers) -> bool {
     let start = layers.network as usize;
     let claimed = match layers.network_kind {
@@ -101,7 +101,7 @@ fn claims_more(data: &[u8], layers: &Layers) -> bool {
     claimed > layers.network_len
 }
 
-/// How a transport protocol is checked.
+/// The coverage and pseudo-header of a transport protocol's checksum.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Tcp,
@@ -161,7 +161,7 @@ impl Place {
             Self::Udp if length != 0 => segment.get(..length),
             // RFC 3828 3.1: 0 is all, and less than the header is not allowed.
             Self::UdpLite if length != 0 => segment.get(..length).filter(|_| length >= 8),
-            // RFC 4340 9.2: 0 is all, else the header and so many words less one.
+            // RFC 4340 9.2: 0 covers all; otherwise the header and (value - 1) 32-bit words.
             Self::Dccp => match segment.get(5)? & 0xf {
                 0 => Some(segment),
                 words => {
@@ -178,7 +178,8 @@ impl Place {
         if self == Self::Plain {
             return Some(0);
         }
-        // UDP has its own length here, which may leave out padding; the others that of the IP payload.
+        // The pseudo-header of UDP has UDP's own length, which may exclude padding. Other protocols use the length of
+        // the IP payload.
         let length = if self == Self::Udp { covered.len() } else { segment.len() };
         let header = data.get(layers.network as usize..)?;
         let addresses = match layers.network_kind {
@@ -214,9 +215,9 @@ fn word(data: &[u8], at: usize) -> Option<u16> {
     data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
-/// Puts right checksums into a packet that was built or changed, for the level that `layers` describes: those of the
-/// IPv4 header and of the transport. A UDP checksum that was left out stays out. Nothing is done to a fragment's
-/// transport, nor to a transport that is not all there; the answer is whether all was.
+/// Writes correct checksums into a packet that was built or changed, for the level that `layers` describes: the IPv4
+/// header's and the transport's. A UDP checksum that was omitted stays omitted. The transport checksum of a fragment
+/// or of a truncated packet is left as it is. Returns whether every checksum could be written.
 pub fn fill(data: &mut [u8], layers: &Layers) -> bool {
     let header = fill_ipv4(data, layers);
     match Place::of(layers.ip_proto) {
@@ -257,7 +258,7 @@ fn fill_transport(data: &mut [u8], layers: &Layers, place: Place) -> Option<()> 
     let covered = place.covered(segment)?;
     let pseudo = place.pseudo(data, layers, segment, covered)?;
     let checksum = !fold(pseudo + u64::from(sum(covered)));
-    // 0 would say that there is none (RFC 768).
+    // 0 means that there is no checksum (RFC 768).
     let zero_means_none = matches!(place, Place::Udp | Place::UdpLite);
     put(data, at, if checksum == 0 && zero_means_none { 0xffff } else { checksum }).then_some(())
 }

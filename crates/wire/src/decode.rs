@@ -1,9 +1,9 @@
 //! From bytes to [`Layers`].
 //!
-//! One level of a packet runs link layer → network header → transport header. [`decode`] finds those of the
-//! packet itself; [`decapsulate`] those of the packet that a tunnel carries, and so on inward. Tags, labels and
-//! frames in frames that only lead to the network header (VLAN, MPLS, PPPoE, PBB, FabricPath) are passed within
-//! a level. What carries a packet of its own over IP is a tunnel.
+//! One level of a packet runs link layer → network header → transport header. [`decode`] finds the level of the packet
+//! itself; [`decapsulate`] finds the level of the packet inside a tunnel, and can be applied again. Tags, labels and
+//! inner frames that only lead to the network header (VLAN, MPLS, PPPoE, PBB, FabricPath) belong to the level. A
+//! header over IP that carries a whole packet is a tunnel.
 
 mod ether;
 mod frame;
@@ -116,9 +116,9 @@ fn find(packet: &Packet<'_>, layers: &mut Layers) {
     }
 }
 
-/// The layers of the packet that a tunnel carries, or `None` where `layers` is no tunnel. Apply it again for
-/// a tunnel in a tunnel. Offsets stay offsets into the same [`Packet::data`]; [`Layers::link`] is where the
-/// carried packet starts, and nothing of it reaches past what the outer level claims to carry.
+/// The layers of the packet that a tunnel carries, or `None` if `layers` is not a tunnel. Apply it again for a tunnel
+/// in a tunnel. Offsets remain offsets into the same [`Packet::data`]. [`Layers::link`] is the start of the carried
+/// packet. No layer extends beyond the length that the outer level claims to carry.
 pub fn decapsulate(packet: &Packet<'_>, layers: &Layers) -> Option<Layers> {
     if layers.tunnel == Tunnel::None {
         return None;

@@ -1,4 +1,4 @@
-//! IP fragments: what reassembly needs to know of one.
+//! IP fragments: the fields that reassembly needs.
 
 use crate::{Fragment, Layers, Network, Packet};
 
@@ -50,7 +50,7 @@ impl<'a> IpFragment<'a> {
     }
 }
 
-/// The first fragment header of an IPv6 packet that is not that of a whole packet, and its offset.
+/// The first fragment header of an IPv6 packet that describes a fragment and not a whole packet, and its offset.
 fn fragment_header(packet: &[u8]) -> Option<(u32, &[u8; 8])> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;

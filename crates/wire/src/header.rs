@@ -1,7 +1,7 @@
 //! Headers as values: parsed from bytes and emitted as the same bytes.
 //!
-//! [`crate::decode`] needs none of these; they are for whoever wants the rest of the fields, or writes packets.
-//! What `parse` takes, `emit` gives back to the byte, reserved bits, lengths and checksums included.
+//! [`crate::decode`] does not need them. They serve code that reads the remaining fields or writes packets. `emit` of
+//! a parsed header returns the same bytes, including reserved bits, lengths and checksums.
 
 use crate::Reader;
 
@@ -45,7 +45,7 @@ impl<'a> Header<'a> for Ethernet {
 pub struct Vlan {
     /// Priority (3 bits), drop eligibility (1), identifier (12).
     pub control: u16,
-    /// What follows.
+    /// The EtherType of the payload.
     pub ether_type: u16,
 }
 
@@ -250,7 +250,7 @@ pub struct Icmp {
     pub code: u8,
     /// Checksum as it stands.
     pub checksum: u16,
-    /// What the type makes of it: for echo, identifier and sequence number.
+    /// Four bytes whose meaning depends on the type; for echo, identifier and sequence number.
     pub rest: [u8; 4],
 }
 

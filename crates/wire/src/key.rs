@@ -12,27 +12,27 @@ pub enum Direction {
     Reverse,
 }
 
-/// The identity of a biflow: the same for both directions.
+/// The identity of a biflow: equal for both directions.
 ///
-/// ICMP and ICMPv6 have no ports. A request and its reply are one flow, whose ports are the two types, each on
-/// the side that sends it; every other message is a flow of one direction, see [`FlowKey::is_one_way`].
+/// ICMP and ICMPv6 have no ports. A request and its reply are one flow whose ports are the two types, each on the side
+/// of its sender. Every other message is a flow of one direction, see [`FlowKey::is_one_way`].
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey {
-    /// Addresses, lower endpoint first (of a one-way flow: source first), in network byte order; IPv4 mapped into
-    /// IPv6 (RFC 4291 2.5.5.2).
+    /// Addresses, the lower endpoint first (in a one-way flow: the source first), in network byte order. IPv4 is
+    /// mapped into IPv6 (RFC 4291 2.5.5.2).
     pub addr: [[u8; 16]; 2],
-    /// Ports in the order of `addr`, in host byte order. Of a one-way flow: type and code.
+    /// Ports in the order of `addr`, in host byte order. In a one-way flow: ICMP type and code.
     pub port: [u16; 2],
-    /// Outer VLAN identifier where flows are told apart by it, else 0.
+    /// Outer VLAN identifier if it is part of the key, else 0.
     pub vlan: u16,
     /// IP protocol number.
     pub proto: u8,
 }
 
 impl FlowKey {
-    /// The key of a decoded packet, and whether its sender is the *lower* endpoint: `addr[0]`, `port[0]`. `None` for
-    /// what is not IP. The ports of a packet whose transport header could not be read are 0. The destination of a
-    /// source-routed IPv6 packet is the final one, so that answers fall into the same flow.
+    /// The key of a decoded packet, and whether its sender is the *lower* endpoint (`addr[0]`, `port[0]`). `None` for
+    /// packets other than IP. The ports are 0 if the transport header could not be read. The destination of a
+    /// source-routed IPv6 packet is the final one, so that replies belong to the same flow.
     #[inline]
     pub fn of(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         match layers.network_kind {
@@ -41,14 +41,14 @@ impl FlowKey {
         }
     }
 
-    /// That of most packets: the same in numbers of 32 bits.
+    /// The key of a packet that is [`Layers::common`], built from 32-bit words.
     #[inline]
     fn of_v4(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         let header = packet.data.get(layers.network as usize + 12..)?.first_chunk::<8>()?;
         Some(Self::between_v4(header, layers))
     }
 
-    /// The same of a packet that is [`Layers::common`]. `None` for what is too short to be one.
+    /// Reads the key of a packet that is [`Layers::common`]. `None` if the packet is too short.
     #[inline(always)]
     pub fn of_common(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         let addresses = packet.data.first_chunk::<34>()?.last_chunk::<8>()?;
@@ -91,8 +91,8 @@ impl FlowKey {
         Some((Self { addr, port, vlan: 0, proto }, lower_first))
     }
 
-    /// Whether it is the flow of ICMP messages that have no reply: those of the other direction, if there are any,
-    /// are another flow, and the ports are type and code.
+    /// Whether the flow has ICMP messages without a reply. Messages of the other direction are another flow, and the
+    /// ports are type and code.
     pub fn is_one_way(&self) -> bool {
         matches!(self.proto, ICMP | ICMPV6)
             && self.port != [0, 0]
@@ -100,9 +100,9 @@ impl FlowKey {
     }
 }
 
-/// Whether the headers of a packet say themselves, where a filter that follows fixed offsets looks for it, what its
-/// [`FlowKey`] says: it is plain ([`Layers::is_plain_ip`]), and not an IPv6 packet both of whose addresses are mapped
-/// IPv4 ones, whose key is that of an IPv4 packet.
+/// Whether a filter with fixed offsets reads from the packet exactly what its [`FlowKey`] holds. This is so if the
+/// packet is plain ([`Layers::is_plain_ip`]) and is not an IPv6 packet between two IPv4-mapped addresses, whose key
+/// equals that of an IPv4 packet.
 #[inline]
 pub fn shows_its_key(packet: &Packet<'_>, layers: &Layers) -> bool {
     layers.common || may_show_its_key(packet, layers)
@@ -131,8 +131,8 @@ fn icmp_ports(layers: &Layers) -> Option<[u16; 2]> {
     icmp_counterpart(layers.ip_proto, kind).map(|counterpart| [kind, counterpart])
 }
 
-/// The type that answers an ICMP (`proto` 1) or ICMPv6 (58) message of type `kind`, or that it answers; `None`
-/// where there is none. The pairs are those of the Community ID specification, which has them from Zeek.
+/// The ICMP (`proto` 1) or ICMPv6 (58) type that pairs with `kind` as request or reply; `None` if it has no
+/// counterpart. The pairs are those of the Community ID specification, taken from Zeek.
 pub fn icmp_counterpart(proto: u8, kind: u16) -> Option<u16> {
     const PAIRS: [(u16, u16); 5] = [(8, 0), (10, 9), (13, 14), (15, 16), (17, 18)];
     const PAIRS_V6: [(u16, u16); 6] =
@@ -172,8 +172,8 @@ pub fn addresses(packet: &Packet<'_>, layers: &Layers) -> Option<([u8; 16], [u8;
     }
 }
 
-/// The last hop that the routing header of an IPv6 packet names, where [`Layers::source_routed`] says that the
-/// packet is still on its way there: of types 0 and 2 (RFC 5095, RFC 6275 6.4) and segment routing (RFC 8754 2).
+/// The last hop of an IPv6 routing header if [`Layers::source_routed`] is set: types 0 and 2 (RFC 5095, RFC 6275 6.4)
+/// and segment routing (RFC 8754 2).
 #[cold]
 pub fn final_destination(data: &[u8], layers: &Layers) -> Option<[u8; 16]> {
     const ROUTING: u8 = 43;
@@ -190,7 +190,7 @@ pub fn final_destination(data: &[u8], layers: &Layers) -> Option<[u8; 16]> {
                 _ => None,
             };
         }
-        // A fragment header has a reserved byte where the others have their length.
+        // A fragment header has a reserved byte in place of the length.
         header = header.get(if next == FRAGMENT { 8 } else { size }..)?;
         next = after;
     }

@@ -1,4 +1,4 @@
-//! Where the layers of a packet start, and the few fields that everything downstream asks for.
+//! The offsets of a packet's layers, and the few fields that all later stages need.
 
 use crate::LinkType;
 
@@ -12,14 +12,14 @@ pub struct Layers {
     pub link: u32,
     /// Offset of the network header.
     pub network: u32,
-    /// Bytes of the network packet, header included, as its header claims (0 where there is none to claim it).
-    /// Where the header claims more than the frame on the wire holds, what the frame holds.
+    /// Length of the network packet in bytes, header included, as its header claims; 0 without a network header. If
+    /// the claim exceeds the frame on the wire, the length of the frame's payload.
     pub network_len: u32,
     /// Offset of the transport header.
     pub transport: u32,
-    /// Offset of the transport payload. For a tunnel, of its header: after UDP, or where IP carries it directly
-    /// the same as `transport`; what it carries is found by [`crate::decapsulate`]. For a later fragment and for
-    /// a protocol whose header is not decoded, the same as `transport`.
+    /// Offset of the transport payload. For a tunnel, the offset of its header: after UDP, or equal to `transport` if
+    /// IP carries it directly; [`crate::decapsulate`] finds the carried packet. For a later fragment and for a
+    /// protocol whose header is not decoded, equal to `transport`.
     pub payload: u32,
     /// Bytes of transport payload, as the headers claim.
     pub payload_len: u32,
@@ -36,29 +36,28 @@ pub struct Layers {
     pub mpls_count: u8,
     /// Whether a PPPoE session header was passed.
     pub pppoe: bool,
-    /// What the network header is.
+    /// The network protocol.
     pub network_kind: Network,
-    /// IP protocol number after any extension headers, AH among them (in IPv4 too). For a later fragment, what
-    /// the fragment says.
+    /// IP protocol number after any extension headers, including AH (also in IPv4). For a later fragment, the number
+    /// in the fragment's header.
     pub ip_proto: u8,
     /// IPv4 time to live, IPv6 hop limit.
     pub ttl: u8,
     /// TCP flags (RFC 9293 3.1): FIN is bit 0.
     pub tcp_flags: u8,
-    /// Whether it is a fragment, and which.
+    /// Whether the packet is a fragment, and which one.
     pub fragment: Fragment,
-    /// Whether extension headers were passed on the way to the transport header; in IPv4 that is AH.
+    /// Whether extension headers precede the transport header; in IPv4 this means AH.
     pub extended: bool,
-    /// Whether an IPv6 routing header names hops that are yet to come, so that the destination address is not
-    /// the final one.
+    /// Whether an IPv6 routing header has remaining hops, so that the destination address is not the final one.
     pub source_routed: bool,
-    /// Whether it is what most packets are: TCP or UDP right in IPv4 without options or fragments, right in Ethernet,
-    /// its headers captured and as long as they say, and no tunnel. Then `network` is 14 and `transport` 34, and
+    /// Whether the packet has the most common form: TCP or UDP directly in IPv4 without options or fragmentation,
+    /// directly in Ethernet, headers fully captured, and no tunnel. Then `network` is 14 and `transport` is 34, and
     /// [`Layers::is_plain_ip`] and [`Layers::has_transport`] hold.
     pub common: bool,
-    /// Which tunnel `payload` is, where it is one that carries something decodable. Never set on a fragment.
+    /// The tunnel at `payload`, if it carries a decodable packet. Never set on a fragment.
     pub tunnel: Tunnel,
-    /// The first thing wrong with this level; layers before it are good.
+    /// The first error of this level. Earlier layers are valid.
     pub error: Option<DecodeError>,
 }
 
@@ -78,14 +77,14 @@ impl Layers {
             )
     }
 
-    /// Whether the headers are no more than link layer, VLAN tags, an IP header and what it says of the transport:
-    /// a whole IPv4 or IPv6 packet without error, tunnel, extension header (AH among them), MPLS, PPPoE, LLC or any
-    /// other encapsulation, of a link type that says where IP begins. `link` is [`crate::Packet::link`].
+    /// Whether the packet consists of link layer, VLAN tags, one IP header and its transport only: a whole IPv4 or
+    /// IPv6 packet without error, tunnel, extension header (including AH), MPLS, PPPoE, LLC or any other
+    /// encapsulation, on a link type with a known start of IP. `link` is [`crate::Packet::link`].
     ///
-    /// A link type that names the version of IP has packets of that version alone.
+    /// On a link type that names the version of IP, packets of the other version are not plain.
     ///
-    /// What the flow key says of such a packet is what its own headers say, byte by byte, where a filter that
-    /// follows fixed offsets looks for it; but for the version of IP, see [`crate::shows_its_key`].
+    /// A filter with fixed offsets reads from such a packet, byte by byte, what its flow key holds. The version of IP
+    /// is the one exception, see [`crate::shows_its_key`].
     #[inline]
     pub fn is_plain_ip(&self, link: LinkType) -> bool {
         self.common || self.may_be_plain_ip(link)
@@ -150,7 +149,7 @@ pub enum Tunnel {
     /// None.
     #[default]
     None,
-    /// IPv4 or IPv6 right in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023), told by `ip_proto`.
+    /// IPv4 or IPv6 directly in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023); `ip_proto` tells them apart.
     IpInIp,
     /// GRE with a network packet or PPP in it (RFC 2784, RFC 2890, RFC 2637).
     Gre,
@@ -174,12 +173,12 @@ pub enum Tunnel {
     EtherIp,
 }
 
-/// What stopped the decoding, and at which layer.
+/// The reason why decoding stopped, and the layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeError {
     /// The layer being decoded.
     pub layer: Layer,
-    /// What was wrong with it.
+    /// The kind of error.
     pub kind: ErrorKind,
 }
 
@@ -196,7 +195,7 @@ pub enum Layer {
     Tunnel,
 }
 
-/// The ways in which a header cannot be decoded.
+/// The kinds of error in a header.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ErrorKind {
     /// Fewer bytes than the header needs.

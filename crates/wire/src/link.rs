@@ -11,13 +11,13 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet (DIX, IEEE 802.3).
     pub const ETHERNET: Self = Self(1);
-    /// PPP, by RFC 1661 and RFC 1662; also Cisco HDLC when the first byte says so.
+    /// PPP (RFC 1661, RFC 1662), or Cisco HDLC if the first byte indicates it.
     pub const PPP: Self = Self(9);
     /// PPP in HDLC-like framing (RFC 1662).
     pub const PPP_HDLC: Self = Self(50);
     /// PPPoE from the session header on.
     pub const PPP_ETHER: Self = Self(51);
-    /// Raw IPv4 or IPv6, told apart by the version.
+    /// Raw IPv4 or IPv6, distinguished by the version field.
     pub const RAW: Self = Self(101);
     /// Cisco PPP with HDLC framing.
     pub const C_HDLC: Self = Self(104);
@@ -36,7 +36,7 @@ impl LinkType {
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Whether packets of it are decoded; those of others are counted and no more
+    /// Whether packets of this link type are decoded. Packets of others are only counted
     /// ([`ErrorKind::UnknownLink`](crate::ErrorKind::UnknownLink)).
     pub fn is_decoded(self) -> bool {
         let (data, hints) = (&[][..], Hints::default());

@@ -28,12 +28,12 @@ impl Time {
     }
 }
 
-/// What a live source knows about a packet besides its bytes. A file knows nothing: all bits are clear.
+/// Facts about a packet from a live source, beyond its bytes. In a packet from a file all bits are clear.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hints(pub u16);
 
 impl Hints {
-    /// The packet came in by the interface.
+    /// The interface received the packet.
     pub const INBOUND: Hints = Hints(1);
     /// The packet went out by the interface.
     pub const OUTBOUND: Hints = Hints(2);
@@ -63,11 +63,11 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Bytes on the wire; `data` may be shorter (snaplen), and is never longer.
     pub wire_len: u32,
-    /// Index of the interface it came in by, counted over all interfaces of a run.
+    /// Index of the receiving interface, counted over all interfaces of a run.
     pub interface: u32,
-    /// What `data` starts with.
+    /// Link type: the protocol at the start of `data`.
     pub link: LinkType,
-    /// What a live source knows besides.
+    /// Further facts from a live source.
     pub hints: Hints,
 }
 
@@ -94,19 +94,19 @@ pub struct Slot {
 /// file, or a block of a kernel ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch<'a> {
-    /// What the slots' offsets point into.
+    /// The memory that the slots' offsets refer to.
     pub bytes: &'a [u8],
     /// The packets.
     pub slots: &'a [Slot],
 }
 
 impl<'a> Batch<'a> {
-    /// How many packets.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -137,10 +137,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A batch that owns its memory, made to be filled again and again: reading a file allocates nothing per packet.
+/// A batch that owns its memory and is refilled: reading a file allocates nothing per packet.
 #[derive(Debug, Default)]
 pub struct PacketBuf {
-    /// The bytes, packets and whatever lies between them.
+    /// The packets' bytes, and the bytes between them.
     pub bytes: Vec<u8>,
     /// The packets in `bytes`.
     pub slots: Vec<Slot>,

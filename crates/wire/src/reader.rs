@@ -1,6 +1,6 @@
-//! A cursor over bytes that nobody vouches for.
+//! A cursor over untrusted bytes.
 
-/// A bounds-checked cursor: every read can say no.
+/// A bounds-checked cursor: every read can fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Self { rest: data }
     }
 
-    /// What has not been read.
+    /// The bytes that are still unread.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! Which worker gets a packet.
+//! Assignment of packets to workers.
 
 use crate::{Layers, Network, Packet};
 

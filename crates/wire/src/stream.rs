@@ -1,4 +1,4 @@
-//! What one side of a flow said, without the packets that carried it.
+//! The payload of one side of a flow, without its packets.
 
 use crate::{Direction, Time};
 
@@ -8,10 +8,10 @@ use crate::{Direction, Time};
 pub struct Chunk<'a> {
     /// When the packet was seen that made it complete.
     pub time: Time,
-    /// Which side sent it.
+    /// The sending side.
     pub direction: Direction,
-    /// Bytes of this direction that are missing just before it: lost on the way to the sensor, or given up. A gap
-    /// at the end of a stream comes with no data.
+    /// Number of bytes missing right before this chunk: lost before the sensor, or abandoned for lack of memory. A gap
+    /// at the end of a stream has no data.
     pub gap: u64,
     /// The bytes.
     pub data: &'a [u8],

@@ -1,9 +1,9 @@
-//! The outermost VLAN tag of a packet as one number, so that flows and sets of expressions can tell packets by it.
+//! The outermost VLAN tag of a packet as one number, for flow keys and sets of expressions.
 
 use crate::{Layers, LinkType};
 
-/// What tag a packet came with, of 13 bits: 0 for none, an identifier plus 1 for one (a priority tag, whose identifier
-/// is 0, is a tag too), and [`Tag::NOWHERE`] on link types that have no tags.
+/// The VLAN tag of a packet in 13 bits: 0 for untagged, else the identifier plus 1 (a priority tag, identifier 0, is a
+/// tag), and [`Tag::NOWHERE`] on link types without tags.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Tag(u16);
 
@@ -23,11 +23,11 @@ impl Tag {
         Self((id & 0xfff) + 1)
     }
 
-    /// That of a packet of a link type; `layers` are its own.
+    /// The tag of a packet on link type `link`. `layers` are the packet's own.
     #[inline]
     pub fn of(link: LinkType, layers: &Layers) -> Self {
         match link {
-            // What is common is Ethernet without a tag.
+            // The common form of packet is Ethernet without a tag.
             _ if layers.common => Self::NONE,
             LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Self::NOWHERE,
             _ if layers.vlan_count == 0 => Self::NONE,

@@ -22,7 +22,7 @@ const JUMBO_LLC: u16 = 0x8870;
 /// A value up to here is the length of an LLC frame (IEEE 802.3 3.2.6).
 const MAX_LENGTH: u16 = 1500;
 
-/// Whether it announces a VLAN tag: IEEE 802.1Q and 802.1ad, and what switches used before 802.1ad.
+/// Whether the EtherType announces a VLAN tag: IEEE 802.1Q, 802.1ad, and the values that switches used before 802.1ad.
 pub(super) fn is_vlan(kind: u16) -> bool {
     matches!(kind, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }
@@ -37,7 +37,7 @@ pub(super) fn ethernet(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Deco
     ether_type(f, u16::from_be_bytes([high, low]), at + 14, l)
 }
 
-/// What an EtherType announces, from the byte after it on.
+/// Decodes the payload of an EtherType, from the byte after the EtherType on.
 #[inline]
 pub(super) fn ether_type(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.ether_type = kind;
@@ -49,7 +49,7 @@ pub(super) fn ether_type(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Re
     }
 }
 
-/// What is not IP: ARP, a tag or label before the network header, or something that is not decoded.
+/// Payloads other than IP: ARP, a tag or label before the network header, or a protocol that is not decoded.
 #[cold]
 fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     match kind {
@@ -59,9 +59,9 @@ fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(),
         PPPOE_SESSION => link::pppoe(f, at, l),
         PPP => link::ppp(f, at, l),
         BRIDGED => ethernet(f.deeper()?, at, l),
-        // The service instance (4 octets) and the frame of the customer (IEEE 802.1ah).
+        // The service instance (4 bytes) and the customer's frame (IEEE 802.1ah).
         PBB => ethernet(f.deeper()?, at + 4, l),
-        // The forwarding tag and the frame that came in: what looked like a frame was the fabric's own header.
+        // The forwarding tag and the original frame: the outer frame was the fabric's own header.
         FABRIC_PATH => ethernet(f.deeper()?, at + 2, l),
         VN_TAG => tagged(f.deeper()?, at + 4, l),
         E_TAG => tagged(f.deeper()?, at + 6, l),
@@ -86,8 +86,8 @@ fn vlan(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     tagged(f, at + 2, l)
 }
 
-/// Labels to the bottom of the stack (RFC 3032). What follows says nothing of its kind: the first nibble tells
-/// IP (RFC 4928); a pseudowire carries Ethernet, with or without a control word (RFC 4448).
+/// Labels to the bottom of the stack (RFC 3032). The label stack does not name its payload. The first nibble
+/// identifies IP (RFC 4928); a pseudowire carries Ethernet, with or without a control word (RFC 4448).
 fn mpls(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let label = f.u32(at).ok_or_else(|| truncated(Layer::Link))?;
     l.mpls_count += 1;

@@ -6,14 +6,14 @@ use crate::{DecodeError, ErrorKind, Layer};
 /// Offsets stay far below the range of `u32`, so that adding header lengths to them cannot overflow.
 const MAX_FRAME: u32 = 1 << 30;
 
-/// What may be read while a level is decoded. Narrowed by every header that states a length.
+/// The bytes that may be read while a level is decoded. Every header that states a length narrows them.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     /// Captured bytes, never past `end`.
     data: &'a [u8],
     /// Offset at which the level ends on the wire, captured or not.
     end: u32,
-    /// Headers passed on the way to the network header.
+    /// Number of headers passed before the network header.
     depth: u8,
 }
 
@@ -26,14 +26,14 @@ impl<'a> Frame<'a> {
         Self { data, end, depth: 0 }
     }
 
-    /// The same with an earlier end; a later one changes nothing.
+    /// Returns the frame with an earlier end. A later end changes nothing.
     #[inline]
     pub fn limit(self, end: u32) -> Self {
         let data = self.data.get(..end as usize).unwrap_or(self.data);
         Self { data, end: self.end.min(end), ..self }
     }
 
-    /// The same after one more header on the way to the network header.
+    /// Returns the frame with one more header counted before the network header.
     #[inline]
     pub fn deeper(self) -> Result<Self, DecodeError> {
         if self.depth >= MAX_HEADERS {

@@ -52,7 +52,7 @@ fn cisco_hdlc(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     announced(f, kind, 4, l)
 }
 
-/// What a 16-bit protocol announces where values below the EtherTypes are not lengths.
+/// Decodes the payload of a 16-bit protocol number on links where values below the EtherTypes are not lengths.
 fn announced(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if kind >= 0x600 {
         return ether::ether_type(f, kind, at, l);
@@ -80,8 +80,8 @@ pub(super) fn ppp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeErr
     }
 }
 
-/// PPPoE session stage (RFC 2516 4), from the version on. Its length is not believed: access concentrators are
-/// seen that leave out padding which the IP header counts, and IP says where it ends.
+/// PPPoE session stage (RFC 2516 4), from the version on. Its length is not trusted: some access concentrators exclude
+/// padding that the IP header counts. The IP length gives the end.
 pub(super) fn pppoe(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let &[version, code, _, _, _, _] = f.array::<6>(at).ok_or_else(|| truncated(Layer::Link))?;
     if version != 0x11 {

@@ -24,8 +24,8 @@ pub(super) fn arp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeErr
     if f.has(at, l.network_len) { Ok(()) } else { Err(short) }
 }
 
-/// RFC 791. A total length of 0 is that of a segment which the sender's card has yet to cut: the frame is the
-/// packet.
+/// IPv4 (RFC 791). A total length of 0 belongs to a segment that the sender's card has not split yet: the packet ends
+/// with the frame.
 #[inline]
 pub(super) fn ipv4(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let Some(&[first, _, t0, t1, _, _, o0, o1, ttl, protocol, ..]) = f.array::<20>(at) else {
@@ -82,7 +82,8 @@ pub(super) fn ipv6(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeEr
 #[cold]
 fn unstated(f: Frame<'_>, at: u32, next: u8) -> u32 {
     match next {
-        // TCP, UDP, ICMPv6: what follows is there, from a sender whose card was to cut it or who left the length out.
+        // TCP, UDP or ICMPv6 with a payload length of 0: the sender's card had yet to split the packet, or the sender
+        // omitted the length. The payload is present.
         6 | 17 | 58 => f.left(at),
         HOP_BY_HOP => jumbo(f, at).unwrap_or_else(|| f.left(at)),
         // It is believed: what follows is padding.
@@ -132,7 +133,7 @@ fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), Dec
         if !f.has(at, header) {
             return Err(truncated(Layer::Network));
         }
-        // Byte 3 of a routing header counts the hops that are yet to come.
+        // Byte 3 of a routing header counts the remaining hops.
         l.source_routed |= next == ROUTING && o1 != 0;
         at += header;
         let offset = u16::from_be_bytes([o0, o1]);

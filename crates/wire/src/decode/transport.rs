@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::{malformed, truncated, tunnel};
 use crate::{DecodeError, Fragment, Layer, Layers};
 
-/// What is right in an IP packet, told by [`Layers::ip_proto`]. `f` ends where the IP packet does.
+/// Decodes the payload of an IP packet by [`Layers::ip_proto`]. `f` ends where the IP packet ends.
 #[inline(always)]
 pub(super) fn transport(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.transport = at;
@@ -72,8 +72,8 @@ fn tcp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// RFC 768. A length of 0 is that of a datagram too long to state it (RFC 2675 4); one that is longer than the IP
-/// packet is cut to it.
+/// UDP (RFC 768). A length of 0 belongs to a datagram that is too long to state its length (RFC 2675 4). A length
+/// beyond the end of the IP packet is cut to the packet.
 #[inline(always)]
 fn udp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let Some(&[s0, s1, d0, d1, l0, l1, _, _]) = f.array::<8>(at) else {
@@ -92,8 +92,8 @@ fn udp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if l.ports.iter().any(|&port| tunnel::is_port(port)) { tunnel::mark(f, l) } else { Ok(()) }
 }
 
-/// Type, code, checksum, and four bytes whose meaning the type gives (RFC 792, RFC 4443); a message may end
-/// before those.
+/// ICMP and ICMPv6: type, code, checksum, and four bytes whose meaning depends on the type (RFC 792, RFC 4443). A
+/// message may end before these four bytes.
 fn icmp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let &[kind, code, _, _] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Transport))?;
     l.ports = [u16::from(kind), u16::from(code)];

@@ -1,7 +1,7 @@
 //! Headers that carry another packet over IP or UDP.
 //!
-//! A UDP port is no proof: whatever uses one of these ports and does not look like the tunnel, to the first header
-//! that it carries, is left alone.
+//! A UDP port is not proof. A datagram on a tunnel's port is decoded as a tunnel only if its bytes fit the tunnel up
+//! to the first carried header.
 
 use super::ether::{self, BRIDGED, IPV4, IPV6, MPLS, PPP};
 use super::frame::Frame;
@@ -16,7 +16,7 @@ const VXLAN_LINUX: u16 = 8472;
 const AYIYA: u16 = 5072;
 const GENEVE: u16 = 6081;
 
-/// What a tunnel carries, and where it lies.
+/// The kind and position of the packet that a tunnel carries.
 pub(super) struct Carried {
     pub tunnel: Tunnel,
     pub start: Start,
@@ -25,7 +25,7 @@ pub(super) struct Carried {
     pub end: u32,
 }
 
-/// What the first byte of a carried packet is of.
+/// The protocol of the first byte of a carried packet.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
     Ethernet,
@@ -53,8 +53,8 @@ pub(super) fn mark(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// What the payload of `l` carries, if it is a tunnel. `f` ends where the payload does. An error is one of a
-/// header that nothing but the tunnel could be.
+/// The packet that the payload of `l` carries, if the payload is a tunnel. `f` ends where the payload ends. An error
+/// is returned only for a header that can be nothing but the tunnel's.
 pub(super) fn carried(f: Frame<'_>, l: &Layers) -> Found {
     let at = l.payload;
     match l.ip_proto {
@@ -163,7 +163,7 @@ fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<
             let at = if ip_at(f, at).is_some() { at } else { at + 4 };
             found(f, Tunnel::Gre, Start::EtherType(ip_at(f, at)?), at)
         }
-        // ERSPAN I has no header of its own and no sequence number; II has both.
+        // ERSPAN I has neither a header nor a sequence number; ERSPAN II has both.
         0x88be if !sequenced => found(f, Tunnel::Erspan, Start::Ethernet, at),
         0x88be => found(f, Tunnel::Erspan, Start::Ethernet, at + 8),
         0x22eb => {
@@ -190,7 +190,7 @@ fn vxlan(f: Frame<'_>, at: u32) -> Option<Carried> {
     found(f, Tunnel::Vxlan, Start::Ethernet, at + 8)
 }
 
-/// VXLAN generic protocol extension (draft-ietf-nvo3-vxlan-gpe): the fourth byte says what follows.
+/// VXLAN generic protocol extension (draft-ietf-nvo3-vxlan-gpe): the fourth byte names the payload.
 fn vxlan_gpe(f: Frame<'_>, at: u32) -> Option<Carried> {
     let &[flags, _, _, next, ..] = f.array::<8>(at)?;
     let start = match (flags & 0x0c, next) {
@@ -272,8 +272,8 @@ fn l2tp_over_ip(f: Frame<'_>, at: u32) -> Option<Carried> {
     l2tp_v3(f, at + 4)
 }
 
-/// What follows the session of an L2TPv3 data message. The lengths of the cookie and of the sublayer were agreed
-/// elsewhere (RFC 3931 4.1): the first place where a known packet can start is taken.
+/// The payload of an L2TPv3 data message. The lengths of the cookie and of the sublayer are negotiated out of band
+/// (RFC 3931 4.1): the payload is taken to start at the first offset where a decodable packet can start.
 fn l2tp_v3(f: Frame<'_>, at: u32) -> Option<Carried> {
     let start = |at: u32| {
         if ether::carries_known(f, at) {
@@ -303,7 +303,8 @@ fn teredo(f: Frame<'_>, start: u32) -> Option<Carried> {
     found(f, Tunnel::Teredo, Start::EtherType(IPV6), at)
 }
 
-/// AYIYA (draft-massar-v6ops-ayiya-02): identity and signature of stated lengths, and what a next header says.
+/// AYIYA (draft-massar-v6ops-ayiya-02): identity and signature of stated lengths, then the payload that the
+/// next-header field names.
 fn ayiya(f: Frame<'_>, at: u32) -> Option<Carried> {
     const FORWARD: u8 = 1;
     let &[identity, signature, operation, next, ..] = f.array::<8>(at)?;
