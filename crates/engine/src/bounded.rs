@@ -1,20 +1,20 @@
-//! A list of the heaviest keys in fixed memory, with a bound for each row that holds whatever the keys are.
+//! A list of the heaviest keys in fixed memory, with an error bound for each row that holds for any keys.
 //!
-//! Set-associative: a key may stand in one of two sets of eight, so that the list is exact until about three
-//! quarters of it are taken. When both sets are full, a newcomer displaces the lightest row of the two
+//! Set-associative: a key has two candidate sets of eight rows, so that the list is exact until about three quarters
+//! of its rows are in use. When both sets are full, a newcomer displaces the lightest row of the two
 //!
-//! * at once where it alone is heavier, else
-//! * where it has been refused a short while ago, with probability 4 weight / (lightest + 4 weight) ("Randomized
-//!   admission policy for efficient top-k, frequency, and volume estimation", Ben Basat et al., INFOCOM 2017).
+//! * at once if the newcomer alone is heavier, else
+//! * if it was refused recently, with probability 4 weight / (lightest + 4 weight) ("Randomized admission policy for
+//! efficient top-k, frequency, and volume estimation", Ben Basat et al., INFOCOM 2017).
 //!
-//! So most of a flood of keys that are seen once never touches a row: it goes by a door that remembers the last
-//! sixteen who were refused there. That policy alone leaves 0.91 of the 1,000 heaviest keys in 256 KB under five times
-//! as many random ones; with a door 0.98.
+//! Most keys of a flood, each seen once, therefore never touch a row: they only pass a door that remembers the sixteen
+//! keys refused last. The admission policy alone keeps 0.91 of the 1,000 heaviest keys in 256 KB under five times as
+//! many random ones; with a door it keeps 0.98.
 //!
-//! What is refused, and what a displaced row had counted, is added to a counter that the key shares with others
-//! ("An improved data stream summary: the count-min sketch", Cormode and Muthukrishnan, 2005, with one row). It is
-//! never less than what any one of its keys has lost. A row's error is what stood there when its key was admitted,
-//! so that the true count is never below `count` and never above `count + error`.
+//! The counts of refused keys and of displaced rows are added to a counter that the key shares with others ("An
+//! improved data stream summary: the count-min sketch", Cormode and Muthukrishnan, 2005, with one row). The counter is
+//! never below what any one of its keys has lost. A row's error is the counter's value at admission, so that the true
+//! count is never below `count` and never above `count + error`.
 
 use crate::function::keyed::{KeyHash, Keyed, next};
 use std::hint::black_box;
@@ -22,21 +22,21 @@ use weir_api::{Count, Unit};
 
 const WAYS: usize = 8;
 
-/// Doors for a set. With fewer the errors grow, with more the rows become few.
+/// Doors per set. Fewer doors increase the errors; more doors leave less memory for rows.
 const DOORS: usize = 3;
 
-/// Adds that are held back so that their memory accesses overlap.
+/// Adds that are delayed so that their memory accesses overlap.
 const TOGETHER: usize = 64;
 
-/// How much more often than by weight alone one is admitted who comes again.
+/// Factor by which a key that returns is admitted more often than its weight alone would admit it.
 const AGAIN: u64 = 4;
 
-/// A row as it is handed over.
+/// A row as it leaves the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Row<K> {
     /// Its key.
     pub key: K,
-    /// What was counted for it.
+    /// Count of the key.
     pub count: Count,
     /// Flows that began with it.
     pub flows: u64,
@@ -44,26 +44,26 @@ pub(crate) struct Row<K> {
     pub error: u64,
 }
 
-/// What a list held.
+/// Contents of a list.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
     /// The rows, in no order.
     pub rows: Vec<Row<K>>,
     /// The most that a key without a row can have had, in the unit that the list weighs by.
     pub absent: u64,
-    /// What is in no row.
+    /// Counts that are in no row.
     pub shed: Count,
-    /// Keys that had no row when they came: new ones, and those that were refused or displaced before.
+    /// Inserts of keys without a row: new keys, and keys that were refused or displaced before.
     pub inserts: u64,
 }
 
-/// What a lookup touches of a set: one cache line.
+/// The part of a set that a lookup touches: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Set {
     /// A part of the hash of each key, never 0, and 0 for an empty place: lanes of 16 bits.
     tags: [u64; 2],
-    /// What rows are ranked by, in units of `1 << shift`, saturating; 0 for an empty place.
+    /// Ranking weights, in units of `1 << shift`, saturating; 0 for an empty slot.
     weights: [u32; WAYS],
 }
 
@@ -73,13 +73,13 @@ const LANES: usize = 4;
 const EACH: u64 = 0x0001_0001_0001_0001;
 
 impl Set {
-    /// A bit for each place with that tag; see [`way`].
+    /// A bit for each slot with that tag; see [`way`].
     #[inline]
     fn with_tag(&self, tag: u16) -> u64 {
         let tag = u64::from(tag) * EACH;
         let equal = |lanes: u64| {
             let differ = lanes ^ tag;
-            // The highest bit of a lane becomes 1 unless all of the lane is 0; nothing is carried into the next.
+            // The highest bit of a lane becomes 1 unless the whole lane is 0; no carry reaches the next lane.
             !(((differ & (EACH * 0x7fff)) + EACH * 0x7fff) | differ) & (EACH * 0x8000)
         };
         let [low, high] = self.tags;
@@ -107,31 +107,31 @@ impl Set {
     }
 }
 
-/// Which of two sets, and which place in it, a bit stands for: those of [`Set::with_tag`] for the first, and two
-/// further left for the second.
+/// The set (first or second candidate) and the slot of a bit: the bits of [`Set::with_tag`] for the first set, shifted
+/// left by two for the second.
 #[inline]
 fn way(bit: u32) -> (usize, usize) {
     let bit = bit as usize;
     (bit >> 1 & 1, bit / 16 + LANES * (bit & 1))
 }
 
-/// What is known of keys that have no row: one cache line.
+/// State of keys without a row: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Door {
-    /// Who was refused last, the newest first; 0 for nobody.
+    /// Tags of the keys refused last, newest first; 0 for an empty entry.
     recent: [u16; 16],
-    /// No less than what any key has lost that counts here, in units of `1 << shift`. `u32::MAX` when it is not known.
+    /// Upper bound of the loss of any key that counts here, in units of `1 << shift`. `u32::MAX` if it is not known.
     lost: [u32; 8],
 }
 
-/// A row as it is kept: with a key of 40 bytes one cache line.
+/// A stored row: one cache line for a key of 40 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept<K> {
     key: K,
     count: Count,
     flows: u32,
-    /// In units of `1 << shift`. `u32::MAX` when it is not known.
+    /// Error bound in units of `1 << shift`. `u32::MAX` if it is not known.
     error: u32,
 }
 
@@ -146,11 +146,11 @@ struct Pending<K> {
     flows: u32,
 }
 
-/// Where a key without a row is counted.
+/// The counters of a key without a row.
 #[derive(Clone, Copy)]
 struct Place {
     door: usize,
-    /// Which of the door's counters is its.
+    /// Index of the key's counter in the door.
     counter: usize,
     /// Its name at the door.
     name: u16,
@@ -160,7 +160,7 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Bounded<K> {
     sets: Vec<Set>,
-    /// The rows of a set stand at `set * WAYS`.
+    /// The rows of a set start at `set * WAYS`.
     rows: Vec<Kept<K>>,
     doors: Vec<Door>,
     pending: Vec<Pending<K>>,
@@ -176,10 +176,10 @@ pub(crate) struct Bounded<K> {
 }
 
 impl<K: Keyed> Bounded<K> {
-    /// A list of at least `rows` places that weighs by `unit`, its hash keyed by `seed`.
+    /// A list of at least `rows` slots that ranks by `unit`. `seed` keys its hash.
     ///
-    /// Bytes are told apart by 16 when the lightest row is looked for: the smallest frame has 14. Weights above
-    /// 2^32 packets or 2^36 bytes are not told apart.
+    /// Weights in bytes have a resolution of 16 when the lightest row is searched for: the smallest frame has 14
+    /// bytes. Weights above 2^32 packets or 2^36 bytes are equal.
     pub fn new(rows: usize, unit: Unit, seed: u64) -> Self {
         let sets = rows.div_ceil(WAYS).max(2);
         let mut state = !seed;
@@ -206,7 +206,7 @@ impl<K: Keyed> Bounded<K> {
         self.rows.len()
     }
 
-    /// Bytes that a list of so many places takes, keys and all.
+    /// Memory of a list of `rows` slots in bytes, keys included.
     #[cfg(test)]
     pub fn memory(&self) -> usize {
         size_of_val(self)
@@ -269,7 +269,7 @@ impl<K: Keyed> Bounded<K> {
         }
     }
 
-    /// In units of `1 << shift`, upwards: at least 1, so that it is told apart from an empty place.
+    /// The weight in units of `1 << shift`, rounded up: at least 1, to differ from an empty slot.
     #[inline]
     fn scaled(&self, count: &Count) -> u32 {
         let weight = count.in_unit(self.unit);
@@ -317,9 +317,9 @@ impl<K: Keyed> Bounded<K> {
         }
     }
 
-    /// What a key without a row has lost at most.
+    /// Upper bound of the loss of a key without a row.
     fn lost(&self, place: Place) -> u32 {
-        // As long as nobody was refused, the doors' memory is not touched.
+        // The doors' memory is not touched before the first refusal.
         if self.crowded { self.doors[place.door].lost[place.counter] } else { 0 }
     }
 
@@ -410,13 +410,13 @@ impl<K: Keyed> Bounded<K> {
 /// Makes other bits of a hash the high ones (the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Which of `n` things the lower half of a number falls into.
+/// Maps the lower half of a number to one of `n` buckets.
 #[inline]
 fn within(bits: u64, n: usize) -> usize {
     ((u64::from(bits as u32) * n as u64) >> 32) as usize
 }
 
-/// What is kept of a hash beside its key; never 0.
+/// The tag of a hash, stored beside its key; never 0.
 #[inline]
 fn tag(hash: u64) -> u16 {
     ((hash >> 32) as u16).max(1)

@@ -1,11 +1,11 @@
-//! Which checksums are looked at, and what follows.
+//! The choice of checksums to verify, and the conclusions from them.
 
 use crate::ChecksumMode;
 use weir_api::Ledger;
 use weir_wire::{Batch, Checksum, Hints, Layers, Packet, addresses, is_pseudo_header_sum, verify};
 
-/// In `auto`, one packet in so many is looked at, chosen by its time alone so that the choice is the same
-/// however the packets are spread over workers.
+/// In mode `auto`, one packet in this number is verified. The choice depends on the packet's time alone, so that it is
+/// independent of the number of workers.
 const SAMPLE: u64 = 16;
 /// Most senders that are named.
 const SENDERS: usize = 4;
@@ -13,9 +13,10 @@ const SENDERS: usize = 4;
 /// Looks at checksums as the mode asks.
 pub(crate) struct ChecksumWatch {
     mode: ChecksumMode,
-    /// Look at every packet: the beginning of a run, where a small capture would otherwise say nothing.
+    /// Whether every packet is verified: at the beginning of a run, where a small capture would otherwise have no
+    /// result.
     pub closely: bool,
-    /// The lowest addresses of those who left checksums to their cards.
+    /// The lowest addresses of senders that offload checksums.
     senders: Vec<[u8; 16]>,
 }
 
@@ -55,7 +56,7 @@ impl ChecksumWatch {
         if found.network == Checksum::Bad {
             ledger.checksums_bad += 1;
         } else if pending || found.transport == Checksum::Bad && is_pseudo_header_sum(packet, layers) {
-            // A file does not say that a checksum was left to the card, but what Linux leaves in its place is known.
+            // A file does not mark an offloaded checksum, but the value that Linux leaves in its place is known.
             ledger.checksums_offloaded += 1;
             self.note_sender(packet, layers);
         } else if found.transport == Checksum::Bad {

@@ -1,4 +1,4 @@
-//! What the flow table gives, on its way to those who asked for it.
+//! Routes the output of the flow table to functions and to sessions.
 
 use crate::meter::{Cost, Meter};
 use crate::sessions::{Found, Sessions};
@@ -15,16 +15,16 @@ const TOGETHER: usize = 256;
 
 /// The functions of a worker, and what is kept for them.
 pub(crate) struct Functions {
-    /// Those of each subscription of the plan.
+    /// The functions of each subscription of the plan.
     pub chains: Vec<Vec<Box<dyn Function>>>,
-    /// What each subscription has cost.
+    /// The cost of each subscription.
     pub costs: Vec<Cost>,
     /// Counts for the expressions of which only sums are asked.
     pub counted: Counter,
     pub counted_cost: Cost,
-    /// What flows had that functions have not seen yet.
+    /// Tallies of flows that functions have not seen yet.
     tallied: Vec<Owned>,
-    /// The same as lists see it, while it is shown.
+    /// The tallies as lists see them, while they are shown.
     shares: Vec<Share>,
     /// The flows that ended in this interval, by state.
     pub states: States,
@@ -73,14 +73,14 @@ impl Owned {
     }
 }
 
-/// Takes what the flow table gives to those who asked for it.
+/// Routes the output of the flow table to the functions and to the sessions.
 pub(crate) struct Feeder<'w, const READS: bool> {
     plan: &'w Plan,
     functions: &'w mut Functions,
     sink: &'w mut dyn Sink,
-    /// Who reads what is said; there where READS.
+    /// The sessions; present if READS.
     sessions: Option<&'w mut Sessions>,
-    /// What was found in the flow that is about to end.
+    /// The result of the flow that is about to end.
     found: Found,
     /// Nanoseconds spent here, in a block that is measured.
     pub spent: u64,
@@ -102,7 +102,7 @@ impl<'w> Feeder<'w, true> {
         Self { plan, functions, sink, sessions: Some(sessions), found: Found::default(), spent: 0 }
     }
 
-    /// Shows the packets that were put together from fragments to their flows.
+    /// Shows reassembled packets to their flows.
     pub fn attend(&mut self, table: &FlowTable) {
         let Some((packets, layers)) = self.sessions.as_mut().and_then(|sessions| sessions.take_whole())
         else {
@@ -127,7 +127,8 @@ impl<const READS: bool> Feeder<'_, READS> {
             }
             counted_cost.in_tallies += laps.lap();
         }
-        // A packet in a tunnel over UDP is in the flow that it carries; that of its carrier would count it twice.
+        // A packet in a tunnel over UDP counts to the carried flow; counting it to the carrier too would count it
+        // twice.
         let shown = || tallied.iter().filter(|tally| !tally.carrier);
         if !self.plan.of_tallies.is_empty() {
             shares.clear();

@@ -6,7 +6,7 @@ use weir_wire::Time;
 /// with a broken time must not end an interval ten years early.
 const JUMP: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Tells interval boundaries from packet times. Intervals begin at multiples of their length since the epoch.
+/// Finds interval boundaries in packet times. Intervals begin at multiples of their length since the epoch.
 #[derive(Clone, Debug)]
 pub struct IntervalClock {
     length: u64,
@@ -21,8 +21,8 @@ impl IntervalClock {
         Self { length: length.max(1), end: None, doubted: None, jumps: 0 }
     }
 
-    /// Takes the next packet's time. The end of the interval that is over with it, if one is: everything that
-    /// came before this packet is to be reported first. Intervals without packets are passed over.
+    /// Takes the time of the next packet. Returns the end of the interval that this packet closes, if any: everything
+    /// before this packet must be reported first. Intervals without packets are skipped.
     #[inline]
     pub fn see(&mut self, time: Time) -> Option<Time> {
         match self.end {

@@ -1,16 +1,16 @@
-//! What a function is shown.
+//! The items that functions see.
 
 use crate::{FlowRecord, Tally};
 use weir_api::Count;
 use weir_wire::{Layers, Packet};
 
-/// What a function is shown; which kind depends on its subscription's level and on what it asks for.
+/// An item for a function. Its kind depends on the level and on the input of the subscription's function.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// A packet and where its layers are.
     Packet(&'a Packet<'a>, &'a Layers),
-    /// What one direction of one flow had since it was last shown: for functions to which only the flow's
-    /// key and the sums matter, in place of each of its packets.
+    /// Sums of one direction of one flow since they were shown last: for functions that need only the flow's key and
+    /// sums, in place of each packet.
     Tally(&'a Tally<'a>),
     /// A flow that has ended.
     Flow(&'a FlowRecord),

@@ -1,32 +1,32 @@
-//! What each part of the pass costs: receipts.
+//! The cost profile: the time that each part of the pass takes.
 //!
-//! The clock is the caller's; without one nothing is measured, and a run stays the same byte for byte. A part of the
-//! blocks of packets, and of the tallies that are shown together, is measured, so that reading the clock costs nothing
-//! that shows, however many subscriptions there are.
+//! The clock is the caller's. Without a clock nothing is measured, and a run is repeatable byte for byte. Only a
+//! sample of the blocks of packets, and of the tallies that are shown together, is measured, so that reading the clock
+//! has no visible cost for any number of subscriptions.
 
 /// Reads a clock that never goes back, in nanoseconds.
 pub type Clock = fn() -> u64;
 
-/// How often the clock is read for 1,000 packets, and again for 1,000 tallies of flows, at most; what is measured waits
-/// until so many have come. The first of each in an interval are measured at once, and on account.
+/// Maximum number of clock readings per 1,000 packets, and per 1,000 tallies of flows. A measurement waits until it is
+/// covered. The first of each kind in an interval is measured at once, in advance.
 ///
-/// That keeps receipts under 2 % of the run. A reading takes some 25 ns (`clock_gettime` without a system call), and so
-/// 0.2 ns for each packet and as much for each tally, of which there is one a packet at most, where each packet is a new
-/// flow. The least that a pass with flows takes is some 40 ns a packet, and 60 where each is a new flow: 0.5 %, and 0.7 %.
+/// This keeps the cost of measuring under 2 % of the run. A reading takes about 25 ns (`clock_gettime` without a
+/// system call): 0.2 ns per packet and as much per tally; a packet has at most one tally, if every packet is a new
+/// flow. The fastest pass with flows takes about 40 ns a packet, and 60 ns if each is a new flow: 0.5 % and 0.7 %.
 pub(crate) const READINGS: u64 = 8;
 
-/// What is measured now and then, but never more often than the clock may be read for it.
+/// A part that is measured now and then, within its budget of clock readings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     /// Readings that are owed, in thousandths.
     owed: u64,
-    /// How many came, and how many of them were measured.
+    /// Number of items, and number of measured items.
     all: u64,
     measured: u64,
 }
 
 impl Turns {
-    /// Takes so many; whether they are measured, which takes so many readings.
+    /// Takes `n` items. Returns whether they are measured, at the given number of readings.
     #[inline]
     fn take(&mut self, count: usize, readings: usize) -> bool {
         let count = count as u64;
@@ -40,7 +40,7 @@ impl Turns {
         is_measured
     }
 
-    /// What was measured, as if all had been.
+    /// The measured time, scaled to all items.
     fn scaled(&self, nanoseconds: u64) -> u64 {
         match self.measured {
             0 => 0,
@@ -69,7 +69,7 @@ impl Meter {
         Self { clock, ..Self::default() }
     }
 
-    /// Begins a block, of which measuring takes so many readings.
+    /// Begins a block whose measurement takes the given number of readings.
     #[inline]
     pub fn block(&mut self, packets: usize, readings: usize) {
         self.is_on = self.packets.take(packets, readings) && self.clock.is_some();
@@ -78,7 +78,7 @@ impl Meter {
         }
     }
 
-    /// Says that what comes is of no block.
+    /// Marks that the following work belongs to no block.
     pub fn end_block(&mut self) {
         self.is_on = false;
     }
@@ -93,7 +93,7 @@ impl Meter {
         now.saturating_sub(std::mem::replace(&mut self.last, now))
     }
 
-    /// Begins to show so many tallies, of which measuring takes so many readings.
+    /// Begins to show tallies whose measurement takes the given number of readings.
     pub fn tallies(&mut self, tallies: usize, readings: usize) -> Laps {
         let each = if self.tallies.take(tallies, readings) { self.clock } else { None };
         let whole = if self.is_on { self.clock } else { None };
@@ -106,7 +106,7 @@ impl Meter {
         self.clock.map_or(0, |clock| clock())
     }
 
-    /// What was measured in blocks, as if every block had been.
+    /// The time measured in blocks, scaled to all blocks.
     pub fn scaled(&self, nanoseconds: u64) -> u64 {
         self.packets.scaled(nanoseconds)
     }
@@ -118,7 +118,7 @@ impl Meter {
     }
 }
 
-/// What the parts of showing some tallies take.
+/// The time of each part of showing tallies.
 pub(crate) struct Laps {
     /// There where each part is measured.
     each: Option<Clock>,
@@ -143,7 +143,7 @@ impl Laps {
     }
 }
 
-/// What a subscription has cost since the interval began: in the blocks and in the tallies that were measured.
+/// The cost of a subscription since the interval began, in the measured blocks and tallies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub in_blocks: u64,

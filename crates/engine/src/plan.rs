@@ -6,21 +6,21 @@ use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, Options, Set, Strategy};
 
-/// What a plan needs to know besides its subscriptions.
+/// The settings of a plan besides its subscriptions.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How expressions are read.
+    /// How expressions are compiled.
     pub filter: Options<'static>,
-    /// What is done about checksums.
+    /// How checksums are treated.
     pub checksum: ChecksumMode,
-    /// What hashes are keyed with.
+    /// Seed of all hashes.
     pub seed: u64,
 }
 
-/// What is done about checksums.
+/// How checksums are treated.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ChecksumMode {
-    /// They are looked at in a part of the packets, and said to be offloaded or wrong; nothing is left out.
+    /// A sample of the packets is verified, and wrong or offloaded checksums are reported. No packet is excluded.
     #[default]
     Auto,
     /// All are verified, and a packet with a wrong one is not part of any flow.
@@ -39,9 +39,9 @@ pub struct Plan {
     needs_layers: bool,
     /// The expressions of which only the number of packets and bytes is asked.
     pub(crate) counted: Arc<Set>,
-    /// The expressions whose packets are shown to functions.
+    /// The expressions whose packets go to functions.
     pub(crate) shown: Arc<Set>,
-    /// The subscriptions by what they are fed with, so that nobody goes through thousands that only count.
+    /// The subscriptions by their source, so that a packet does not visit thousands of subscriptions that only count.
     pub(crate) of_packets: Vec<usize>,
     pub(crate) of_tallies: Vec<usize>,
     pub(crate) of_flow_ends: Vec<usize>,
@@ -54,12 +54,12 @@ pub(crate) struct Planned {
     calls: Vec<(&'static FunctionSpec, FunctionCall)>,
 }
 
-/// Where the items of its functions come from.
+/// The source of a subscription's items.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Source {
     /// Each packet that it covers.
     Packets(Selection),
-    /// What flows had, in place of their packets.
+    /// Tallies of flows, in place of their packets.
     Tallies,
     /// Flows that end.
     FlowEndpoints,
@@ -67,23 +67,23 @@ pub(crate) enum Source {
     Sum(Sum),
 }
 
-/// Which of the run's packets are shown.
+/// Selects the packets of the run that are shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Selection {
     All,
-    /// Those of an expression of [`Plan::shown`].
+    /// Packets of an expression of [`Plan::shown`].
     Matching(u32),
-    /// Those that none of these expressions matches.
+    /// Packets that none of these expressions matches.
     Remainder(Vec<u32>),
 }
 
-/// Which of the run's packets are counted.
+/// Selects the packets of the run that are counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sum {
     All,
-    /// Those of an expression of [`Plan::counted`].
+    /// Packets of an expression of [`Plan::counted`].
     Matching(u32),
-    /// Those of a remainder of it.
+    /// Packets of one of its remainders.
     Remainder(u32),
 }
 
@@ -96,14 +96,14 @@ pub enum PlanError {
     Subscription {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The error in the subscription.
         error: FilterError,
     },
     /// A function or its arguments.
     Function {
         /// The name of the subscription.
         name: String,
-        /// What is wrong, and what would be accepted.
+        /// The error, and what would be accepted.
         error: String,
     },
 }
@@ -121,8 +121,8 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl Plan {
-    /// Compiles subscriptions. `expression` is that of the whole run: packets that it does not match are only
-    /// counted; empty for every packet.
+    /// Compiles subscriptions. `expression` is the expression of the whole run: packets that it does not match are
+    /// only counted. Empty for every packet.
     pub fn new(
         expression: &str,
         specs: Vec<SubscriptionSpec>,
@@ -131,8 +131,8 @@ impl Plan {
         Self::after(None, expression, specs, settings)
     }
 
-    /// The same; what another plan with the same settings has compiled is taken from there, so that a change of few
-    /// subscriptions takes little time however many there are.
+    /// Compiles subscriptions and reuses what `before`, a plan with equal settings, has compiled, so that a change of
+    /// few subscriptions is fast for any number of them.
     pub fn after(
         before: Option<&Plan>,
         expression: &str,
@@ -228,8 +228,8 @@ impl Plan {
     }
 }
 
-/// Whether an expression says of a packet what it says of its flow's key. With the innermost packet or with libpcap's
-/// own reading of tags it may say otherwise.
+/// Whether an expression gives a packet and its flow's key the same verdict. With the innermost packet, or with
+/// libpcap's handling of VLAN tags, the verdicts may differ.
 fn by_flow(settings: &Settings) -> bool {
     !settings.filter.strict_bpf && !settings.filter.inner
 }

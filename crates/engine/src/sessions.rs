@@ -1,4 +1,4 @@
-//! What is said in flows: streams put together, and who reads them.
+//! Sessions: reassembled streams, and the parsers that read them.
 
 use crate::streams::{Measurer, Measuring};
 use crate::tunnels;
@@ -16,10 +16,10 @@ use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 
 /// The part of all memory that what waits in streams may take at most.
 const STREAM_PART: usize = 4;
-/// The part that it may take in any case, whatever sessions hold.
+/// Minimum share of memory, whatever sessions hold.
 const MIN_PART: usize = 32;
 
-/// What is to be read of what flows say, and with how much memory.
+/// The payload to read, and the memory for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionConfig {
     /// Whether records of protocols are wanted.
@@ -28,18 +28,18 @@ pub struct SessionConfig {
     pub tables: Option<Vec<&'static Table>>,
     /// Whether the bytes of streams are wanted as they are.
     pub chunks: bool,
-    /// What is wanted of files.
+    /// Hashes and contents of files to compute.
     pub wants: Wants,
     /// Bytes for streams that wait, fragments that wait and parsers, all together. A new flow is not read while there
     /// is no room, and counted.
     pub memory: usize,
-    /// Who wins where segments or fragments overlap.
+    /// Which data wins where segments or fragments overlap.
     pub overlap: Overlap,
     /// Whether urgent bytes are left out of streams.
     pub urgent_apart: bool,
-    /// What is measured of flows, where that is wanted.
+    /// Measurements of flows, if any.
     pub measure: Option<Measuring>,
-    /// Whether the packets of flows that no protocol knows are wanted, by [`Sink::unidentified_packets`].
+    /// Whether packets of unidentified flows go to [`Sink::unidentified_packets`].
     pub unidentified_packets: bool,
 }
 
@@ -62,29 +62,29 @@ impl Default for SessionConfig {
 /// Counts since the beginning.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionStats {
-    /// Flows that said something: those read, and those refused.
+    /// Flows with payload: those read, and those skipped.
     pub with_payload: u64,
     /// Flows that are read, or were until they ended.
     pub sessions: u64,
-    /// Of these, flows that have ended and that somebody could read.
+    /// Read flows that have ended and that a protocol was found in.
     pub identified: u64,
-    /// The same of flows that nobody could read.
+    /// Read flows that have ended and that no protocol was found in.
     pub unidentified: u64,
     /// Flows that were not read because there was no memory for it when they began to speak.
     pub refused: u64,
-    /// Records told.
+    /// Records emitted.
     pub records: u64,
     /// Packets of flows that were not measured because there was no memory for it.
     pub unmeasured: u64,
-    /// Flows that were announced and did not come, or had no room.
+    /// Announced flows that did not come, or for which there was no room.
     pub expectation_expired: u64,
-    /// Packets of flows that nobody could read which were handed on.
+    /// Packets of unidentified flows that were emitted.
     pub unidentified_packets: u64,
-    /// The same of packets that had no room while they were held back.
+    /// Packets of unidentified flows for which there was no room while they were held.
     pub unidentified_packets_lost: u64,
-    /// Those of streams.
+    /// Counts of streams.
     pub streams: StreamStats,
-    /// Those of fragments.
+    /// Counts of fragments.
     pub fragments: DefragStats,
 }
 
@@ -118,13 +118,13 @@ impl From<&SessionStats> for SessionCount {
             fragments_bad: fragments.bad,
             unidentified_packets: stats.unidentified_packets,
             unidentified_packets_lost: stats.unidentified_packets_lost,
-            // Those of files are counted by whoever keeps them.
+            // The writer of files counts them.
             ..Self::default()
         }
     }
 }
 
-/// Reads what flows say.
+/// Reads the payload of flows.
 pub(crate) struct Sessions {
     config: SessionConfig,
     streams: Streams,
@@ -135,26 +135,26 @@ pub(crate) struct Sessions {
     entries: Rows<Option<Box<Entry>>>,
     refused: Refused,
     expected: Expectations,
-    /// What nobody reads, by port.
+    /// Unidentified traffic by port.
     unidentified_packets: Unidentified,
-    /// Packets of flows of which it is not known yet whether somebody reads them, where those are wanted.
+    /// Packets of undecided flows, if unidentified packets are asked for.
     held_back: Option<HeldBack>,
     /// Measures flows, where that is wanted.
     measurer: Option<Measurer>,
     /// Bytes that sessions hold.
     held: usize,
-    /// What sessions, streams and fragments may take together.
+    /// Limit of sessions, streams and fragments together, in bytes.
     limit: usize,
     stats: SessionStats,
     /// Keeps the reads that only bring lines into the cache.
     touched: u64,
 }
 
-/// A flow that has said something.
+/// A flow with payload.
 struct Entry {
     flow_ref: FlowRef,
     session: Session,
-    /// What was counted as held by it.
+    /// Bytes of memory accounted to it.
     held: usize,
 }
 
@@ -172,7 +172,7 @@ struct FlowRef {
 /// Its two ends, in the order of the key.
 enum ProbeEnd {
     V4([[u8; 4]; 2]),
-    /// What has no short form.
+    /// State without a compact form.
     Other(Box<FlowIdentity>),
 }
 
@@ -204,7 +204,7 @@ impl FlowRef {
     }
 }
 
-/// What a parser is to know of a flow.
+/// The facts about a flow that a parser gets.
 fn setup(flow: &FlowIdentity, wants: Wants) -> Setup {
     let (initiator, responder) = (flow.initiator(), flow.responder());
     Setup { flow: flow.id(), initiator, responder, ip_proto: flow.key.proto, wants }
@@ -238,19 +238,19 @@ impl Refused {
     }
 }
 
-/// What has been found in a flow.
+/// The findings about a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     /// Protocols, the first one first: see [`weir_flow::FlowRecord::services`].
     pub services: [u8; 3],
-    /// It is clear that nobody knows it.
+    /// Whether the flow is unidentified for certain.
     pub is_unidentified: bool,
 }
 
 impl Sessions {
     /// `seed` keys hashes.
     pub fn new(config: &SessionConfig, seed: u64) -> Self {
-        // What measures takes a quarter. Of what is held back, it is what sessions look at first.
+        // Measurements take a quarter. The rest is shared by sessions, streams and held packets; sessions come first.
         let parts =
             16 - if config.measure.is_some() { 4 } else { 0 } - usize::from(config.unidentified_packets);
         let limit = config.memory / 16 * parts;
@@ -280,7 +280,7 @@ impl Sessions {
         }
     }
 
-    /// Brings nearer what is kept for the flows of those rows: the reads of one do not wait for those of another.
+    /// Prefetches the state of the flows of those rows, so that their memory reads overlap.
     pub fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
         let touched = rows.fold(0, |touched, row| {
             let with_payload = self.entry(row).map_or(0, |entry| entry.session.touch());
@@ -308,7 +308,7 @@ impl Sessions {
         let is_read = self.config.chunks
             || match self.entry(seen.row) {
                 Some(entry) => !entry.session.is_unidentified(),
-                // Once refused a flow stays so: nobody can read one from its midst.
+                // A skipped flow stays skipped: a parser cannot begin in the middle of a flow.
                 None => !self.refused.contains(seen.row),
             };
         if !is_read {
@@ -316,7 +316,7 @@ impl Sessions {
         }
         let others = self.held + self.entries.memory() + self.defrag.memory();
         if let Some(segment) = seen.segment() {
-            // What waits has a part of what is left, and a small one in any case.
+            // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
             let left = self.limit.saturating_sub(others);
             self.streams.set_memory(left.min(self.limit / STREAM_PART).max(self.limit / MIN_PART));
@@ -347,7 +347,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a tunnel right over IP that was found or is over.
+    /// Takes a tunnel directly over IP that was found or has ended.
     pub fn tunnel(&mut self, tunnel: &IpTunnel, sink: &mut dyn Sink) {
         if self.config.records
             && let Some(record) = tunnels::over_ip(tunnel)
@@ -378,17 +378,17 @@ impl Sessions {
         }
     }
 
-    /// The packets that fragments have been put together to, with their layers.
+    /// The reassembled packets, with their layers.
     pub fn take_whole(&mut self) -> Option<(PacketBuf, Vec<Layers>)> {
         self.whole.take()
     }
 
-    /// What has been found in the flow of a row so far.
+    /// The findings about the flow of a row so far.
     pub fn found(&self, row: u32) -> Found {
         self.entry(row).map_or(Found::default(), |entry| found(&entry.session))
     }
 
-    /// Ends the flow of a row: what was begun is told. What was found in it.
+    /// Ends the flow of a row: its parser emits what it has begun. Returns the findings.
     pub fn end(&mut self, row: u32, time: Time, sink: &mut dyn Sink) -> Found {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.end(row, sink);
@@ -415,17 +415,17 @@ impl Sessions {
         found
     }
 
-    /// Counts a flow that has ended, or a part of it, if nobody can read it.
+    /// Counts a flow, or a part of it, as unidentified if no protocol was found.
     pub fn count_unidentified(&mut self, flow: &FlowRecord, is_unidentified: bool) {
         self.unidentified_packets.flow(flow, is_unidentified);
     }
 
-    /// What nobody could read since the last call, by port.
+    /// Unidentified traffic by port since the last call.
     pub fn take_unidentified(&mut self) -> Option<Answer> {
         self.unidentified_packets.take()
     }
 
-    /// No more packets will come.
+    /// Ends the input: no more packets follow.
     pub fn finish(&mut self) {
         self.defrag.finish();
     }
@@ -480,7 +480,7 @@ fn found(session: &Session) -> Found {
     Found { services, is_unidentified: first == 0 && session.is_unidentified() }
 }
 
-/// Takes chunks of flows to those who read them.
+/// Passes chunks of flows to their sessions.
 struct Reader<'w> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
@@ -513,7 +513,7 @@ impl Reader<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
-                    // Whose packets no protocol can read is asked there, too.
+                    // Held packets of unidentified flows are looked up there too.
                     _ if !self.config.records && !self.config.unidentified_packets => Session::unread(),
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
@@ -539,7 +539,7 @@ impl Reader<'_> {
     }
 }
 
-/// Takes what parsers say to those who want to know it.
+/// Passes records of parsers to the sink.
 struct RecordEmitter<'w> {
     identity: &'w FlowIdentity,
     expected: &'w mut Expectations,
@@ -566,13 +566,13 @@ impl Out for RecordEmitter<'_> {
     }
 }
 
-/// Most flows that are waited for: an announcement costs nothing to who makes it.
+/// Maximum number of expected flows: announcing one costs a sender nothing.
 const MAX_EXPECTED: usize = 4096;
 
 /// Flows that were announced.
 #[derive(Default)]
 struct Expectations {
-    /// By who will listen.
+    /// Expected flows by their responder.
     waiting: HashMap<(IpAddr, u16, u8), Expected>,
     /// In the order in which they were announced.
     order: VecDeque<(IpAddr, u16, u8)>,

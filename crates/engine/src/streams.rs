@@ -1,4 +1,4 @@
-//! What is measured of flows, as rows.
+//! Measurements of flows as rows.
 
 use crate::Sink;
 use weir_flow::FlowPacket;
@@ -6,16 +6,16 @@ use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures
 use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value};
 use weir_wire::Time;
 
-/// What is measured of flows.
+/// The measurements to make.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Measuring {
-    /// How long a running sample is in nanoseconds; 0 for none.
+    /// Length of a running sample in nanoseconds; 0 for none.
     pub sample: u64,
-    /// Whether [`Sink::measured`] is told each packet, exchange and burst.
+    /// Whether [`Sink::measured`] gets each packet, exchange and burst.
     pub details: bool,
 }
 
-/// Measures flows and tells what it found as records.
+/// Measures flows and emits the results as records.
 pub(crate) struct Measurer {
     measures: Measures,
     details: bool,
@@ -27,7 +27,7 @@ impl Measurer {
         Self { measures: Measures::new(MeasureConfig { sample, memory, details }), details }
     }
 
-    /// Takes a packet that was counted to a flow; how many records came of it.
+    /// Takes a packet that was counted to a flow. Returns the number of records emitted.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
         self.measures
@@ -35,7 +35,7 @@ impl Measurer {
         records
     }
 
-    /// Ends the samples whose time is over by then.
+    /// Ends the samples that are complete at that time.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
         self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, details, sink));

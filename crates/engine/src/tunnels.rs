@@ -1,7 +1,7 @@
-//! The table of tunnels: what is told of one, in Zeek's words.
+//! The table of tunnels, in Zeek's terms.
 //!
-//! A flow that is a tunnel over UDP knows which it is, and is told of when it has ended. What carries a tunnel right over
-//! IP is no flow, so that such a tunnel is told of when it is found.
+//! A tunnel over UDP is a flow that knows its kind; its row is emitted when the flow ends. A tunnel directly over IP
+//! is not a flow; its row is emitted when the tunnel is found.
 
 use crate::{EndReason, FlowIdentity, FlowRecord};
 use weir_flow::IpTunnel;
@@ -11,10 +11,10 @@ use weir_wire::{Time, Tunnel};
 const DISCOVER: &str = "Tunnel::DISCOVER";
 /// The flow that carries it has ended.
 const CLOSE: &str = "Tunnel::CLOSE";
-/// No packet came for long.
+/// The tunnel was idle for too long.
 const EXPIRE: &str = "Tunnel::EXPIRE";
 
-/// Zeek's name of a tunnel; `None` where it knows none.
+/// Zeek's name of a tunnel; `None` if Zeek has none.
 fn name(tunnel: Tunnel) -> Option<&'static str> {
     match tunnel {
         Tunnel::Vxlan => Some("Tunnel::VXLAN"),
@@ -38,7 +38,7 @@ pub(crate) fn over_ip(tunnel: &IpTunnel) -> Option<Record<'static>> {
     Some(record(tunnel.time, name(tunnel.tunnel)?, action))
 }
 
-/// The rows of a flow that is a tunnel over UDP; `None` where it is none, or goes on.
+/// The rows of a flow that is a tunnel over UDP; `None` if it is not a tunnel, or continues.
 #[inline]
 pub(crate) fn over_udp(flow: &FlowRecord) -> Option<(FlowIdentity, [Record<'static>; 2])> {
     if flow.carries == Tunnel::None || flow.end == EndReason::Active {

@@ -1,4 +1,4 @@
-//! What no protocol knows: counted by port, and its packets handed on where somebody wants to look at them.
+//! Unidentified flows: counted by port, and their packets emitted on request.
 
 use crate::{FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
 use weir_wire::{Batch, Packet, PacketBuf, Slot};
 
-/// The subscription and function of the answer that counts what no protocol knows, by transport protocol and
-/// responder's port. It stands behind those of the plan, in runs that read what is said.
+/// The subscription and function name of the answer that counts unidentified traffic by transport protocol and
+/// responder's port. It follows the plan's answers in runs that read payload.
 pub const UNIDENTIFIED: &str = "unidentified";
 
-/// Ports that are kept: what has no room is told with the list, as of any other.
+/// Number of ports in the list. Ports beyond it are counted as shed, as in any top list.
 const PORTS: u32 = 4096;
 
 /// Packets of a flow that are held back at most: a protocol is found by one kilobyte of a stream or by 32 datagrams.
@@ -19,7 +19,7 @@ const PACKETS: usize = 128;
 /// Bytes of a flow that are held back at most.
 const BYTES: usize = 256 << 10;
 
-/// What nobody reads, by port.
+/// Unidentified traffic by port.
 pub(crate) struct Unidentified {
     /// `None` where the list cannot be made, which its arguments do not allow.
     list: Option<Box<dyn Function>>,
@@ -32,8 +32,8 @@ impl Unidentified {
         Self { list: FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok() }
     }
 
-    /// Counts a flow that has ended, or a part of it. Of TCP and UDP it is unknown where those who read it say so;
-    /// nobody reads the other transports with ports. What carries other packets is known as that.
+    /// Counts a flow that has ended, or a part of it. A TCP or UDP flow is unidentified if its session says so. Flows
+    /// of other transports with ports are always unidentified. Tunnels are identified as such.
     pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
         let counts = is_unidentified || nobody_reads(flow.key.proto);
         if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
@@ -59,8 +59,8 @@ fn nobody_reads(ip_proto: u8) -> bool {
     matches!(ip_proto, 33 | 132 | 136)
 }
 
-/// Packets of flows, until it is known whether somebody reads them. So the file of a flow that turns out to be unknown
-/// has its first packets too, a handshake among them.
+/// Packets of flows that are not decided yet, so that the file of an unidentified flow has its first packets too,
+/// including the handshake.
 pub(crate) struct HeldBack {
     /// By the flow's row.
     flows: HashMap<u32, Waiting>,
@@ -73,16 +73,16 @@ pub(crate) struct HeldBack {
 
 /// A flow.
 enum Waiting {
-    /// It is not known yet; the packets so far, and how many more had no room.
+    /// Not decided yet: the packets so far, and the number of packets for which there was no room.
     Open(Box<PacketBuf>, u64),
-    /// Somebody reads it or has read it, or it was refused.
+    /// A protocol was found, or the flow was skipped.
     Read,
-    /// Nobody reads it.
+    /// The flow is unidentified.
     Unknown,
 }
 
 impl HeldBack {
-    /// With room for so many bytes.
+    /// Creates a holder with the given number of bytes.
     pub fn new(limit: usize) -> Self {
         Self { flows: HashMap::new(), held: 0, limit, handed_on: 0, lost: 0 }
     }
@@ -92,13 +92,13 @@ impl HeldBack {
         self.handed_on
     }
 
-    /// Packets of unknown flows that had no room so far.
+    /// Packets of unidentified flows that were lost for lack of memory so far.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Takes a packet of a flow. `found`: of one that has said something, whether nobody reads it any longer, and
-    /// whether a protocol was found in it.
+    /// Takes a packet of a flow. `found` is set for a flow with payload: whether no parser reads it any longer, and
+    /// whether a protocol was found.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
         if nobody_reads(proto) {
@@ -134,7 +134,7 @@ impl HeldBack {
         }
     }
 
-    /// The flow of a row has ended; whether nobody could read it.
+    /// Ends the flow of a row. Returns whether it was unidentified.
     pub fn end(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
         self.settle(row, is_unidentified, sink);
     }
@@ -215,12 +215,12 @@ mod tests {
         input(&mut held, 1, 3, Some((true, false)), &mut got);
         input(&mut held, 2, 13, Some((false, true)), &mut got);
         input(&mut held, 1, 4, Some((true, false)), &mut got);
-        // Its parser has given up: it was known.
+        // A flow whose parser gave up counts as identified.
         input(&mut held, 2, 14, Some((true, true)), &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4]);
         held.end(1, true, &mut got);
         held.end(2, false, &mut got);
-        // What becomes clear only at the end, and what said nothing.
+        // A flow that is decided only at its end, and a flow without payload.
         input(&mut held, 3, 20, Some((false, false)), &mut got);
         held.end(3, true, &mut got);
         input(&mut held, 4, 30, None, &mut got);

@@ -16,22 +16,21 @@ use weir_proto::Record;
 use weir_wire::stream;
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
-/// Packets that go through a stage together: few enough that their headers stay in the first-level cache, many
-/// enough that the flow table's memory accesses overlap.
+/// Packets that pass a stage together: few enough that their headers stay in the first-level cache, and enough that
+/// the flow table's memory accesses overlap.
 const BLOCK: usize = 256;
 
-/// How often the clock is read in a block that is measured, besides once for each subscription that is shown packets: its
-/// beginning, the run's expression, the sets of expressions, checksums, flows, and twice around tallies that are shown
-/// meanwhile.
+/// Clock readings in a measured block, besides one for each subscription that is shown packets: the beginning, the
+/// run's expression, the sets of expressions, checksums, flows, and two around tallies that are shown meanwhile.
 const READINGS_BESIDE: usize = 8;
 
-/// Where a worker's rows go, while it works.
+/// The destination of a worker's rows while it works.
 pub trait Sink {
     /// Takes a flow that has ended.
     fn flow(&mut self, flow: &FlowRecord);
     /// Takes the packets that the run's expression lets through, in order.
     fn kept(&mut self, packets: Batch<'_>);
-    /// Takes a record of what was said in a flow.
+    /// Takes a record of a flow.
     fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
         let _ = (flow, record);
     }
@@ -43,8 +42,8 @@ pub trait Sink {
     fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) {
         let _ = (flow, file, offset, bytes);
     }
-    /// Takes packets of a flow that no protocol knows, where [`SessionConfig::unidentified`] asks for them: those of one flow
-    /// in their order.
+    /// Takes packets of an unidentified flow if [`SessionConfig::unidentified_packets`] is set. Packets of one flow
+    /// come in order.
     fn unidentified(&mut self, packets: Batch<'_>) {
         let _ = packets;
     }
@@ -60,17 +59,17 @@ pub struct Worker {
     functions: Functions,
     /// The flow table, where flows are followed.
     flows: Option<FlowTable>,
-    /// Reads what is said in flows, where that is wanted.
+    /// Reads the payload of flows, if an output asks for it.
     sessions: Option<Sessions>,
-    /// Finds the packets of the expressions whose packets are shown.
+    /// Finds the packets of the shown expressions.
     shown: Counter,
-    /// What was analysed in this interval.
+    /// Counts of this interval.
     analysed: Count,
     stages: Stages,
     checksums: ChecksumWatch,
     /// The table's counts at the end of the last interval.
     flows_before: FlowStats,
-    /// Those of what was said.
+    /// Counts of sessions at the beginning of the interval.
     sessions_before: SessionCount,
     ledger: Ledger,
     interval_start: Option<Time>,
@@ -79,18 +78,18 @@ pub struct Worker {
     block: Block,
 }
 
-/// The block in work, in memory that is used again.
+/// The current block. Its memory is reused.
 #[derive(Default)]
 struct Block {
     layers: Vec<Layers>,
     /// The packets that the run's expression lets through, where it does not let all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
-    /// Which packets the expressions that are shown match.
+    /// The packets that the shown expressions match.
     masks: Vec<PacketMask>,
 }
 
-/// What happens to the flow table between packets.
+/// An operation on the flow table between packets.
 #[derive(Clone, Copy)]
 enum Turn {
     /// An interval ends.
@@ -111,7 +110,7 @@ impl Turn {
     }
 }
 
-/// What the stages have cost in the blocks that were measured.
+/// The cost of the stages in the measured blocks.
 #[derive(Default)]
 struct Stages {
     expression: u64,
@@ -163,7 +162,7 @@ impl Worker {
         self.block.layers = layers;
     }
 
-    /// The same for packets that have been decoded: `layers` are those of the batch, in order.
+    /// Takes packets that are already decoded: `layers` has one entry for each packet of the batch, in order.
     pub fn decoded(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
         for (slots, layers) in batch.slots.chunks(BLOCK).zip(layers.chunks(BLOCK)) {
             self.block(Batch { bytes: batch.bytes, slots }, layers, sink);
@@ -220,7 +219,7 @@ impl Worker {
         sink.kept(block);
         self.analysed.packets += block.len() as u64;
         self.analysed.bytes += bytes;
-        // Where nothing needs them they are those of no packet.
+        // Not decoded when no stage needs the layers.
         let found = self.plan.needs_layers().then_some(layers);
         let by_flow = found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
         self.count(block, found, &by_flow);
@@ -257,8 +256,7 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
-    /// Counts what could not be decoded; of which packets a flow's key says all that their own headers say of it, as
-    /// a bit for each.
+    /// Counts decoding errors. Returns a bit for each packet whose flow key holds all that its headers hold.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> [u64; BLOCK / 64] {
         let mut by_flow = [0; BLOCK / 64];
         let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
@@ -329,7 +327,7 @@ impl Worker {
         self.snapshot(now)
     }
 
-    /// Does something with the flow table, where there is one, and shows the functions all that came of it.
+    /// Runs an operation on the flow table, if there is one, and shows its results to the functions.
     fn with_table(&mut self, sink: &mut dyn Sink, turn: Turn) {
         let Some(table) = &mut self.flows else { return };
         let (plan, functions) = (&*self.plan, &mut self.functions);
@@ -348,19 +346,19 @@ impl Worker {
         }
     }
 
-    /// Reads from now on what is said in flows.
+    /// Starts to read the payload of flows.
     pub fn read(&mut self, config: &SessionConfig) {
         let seed = self.plan.settings.seed;
         self.sessions = self.flows.is_some().then(|| Sessions::new(config, seed));
     }
 
-    /// What was read since [`Worker::read`].
+    /// Counts of sessions since [`Worker::read`].
     pub fn sessions(&self) -> Option<SessionStats> {
         self.sessions.as_ref().map(Sessions::stats)
     }
 
-    /// Goes on with another plan. To be called right after [`Worker::tick`], when nothing that the old plan's
-    /// functions counted is left: so nothing is lost and nothing counted twice. Flows go on as they are.
+    /// Switches to another plan. Call it right after [`Worker::tick`], when the functions of the old plan hold no
+    /// counts: nothing is lost and nothing is counted twice. Flows continue.
     pub fn change_plan(&mut self, plan: Arc<Plan>) {
         let meter = std::mem::take(&mut self.functions.meter);
         self.functions = Functions::new(&plan, meter);
@@ -464,7 +462,7 @@ impl Worker {
     }
 }
 
-/// Whether it takes an expression to count.
+/// Whether counting needs an expression.
 fn is_counted(source: &Source) -> bool {
     matches!(source, Source::Sum(Sum::Matching(_) | Sum::Remainder(_)))
 }

@@ -60,7 +60,7 @@ fn recall<K: Keyed + std::hash::Hash + Ord>(rows: &[Row<K>], truth: &HashMap<K, 
     heaviest.iter().take(n).filter(|(_, key)| shown.contains(key)).count() as f64 / n as f64
 }
 
-/// What a key of a flood that `truth` does not know had.
+/// The true count of a flood key that is not in `truth`.
 const SEEN_ONCE: u64 = 1;
 
 #[track_caller]
@@ -165,7 +165,7 @@ fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
     }
 }
 
-/// Keys come in phases, are washed out between them and return; each add has another weight.
+/// Keys come in phases, are displaced between them and return; every add has another weight.
 #[test]
 fn bounds_hold_for_keys_that_were_displaced_and_returned() {
     let mut returned = 0;
@@ -213,7 +213,7 @@ fn bounds_hold_for_keys_that_were_displaced_and_returned() {
     assert!(returned > 1_000, "only {returned} rows had lost something");
 }
 
-/// Weights that no counter here can hold: then it is said that nothing is known but the sum.
+/// Weights beyond every counter: the list then reports that only the sum is known.
 #[test]
 fn bounds_hold_where_counters_do_not_suffice() {
     for unit in [Unit::Packets, Unit::Bytes] {
@@ -289,8 +289,8 @@ fn keys_that_fall_into_one_set_under_a_seed_spread_under_another() {
     }
 }
 
-/// One add looks at sixteen tags and one door, however the keys were chosen: an attacker who knows the seed, as
-/// that of a run over a file, can hide keys behind others, and can say nothing about the time.
+/// One add reads sixteen tags and one door for any choice of keys. An attacker who knows the seed, as in a run over a
+/// file, can hide keys behind others but cannot make adds slower.
 #[test]
 fn crafted_keys_cost_no_more_than_others() {
     let rows = 1 << 12;

@@ -10,7 +10,7 @@ use weir_api::FunctionCall;
 pub struct Arguments<'a> {
     spec: &'a FunctionSpec,
     call: &'a FunctionCall,
-    /// What the function's hashes are keyed with.
+    /// Seed of the function's hashes.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How many different hosts, pairs, ports or flows there were.
+//! Number of distinct hosts, pairs, ports or flows.
 
 use super::ends::{EndpointRoles, carries_ports};
 use super::keyed::{KeyHash, Keyed, Tuple};
@@ -22,8 +22,8 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     },
 };
 
-/// The hash is that of the run, so that all workers have the same and what several of them see counts once; who sends
-/// packets does not know it, and so cannot send such as count for more or less than they are.
+/// The hash is keyed by the run's seed. All workers share it, so that a value seen by several of them counts once. A
+/// sender of packets does not know it and cannot choose packets that bias the estimate.
 struct Distinct {
     of: DistinctOf,
     hash: KeyHash,
@@ -63,7 +63,7 @@ impl Function for Distinct {
     }
 
     fn take(&mut self) -> Reading {
-        // The hash of nothing tells one key from another, and not what it is.
+        // The hash distinguishes keys without revealing them.
         let name = self.hash.of([]);
         Reading::Distinct(DistinctCount::new(self.of, name, std::mem::take(&mut self.sketch)))
     }
@@ -116,7 +116,7 @@ mod tests {
             for (a, b) in [(1, 2), (2, 1), (1, 3), (1, 2)] {
                 see(&mut *function, a, b, if a < b { [4000, 80] } else { [80, 4000] }, 6);
             }
-            // The same addresses and ports over another protocol, and one that has no ports.
+            // Equal addresses and ports over another protocol, and over one without ports.
             see(&mut *function, 1, 2, [4000, 80], 17);
             see(&mut *function, 1, 2, [8, 0], 1);
             let count = reading(&mut *function);

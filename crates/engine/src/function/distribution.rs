@@ -1,4 +1,4 @@
-//! How values are distributed.
+//! Distribution of values.
 
 use super::{Argument, Function, FunctionSpec, InputKind, Pass};
 use crate::{FlowRecord, Item};

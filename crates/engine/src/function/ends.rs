@@ -1,4 +1,4 @@
-//! What the keys of lists and of distinct counts are made from, whatever the item was.
+//! The source of the keys of lists and of distinct counts, for every kind of item.
 
 use super::keyed::Address;
 use crate::{FlowRecord, Item, Tally};
@@ -14,7 +14,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// What lists see of a tally.
+    /// A tally as lists see it.
     #[inline]
     pub(crate) fn of(tally: &Tally<'_>) -> Self {
         let count = Count { packets: tally.packets, bytes: tally.bytes };
@@ -30,7 +30,7 @@ pub(super) struct EndpointRoles {
     pub ports: [u16; 2],
     pub protocol: u8,
     pub vlan: u16,
-    /// Whether the source began the flow; `None` where the flow is not known.
+    /// Whether the source is the flow's initiator; `None` if the flow is not known.
     pub from_initiator: Option<bool>,
 }
 
@@ -90,8 +90,8 @@ impl EndpointRoles {
         }
     }
 
-    /// Server's address and port, and the client's address. Where the flow is not known, the lower port is
-    /// taken for the server's.
+    /// The server's address and port, and the client's address. If the flow is not known, the lower port is taken as
+    /// the server's.
     #[inline]
     pub fn roles(&self) -> (Address, u16, Address) {
         let [source_port, destination_port] = self.ports;

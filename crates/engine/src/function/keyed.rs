@@ -1,17 +1,16 @@
 //! A keyed hash for the keys of lists and of distinct counts.
 //!
-//! Whoever sends packets chooses the keys, so the hash must not have collisions that hold for every seed. Such are
-//! easy to make where one factor of a folded product is a public constant (foldhash's `FixedState` with a 64-bit
+//! Senders of packets choose the keys, so the hash must not have collisions that hold for every seed. Such collisions
+//! are easy to make if one factor of a folded product is a public constant (foldhash's `FixedState` with a 64-bit
 //! seed: an IPv6 prefix makes the factor 0, and every address in it has the same hash). Here each word is added to a
-//! secret one before two are multiplied: NH of UMAC ("UMAC: Fast and secure message authentication", Black et al.,
-//! CRYPTO 1999, section 4), of which it is proven that two keys have the same 128-bit sum for at most one seed in
-//! 2^64.
+//! secret word before two sums are multiplied: NH of UMAC ("UMAC: Fast and secure message authentication", Black et
+//! al., CRYPTO 1999, section 4). For any two keys, at most one seed in 2^64 gives equal 128-bit sums.
 
 /// The secret words of a run. The same seed gives the same ones, in every worker.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash([u64; 8]);
 
-/// What can be hashed.
+/// A type that can be hashed.
 pub(crate) trait Keyed: Copy + Default + Eq {
     /// Its keyed hash.
     fn hash(&self, hash: &KeyHash) -> u64;

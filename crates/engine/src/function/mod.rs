@@ -1,7 +1,7 @@
-//! The functions that a subscription puts its packets through, and their registry.
+//! The functions of subscriptions, and their registry.
 //!
-//! To add one: a file here with a [`FunctionSpec`], and a line in [`FUNCTIONS`]. The configuration, its
-//! explanation and the manual page read that one static.
+//! To add one: a file here with a [`FunctionSpec`], and a line in [`FUNCTIONS`]. The configuration, `explain` and the
+//! manual page read that static.
 
 mod arguments;
 mod cast;
@@ -42,7 +42,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &scans::SCANS,
 ];
 
-/// What the program knows about a function.
+/// Description of a function.
 #[derive(Debug)]
 pub struct FunctionSpec {
     /// Its name in the configuration and in readings.
@@ -53,7 +53,7 @@ pub struct FunctionSpec {
     pub arguments: &'static [Argument],
     /// The levels at which it makes sense.
     pub levels: &'static [Level],
-    /// What it wants to see at packet level.
+    /// Its input at packet level.
     pub input: InputKind,
     /// Builds one for a worker; the error names what would be accepted.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
@@ -64,16 +64,16 @@ pub struct FunctionSpec {
 pub struct Argument {
     /// Its name.
     pub name: &'static str,
-    /// What it is, and what it may be.
+    /// Meaning and accepted values.
     pub help: &'static str,
-    /// What it is when the user says nothing; `None` when it must be given.
+    /// The default; `None` if the argument is required.
     pub default: Option<&'static str>,
 }
 
-/// What a function wants to see at packet level.
+/// The input of a function at packet level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InputKind {
-    /// Only how many packets and bytes there are: its reading is the [`weir_api::Count`] of them, whoever counts.
+    /// Only the number of packets and bytes: the reading is their [`weir_api::Count`], from any counter.
     Sums,
     /// Each packet's time and length; its layers are not looked at.
     Lengths,
@@ -93,7 +93,7 @@ pub trait Function: Send {
         let _ = slots;
         false
     }
-    /// The same for tallies, as the lists of a worker share them.
+    /// Takes tallies in the form that the lists of a worker share.
     fn shares(&mut self, shares: &[Share]) -> bool {
         let _ = shares;
         false

@@ -17,8 +17,8 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
 /// The shortest cell: one millisecond.
 const STEP: u64 = 1_000_000;
 
-/// Most packets fall into the cell of the one before: they are added up beside the series, between `from` and
-/// `to` (nanoseconds, both included).
+/// Most packets fall into the cell of the packet before: they are summed outside the series, between `from` and `to`
+/// (nanoseconds, both inclusive).
 struct Rate {
     series: Series,
     from: u64,
@@ -36,7 +36,7 @@ impl Rate {
         self.pending.bytes += u64::from(wire_len);
     }
 
-    /// Goes on to the cell of another time.
+    /// Moves on to the cell of another time.
     #[inline(never)]
     fn turn(&mut self, time: u64) {
         self.settle();

@@ -1,4 +1,4 @@
-//! Who scans.
+//! Finds scanning hosts.
 
 use super::{Function, FunctionSpec, InputKind, Pass};
 use crate::{ConnState, FlowRecord, Item};
@@ -10,8 +10,8 @@ use weir_api::{Level, Reading, Scans as ScansReading, Sweep, Trials};
 /// Most rows in a reading; a worker holds up to twice as many.
 const ROWS: usize = 1024;
 const TCP: u8 = 6;
-/// The first port that systems give away for a while (Linux's `ip_local_port_range`). One that answers was not found
-/// by trying: another connection had told it, as FTP's passive mode does for every file.
+/// The first ephemeral port (Linux's `ip_local_port_range`). An ephemeral port that answers was not found by probing:
+/// another connection announced it, as FTP's passive mode does for every file.
 const EPHEMERAL: u16 = 32_768;
 
 pub(super) static SCANS: FunctionSpec = FunctionSpec {
@@ -32,7 +32,7 @@ struct Scans {
     rows: HashMap<Sweep, Trials, FixedState>,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
     Answered,
@@ -41,7 +41,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// `None` where it is not known who tried, or not whether anything was tried.
+    /// `None` if the initiator is not known, or if it is not known whether the flow was an attempt.
     fn of(flow: &FlowRecord) -> Option<Outcome> {
         if flow.key.proto != TCP {
             return None;
