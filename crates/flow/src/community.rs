@@ -17,7 +17,7 @@ pub fn community_id(key: &FlowKey, seed: u16) -> CommunityId {
     let mut sha = Sha1::new();
     sha.update(seed.to_be_bytes());
     let mut ends = [(key.addr[0], key.port[0]), (key.addr[1], key.port[1])];
-    // A one-way flow has its endpoints in the order of its packets, and so has the specification.
+    // The specification, too, keeps the endpoints of a one-way flow in the order of its packets.
     if !key.is_one_way() {
         ends.sort_unstable();
     }

@@ -1,19 +1,20 @@
-//! How a flow table is made.
+//! Configuration of a flow table.
 
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Sizes and timeouts of a [`crate::FlowTable`]. All times are nanoseconds of packet time.
 ///
-/// The defaults are those of Zeek, whose names stand beside them.
+/// The defaults are Zeek's; Zeek's name of an option is given in parentheses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FlowConfig {
-    /// Bytes that the table may take, all told; it takes them as flows come and never more. Below
-    /// 128 KiB it is as if it were that.
+    /// Memory limit of the table in bytes, everything included. The table uses memory as flows come and never exceeds
+    /// the limit. Values below 128 KiB act as 128 KiB.
     pub memory: usize,
-    /// A TCP flow that was established ends after so long without a packet (tcp_inactivity_timeout).
+    /// Idle timeout of an established TCP flow (tcp_inactivity_timeout).
     pub idle_tcp: u64,
-    /// The same where the responder's port is one of FTP, SSH, Telnet or rlogin, which may be silent for long.
+    /// Idle timeout of an established TCP flow whose responder's port is one of FTP, SSH, Telnet or rlogin, which can
+    /// be silent for long.
     pub idle_interactive: u64,
     /// A TCP flow of which nothing but a handshake was seen (Zeek gives it udp_inactivity_timeout).
     pub idle_handshake: u64,
@@ -23,14 +24,14 @@ pub struct FlowConfig {
     pub idle_icmp: u64,
     /// A flow of any other protocol (unknown_ip_inactivity_timeout).
     pub idle_other: u64,
-    /// A SYN that nothing answers is a flow of its own after so long since its first packet (tcp_attempt_delay).
+    /// Time after which a SYN without an answer ends as a flow, since its first packet (tcp_attempt_delay).
     pub attempt: u64,
-    /// A TCP flow that both sides closed, or one reset, ends so long after (tcp_close_delay).
+    /// Time after which a TCP flow ends that both sides closed or one side reset (tcp_close_delay).
     pub close: u64,
-    /// A flow that is as old at its next packet is recorded, and goes on with empty counters; `u64::MAX` for never,
-    /// so that a record is the whole flow.
+    /// Active timeout: a flow of this age is recorded at its next packet and continues with empty counters. `u64::MAX`
+    /// for never, so that a record is the whole flow.
     pub active: u64,
-    /// How long the fragments of an IP packet wait for the first of them.
+    /// Time that the fragments of an IP packet wait for its first fragment.
     pub fragment: u64,
     /// A tick that is further than this after the one before is believed only when the next one confirms it, so
     /// that a single wrong time does not end every flow.
@@ -39,7 +40,7 @@ pub struct FlowConfig {
     pub seed: [u64; 2],
     /// Whether flows with different outer VLAN identifiers are different flows.
     pub vlan: bool,
-    /// Whether a flow whose beginning was not seen is turned round where [`crate::is_likely_server`] says so.
+    /// Whether a flow without an observed beginning is reversed if [`crate::is_likely_server`] says so.
     pub guess_initiator: bool,
     /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum count for nothing but a `C` in the history,
     /// as hosts drop them.

@@ -1,19 +1,19 @@
-//! IP packets put together from their fragments (RFC 791 3.2, RFC 8200 4.5).
+//! Reassembly of IP packets from fragments (RFC 791 3.2, RFC 8200 4.5).
 
 use crate::stream::{Overlap, Queue};
 use std::collections::{HashMap, VecDeque};
 use weir_wire::{IpFragment, Layers, LinkType, Network, Packet, Time, addresses, checksum, decode};
 
-/// How IP packets are put together.
+/// Configuration of IP reassembly.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DefragConfig {
     /// Bytes that fragments that wait may take. When there is no room, the packet that has waited longest is dropped.
     pub memory: usize,
-    /// How long a packet's fragments are waited for, in nanoseconds since the first that came.
+    /// Timeout of an incomplete packet, in nanoseconds since its first fragment arrived.
     pub timeout: u64,
-    /// Who wins where fragments overlap. Under [`Overlap::Linux`] what waits of a packet whose fragments overlap is
-    /// dropped as that system does (RFC 5722 for IPv6, since 4.19 for IPv4 too), and what comes then begins anew. A
-    /// fragment that lies within those that came in order, whatever it says, is taken for one that came twice.
+    /// Which data wins where fragments overlap. Under [`Overlap::Linux`] all fragments of a packet are dropped when
+    /// they overlap, as Linux does (RFC 5722 for IPv6, since 4.19 for IPv4 too), and reassembly starts anew. A
+    /// fragment that lies entirely within data that arrived in order counts as a duplicate, whatever its content.
     pub overlap: Overlap,
 }
 
@@ -32,17 +32,18 @@ pub struct DefragStats {
     pub begun: u64,
     /// Packets put together.
     pub whole: u64,
-    /// Packets whose fragments did not all come in time.
+    /// Packets whose fragments did not all arrive in time.
     pub timed_out: u64,
     /// Packets dropped to make room.
     pub shed: u64,
-    /// Packets dropped because their fragments overlap, contradict each other about the end, or are too many or long.
+    /// Packets dropped because their fragments overlap, contradict each other about the end, or are too many or too
+    /// long.
     pub bad: u64,
     /// Bytes in which fragments that overlap are different.
     pub overlap_conflict: u64,
 }
 
-/// Which packet a fragment is of.
+/// Identifies the packet of a fragment.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Id {
     addresses: ([u8; 16], [u8; 16]),
@@ -55,17 +56,16 @@ struct Id {
 /// A packet in work.
 struct Datagram {
     began: Time,
-    /// Counts packets, to tell this one from an earlier one of the same name.
+    /// Sequence number that distinguishes this packet from an earlier one of equal identity.
     number: u64,
     queue: Queue,
-    /// Under [`Overlap::Linux`]: bytes from and to, of fragments that came one behind the other at the end of those
-    /// that were there.
+    /// Under [`Overlap::Linux`]: begin and end, in bytes, of the runs of fragments that arrived in order.
     runs: Vec<(u64, u64)>,
-    /// Headers of the first fragment, without that of fragments.
+    /// Headers of the first fragment, without the fragment header.
     header: Vec<u8>,
     /// Bytes of the fragmented part, once the last fragment was seen.
     end: Option<u64>,
-    /// It is dropped, but its fragments are still known.
+    /// Dropped, but later fragments are still recognised.
     bad: bool,
 }
 
@@ -99,8 +99,8 @@ impl Defrag {
         }
     }
 
-    /// Takes a fragment. Where it is the last one that was missing, gives the whole packet, whose link type is
-    /// [`LinkType::RAW`], with its layers.
+    /// Takes a fragment. If it completes a packet, returns the whole packet, with link type [`LinkType::RAW`], and its
+    /// layers.
     pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) -> Option<(Packet<'_>, Layers)> {
         let fragment = IpFragment::of(packet, layers)?;
         let proto = if layers.network_kind == Network::Ipv4 { fragment.proto } else { 0 };
@@ -127,7 +127,7 @@ impl Defrag {
             self.order.push_back((id, number));
             self.stats.begun += 1;
         }
-        // Linux knows nothing of a packet that it has dropped.
+        // Linux forgets a packet that it has dropped.
         if self.config.overlap == Overlap::Linux && is_bad {
             self.remove(&id);
             return None;
@@ -165,7 +165,7 @@ impl Defrag {
         self.stats
     }
 
-    /// No more fragments will come: packets that wait for some are not complete in time.
+    /// Ends the input: packets that are still incomplete count as timed out.
     pub fn finish(&mut self) {
         while let Some(dropped) = self.drop_oldest() {
             self.stats.timed_out += u64::from(!dropped.bad);
@@ -253,7 +253,7 @@ impl Datagram {
         let start = u64::from(fragment.offset);
         let is_linux = overlap == Overlap::Linux;
         let mut data = fragment.data;
-        // What the capture has cut cannot be put together.
+        // A fragment that the capture truncated cannot be reassembled.
         let is_cut = data.len() < fragment.len as usize;
         if fragment.more && !data.len().is_multiple_of(8) && !is_cut && is_linux {
             // RFC 8200 forbids it, and Linux refuses such a fragment; of IPv4 it takes the eights.
@@ -324,14 +324,14 @@ impl Datagram {
     }
 }
 
-/// The headers before the fragmented part, as those of the whole packet.
+/// The headers before the fragmented part, as headers of the whole packet.
 fn header(fragment: &IpFragment<'_>, packet: &Packet<'_>, layers: &Layers) -> Option<Vec<u8>> {
     let start = layers.network as usize;
     let all = packet.data.get(start..fragment.start as usize)?;
     if layers.network_kind == Network::Ipv4 {
         return Some(all.to_vec());
     }
-    // Whatever named the fragment header as the next one names what follows it.
+    // The header that announced the fragment header announces the next header after it.
     let (rest, _) = all.split_at_checked(all.len().checked_sub(8)?)?;
     let mut header = rest.to_vec();
     let (mut field, mut at) = (6_usize, 40_usize);
@@ -367,7 +367,7 @@ mod tests {
         frame.extend([0, 64]);
         frame.extend([0x20; 16]);
         frame.extend([0x21; 16]);
-        // A hop-by-hop header, which stays, and that of the fragment.
+        // A hop-by-hop header, which stays, and the fragment header.
         frame.extend([44, 0, 1, 4, 0, 0, 0, 0, 17, 0]);
         frame.extend((offset | u16::from(more)).to_be_bytes());
         frame.extend(id.to_be_bytes());
@@ -375,7 +375,7 @@ mod tests {
         frame
     }
 
-    /// UDP with a payload of so many bytes.
+    /// UDP with a payload of the given length.
     fn udp(len: u16) -> Vec<u8> {
         let mut data = [1234_u16, 53, 8 + len, 0].map(u16::to_be_bytes).concat();
         data.extend((0..len).map(|n| n as u8));
@@ -428,8 +428,8 @@ mod tests {
         let ours = payload[28];
         assert_eq!(with(Overlap::First, 8), (Some(ours), 0, true));
         assert_eq!(with(Overlap::Last, 8), (Some(b'!'), 0, true));
-        // What is there already is taken for a fragment that came twice; else all is forgotten, and the end alone is
-        // no packet.
+        // A fragment within the present data counts as a duplicate. Any other overlap drops all, and the last fragment
+        // alone does not make a packet.
         assert_eq!(with(Overlap::Linux, 8), (Some(ours), 0, true));
         assert_eq!(with(Overlap::Linux, 16), (None, 1, true));
         let mut defrag = Defrag::new(DefragConfig::default());

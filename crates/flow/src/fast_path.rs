@@ -1,4 +1,5 @@
-//! The way of nearly every packet: of a flow that is under way, in order, it changes counters and little else.
+//! The fast path: a packet in order of an established flow changes counters and little else. Nearly all packets take
+//! it.
 
 use crate::index::same;
 use crate::parsed_packet::{FlowRef, segment};
@@ -9,8 +10,8 @@ use crate::timers::Timers;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Layers, Packet};
 
-/// Counts a packet to a row where that is all there is to do. `false`: nothing was done, since the row is not that of its
-/// flow, or the packet may begin, change or end something. What it does is what the long way does with such a packet.
+/// Counts a packet to a row if nothing else is to be done. Returns `false` without any change if the row belongs to
+/// another flow, or if the packet may begin, change or end something. The effect equals that of the slow path.
 #[inline(always)]
 pub(crate) fn count(
     row: &mut Hot,
@@ -56,8 +57,7 @@ pub(crate) fn count(
     true
 }
 
-/// The same for the first segment of its sender with payload, or the first without, which is noted in the history
-/// besides.
+/// Counts the first segment of a sender with payload, or the first without, which also enters the history.
 #[inline(never)]
 pub(crate) fn count_first(
     row: &mut Hot,
@@ -111,7 +111,7 @@ fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     follow_out_of_order(row, me, you, segment)
 }
 
-/// The same where the segment is not the next one, or acknowledges nothing new.
+/// Counts a segment that is not the next one, or acknowledges nothing new.
 #[inline(never)]
 fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     let (mut mine, mut other) = (row.numbers[me], row.numbers[you]);
@@ -126,7 +126,7 @@ fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) 
                     && segment.seq.wrapping_sub(mine.last) as i32 >= 0
                     && segment.seq.wrapping_sub(mine.next) as i32 <= 0
                     && past.wrapping_sub(mine.next) as i32 > 0);
-    // What is acknowledged was sent, and seen where that is followed.
+    // Acknowledged data was sent, and was seen if holes are tracked.
     let acks = segment.ack.wrapping_sub(other.ack) as i32 > 0;
     let is_known = segment.ack.wrapping_sub(other.next) as i32 <= 0 || (other_is_blind && !acks);
     let wraps = (ahead > 0 && past < mine.last) || (acks && segment.ack < other.ack);
@@ -154,7 +154,7 @@ mod tests {
     use weir_wire::build::{self, flags};
     use weir_wire::{Layers, LinkType, Packet, PacketBuf, Tag, Time, decode};
 
-    /// All that a table says, in order.
+    /// All calls of a table, in order.
     #[derive(Default)]
     struct Calls(Vec<String>);
 
@@ -179,8 +179,8 @@ mod tests {
         }
     }
 
-    /// Connections with all that may happen to segments, numbers near 0 and 2^32 among them; some datagrams between. All
-    /// within 2 GiB of their beginning.
+    /// Connections with every kind of event for segments, including sequence numbers near 0 and 2^32, with some
+    /// datagrams between. All numbers stay within 2 GiB of their beginning.
     fn disorder(packets: u32, flows: u32, calm: u32, seed: u64) -> PacketBuf {
         let mut state = seed;
         let mut random = |below: u32| {
@@ -217,7 +217,7 @@ mod tests {
                 1 => tcp(flags::SYN | if me == 1 { flags::ACK } else { 0 }, 4, ack).payload(&payload),
                 2 => tcp(flags::FIN | flags::ACK, seq, ack).payload(&payload),
                 3 => tcp(flags::RST, seq, ack).payload(&[]),
-                // Lost on its way here, so that what follows leaves a hole; sent again in whole or in part; too early.
+                // Lost before the sensor, so that a hole follows; retransmitted in whole or in part; early.
                 4 | 5 => {
                     next[flow as usize][me] = seq.wrapping_add(100);
                     continue;
@@ -252,7 +252,7 @@ mod tests {
         chunk
     }
 
-    /// What a table says of packets.
+    /// The calls of a table for some packets.
     fn run(chunk: &PacketBuf, config: &FlowConfig, is_thorough: bool) -> (Vec<String>, FlowStats) {
         let mut table = FlowTable::new(config);
         table.is_thorough = is_thorough;
@@ -270,7 +270,7 @@ mod tests {
         (calls.0, table.stats())
     }
 
-    /// Whatever happens, a table that may take short ways says what one says that may not.
+    /// A table with the fast path makes the same calls as a table without it.
     #[test]
     fn short_ways_are_as_the_long_one() {
         let (mut evicted, mut vlan_changed) = (0, 0);

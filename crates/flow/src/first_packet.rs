@@ -1,9 +1,9 @@
-//! Flows of which one packet was seen, kept in the two lines of [`Hot`] alone.
+//! Flows of one packet, kept in the two cache lines of [`Hot`] alone.
 //!
-//! A scan or a flood of random addresses makes nothing but these. All that the packet said is in the hot part: what it
-//! moved is where it always is, and what is written once (hardware address, VLAN ...) lies in the counters and numbers
-//! of the direction that has none. The second packet, or the end of the flow, gives it the form of all others, as if
-//! it had had it from the beginning.
+//! Scans and floods of random addresses consist of such flows. All that the packet says is in the hot part: values
+//! that change stand in their usual place, and values that are written once (hardware address, VLAN ...) use the
+//! counters and numbers of the direction without packets. The second packet, or the end of the flow, converts the row
+//! into the normal form, as if it had had it from the beginning.
 
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
@@ -43,8 +43,8 @@ fn unstow(counts: &Counts<u32>) -> ([u8; 6], u8) {
 }
 
 impl Hot {
-    /// Makes the row that of a flow which begins with a simple packet. `flips`: the sender is the responder; `place`:
-    /// where the index has it.
+    /// Initialises the row for a flow that begins with a simple packet. `flips`: the sender is the responder; `place`:
+    /// the row's slot in the index.
     #[inline]
     pub fn begin(&mut self, flow_ref: &FlowRef, s: &Facts, flips: bool, place: u32) {
         let me = usize::from(flow_ref.sender & 1);
@@ -83,7 +83,7 @@ impl Hot {
         self.steady = [0; 2];
     }
 
-    /// Makes `record` that of a fresh row: what [`Row::record`] gives after [`Hot::settle`].
+    /// Fills `record` from a row of one packet: equal to [`Row::record`] after [`Hot::settle`].
     #[inline]
     pub fn fresh_record(&self, end: EndReason, record: &mut FlowRecord) {
         let me = self.sender() & 1;
@@ -177,7 +177,7 @@ impl Hot {
         [(stowed >> 16) as u16, stowed as u16]
     }
 
-    /// Where the index has a fresh row.
+    /// The index slot of a row of one packet.
     #[inline]
     pub fn fresh_place(&self) -> u32 {
         self.numbers[1 - (self.sender() & 1)].next

@@ -5,18 +5,18 @@ use crate::stream::Segment;
 use weir_wire::build::flags::{ACK, URG};
 use weir_wire::{Direction, Layers, Packet, Reader};
 
-/// A packet that was counted to a flow, for who reads what is said in it.
+/// A packet that was counted to a flow, for readers of payload.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowPacket<'a> {
     /// The flow's row in its table: a small number that no other flow has until this one ends.
     pub row: u32,
-    /// Which flow it is.
+    /// The flow's identity.
     pub flow: FlowIdentity,
-    /// Which side sent it.
+    /// The sending side.
     pub direction: Direction,
     /// The packet.
     pub packet: &'a Packet<'a>,
-    /// Its layers; in a tunnel, those of the level that the flow is of.
+    /// The packet's layers; in a tunnel, the layers of the flow's level.
     pub layers: &'a Layers,
 }
 

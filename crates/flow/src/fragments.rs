@@ -21,7 +21,7 @@ struct Entry {
     seen: u64,
     /// Flow and sender, once the first fragment was seen.
     flow: Option<FlowRef>,
-    /// What waits for the first; `facts.packets` is 0 where nothing does.
+    /// Fragments that wait for the first one; `facts.packets` is 0 if none does.
     waiting: ParsedPacket,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Fragments {
     pub shed: u64,
 }
 
-/// What is to be counted after a fragment was seen.
+/// The packets to count after a fragment was seen.
 #[derive(Default)]
 pub(crate) struct Counted {
     /// Fragments that waited in vain, to a flow without ports.
@@ -110,8 +110,8 @@ impl Fragments {
         counted
     }
 
-    /// Forgets packets of which nothing came for long before `now`, and gives what waited in the next one in which
-    /// something did. `cursor` is how far it came; begin with 0.
+    /// Forgets packets that were idle for long before `now`. Returns the waiting fragments of the next packet that has
+    /// some. `cursor` is the position; begin with 0.
     pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<ParsedPacket> {
         while let Some(entry) = self.sets.get_mut(*cursor / WAYS).and_then(|set| set.get_mut(*cursor % WAYS))
         {
@@ -129,7 +129,7 @@ impl Fragments {
 }
 
 impl Entry {
-    /// What waits, to be counted without ports.
+    /// The waiting fragments, to be counted without ports.
     fn give_up(&mut self, unmatched: &mut u64) -> Option<ParsedPacket> {
         let waiting = std::mem::take(&mut self.waiting);
         *unmatched += u64::from(waiting.facts.packets);

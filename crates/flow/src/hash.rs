@@ -2,7 +2,7 @@
 
 use weir_wire::{FlowKey, Time};
 
-/// A keyed hash of flow keys: whoever does not know the key cannot choose flows that collide.
+/// A keyed hash of flow keys: without the key nobody can choose flows that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash([u64; 5]);
 
@@ -72,8 +72,8 @@ mod tests {
         assert_ne!(hash.of(&FlowKey::default()), other.of(&FlowKey::default()));
     }
 
-    /// Pairs of keys of which somebody might hope that they collide whatever the seed is: they differ by a few bits, by
-    /// exchanging parts, by a carry, by a sign.
+    /// Pairs of keys that might collide for every seed: they differ by a few bits, by exchanged parts, by a carry, by
+    /// a sign.
     fn pairs() -> Vec<(FlowKey, FlowKey)> {
         let words = |key: &FlowKey| {
             let [a, b] = key.addr.map(u128::from_be_bytes);
@@ -106,7 +106,7 @@ mod tests {
                     let mut w = base;
                     w[word] ^= 1 << bit;
                     other(w);
-                    // The same difference in two words, as if it cancelled.
+                    // An equal difference in two words, which could cancel.
                     for second in word + 1..5 {
                         for turn in [0, 23, 41] {
                             let mut both = w;

@@ -1,4 +1,4 @@
-//! What happened in a flow, one letter each.
+//! The events of a flow, one letter each.
 
 use std::fmt;
 
@@ -43,8 +43,8 @@ impl History {
         self.len == 0
     }
 
-    /// That of a flow of one packet: `^` where its sender is the responder, and then the letter of what it did, if that
-    /// has one.
+    /// The history of a flow of one packet: `^` if its sender is the responder, then the letter of the packet's event,
+    /// if it has one.
     #[inline]
     pub(crate) fn of_one(letter: Option<u8>, flipped: bool) -> Self {
         let letter = letter.map_or(0, |letter| if flipped { letter.to_ascii_lowercase() } else { letter });

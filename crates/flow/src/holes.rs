@@ -1,11 +1,11 @@
-//! The holes in TCP streams: what came before what was to come first.
+//! Holes in TCP streams: data that arrived before earlier data.
 //!
-//! Few streams have any at a time, so they are not in the flow's row but in a pool of fixed size.
+//! Few streams have holes at a time, so that holes are kept in a pool of fixed size and not in the flow's row.
 
 /// Ranges of one direction that are followed. Real loss leaves one or two at a time.
 const RANGES: usize = 4;
 
-/// Where the holes of a flow are, or nowhere.
+/// The position of a flow's holes in the pool, or none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct HolesAt(u32);
 
@@ -138,7 +138,7 @@ impl Pool {
         self.all.get_mut((at.0 as usize).checked_sub(1)?)
     }
 
-    /// Gives the place of a flow back, and says what it missed.
+    /// Releases the slot of a flow. Returns the number of missing bytes by side.
     pub fn release(&mut self, at: HolesAt) -> [u64; 2] {
         let Some(uncounted) = self.known(at).map(|holes| holes.uncounted) else { return [0; 2] };
         self.free.push(at.0);

@@ -1,10 +1,10 @@
-//! Which flow something is about.
+//! The identity of a flow.
 
 use crate::{CommunityId, community_id, hash};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_wire::{FlowKey, Time};
 
-/// What is said of a flow wherever something is told that happened in it.
+/// The facts about a flow that accompany every record of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FlowIdentity {
     /// Its key.
@@ -15,7 +15,7 @@ pub struct FlowIdentity {
     pub first: Time,
     /// VLAN identifiers of its first packet, 0 when absent.
     pub vlan: [u16; 2],
-    /// The name that it goes by in place of one made of its key and time, as where these were changed; 0 for none.
+    /// A name that replaces the one made from key and time, if these were changed; 0 for none.
     pub alias: u64,
 }
 

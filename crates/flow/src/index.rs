@@ -14,27 +14,28 @@ const STAMP: usize = SET_WORDS - 1;
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
 ///
-/// There is a set for every three rows, so that a set has three flows on average and all ten ways are taken once in
-/// a thousand: then the flow that was not used for longest has to make place.
+/// There is a set for every three rows, so that a set has three flows on average. All ten ways are in use once in a
+/// thousand sets; then the least recently used flow is evicted.
 pub(crate) struct Index {
-    /// Plain numbers, all 0 at first: such memory comes from the system as it is touched, and an index that is made
-    /// for a million flows costs nothing where there are ten.
+    /// Plain numbers, all 0 at first: the system provides such memory when it is touched, and an index for a million
+    /// flows costs nothing while there are ten.
     words: Vec<u32>,
-    /// Where the first set begins: at a cache line's.
+    /// Offset of the first set: at a cache line.
     start: usize,
     lines: Lines,
     /// Counts the groups of packets that were looked up together.
     now: u32,
 }
 
-/// Where the sets of an index are.
+/// Positions of the sets of an index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lines {
     sets: u64,
 }
 
 impl Lines {
-    /// Where the line of a hash begins: which set is the upper half of the hash times the number of sets.
+    /// Position of the cache line of a hash: the upper half of the hash, scaled to the number of sets, selects the
+    /// set.
     #[inline]
     pub fn of(self, hash: u64) -> u32 {
         (((hash >> 32) * self.sets) >> 32) as u32 * SET_WORDS as u32
@@ -48,7 +49,7 @@ fn zero_lanes(lanes: u64) -> u64 {
     lanes.wrapping_sub(0x0001_0001_0001_0001) & !lanes & 0x8000_8000_8000_8000
 }
 
-/// A bit for each way whose tag is this, see [`first`]; the lowest is certain, others may be wrong.
+/// A bit for each way with this tag, see [`first`]. The lowest is exact; others may be false.
 #[inline]
 fn which(set: &[u32; SET_WORDS], tag: u16) -> u64 {
     let tags = u64::from(tag) * 0x0001_0001_0001_0001;
@@ -57,7 +58,7 @@ fn which(set: &[u32; SET_WORDS], tag: u16) -> u64 {
     zero_lanes(pair(0) ^ tags) >> 3 | zero_lanes(pair(2) ^ tags) >> 2 | last >> 1
 }
 
-/// The way of the lowest bit: the lane counts 16, the pair of words 1 from 12 on. [`WAYS`] or more for none.
+/// The way of the lowest bit: a lane counts 16, the pair of words 1 from 12 on. [`WAYS`] or more for none.
 #[inline]
 fn first(ways: u64) -> usize {
     let bit = ways.trailing_zeros() as usize;
@@ -76,7 +77,7 @@ impl Index {
         Self { words, start, lines: Lines { sets: sets as u64 }, now: 0 }
     }
 
-    /// Never 0: that is an empty way.
+    /// Never 0, which marks an empty way.
     #[inline]
     fn tag(hash: u64) -> u16 {
         (hash as u16).max(1)
@@ -100,7 +101,7 @@ impl Index {
         self.words.get(self.start + place as usize).copied().unwrap_or(0)
     }
 
-    /// The same for a place that is about to be written: a store is not waited for.
+    /// Prefetches a slot that will be written: the processor does not wait for stores.
     #[inline]
     pub fn touch_mut(&mut self, place: u32) {
         if let Some(word) = self.words.get_mut(self.start + (place as usize | STAMP)) {
@@ -108,7 +109,7 @@ impl Index {
         }
     }
 
-    /// Where the sets are.
+    /// Positions of the sets.
     pub fn lines(&self) -> Lines {
         self.lines
     }
@@ -125,7 +126,7 @@ impl Index {
         self.set_at(line).is_some_and(|set| set[STAMP] != self.now)
     }
 
-    /// A row that is likely that of the hash whose line this is, plus 1; 0 for none.
+    /// The likely row of the hash with this line, plus 1; 0 for none.
     #[inline]
     pub fn likely(&self, line: u32, hash: u64) -> u32 {
         let Some(set) = self.set_at(line) else { return 0 };

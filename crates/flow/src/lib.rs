@@ -1,16 +1,16 @@
 //! Packets to flows: a flow table of fixed memory, with timers, TCP state and IP fragments.
 //!
-//! A [`FlowTable`] takes decoded packets and gives two things to a [`FlowSink`]: at each roll-up, what every
-//! flow had since the last one ([`Tally`]), and at the end of each flow a [`FlowRecord`]. Time is that of the
-//! packets; nothing here reads a clock.
+//! A [`FlowTable`] takes decoded packets and calls a [`FlowSink`]: at each roll-up with the sums of every flow since
+//! the last one ([`Tally`]), and at the end of each flow with a [`FlowRecord`]. Time is the time of the packets;
+//! nothing here reads a clock.
 //!
-//! What a flow is, when it ends and what its state and history are called follows Zeek's conn.log, so that the
-//! two can be compared row by row. Where they differ, and why, is in `docs/zeek-differences.md`.
+//! The definition of a flow, its end, its state and its history follow Zeek's conn.log, so that the two can be
+//! compared row by row. `docs/zeek-differences.md` lists the differences and their reasons.
 //!
-//! Results do not depend on how the packets are spread over tables, as long as both directions of an address
-//! pair go to the same one ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and
-//! all tables tick at the same times. The exception is a flow inside tunnels between several pairs of addresses:
-//! packets are steered by the outer pair, so that it is one flow in each table that has such a pair.
+//! Results do not depend on the distribution of packets over tables, if both directions of an address pair go to one
+//! table ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and all tables tick at the
+//! same times. The exception is a flow inside tunnels between several pairs of addresses: packets are steered by the
+//! outer pair, so that it is one flow in each table that has such a pair.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

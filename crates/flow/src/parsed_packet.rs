@@ -1,4 +1,4 @@
-//! What one packet says of one flow: the only module here that reads packet bytes.
+//! The facts about a flow in one packet: the only module here that reads packet bytes.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -11,21 +11,21 @@ use weir_wire::{
     decapsulate, shows_its_key, verify,
 };
 
-/// IPv6 with nothing in it (RFC 8200 4.7), as Teredo keeps its ways open with.
+/// IPv6 without payload (RFC 8200 4.7), which Teredo uses as keep-alive.
 const NO_NEXT_HEADER: u8 = 59;
 
-/// Which flow a packet is of, and who sent it.
+/// The flow and the sender of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowRef {
     pub hash: u64,
     pub key: FlowKey,
-    /// Where the index has the flow, if it has it.
+    /// The flow's cache line in the index.
     pub line: u32,
     /// 0: the lower endpoint sent it.
     pub sender: u8,
 }
 
-/// What a packet says of its flow.
+/// The facts of a packet about its flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub time: Time,
@@ -33,14 +33,14 @@ pub(crate) struct Facts {
     pub earliest: Time,
     pub ttl: u8,
     pub tunnel: Tunnel,
-    /// What it carries is the next sighting, if there is one.
+    /// The carried packet is the next entry, if there is one.
     pub carrier: bool,
     /// The tunnel that it carries something in, which a bubble without a next header is not.
     pub carries: Tunnel,
     /// It is what the sighting before carries.
     pub carried: bool,
     pub bad_checksum: bool,
-    /// Its own headers say what the key says, see [`shows_its_key`].
+    /// The packet's own headers show the key, see [`shows_its_key`].
     pub regular: bool,
     /// The TCP header, where there is one.
     pub segment: Option<Segment>,
@@ -63,7 +63,7 @@ pub(crate) struct ParsedPacket {
     pub outer: u64,
 }
 
-/// How packets are looked at.
+/// How packets are parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Looker {
     pub hash: KeyHash,
@@ -73,8 +73,8 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// Whether a packet is a whole one that carries no other and is not checked: [`Looker::flow_ref`] and
-    /// [`Looker::facts`] say all of it.
+    /// Whether a packet is whole, carries no other packet and has no checksum to verify: [`Looker::flow_ref`] and
+    /// [`Looker::facts`] then return all facts.
     #[inline]
     pub fn is_plain(&self, layers: &Layers) -> bool {
         (layers.common || layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole)
@@ -142,7 +142,7 @@ impl Looker {
         Some(ParsedPacket { flow_ref, facts, outer: 0 })
     }
 
-    /// Which flow it is; `None` for what is not IP.
+    /// The flow of a packet; `None` for packets other than IP.
     pub fn flow_ref(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<FlowRef> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
@@ -151,7 +151,7 @@ impl Looker {
         Some(self.of_key(key, is_lower))
     }
 
-    /// The same for a packet that is [`Layers::common`] and so has no tag.
+    /// The flow of a packet that is [`Layers::common`] and thus untagged.
     #[inline(always)]
     pub fn flow_ref_common(&self, packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
         let (key, is_lower) = FlowKey::of_common(packet, layers)?;
@@ -164,7 +164,7 @@ impl Looker {
         FlowRef { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) }
     }
 
-    /// What it says of the flow, as far as one level tells.
+    /// The facts of one level of a packet.
     #[inline(always)]
     pub fn facts(&self, packet: &Packet<'_>, layers: &Layers, regular: bool) -> Facts {
         Facts {

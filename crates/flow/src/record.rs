@@ -1,12 +1,12 @@
-//! What a flow table gives.
+//! The output of a flow table.
 
 use crate::{CommunityId, FlowPacket, History, IpTunnel, community_id};
 use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
 ///
-/// Forward is the initiator's direction (RFC 5103): of the first packet, but where that is a SYN-ACK or no SYN,
-/// or UDP, and comes from a port that servers use while it goes to one that they do not, the other.
+/// Forward is the initiator's direction (RFC 5103). The initiator is the sender of the first packet. If that is a
+/// SYN-ACK, not a SYN, or UDP, and goes from a typical server port to a port that is not one, it is the receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
     /// The flow's identity, the same for both directions.
@@ -20,20 +20,20 @@ pub struct FlowRecord {
     pub first: Time,
     /// Time of the last packet; as in Zeek, packets after both sides of a TCP flow closed do not count for it.
     pub last: Time,
-    /// What the initiator sent.
+    /// Packets of the initiator.
     pub forward: Side,
-    /// What the responder sent.
+    /// Packets of the responder.
     pub reverse: Side,
-    /// What only TCP has.
+    /// Facts of TCP flows only.
     pub tcp: Option<TcpSummary>,
-    /// How far the flow came, in Zeek's words.
+    /// State of the flow, as Zeek names it.
     pub state: ConnState,
-    /// What happened in it, in Zeek's letters.
+    /// Events of the flow, in Zeek's letters.
     pub history: History,
     /// Why it ended.
     pub end: EndReason,
-    /// The protocols that were found in it, the first one first, by whoever reads what is said: their places in the
-    /// list of protocols, plus 1; 0 for none.
+    /// The protocols that were identified in the flow, the first one first: their positions in the list of protocols,
+    /// plus 1; 0 for none.
     pub services: [u8; 3],
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
@@ -44,7 +44,7 @@ pub struct FlowRecord {
     pub parent: u64,
     /// Whether this flow carried others: its packets are also counted in those.
     pub carrier: bool,
-    /// Which tunnel over UDP this flow is, where packets with something in them came in it.
+    /// The tunnel over UDP that this flow is, if packets with content came in it.
     pub carries: Tunnel,
     /// Interface of the first packet.
     pub interface: u32,
@@ -95,7 +95,7 @@ impl FlowRecord {
         self.last.since(self.first)
     }
 
-    /// What one direction sent.
+    /// The packets of one direction.
     pub fn side(&self, direction: Direction) -> &Side {
         match direction {
             Direction::Forward => &self.forward,
@@ -134,13 +134,13 @@ pub struct Side {
     pub tcp_flags: u8,
     /// Time to live or hop limit of the first packet of the direction.
     pub ttl: u8,
-    /// Ethernet source address of the first packet; zero where there is none.
+    /// Ethernet source address of the first packet; zero if it has none.
     pub mac: [u8; 6],
     /// Packets with a wrong checksum, which are in no other count; see [`crate::FlowConfig::checksums`].
     pub bad_checksums: u16,
 }
 
-/// What a TCP flow has besides. Arrays are in the order of [`Direction`].
+/// Further facts of a TCP flow. Arrays are in the order of [`Direction`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TcpSummary {
     /// Bytes of the stream by the sequence numbers, as Zeek counts them: what was sent once, captured or not.
@@ -151,7 +151,7 @@ pub struct TcpSummary {
     pub retransmitted: [u16; 2],
 }
 
-/// How far a flow came: Zeek's `conn_state`.
+/// State of a flow: Zeek's `conn_state`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ConnState {
     /// An attempt without a reply.
@@ -176,9 +176,10 @@ pub enum ConnState {
     RstRH,
     /// The initiator sent a SYN and then a FIN; no SYN-ACK was seen.
     SH,
-    /// The responder sent a SYN-ACK and then a FIN, no SYN was seen; or a datagram, and none came the other way.
+    /// The responder sent a SYN-ACK and then a FIN, and no SYN was seen; or a datagram, without one in the other
+    /// direction.
     ShR,
-    /// Anything else: it was under way when it was first seen, or the protocol has no states.
+    /// Anything else: the flow began before the capture, or the protocol has no states.
     #[default]
     Oth,
 }
@@ -209,7 +210,7 @@ impl ConnState {
 pub enum EndReason {
     /// It had no packet for as long as its timeout.
     Idle,
-    /// It goes on; the active timeout cut it.
+    /// The active timeout cut the flow, which continues.
     Active,
     /// Both sides closed it, or one that is the only one seen.
     Fin,
@@ -242,8 +243,8 @@ impl EndReason {
     }
 }
 
-/// What one direction of one flow had since the last roll-up: what counters and top lists are fed from, in place
-/// of each packet.
+/// The sums of one direction of one flow since the last roll-up. Counters and top lists use them in place of each
+/// packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally<'a> {
     /// The flow.
@@ -260,22 +261,23 @@ pub struct Tally<'a> {
     pub packets: u64,
     /// Bytes of the frames on the wire.
     pub bytes: u64,
-    /// Whether it is the first of its flow: set once per flow, in one direction.
+    /// Whether it is the first tally of its flow: set once per flow, in one direction.
     pub begins: bool,
-    /// Whether the flow carries others (a tunnel over UDP): then the same packets come in tallies of those too.
+    /// Whether the flow carries others (a tunnel over UDP): the packets then also come in tallies of the carried
+    /// flows.
     pub carrier: bool,
 }
 
-/// Where the results of a table go.
+/// Receives the results of a table.
 pub trait FlowSink {
     /// Takes a flow that has ended. Its last tallies were given before.
     fn end(&mut self, record: &FlowRecord);
     /// Takes what a direction had since the last roll-up; called only where it had something.
     fn tally(&mut self, tally: &Tally<'_>);
-    /// Takes a packet that is being counted to this flow although its own headers do not say what the key says: a
-    /// fragment, a packet in a tunnel or one that carries it, one with extension headers or an unusual link layer,
-    /// or one whose decoding met an error; all but those of which [`weir_wire::shows_its_key`] is true. Its
-    /// packets and bytes will also come in a tally; who decides by the key takes them off.
+    /// Takes a packet that is being counted to this flow although its own headers do not show the key: a fragment, a
+    /// packet in a tunnel or one that carries another, one with extension headers or an unusual link layer, or one
+    /// with a decoding error. It is called for exactly the packets for which [`weir_wire::shows_its_key`] is false.
+    /// The packets and bytes also come in a tally; key-based counters must subtract them.
     fn irregular(&mut self, irregular: &Tally<'_>) {
         let _ = irregular;
     }
@@ -283,17 +285,17 @@ pub trait FlowSink {
     fn asks_tags(&self) -> bool {
         false
     }
-    /// Takes a packet that says the flow's key ([`FlowSink::irregular`] is not called for it) but has another VLAN tag than
-    /// the flow's first packet had, as where a mirror port shows both sides of a router. Its packets and bytes will also
-    /// come in a tally, under that tag; who decides by the tag moves them to its own, which is `tag`.
+    /// Takes a packet that shows the flow's key ([`FlowSink::irregular`] is not called for it) but has another VLAN
+    /// tag than the flow's first packet, as on a mirror port that shows both sides of a router. The packets and bytes
+    /// also come in a tally under the flow's tag; tag-based counters must move them to `tag`, the packet's own.
     fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
         let _ = (vlan_changed, tag);
     }
     /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be
     /// called.
     const PACKETS: bool = false;
-    /// Packets that are likely of the flows in these rows come next: who keeps something for each flow brings it nearer,
-    /// all at once, since one after the other each would be waited for.
+    /// Announces packets that are likely to belong to the flows in these rows, so that per-flow state can be
+    /// prefetched in parallel.
     fn ahead(&mut self, rows: impl Iterator<Item = u32>)
     where
         Self: Sized,
@@ -305,22 +307,22 @@ pub trait FlowSink {
     fn packet(&mut self, seen: &FlowPacket<'_>) {
         let _ = seen;
     }
-    /// Takes a fragment of an IP packet; in a tunnel, the layers are those of the fragment.
+    /// Takes a fragment of an IP packet; in a tunnel, the layers are the fragment's.
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
         let _ = (packet, layers);
     }
-    /// Takes a tunnel right over IP when it is found, and when it is over.
+    /// Takes a tunnel directly over IP when it is found, and when it ends.
     fn tunnel(&mut self, tunnel: &IpTunnel) {
         let _ = tunnel;
     }
-    /// The record that comes next is of the flow in that row, whose last packet was then. `is_over`: the row is free
-    /// after it; else the flow goes on.
+    /// Announces that the next record is of the flow in that row, whose last packet was at that time. `is_over`: the
+    /// row is free afterwards; otherwise the flow continues.
     fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
         let _ = (row, last, is_over);
     }
-    /// Takes a packet of which [`weir_wire::shows_its_key`] is true and that is in no tally: no row could take
-    /// it, or its checksum is wrong. So for every key and direction, what tallies have, without the odd and with the
-    /// missed, is exactly the packets that say so themselves.
+    /// Takes a packet for which [`weir_wire::shows_its_key`] is true and that is in no tally, because no row could
+    /// take it or its checksum is wrong. For every key and direction, the tallies minus the irregular plus the
+    /// uncounted packets are exactly the packets whose headers show the key.
     fn uncounted(&mut self, uncounted: &Tally<'_>) {
         let _ = uncounted;
     }
@@ -342,15 +344,15 @@ pub struct FlowStats {
     pub evicted: u64,
     /// Records given, by reason, in the order of [`EndReason::ALL`].
     pub by_reason: [u64; 7],
-    /// Later fragments of IP packets that were counted to the flow of their first.
+    /// Later fragments of IP packets, counted to the flow of the first fragment.
     pub fragments_joined: u64,
-    /// Later fragments whose first did not come in time: counted to a flow without ports.
+    /// Later fragments whose first one did not come in time: counted to a flow without ports.
     pub fragments_unmatched: u64,
     /// Of these, because the table of fragments was full.
     pub fragments_shed: u64,
     /// Flows split, and ticks put off, because the time jumped; see [`crate::FlowConfig::jump`].
     pub time_jumps: u64,
-    /// TCP streams whose gaps were no longer followed because too many had holes at once.
+    /// TCP streams whose gaps are no longer tracked because too many had holes at once.
     pub holes_shed: u64,
     /// Bytes that the table takes when it is full.
     pub memory: u64,

@@ -1,7 +1,7 @@
-//! What is kept of one flow: two cache lines that a packet of a flow under way touches, and three for the rest.
+//! The memory of one flow: two cache lines that a packet of an established flow touches, and three for the rest.
 //!
-//! The two lie in an array of their own, so that those of the flows that are busy lie in few pages. A flow of which one
-//! packet was seen is all in them ([`crate::first_packet`]): what a flood of new flows touches is those and the index.
+//! The two lines are in an array of their own, so that the busy flows are in few pages. A flow of one packet uses only
+//! them ([`crate::first_packet`]): a flood of new flows touches these lines and the index.
 
 use crate::holes::HolesAt;
 use crate::tcp::{End, Letters, Numbers, Progress};
@@ -9,13 +9,14 @@ use crate::timers::CLASSES;
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::{FlowKey, Tag, Time, Tunnel};
 
-/// What each packet of a flow reads and writes. Arrays of two are in the order of the key's endpoints, lower first.
+/// The values that each packet of a flow reads and writes. Arrays of two are in the order of the key's endpoints,
+/// lower first.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[repr(C, align(128))]
 pub(crate) struct Hot {
     // Line 0.
     pub key: FlowKey,
-    /// Of the part that goes on, where the active timeout cut one off before. Of a free row: the next free one.
+    /// Start of the current part, if the active timeout cut one off before. In a free row: the next free row.
     pub first: Time,
     pub last: Time,
     /// From this time on, a packet or a tick ends the flow. 0: the row is free.
@@ -28,9 +29,9 @@ pub(crate) struct Hot {
     pub marks: u16,
     /// Every TCP flag that was set.
     pub flags: [u8; 2],
-    /// Which packets change nothing but what is here: bits of [`crate::tcp::steady`].
+    /// The kinds of packet that change only this struct: bits of [`crate::tcp::steady`].
     pub steady: [u8; 2],
-    /// Which idle timeout it has, in the lowest bits, and the VLAN tag of its first packet.
+    /// Class of the idle timeout in the lowest bits, and the VLAN tag of the first packet.
     class_and_tag: u16,
 }
 
@@ -63,14 +64,14 @@ pub(crate) struct Cold {
     rare: Rare,
 }
 
-/// How the flow began, and what happened in it.
+/// The flow's beginning and its events.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Origin {
     pub parent: u64,
     pub interface: u32,
     pub holes: HolesAt,
-    /// Where the index has the row.
+    /// The row's slot in the index.
     pub place: u32,
     pub vlan: [u16; 2],
     pub ttl: [u8; 2],
@@ -79,11 +80,11 @@ pub(crate) struct Origin {
     pub history: History,
 }
 
-/// What most flows never need.
+/// Values that most flows never need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Rare {
-    /// What the counters have beyond 32 bits.
+    /// The upper parts of the counters, beyond 32 bits.
     carried: [Counts<u32>; 2],
     /// First packet of the flow, where `marks` has CUT.
     born: Time,
@@ -136,13 +137,13 @@ impl Hot {
         }
     }
 
-    /// Which tunnel over UDP it is.
+    /// The kind of tunnel over UDP.
     pub fn carries(&self) -> Tunnel {
         let at = usize::from((self.marks & mark::CARRIES) >> mark::CARRIES.trailing_zeros());
         at.checked_sub(1).and_then(|at| OVER_UDP.get(at).copied()).unwrap_or(Tunnel::None)
     }
 
-    /// Which idle timeout it has.
+    /// The class of the idle timeout.
     #[inline]
     pub fn class(&self) -> u8 {
         (self.class_and_tag & ((1 << CLASS_BITS) - 1)) as u8
@@ -200,8 +201,8 @@ impl Cold {
     }
 }
 
-/// Both parts of a flow, put together for all that is not the way of nearly every packet. What changes in `ends` is
-/// kept by [`Row::save`].
+/// Both parts of a flow together, for all uses other than the fast path. Changes of `ends` are written back by
+/// [`Row::save`].
 pub(crate) struct Row<'a> {
     pub hot: &'a mut Hot,
     pub cold: &'a mut Cold,
@@ -223,8 +224,8 @@ impl<'a> Row<'a> {
         Some(Self::new(hot.get_mut(at as usize)?, cold.get_mut(at as usize)?))
     }
 
-    /// Makes the row that of a flow which `initiator` (0: lower) began, without counts. What is not set here is set
-    /// before it is read.
+    /// Initialises the row for a flow of `initiator` (0: lower), without counts. Fields that are not set here are set
+    /// before they are read.
     pub fn begin(&mut self, key: FlowKey, first: Time, initiator: usize) {
         *self.hot = Hot { key, first, last: first, ..Hot::default() };
         self.cold.tallied = [[0; 2]; 2];
@@ -336,7 +337,7 @@ impl<'a> Row<'a> {
         high.payload_bytes = high.payload_bytes.saturating_add(carry.payload_bytes);
     }
 
-    /// What direction `side` had since its last tally, in packets and frame bytes; none from now on.
+    /// Takes the packets and frame bytes of direction `side` since its last tally, and resets them.
     #[inline]
     pub fn take_tally(&mut self, side: usize) -> (u64, u64) {
         let counts = self.counts(side);
@@ -345,7 +346,7 @@ impl<'a> Row<'a> {
         (now[0] - before[0], now[1] - before[1])
     }
 
-    /// Empties the counters of a flow that goes on after its record was given at `now`.
+    /// Resets the counters of a flow that continues after its record was emitted at `now`.
     pub fn cut(&mut self, now: Time) {
         let born = self.born();
         let rare = self.rare();
@@ -373,7 +374,7 @@ impl<'a> Row<'a> {
         hash::name(&self.hot.key, self.born())
     }
 
-    /// What the flow was.
+    /// The record of the flow.
     #[inline]
     pub fn record(&self, uncounted: [u64; 2], end: EndReason) -> FlowRecord {
         let (orig, resp) = (self.initiator() & 1, 1 - (self.initiator() & 1));

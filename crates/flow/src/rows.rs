@@ -1,5 +1,5 @@
-//! Something for each row of a flow table, made in pages as rows come into use: what is there is never moved, and rows
-//! that are next to each other are so here, too.
+//! A value for each row of a flow table, allocated in pages as rows come into use. Values are never moved, and
+//! neighbouring rows have neighbouring values.
 
 /// Rows in a page.
 const PAGE: usize = 512;
@@ -18,19 +18,19 @@ impl<T> Default for Rows<T> {
 }
 
 impl<T: Default> Rows<T> {
-    /// That of a row; `None` where no row near it was ever in use.
+    /// The value of a row; `None` if no row of its page was ever in use.
     #[inline]
     pub fn get(&self, row: u32) -> Option<&T> {
         self.pages.get(row as usize / PAGE)?.as_ref()?.get(row as usize % PAGE)
     }
 
-    /// The same, to be changed.
+    /// The mutable value of a row; `None` if no row of its page was ever in use.
     #[inline]
     pub fn get_mut(&mut self, row: u32) -> Option<&mut T> {
         self.pages.get_mut(row as usize / PAGE)?.as_mut()?.get_mut(row as usize % PAGE)
     }
 
-    /// The same; it is made where it is not there.
+    /// The mutable value of a row, created if missing.
     #[inline]
     pub fn make(&mut self, row: u32) -> Option<&mut T> {
         let page = row as usize / PAGE;

@@ -1,4 +1,4 @@
-//! Packets on their way to who reads what is said in flows.
+//! Passes packets to readers of payload.
 
 use crate::parsed_packet::FlowRef;
 use crate::row::{Row, mark};

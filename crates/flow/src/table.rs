@@ -15,8 +15,8 @@ use crate::{EndReason, FlowRecord, FlowSink, FlowStats, Tally, fast_path, first_
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Tag, Time, shows_its_key};
 
-/// Packets that are looked up together: enough that the memory accesses of one overlap those of the others, few
-/// enough that what is known of them stays in the second-level cache.
+/// Number of packets that are looked up together: enough that their memory accesses overlap, few enough that their
+/// facts stay in the second-level cache.
 const TOGETHER: usize = 128;
 
 /// Probes that there is room for.
@@ -37,7 +37,7 @@ const MIN_MEMORY: usize = 128 << 10;
 /// A packet, or a level of one, that is to be counted.
 struct Probe {
     flow_ref: FlowRef,
-    /// Which packet of those that are looked up together; of one that is not plain, which sighting.
+    /// Position in the batch; for a packet that is not plain, position among the parsed packets.
     at: u8,
     /// It may change the state of its connection, which is in the cold part of the row.
     is_cold: bool,
@@ -63,7 +63,7 @@ pub struct FlowTable {
     capacity: usize,
     /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
     free: u64,
-    /// Where the search for a flow to evict goes on.
+    /// Position at which the search for a flow to evict continues.
     hand: usize,
     pool: Pool,
     fragments: Fragments,
@@ -75,20 +75,20 @@ pub struct FlowTable {
     levels: Vec<Option<(u8, Layers)>>,
     timers: Timers,
     stats: FlowStats,
-    /// That of the flow of one packet which ended last.
+    /// The record of the flow of one packet that ended last.
     record: FlowRecord,
     /// The last tick that was believed, and one that was put off.
     ticked: Time,
     put_off: Time,
     /// Keeps the reads that only bring lines into the cache.
     touched: u64,
-    /// Every packet goes the long way.
+    /// Forces the slow path for every packet.
     #[cfg(test)]
     pub is_thorough: bool,
 }
 
 impl FlowTable {
-    /// A table with no flow in it. It reserves the memory that `config` allows; the system gives it as flows come.
+    /// An empty table. It reserves the memory that `config` allows; the system provides it as flows come.
     pub fn new(config: &FlowConfig) -> Self {
         let hash = KeyHash::new(config.seed);
         let memory = config.memory.max(MIN_MEMORY);
@@ -137,13 +137,13 @@ impl FlowTable {
         }
     }
 
-    /// Counts packets, in order; `layers` are those of the batch, in order.
+    /// Counts packets, in order; `layers` has one entry for each packet of the batch.
     pub fn batch(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut impl FlowSink) {
         self.parts(batch, layers, |_, packet, layers| shows_its_key(packet, layers), sink);
     }
 
-    /// The same where [`weir_wire::shows_its_key`] has been asked of every packet already: bit `n % 64` of word `n / 64`
-    /// is what it says of packet `n`. Of packets that `known` has no word for, it is asked here.
+    /// Counts packets for which [`weir_wire::shows_its_key`] is already known: bit `n % 64` of word `n / 64` is the
+    /// answer for packet `n`. For packets beyond the words of `known` it is computed here.
     pub fn batch_known(
         &mut self,
         batch: Batch<'_>,
@@ -158,8 +158,7 @@ impl FlowTable {
         self.parts(batch, layers, is_regular, sink);
     }
 
-    /// Counts packets, so many at a time as are looked up together. `is_regular`: whether a packet of the batch says its
-    /// key.
+    /// Counts as many packets as are looked up together. `is_regular`: whether a packet of the batch shows its key.
     #[inline(always)]
     fn parts(
         &mut self,
@@ -290,7 +289,7 @@ impl FlowTable {
         }
     }
 
-    /// Notes whose packet `at` is, a plain one.
+    /// Notes the flow of the plain packet `at`.
     #[inline(always)]
     fn probe(&mut self, at: u8, flow_ref: FlowRef, layers: &Layers, is_regular: bool) {
         self.stats.packets += 1;
@@ -298,7 +297,7 @@ impl FlowTable {
         self.probes.push(Probe { flow_ref, at, is_cold, is_plain: true, is_regular, likely: 0 });
     }
 
-    /// The same for fragments and for packets that carry others.
+    /// Notes the flows of a fragment or of a packet that carries others.
     #[cold]
     fn look_closely<S: FlowSink>(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
         let Self { look, parsed_packets, levels, fragments, tunnel_ends, stats, .. } = self;
@@ -344,9 +343,9 @@ impl FlowTable {
         }
     }
 
-    /// Reads one word of every line that is about to be used: independent reads in loops that do nothing else, so that
-    /// the processor has as many on their way as it can. (A line that is asked for among other work holds that work up:
-    /// with the reads spread over it, two at a time are on their way, and a packet of 65,536 flows takes twice as long.)
+    /// Reads one word of every cache line that will be used next, in loops without other work, so that the processor
+    /// has as many reads in flight as it can. (A read among other work delays that work: with the reads spread over
+    /// it, two at a time are in flight, and a packet of 65,536 flows takes twice as long.)
     fn touch(&mut self) {
         let index = &self.index;
         let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(probe.flow_ref.line));
@@ -379,7 +378,7 @@ impl FlowTable {
         self.touched ^= u64::from(sum) ^ lines;
     }
 
-    /// The same for what [`FlowTable::show`] and who is shown packets need of rows.
+    /// Prefetches the rows that [`FlowTable::show`] and readers of packets need.
     fn touch_shown(&mut self, sink: &mut impl FlowSink) {
         let known = || self.probes.iter().filter_map(|probe| probe.likely.checked_sub(1));
         let lines = known().fold(0, |lines, row| lines ^ self.cold.get(row as usize).map_or(0, Cold::touch));
@@ -469,7 +468,7 @@ impl FlowTable {
         Some((self.hot.get(at as usize)?.clone(), self.cold.get(at as usize)?.clone()))
     }
 
-    /// Whether a row that was `before` and took a packet the short way is as if it had taken it the long way.
+    /// Whether a row that was `before` and took a packet on the fast path equals a row that took it on the slow path.
     fn is_as_if_looked_at(
         &mut self,
         at: u32,
@@ -499,7 +498,7 @@ impl FlowTable {
         self.sight(&probe.flow_ref, probe.likely, &facts, Carrier::NONE, sink)
     }
 
-    /// Counts what a packet says; the row of its flow. `likely` is a row plus 1 that may be it.
+    /// Counts the facts of a packet and returns the row of its flow. `likely` is the likely row plus 1.
     #[inline]
     fn sight(
         &mut self,
@@ -636,7 +635,8 @@ impl FlowTable {
         Some(Begun::Empty(at))
     }
 
-    /// Makes a flow of a plain packet that likely belongs to none, and counts it: the short way of a flood.
+    /// Creates a flow for a plain packet that likely belongs to no flow, and counts the packet: the fast path of a
+    /// flood.
     #[inline(never)]
     fn fresh(
         &mut self,
@@ -647,7 +647,7 @@ impl FlowTable {
     ) -> Option<u32> {
         let flow_ref = &probe.flow_ref;
         let facts = self.look.facts(packet, layers, probe.is_regular);
-        // A packet of the same flow may have come since it was looked up.
+        // A packet of this flow may have come after the lookup.
         if !first_packet::is_simple(flow_ref, &facts) || !self.index.is_as_looked_up(flow_ref.line) {
             return self.plain(probe, packet, layers, sink);
         }
@@ -671,7 +671,7 @@ impl FlowTable {
         Some(at)
     }
 
-    /// A row for a new flow: mostly that of a flow of one packet which ends for it.
+    /// A row for a new flow, usually taken from a flow of one packet, which ends.
     #[inline]
     fn next_row(&mut self, sink: &mut impl FlowSink) -> Option<u32> {
         let at = self.hand;
@@ -706,7 +706,7 @@ impl FlowTable {
         }
     }
 
-    /// The same where the set is full: the flow that was not used for longest ends.
+    /// A row for a new flow whose set is full: the least recently used flow ends.
     #[cold]
     #[inline(never)]
     fn make_place(
@@ -718,19 +718,19 @@ impl FlowTable {
     ) -> Option<u32> {
         let others = self.index.rows(flow_ref.line).filter(|&row| Some(row) != carrier);
         let oldest = others.min_by_key(|&row| self.last_of(row))?;
-        // The row that becomes free is not the one that is to be used.
+        // The freed row differs from the row that will be used.
         self.end(oldest, EndReason::Evicted, sink);
         self.index.insert(flow_ref.line, flow_ref.hash, at)
     }
 
-    /// Tells that a plain packet was not counted to any flow.
+    /// Reports that a plain packet was not counted to any flow.
     #[cold]
     #[inline(never)]
     fn uncounted(&self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
         uncounted(&probe.flow_ref, &self.look.facts(packet, layers, probe.is_regular), sink);
     }
 
-    /// Whether the flow that a fresh row is made of such a packet is the one that the long way makes.
+    /// Whether the row that this packet creates on the fast path equals the row of the slow path.
     fn is_as_if_settled(&mut self, flow_ref: &FlowRef, s: &Facts, flips: bool, place: u32) -> bool {
         let (mut short, mut long) = ((Hot::default(), Cold::default()), (Hot::default(), Cold::default()));
         short.0.begin(flow_ref, s, flips, place);
@@ -748,7 +748,7 @@ impl FlowTable {
         self.hot.get(row as usize).map_or(Time(0), |row| row.last)
     }
 
-    /// A row for a new flow, not that of `carrier`.
+    /// A row for a new flow, other than the row of `carrier`.
     fn free_row(&mut self, carrier: Option<u32>, sink: &mut impl FlowSink) -> Option<u32> {
         if self.free == 0 && self.hot.len() < self.capacity {
             self.hot.push(Hot::default());
@@ -779,7 +779,7 @@ impl FlowTable {
         self.hand as u32
     }
 
-    /// Gives the record of a flow up to `now`; the flow goes on.
+    /// Emits the record of a flow up to `now`; the flow continues.
     fn cut<S: FlowSink>(&mut self, at: u32, now: Time, sink: &mut S) {
         let Some(mut row) = Row::at(&mut self.hot, &mut self.cold, at) else { return };
         tally(&mut row, sink);
@@ -795,7 +795,7 @@ impl FlowTable {
         row.unmark(mark::DIRTY);
         row.cut(now);
         row.save();
-        // The next packet is the first of its direction again.
+        // The next packet is again the first of its direction.
         row.hot.steady = [0; 2];
     }
 
@@ -833,13 +833,13 @@ impl FlowTable {
         self.stats.by_reason[reason as usize] += 1;
     }
 
-    /// Whether a packet's VLAN tag is not that of its flow.
+    /// Whether a packet's VLAN tag differs from that of its flow.
     #[inline]
     fn has_other_tag(&self, at: u32, tag: Tag) -> bool {
         self.hot.get(at as usize).is_some_and(|row| row.tag() != tag)
     }
 
-    /// Tells that a packet was counted to a flow although its own headers do not say so, or have another VLAN tag.
+    /// Reports a packet that was counted to a flow although its headers do not show the key, or with another VLAN tag.
     #[cold]
     fn irregular(&mut self, at: u32, flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
@@ -880,7 +880,7 @@ impl FlowTable {
     }
 }
 
-/// What carries the packet that is counted.
+/// The carrier of the packet that is counted.
 #[derive(Clone, Copy)]
 enum Carrier {
     /// The flow of that row.
@@ -920,7 +920,7 @@ fn fragment(
     parsed_packets.extend(fragment);
 }
 
-/// Whether the sender of a flow's first packet is its responder; never that of a SYN alone.
+/// Whether the sender of a flow's first packet is its responder; never for a SYN alone.
 fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
     let (from, to) = (usize::from(flow_ref.sender & 1), 1 - usize::from(flow_ref.sender & 1));
@@ -940,7 +940,7 @@ const fn mapped_broadcast() -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
 }
 
-/// Tells that a regular packet was not counted to any flow.
+/// Reports that a regular packet was not counted to any flow.
 #[cold]
 fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
     if s.regular {
@@ -1028,7 +1028,7 @@ mod tests {
         fn tally(&mut self, _: &Tally<'_>) {}
     }
 
-    /// Flows that were shed by a table with this seed, and comparisons of keys that finding each of them again takes.
+    /// Number of flows that a table with this seed shed, and of key comparisons to find each of them.
     fn cost(seed: [u64; 2], flows: &[Vec<u8>]) -> (u64, u64) {
         let mut table = FlowTable::new(&FlowConfig { memory: 1 << 20, seed, ..FlowConfig::default() });
         for data in flows {
@@ -1047,7 +1047,7 @@ mod tests {
         (table.stats().evicted, wrong)
     }
 
-    /// Who knows the hash, but not its key, can choose flows as well as at random.
+    /// An attacker who knows the hash but not its key can choose flows no better than at random.
     #[test]
     fn an_attack_on_one_seed_is_none_on_another() {
         let (known, secret) = ([1, 2], [3, 4]);

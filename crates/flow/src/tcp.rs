@@ -1,22 +1,22 @@
-//! What TCP packets say of a connection: Zeek's states of both endpoints, its history and its stream sizes.
+//! TCP state of a connection: Zeek's states of both endpoints, its history and its stream sizes.
 //!
 //! The rules are Zeek's (docs.zeek.org, `conn_state` and `history` of `base/protocols/conn/main.zeek`, and its
-//! behaviour on the traces that the conformance test compares). Sequence numbers are compared modulo 2^32; how
-//! often they wrapped is counted, so that sizes are right beyond 4 GiB.
+//! behaviour on the traces of the conformance test). Sequence numbers are compared modulo 2^32. Wraps are counted, so
+//! that sizes are right beyond 4 GiB.
 
 use crate::ConnState;
 use crate::holes::Pool;
 use crate::row::{Cold, Row, mark};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 
-/// A SYN or RST whose number is further off than this is not believed.
+/// A SYN or RST whose number is further away is ignored.
 const TOO_FAR: i32 = 1 << 20;
 
-/// A stream of which nothing is acknowledged, and which has so much ahead of a hole, is one whose other direction
-/// is not seen: holes say nothing then.
+/// If a stream has this much data after a hole and no acknowledgement, its other direction is not seen, and its holes
+/// mean nothing.
 const AHEAD_WITHOUT_ACK: u32 = 16_384;
 
-/// A TCP header, and how much payload came with it.
+/// A TCP header and the length of its payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
     pub seq: u32,
@@ -41,7 +41,7 @@ impl Segment {
     }
 }
 
-/// How far one endpoint came.
+/// The state of one endpoint.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// What a packet of a connection that is under way moves on, of one endpoint.
+/// The values of one endpoint that a packet of an established connection advances.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub(crate) struct Numbers {
@@ -82,7 +82,7 @@ pub(crate) struct Progress {
     start: u32,
     /// Number after the FIN, where `bits` has FINISHED.
     fin: u32,
-    /// How often `last` and `ack` wrapped.
+    /// Number of wraps of `last` and `ack`.
     last_wraps: u16,
     ack_wraps: u16,
     bits: u8,
@@ -115,11 +115,11 @@ pub(crate) mod steady {
     /// With payload.
     pub const DATA: u8 = 2;
     pub const ALL: u8 = EMPTY | DATA;
-    /// None more, but what is missing of its stream is not followed, so that it need not come in order.
+    /// A segment without further effect, in a stream whose holes are not tracked, so that it need not be in order.
     pub const BLIND: u8 = 4;
     /// Without payload: the first of its kind, which is noted in the history.
     pub const FIRST_EMPTY: u8 = 8;
-    /// The same with payload.
+    /// A segment with payload in such a stream.
     pub const FIRST_DATA: u8 = 16;
 }
 
@@ -169,8 +169,8 @@ impl End {
         Progress { start, fin, last_wraps, ack_wraps, bits, seen, state, before }
     }
 
-    /// Which segments of this endpoint of a TCP connection change nothing but how far both streams are, if they come
-    /// in order. Holes in its stream matter to payload alone.
+    /// The segments of this endpoint that only advance both streams if they come in order. Holes in its stream matter
+    /// to payload alone.
     #[inline]
     pub fn steady(&self, peer: &End) -> u8 {
         let under_way = |state: State| matches!(state, State::Established | State::Partial);
@@ -208,7 +208,7 @@ impl End {
         self.is(bit::INITIATOR)
     }
 
-    /// Counts and letters begin anew; the connection goes on.
+    /// Resets counts and letters; the connection continues.
     pub fn restart(&mut self) {
         self.seen = 0;
         self.start = self.last.wrapping_sub(1);
@@ -247,7 +247,7 @@ impl End {
         self.next = seq.wrapping_add(1);
     }
 
-    /// `seq` relative to the start, where `last` and `wraps` are how far it had come; negative before the start.
+    /// `seq` relative to the start, given the position `last` and `wraps`; negative before the start.
     fn relative(&self, seq: u32, last: u32, wraps: u16) -> i64 {
         let delta = seq.wrapping_sub(last) as i32;
         let wraps = if delta < 0 && seq > last {
@@ -273,8 +273,8 @@ impl End {
 
     fn acked(&mut self, ack: u32) {
         let delta = ack.wrapping_sub(self.ack) as i32;
-        // An acknowledgement of 0 is more likely broken than that of a large stream. Whether one moves on is not to
-        // be foreseen, so there is no branch.
+        // An acknowledgement of 0 is more likely broken than part of a large stream. Whether it advances cannot be
+        // predicted, so there is no branch.
         let moves = (delta > 0) & !((ack == 0) & (delta > TOO_FAR));
         let wraps = moves & (ack < self.ack);
         self.ack_wraps = self.ack_wraps.saturating_add(u16::from(wraps));
@@ -293,11 +293,11 @@ impl End {
     }
 }
 
-/// How often something that is repeated in the history happened, per endpoint.
+/// Number of occurrences of the repeatable events of the history, per endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Letters([[u16; 4]; 2], [u32; 2]);
 
-/// What is repeated in the history with each power of ten.
+/// The events that the history repeats with each power of ten.
 #[derive(Clone, Copy)]
 pub(crate) enum Repeated {
     Checksum,
@@ -413,7 +413,7 @@ pub(crate) fn is_reuse(row: &Row<'_>, segment: &Segment) -> bool {
         return true;
     }
     let sender = if with_ack { resp } else { orig };
-    // A SYN that comes after its SYN-ACK belongs to it: the two were swapped on their way here.
+    // A SYN after its SYN-ACK belongs to it: the two were reordered on the way to the sensor.
     let swapped = !with_ack
         && orig.state == State::SynAckSent
         && resp.state == State::Inactive
@@ -426,7 +426,7 @@ pub(crate) fn is_handshake(row: &Row<'_>) -> bool {
     row.ends.iter().all(|end| end.state.is_handshake())
 }
 
-/// Whether it is a SYN that nothing answered.
+/// Whether the flow is a SYN without an answer.
 pub(crate) fn is_attempt(row: &Row<'_>) -> bool {
     let initiator = row.initiator();
     matches!(row.ends[initiator & 1].state, State::SynSent | State::SynAckSent)
@@ -490,19 +490,19 @@ pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &S
     closes && close(row, me)
 }
 
-/// Whether what a connection is after this first segment of it is told by [`after_first`].
+/// Whether [`after_first`] gives the state of a connection after this first segment.
 #[inline]
 pub(crate) fn is_simple(segment: &Segment) -> bool {
     segment.flags & (FIN | RST) == 0 && segment.window != 0 && segment.len < TOO_FAR as u32
 }
 
-/// Whether the beginning of a connection was not seen whose first segment this is.
+/// Whether the connection of this first segment began before the capture.
 #[inline]
 pub(crate) fn is_partial(segment: &Segment, from_initiator: bool) -> bool {
     !segment.has(SYN) || (from_initiator && segment.has(ACK))
 }
 
-/// What a record tells of a connection with one simple segment: the letter in the history, and the bytes of the stream
+/// The values of a connection with one simple segment: the letter of its history, and the size of its stream in bytes
 /// ([`End::size`]).
 #[inline]
 pub(crate) fn first_reported(segment: &Segment) -> (Option<u8>, u64) {
@@ -518,7 +518,7 @@ pub(crate) fn first_reported(segment: &Segment) -> (Option<u8>, u64) {
     (letter, (past - u64::from(start)).saturating_sub(1))
 }
 
-/// What [`segment`] makes of a simple first segment: the endpoint that sent it, the other, and the letter in the
+/// The result of [`segment`] for a simple first segment: the sending endpoint, the other one, and the letter of the
 /// history.
 #[inline]
 pub(crate) fn after_first(segment: &Segment, from_initiator: bool) -> (End, End, Option<u8>) {
@@ -560,7 +560,7 @@ pub(crate) fn after_first(segment: &Segment, from_initiator: bool) -> (End, End,
     (me, you, letter)
 }
 
-/// Sets the numbers of an endpoint that sends for the first time, or begins again.
+/// Sets the numbers of an endpoint that sends for the first time, or starts anew.
 fn begin(end: &mut End, segment: &Segment) {
     let is_new = match end.state {
         State::SynSent | State::SynAckSent => segment.seq != end.start,
@@ -716,7 +716,7 @@ fn wake(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
             row.ends[me].enter(if with_ack { State::SynAckSent } else { State::SynSent });
         } else {
             if !with_ack && row.ends[you].state == State::SynAckSent && segment.seq == row.ends[me].start {
-                // SYN-ACK and SYN were swapped on their way here.
+                // SYN-ACK and SYN were reordered on the way to the sensor.
                 flip(row);
                 row.ends[you].enter(State::Established);
             }
@@ -759,7 +759,7 @@ fn close(row: &mut Row<'_>, me: usize) -> bool {
         || row.ends[you].state == State::Inactive
 }
 
-/// Payload of `me` came.
+/// Takes payload of `me`.
 #[inline]
 fn arrived(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, len: u32) {
     let end = &mut row.ends[me & 1];
@@ -779,7 +779,7 @@ fn arrived(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, len: u32) {
 #[cold]
 fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u32) {
     let me = me & 1;
-    // What was acknowledged is given up already.
+    // Acknowledged data was abandoned before.
     let ack = row.ends[me].ack;
     let seq = if (seq.wrapping_sub(ack) as i32) < 0 { ack } else { seq };
     if past.wrapping_sub(seq) as i32 <= 0 {
@@ -818,7 +818,7 @@ fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u
     }
 }
 
-/// The stream of `side` is acknowledged up to `ack`: what was not seen of it was lost on its way here.
+/// The stream of `side` is acknowledged up to `ack`: data that was not seen was lost on the way to the sensor.
 #[inline]
 fn give_up(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let end = &row.ends[side & 1];
@@ -838,7 +838,7 @@ fn give_up(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
 fn lost(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let side = side & 1;
     let end = row.ends[side];
-    // The numbers of a stream whose beginning was not seen begin with a guess.
+    // The numbers of a stream without an observed beginning start with a guess.
     if ack.wrapping_sub(end.start) <= 2 && row.has(mark::PARTIAL) {
         return;
     }

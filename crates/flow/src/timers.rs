@@ -1,4 +1,4 @@
-//! What a packet does to the counters of its flow, and when the flow ends if there is no other.
+//! The effect of a packet on the counters and on the end of its flow.
 
 use crate::FlowConfig;
 use crate::holes::Pool;
@@ -8,7 +8,7 @@ use crate::tcp::{self, Repeated, Segment, steady};
 use weir_wire::Time;
 use weir_wire::build::flags::{ACK, SYN};
 
-/// Classes of flows by their idle timeouts.
+/// Classes of flows by idle timeout.
 pub(crate) const CLASSES: usize = 6;
 const TCP: u8 = 0;
 const INTERACTIVE: u8 = 1;
@@ -17,7 +17,7 @@ const UDP: u8 = 3;
 const ICMP: u8 = 4;
 const OTHER: u8 = 5;
 
-/// How long flows last.
+/// Timeouts of flows.
 pub(crate) struct Timers {
     /// By class.
     idle: [u64; CLASSES],
@@ -41,7 +41,7 @@ impl Timers {
         Self { idle, attempt: config.attempt, close: config.close }
     }
 
-    /// How long a flow of a class may be without a packet.
+    /// The idle timeout of a class.
     #[inline]
     pub fn of_class(&self, class: u8) -> u64 {
         self.idle[usize::from(class) % CLASSES]
@@ -148,7 +148,7 @@ impl Timers {
     }
 }
 
-/// The class of a flow as it is now.
+/// The current class of a flow.
 fn class(row: &Row<'_>) -> u8 {
     match row.hot.key.proto {
         6 if tcp::is_handshake(row) => HANDSHAKE,
@@ -172,7 +172,7 @@ fn connectionless(proto: u8) -> u8 {
     }
 }
 
-/// `time` and so many nanoseconds; never 0, which means a free row.
+/// `time` plus the nanoseconds; never 0, which marks a free row.
 #[inline]
 fn after(time: Time, nanoseconds: u64) -> Time {
     Time(time.0.saturating_add(nanoseconds).max(1))

@@ -1,7 +1,7 @@
-//! Tunnels right over IP: who sends GRE and the like to whom.
+//! Tunnels directly over IP: the endpoints of GRE and the like.
 //!
-//! Their own packets are no flow, so that what they carry is counted once. What is known of them lies here, apart from
-//! the rows, and is looked at only for a packet that has one.
+//! Their own packets are not a flow, so that the carried packets are counted once. The tunnels are kept apart from the
+//! rows and are looked up only for packets that have one.
 
 use crate::FlowIdentity;
 use crate::parsed_packet::FlowRef;
@@ -10,20 +10,20 @@ use weir_wire::{FlowKey, Time, Tunnel};
 /// Tunnels that a set holds.
 const WAYS: usize = 4;
 
-/// Nanoseconds without a packet after which a tunnel is over: Zeek's.
+/// Idle timeout of a tunnel in nanoseconds: Zeek's.
 const LIFETIME: u64 = 3_600_000_000_000;
 
-/// A tunnel right over IP was found, or is over.
+/// A tunnel directly over IP that was found or has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IpTunnel {
-    /// Its two ends, as those of a flow without ports; who sent the first packet is the initiator. What it carries has
-    /// the name of it as [`crate::FlowRecord::parent`].
+    /// The two endpoints, as in a flow without ports. The sender of the first packet is the initiator. Carried flows
+    /// refer to it by [`crate::FlowRecord::parent`].
     pub identity: FlowIdentity,
-    /// Which tunnel it is, as its first packet says.
+    /// The kind of tunnel in its first packet.
     pub tunnel: Tunnel,
-    /// Time of the first packet; where it is over, of the last.
+    /// Time of the first packet; at the end, of the last.
     pub time: Time,
-    /// No packet came for an hour.
+    /// The tunnel was idle for an hour.
     pub is_over: bool,
 }
 
@@ -41,12 +41,12 @@ impl Entry {
     }
 }
 
-/// The tunnels that were seen lately; of fixed size. One that has to make place is told as new when it comes again.
+/// Recent tunnels, in fixed memory. A tunnel that was evicted counts as new when it returns.
 pub(crate) struct TunnelEnds {
     /// Empty until the first tunnel is seen: most runs see none.
     sets: Vec<[Option<Entry>; WAYS]>,
     size: usize,
-    /// Those to tell of.
+    /// Tunnels to report.
     reported: Vec<IpTunnel>,
 }
 
@@ -93,7 +93,7 @@ impl TunnelEnds {
         identity.id()
     }
 
-    /// Forgets those of which nothing came for long before `now`.
+    /// Forgets tunnels that were idle for long before `now`.
     pub fn expire(&mut self, now: Time) {
         for place in self.sets.iter_mut().flatten() {
             if let Some(over) = place.take_if(|entry| now.since(entry.last) >= LIFETIME) {
@@ -104,7 +104,7 @@ impl TunnelEnds {
         self.reported.sort_by_key(|over| (over.time, over.identity.key));
     }
 
-    /// Those to tell of.
+    /// Tunnels to report.
     #[inline]
     pub fn take(&mut self) -> impl Iterator<Item = IpTunnel> {
         self.reported.drain(..)

@@ -1,11 +1,11 @@
-//! How well a flow goes: round-trip times, loss, windows, throughput, and who waits for whom.
+//! Quality of a flow: round-trip times, loss, windows, throughput, and waiting times of both sides.
 //!
-//! All of it is as it looks from where the packets were caught. A round trip is timed from a segment to its
-//! acknowledgement, so it is the one between here and the receiver; both directions together are that of the path.
+//! All values are as seen at the capture point. A round trip is timed from a segment to its acknowledgement, so that
+//! it covers the path from here to the receiver; both directions add up to the whole path.
 //!
-//! What is sent, and what is waited for, is told without knowing the protocol: a *request* begins where the initiator
-//! speaks after it was spoken to, its *response* is what the other side says before the next request. Pipelined
-//! requests look like one, as they must from outside.
+//! Requests and responses are found without knowing the protocol: a *request* begins when the initiator sends payload
+//! after it received some, and its *response* is the payload of the other side before the next request. Pipelined
+//! requests look like one request.
 
 mod pace;
 mod side;
@@ -23,23 +23,23 @@ use weir_wire::{Direction, Time};
 /// Silence of a flow, in nanoseconds, that ends a burst of packets.
 pub const BURST_GAP: u64 = 100_000_000;
 
-/// What is measured.
+/// Configuration of measurements.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MeasureConfig {
-    /// How long a sample is in nanoseconds, from one multiple of it to the next; 0 for none.
+    /// Length of a sample in nanoseconds, from one multiple of it to the next; 0 for none.
     pub sample: u64,
     /// Bytes of memory; flows beyond that are not measured, and counted.
     pub memory: usize,
-    /// Whether each packet, exchange and burst is told too.
+    /// Whether each packet, exchange and burst is emitted too.
     pub details: bool,
 }
 
-/// What has been measured.
+/// A measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Measured<'a> {
     /// A packet, in order.
     Packet {
-        /// Which side sent it.
+        /// The sending side.
         direction: Direction,
         /// Bytes of the IP packet.
         bytes: u64,
@@ -48,11 +48,11 @@ pub enum Measured<'a> {
     },
     /// A request and its response are over.
     Exchange(&'a Exchange),
-    /// A burst is over.
+    /// End of a burst.
     Burst(&'a Burst),
-    /// A period of the flow is over.
+    /// End of a period of the flow.
     Sample(&'a Sample),
-    /// The flow is over.
+    /// End of the flow.
     End(&'a Measure),
 }
 
@@ -78,41 +78,41 @@ pub struct Burst {
     pub begin: Time,
     /// Time of the last.
     pub end: Time,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
     /// Bytes of their IP packets.
     pub bytes: u64,
 }
 
-/// What a flow had in one period.
+/// A flow in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// When the period began, a multiple of its length.
     pub begin: Time,
     /// Its length in nanoseconds.
     pub length: u64,
-    /// What each side had in it, in the order of [`Direction`].
+    /// Both sides, in the order of [`Direction`].
     pub sides: [SampleSide; 2],
 }
 
-/// What one side had in one period.
+/// One side of a flow in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleSide {
     /// Packets.
     pub packets: u64,
     /// Bytes of payload, as often as they were sent.
     pub bytes: u64,
-    /// Round trips timed from what it sent: how many, and their mean in nanoseconds.
+    /// Number of round trips timed from segments of this side, and their mean in nanoseconds.
     pub round_trips: u64,
     /// Mean of them.
     pub rtt: Option<f64>,
     /// Jitter at the period's end, in nanoseconds: [`HalfMeasure::jitter`].
     pub jitter: Option<f64>,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// Segments that were lost.
     pub lost: u64,
-    /// Segments that came out of order.
+    /// Segments out of order.
     pub out_of_order: u64,
     /// The last window it announced, in bytes.
     pub window: Option<u64>,
@@ -125,7 +125,7 @@ pub struct Measure {
     pub flow: FlowIdentity,
     /// Time of the last packet.
     pub last: Time,
-    /// What each side sent.
+    /// The segments of each side.
     pub sides: [HalfMeasure; 2],
     /// Requests that were made.
     pub requests: u64,
@@ -139,10 +139,10 @@ pub struct Measure {
     exchange: Exchange,
     /// Time of the last packet with payload of each side.
     spoken_at: [Option<Time>; 2],
-    /// Who spoke last.
+    /// The side that sent payload last.
     turn: Option<Direction>,
     burst: Burst,
-    /// What had been counted when the period began, which one it is, and whether it had anything.
+    /// Counters at the beginning of the period, the number of the period, and whether it has had packets.
     before: [Before; 2],
     period: u64,
     is_sampled: bool,
@@ -194,7 +194,7 @@ impl Measure {
         }
     }
 
-    /// What one direction sent.
+    /// The packets of one direction.
     pub fn side(&self, direction: Direction) -> &HalfMeasure {
         let [forward, reverse] = &self.sides;
         match direction {
@@ -258,7 +258,7 @@ impl Measure {
         }
     }
 
-    /// A side says something that it has not said before.
+    /// Takes new payload of a side.
     fn payload(
         &mut self,
         seen: &FlowPacket<'_>,
@@ -366,7 +366,7 @@ impl Measures {
         Self { config, flows: Vec::new(), measured: 0, refused: 0 }
     }
 
-    /// Takes a packet that was counted to a flow; what comes of it goes to `emit`, with the flow's measurements.
+    /// Takes a packet that was counted to a flow. Results go to `emit`, with the flow's measurements.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let at = seen.row as usize;
         if self.flows.len() <= at {

@@ -1,4 +1,4 @@
-//! How even something is.
+//! Regularity of a series of values.
 
 /// Mean deviation of successive values, smoothed as RFC 3550 6.4.1 does: a sixteenth of each difference.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-//! What one side of a flow sends, and how the other side acknowledges it.
+//! The segments of one side of a flow, and their acknowledgement by the other side.
 
 use super::Jitter;
 use crate::FlowPacket;
@@ -8,10 +8,10 @@ use weir_wire::{Reader, Time};
 
 /// Segments of one direction that are timed at once: more only follow each other closely.
 const TIMED: usize = 4;
-/// Holes of one direction that are known at once.
+/// Maximum number of holes tracked in one direction.
 const HOLES: usize = 4;
-/// Within so many nanoseconds a hole is filled by reordering, where no round trip is known that a retransmission would
-/// have had to take.
+/// A hole that is filled within this time, in nanoseconds, counts as reordering if the round-trip time, which a
+/// retransmission would need, is not known.
 const REORDERING: u64 = 3_000_000;
 
 /// Whether a packet has anything that was not there before.
@@ -26,15 +26,15 @@ pub(super) enum Sent {
 /// Round-trip times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrips {
-    /// How many were measured.
+    /// Number of measured values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: u64,
     /// The least.
     pub min: Option<u64>,
     /// The greatest.
     pub max: Option<u64>,
-    /// How much each differs from the one before.
+    /// Differences of consecutive values.
     pub jitter: Jitter,
 }
 
@@ -47,13 +47,13 @@ impl RoundTrips {
         self.jitter.add(nanoseconds);
     }
 
-    /// Their mean.
+    /// Mean of the values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 }
 
-/// What one side of a flow sent.
+/// The segments of one side of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct HalfMeasure {
     /// Packets.
@@ -66,31 +66,31 @@ pub struct HalfMeasure {
     pub payload_times: Option<(Time, Time)>,
     /// From its SYN to the other side's acknowledgement of it, in nanoseconds.
     pub handshake: Option<u64>,
-    /// From its data to the other side's acknowledgement. Only what is beyond doubt is timed: after a retransmission
-    /// (Karn's rule), only what the timestamps option (RFC 7323) tells apart.
+    /// Time from this side's data to the other side's acknowledgement. Only unambiguous pairs are timed: after a
+    /// retransmission (Karn's rule), only pairs that the timestamps option (RFC 7323) identifies.
     pub round_trips: RoundTrips,
     /// Inter-arrival times of its packets.
     pub arrivals: Jitter,
     /// Segments with payload, SYN or FIN.
     pub segments: u64,
-    /// Of these, segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// Of these, segments that the other side had acknowledged before: nothing was lost.
     pub spurious: u64,
-    /// Segments that were lost, as far as retransmissions tell.
+    /// Lost segments, as far as retransmissions show.
     pub lost: u64,
     /// Segments that another one of this side had overtaken.
     pub out_of_order: u64,
     /// Time to live or hop limit of the last packet.
     pub ttl: u8,
-    /// The last window that it announced, the least and the greatest, in bytes. Those of a SYN are not among them, and
-    /// where the handshake was not seen a scale is not known.
+    /// The last announced window, the minimum and the maximum, in bytes. The window of a SYN is excluded. Without the
+    /// handshake the scale is not known.
     pub window: Option<u64>,
     /// The least.
     pub window_least: Option<u64>,
     /// The greatest.
     pub window_most: Option<u64>,
-    /// How often it closed its window.
+    /// Number of times the window was closed.
     pub zero_windows: u64,
     /// Largest segment that it takes, by its SYN's option.
     pub mss: Option<u16>,
@@ -100,7 +100,7 @@ pub struct HalfMeasure {
     last: Option<Time>,
     /// The sequence number behind the highest byte that was seen.
     next: Option<u32>,
-    /// What the other side has acknowledged.
+    /// Acknowledgement number of the other side.
     acknowledged: Option<u32>,
     timed: [Option<Timed>; TIMED],
     holes: [Option<Hole>; HOLES],
@@ -231,15 +231,15 @@ impl HalfMeasure {
 
     /// The other side acknowledges what this one has sent.
     fn is_acknowledged(&mut self, ack: u32, options: &Options, now: Time) {
-        // What was never sent here cannot be acknowledged; a wrong number would hide what follows.
+        // Data that was never seen cannot be acknowledged; a wrong number would hide later data.
         let is_possible = self.next.is_some_and(|next| !is_before(next, ack));
         if !is_possible || self.acknowledged.is_some_and(|before| !is_before(before, ack)) {
             return;
         }
         self.acknowledged = Some(ack);
         let echo = options.stamps.map(|(_, echo)| echo);
-        // With timestamps it is told which segment is answered: the first of those that carried this one. Without, an
-        // acknowledgement that waited for a second segment answers the newest.
+        // Timestamps identify the answered segment: the first of those that carried this timestamp. Without them, a
+        // delayed acknowledgement answers the newest segment.
         let mut timed: Option<Timed> = None;
         for place in &mut self.timed {
             let Some(waiting) = place.filter(|waiting| !is_before(ack, waiting.end)) else { continue };
@@ -255,7 +255,7 @@ impl HalfMeasure {
             }
         }
         for hole in &mut self.holes {
-            // Acknowledged and never seen: it was lost on the way to the sensor alone.
+            // Acknowledged but never seen: lost only on the way to the sensor.
             *hole = hole.filter(|hole| is_before(ack, hole.end));
         }
         match timed {
@@ -288,7 +288,7 @@ impl HalfMeasure {
     fn sends(&mut self, segment: &Segment<'_>, payload: u32, options: &Options, other: &Self) -> Sent {
         let marks = u32::from(segment.flags & SYN != 0) + u32::from(segment.flags & FIN != 0);
         let length = payload + marks;
-        // What a reset carries is no part of the stream.
+        // Payload of a reset is not part of the stream.
         if length == 0 || segment.flags & RST != 0 {
             return Sent::New;
         }
@@ -313,8 +313,8 @@ impl HalfMeasure {
             self.begin_to_time(segment, end, options);
             return Sent::New;
         }
-        // A keep-alive asks for an acknowledgement with a byte that was acknowledged long ago (RFC 9293 3.8.4), and
-        // so does who looks whether a window has opened.
+        // A keep-alive requests an acknowledgement with a byte that was acknowledged before (RFC 9293 3.8.4); so does
+        // a window probe.
         if payload <= 1 && marks == 0 && end == next && self.acknowledged == Some(next) {
             return Sent::Again;
         }
@@ -325,7 +325,7 @@ impl HalfMeasure {
         let asked = path.map_or(REORDERING, |(there, back)| there.saturating_add(back).max(1));
         let is_ahead = is_before(next, end);
         if is_ahead {
-            // The part behind `next` is new: a segment that was put together anew while it was sent again.
+            // The part beyond `next` is new: a retransmission can merge segments.
             self.fresh_bytes += u64::from(end.wrapping_sub(next));
             self.next = Some(end);
         }
@@ -347,8 +347,8 @@ impl HalfMeasure {
                 if was_hole.is_some() {
                     self.fresh_bytes += u64::from(payload);
                 }
-                // Karn's rule: whether the first or the second is acknowledged cannot be told, and what lies behind
-                // had to wait. Timestamps tell it.
+                // Karn's rule: the acknowledgement may belong to the first or to the second transmission, and later
+                // data had to wait. Timestamps resolve it.
                 match options.stamps {
                     Some((stamp, _)) => {
                         let is_like_it = |timed: &Timed| timed.end == end && timed.stamp == Some(stamp);

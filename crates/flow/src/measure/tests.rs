@@ -14,7 +14,7 @@ struct Scene {
     end: Option<Measure>,
 }
 
-/// A segment: who, its flags, numbers, payload and timestamps.
+/// A segment: sender, flags, numbers, payload and timestamps.
 #[derive(Clone, Copy)]
 struct Step {
     at: u64,

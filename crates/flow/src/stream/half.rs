@@ -13,30 +13,30 @@ const MAX_PIECES: usize = 2048;
 pub(super) struct Half {
     /// Place of the next byte to be handed on, from the first one seen.
     at: u64,
-    /// What few streams need.
+    /// State that few streams need.
     rest: Option<Box<Rest>>,
     /// Sequence number of the byte at `at`.
     next: u32,
-    /// How many bytes from `at` on the other side has acknowledged.
+    /// Number of bytes from `at` on that the other side has acknowledged.
     ahead: u32,
-    /// How many bytes from `at` on the stream has, once that is known; else [`ENDLESS`].
+    /// Number of bytes from `at` to the end of the stream, if known; else [`ENDLESS`].
     left: u32,
     is_begun: bool,
-    /// Something came of the stream that the half is of.
+    /// Whether the stream of this half has emitted anything.
     pub is_used: bool,
 }
 
 /// More bytes than one sequence number can be before another.
 const ENDLESS: u32 = u32::MAX;
 
-/// What few streams need.
+/// State that few streams need.
 #[derive(Debug)]
 struct Rest {
-    /// Bytes that are missing just before `at`, and were not told of.
+    /// Number of bytes missing before `at` that have not been emitted as a gap.
     gap: u64,
-    /// Place of the urgent byte, where it is to be left out; else one that no stream comes to.
+    /// Position of the urgent byte, if it is to be left out; else a position that no stream reaches.
     apart: u64,
-    /// What waits.
+    /// The data that waits.
     queue: Option<Queue>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Half {
     }
 }
 
-/// What a half needs for its work.
+/// The context of a half's work.
 pub(super) struct Work<'w, F> {
     pub time: Time,
     pub direction: Direction,
@@ -80,12 +80,12 @@ impl Half {
         self.queue()?.start()
     }
 
-    /// Place where the stream ends, once that is known.
+    /// Position of the end of the stream, if known.
     fn end(&self) -> u64 {
         if self.left == ENDLESS { u64::MAX } else { self.at + u64::from(self.left) }
     }
 
-    /// Goes on behind bytes.
+    /// Moves the position past bytes.
     fn pass(&mut self, bytes: u64) {
         self.at += bytes;
         self.next = self.next.wrapping_add(bytes as u32);
@@ -129,7 +129,7 @@ impl Half {
         let start = start.max(self.at);
         let reach = start + data.len() as u64;
         match self.waits() {
-            // The way of nearly all segments: nothing is copied.
+            // Nearly all segments end here: nothing is copied.
             None if start == self.at => self.hand_on(data, work.time, work),
             Some(held) if start == self.at && reach <= held => {
                 self.hand_on(data, work.time, work);
@@ -160,16 +160,16 @@ impl Half {
         self.rest.get_or_insert_default().apart = place;
     }
 
-    /// Passes over bytes that will never come: those that the capture has cut off.
+    /// Skips bytes that will never come because the capture truncated them.
     pub fn skip<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, bytes: u64, work: &mut Work<'_, F>) {
         let Some(start) = self.place(seq).filter(|start| *start == self.at) else { return };
-        // What lies behind in the queue may have some of it.
+        // Later data in the queue may contain some of them.
         let held = self.waits().unwrap_or(u64::MAX);
         self.advance((start + bytes).min(held).min(self.end()) - start);
         self.drain(work);
     }
 
-    /// The stream ends before that sequence number. What is known to be behind it is not wanted.
+    /// Ends the stream before that sequence number. Data beyond it is dropped.
     pub fn finish(&mut self, seq: u32) {
         if let Some(place) = self.place(seq).filter(|place| self.is_begun && *place >= self.at) {
             // A sequence number is not further away.
@@ -177,8 +177,8 @@ impl Half {
         }
     }
 
-    /// The other side has all bytes before that sequence number. What it has although it is not here was lost on the
-    /// way here, and will not come: the hole before the next bytes that wait is given up.
+    /// The other side has received all bytes before that sequence number. Bytes of them that are missing here were
+    /// lost on the way to the sensor and will not come: the hole before the next waiting data becomes a gap.
     pub fn acknowledge<F: FnMut(Chunk<'_>)>(&mut self, ack: u32, work: &mut Work<'_, F>) {
         if !self.is_begun {
             return;
@@ -200,7 +200,7 @@ impl Half {
         }
     }
 
-    /// Ends the stream: hands on what waits, and tells what is missing at its end.
+    /// Ends the stream: emits the waiting data and a gap for what is missing at its end.
     pub fn close<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
         while let Some(start) = self.waits() {
             self.jump(start, work);
@@ -229,7 +229,7 @@ impl Half {
         self.queue().map_or(0, Queue::cost)
     }
 
-    /// Bytes that are missing just before `at`, and were not told of; they are now.
+    /// Takes the number of bytes missing before `at` that have not been emitted as a gap.
     fn take_gap(&mut self) -> u64 {
         self.rest.as_mut().map_or(0, |rest| std::mem::take(&mut rest.gap))
     }

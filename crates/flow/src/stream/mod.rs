@@ -1,8 +1,8 @@
-//! TCP streams put together: every byte in order, once, with what is missing marked.
+//! Reassembly of TCP streams: every byte in order, once, with gaps marked.
 //!
-//! Bytes in order are handed on where they lie, in the packet; only what comes before its time is copied and waits.
-//! It waits until the hole before it is filled, until the other side acknowledges what lies behind the hole (then the
-//! hole's bytes were lost on the way to the sensor), until its memory is wanted, or until the stream ends.
+//! Data in order is emitted from where it lies, in the packet. Only early data is copied. It waits until the hole
+//! before it is filled, until the other side acknowledges data beyond the hole (the hole's bytes were then lost on the
+//! way to the sensor), until its memory is needed, or until the stream ends.
 
 mod half;
 mod policy;
@@ -17,17 +17,17 @@ use weir_wire::build::flags::{FIN, RST, SYN};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// How streams are put together.
+/// Configuration of reassembly.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StreamConfig {
     /// Bytes that what waits may take, all streams together.
     pub memory: usize,
-    /// The same of one direction of one stream: as much as a receiver may have to keep.
+    /// Limit of waiting data in one direction of one stream, in bytes: as much as a receiver may have to buffer.
     pub each: usize,
-    /// Who wins where segments that wait overlap.
+    /// Which data wins where waiting segments overlap.
     pub overlap: Overlap,
-    /// Whether urgent bytes are left out of the stream, as the socket interface of Linux and Windows does unless told
-    /// otherwise (`SO_OOBINLINE`); else they stay where they are.
+    /// Whether urgent bytes are left out of the stream, as the socket interfaces of Linux and Windows do by default
+    /// (without `SO_OOBINLINE`); otherwise they stay in place.
     pub urgent_apart: bool,
 }
 
@@ -44,18 +44,17 @@ pub struct StreamStats {
     pub streams: u64,
     /// Bytes that were handed on.
     pub bytes: u64,
-    /// Segments that came before their time.
+    /// Segments that arrived early.
     pub reordered: u64,
-    /// Bytes that came again.
+    /// Retransmitted bytes.
     pub retransmitted: u64,
-    /// Of those that came again while the first ones waited, bytes that were different: somebody plays with overlaps,
-    /// or a host is broken.
+    /// Retransmitted bytes that differ from the waiting ones: an evasion attempt, or a broken host.
     pub overlap_conflict: u64,
     /// Urgent bytes that were left out.
     pub urgent: u64,
     /// Bytes behind the end of a stream.
     pub after_fin: u64,
-    /// Holes that were told of.
+    /// Gaps emitted.
     pub gaps: u64,
     /// Bytes in them.
     pub missing: u64,
@@ -65,16 +64,16 @@ pub struct StreamStats {
     pub held: u64,
 }
 
-/// What a TCP segment has to do with a stream.
+/// The facts of a TCP segment for a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// When it was seen.
     pub time: Time,
-    /// Which side sent it.
+    /// The sending side.
     pub direction: Direction,
     /// Its sequence number.
     pub seq: u32,
-    /// What it acknowledges, where it does.
+    /// The acknowledgement number, if the segment has one.
     pub ack: Option<u32>,
     /// Its flags.
     pub flags: u8,
@@ -101,7 +100,7 @@ pub struct Streams {
 struct Pair([Half; 2]);
 
 impl Pair {
-    /// Whether it is in use.
+    /// Whether the row is in use.
     fn is_used(&self) -> bool {
         let Self([first, _]) = self;
         first.is_used
@@ -114,7 +113,7 @@ impl Streams {
         Self { config, pairs: Rows::default(), stats: StreamStats::default() }
     }
 
-    /// Takes a segment of the flow in that row; what comes of it goes to `emit`.
+    /// Takes a segment of the flow in that row. Chunks go to `emit`.
     pub fn segment(&mut self, row: u32, segment: &Segment<'_>, mut emit: impl FnMut(Chunk<'_>)) {
         // A stream of nothing but a refused handshake needs no memory.
         let is_nothing = segment.data.is_empty() && segment.flags & (SYN | RST) == 0;
@@ -147,7 +146,7 @@ impl Streams {
             mine.begin(seq);
             seq = seq.wrapping_add(1);
         }
-        // What a reset carries is a message to people (RFC 9293 3.5.3).
+        // Payload of a reset is a diagnostic text (RFC 9293 3.5.3).
         if segment.flags & RST != 0 {
             return;
         }
@@ -180,7 +179,7 @@ impl Streams {
         }
     }
 
-    /// Whether both sides have said all they had to say.
+    /// Whether both sides have ended their streams.
     pub fn is_finished(&self, row: u32) -> bool {
         let pair = self.pairs.get(row).filter(|pair| pair.is_used());
         pair.is_some_and(|Pair(halves)| halves.iter().all(Half::is_finished))
@@ -192,7 +191,7 @@ impl Streams {
         self.pairs.get(row).map_or(0, |pair| u64::from(pair.is_used()))
     }
 
-    /// How much what waits may take from now on, all streams together.
+    /// Sets the memory limit of waiting data, for all streams together.
     pub fn set_memory(&mut self, bytes: usize) {
         self.config.memory = bytes;
     }

@@ -1,24 +1,24 @@
-//! Which of two segments wins where they say different things.
+//! Overlap policies: which of two overlapping segments wins.
 
 use std::str::FromStr;
 
-/// Who wins where two segments that both wait overlap. What has been handed on stays as it was.
+/// Which data wins where two waiting segments overlap. Data that has been emitted is not changed.
 ///
-/// Hosts differ, and who knows which a host is can show a monitor another stream than the host (Ptacek and Newsham 1998;
-/// Shankar and Paxson 2003). Segments are compared by where they began and ended when they came.
+/// Hosts differ. An attacker who knows the host's policy can show a monitor another stream than the host (Ptacek and
+/// Newsham 1998; Shankar and Paxson 2003). Segments are compared by their begin and end at arrival.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Overlap {
-    /// What came first.
+    /// The first arrival wins.
     First,
-    /// What came last.
+    /// The last arrival wins.
     Last,
-    /// What begins further to the left, and of two that begin together the longer one: what Linux's queue of segments
-    /// out of order comes to (`tcp_data_queue_ofo`).
+    /// The segment that begins further left wins, and of two with equal begin the longer one: the effect of Linux's
+    /// queue of out-of-order segments (`tcp_data_queue_ofo`).
     #[default]
     Linux,
-    /// What came first, unless the new one begins before and ends after it.
+    /// The first arrival wins, unless the new segment begins before and ends after it.
     Windows,
-    /// What came first, unless the new one begins before it.
+    /// The first arrival wins, unless the new segment begins before it.
     Bsd,
 }
 
@@ -37,7 +37,8 @@ impl Overlap {
         Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether the new segment wins over the old one where they overlap; both as their first and last + 1 bytes.
+    /// Whether the new segment wins over the old one where they overlap. Both are given as first byte and last byte +
+    /// 1.
     pub(crate) fn prefers_new(self, new: (u64, u64), old: (u64, u64)) -> bool {
         match self {
             Self::First => false,
@@ -54,7 +55,8 @@ impl Overlap {
         self == Self::Linux
     }
 
-    /// The same of fragments of IP packets (Novak 2005), whose hosts do not do as with segments.
+    /// Whether the new fragment of an IP packet wins over the old one (Novak 2005). Hosts treat fragments and segments
+    /// differently.
     pub(crate) fn prefers_new_fragment(self, new: (u64, u64), old: (u64, u64)) -> bool {
         match self {
             Self::First | Self::Linux => false,

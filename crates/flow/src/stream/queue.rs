@@ -1,4 +1,4 @@
-//! Bytes that came before those in front of them.
+//! Data that arrived before earlier data.
 
 use std::collections::VecDeque;
 use weir_wire::Time;
@@ -8,11 +8,11 @@ use weir_wire::Time;
 pub(crate) struct Piece {
     /// Place of its first byte in the stream.
     pub start: u64,
-    /// When it came.
+    /// Arrival time.
     pub time: Time,
-    /// The segment's bounds when it came, of which this may be a part.
+    /// Bounds of the segment at arrival; this piece may be a part of it.
     origin: (u64, u64),
-    /// Which of the segments that came it is of.
+    /// Number of the segment, in order of arrival.
     number: u64,
     pub data: Vec<u8>,
 }
@@ -32,13 +32,13 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
-    /// What they take in memory.
+    /// Memory of the pieces in bytes.
     bytes: usize,
-    /// Segments that came.
+    /// Number of segments that arrived.
     came: u64,
 }
 
-/// What came of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Inserted {
     /// Bytes that were there already.
@@ -77,15 +77,15 @@ impl Queue {
         self.pieces.back().map(Piece::end)
     }
 
-    /// Whether all bytes before `end` are there.
+    /// Whether all bytes before `end` are present.
     pub fn is_contiguous(&self, end: u64) -> bool {
         let mut at = 0;
         self.pieces.iter().all(|piece| std::mem::replace(&mut at, piece.end()) == piece.start) && at == end
     }
 
-    /// Puts a segment in its place. `prefers_new` says whether it wins where there is something already: of two segments,
-    /// the new one first, each as the places of its first and behind its last byte. Where it `joins`, it is one with a
-    /// segment that it continues, and both are as if they had come together.
+    /// Inserts a segment. `prefers_new` decides where it overlaps present data: it gets the bounds of two segments,
+    /// the new one first. With `joins`, the segment merges with a segment that it continues, as if both had arrived
+    /// together.
     pub fn insert(
         &mut self,
         start: u64,
@@ -112,7 +112,7 @@ impl Queue {
             data.get(bounds).unwrap_or_default()
         };
         let (mut out, mut at) = (Vec::with_capacity(behind - first + 2), start);
-        // What is new is gathered, so that a segment over many small ones becomes one piece.
+        // New data is gathered, so that a segment over many small ones becomes one piece.
         let mut gathered = (start, Vec::new());
         for old in self.pieces.drain(first..behind) {
             self.bytes -= old.cost();
@@ -150,9 +150,8 @@ impl Queue {
         inserted
     }
 
-    /// Lets a segment that ends where the new one begins go to the new one's end. Gives where both begin, and the number
-    /// of that segment. Linux looks for the new one's place from the top of a balanced tree: of two that could decide,
-    /// the one that came first is as a rule the higher one.
+    /// Extends a segment that ends where the new one begins. Returns the joint begin and the segment's number. Linux
+    /// searches from the top of a balanced tree: of two candidates, the earlier arrival is usually the higher one.
     fn join(&mut self, new: (u64, u64)) -> Option<(u64, u64)> {
         let mut joined: Option<(u64, u64)> = None;
         let (mut first, mut last) = (u64::MAX, 0);
@@ -227,13 +226,13 @@ mod tests {
         text
     }
 
-    /// The eight ways in which two segments can lie to each other.
+    /// The eight relative positions of two segments.
     #[test]
     fn every_policy_has_its_way() {
         let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));
-        // The same place and length.
+        // Equal begin and length.
         assert_eq!(all(&[(1, "aaa"), (1, "bbb")]), [".aaa", ".bbb", ".aaa", ".aaa", ".aaa"]);
-        // The new one begins with the old one and goes on.
+        // The new one begins with the old one and is longer.
         assert_eq!(all(&[(1, "aa"), (1, "bbb")]), [".aab", ".bbb", ".bbb", ".aab", ".aab"]);
         // ... and is shorter.
         assert_eq!(all(&[(1, "aaa"), (1, "bb")]), [".aaa", ".bba", ".aaa", ".aaa", ".aaa"]);
@@ -256,7 +255,7 @@ mod tests {
         assert_eq!(stream(Overlap::First, &[(4, "aa"), (0, "bb"), (1, "ccccccc")]), "bbccaacc");
     }
 
-    /// As Linux has it: a segment that goes on where another one ends begins where that one does.
+    /// As in Linux, a segment that continues another one takes over its begin.
     #[test]
     fn segments_side_by_side_are_one() {
         let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));

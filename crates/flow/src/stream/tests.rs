@@ -1,7 +1,7 @@
 use super::*;
 use weir_wire::build::flags::{ACK, PSH};
 
-/// What came out: for each direction the text, with `[n]` for a gap.
+/// The output: for each direction the text, with `[n]` for a gap.
 fn put_together(config: StreamConfig, segments: &[Segment<'_>]) -> ([String; 2], StreamStats) {
     let (mut streams, mut text) = (Streams::new(config), [String::new(), String::new()]);
     let mut take = |chunk: Chunk<'_>| {
@@ -74,7 +74,7 @@ fn a_hole_is_told_of_when_the_other_side_has_what_is_behind_it() {
     assert_eq!(with(&[ack(104), forward(102, "cde")]), "abcdefg");
     // It will not: the other side had it.
     assert_eq!(with(&[ack(107), forward(102, "cde")]), "ab[3]fg");
-    // Nobody said so, but the stream has ended.
+    // No acknowledgement, but the stream has ended.
     assert_eq!(with(&[]), "ab[3]fg");
 }
 
@@ -88,7 +88,7 @@ fn what_is_missing_at_the_end_is_told_too() {
 fn the_capture_cuts_segments() {
     let cut = Segment { cut: 3, ..forward(100, "ab") };
     assert_eq!(text(&[flags(99, SYN), cut, forward(105, "fg")]), "ab[3]fg");
-    // What waits already is not lost.
+    // Waiting data is not lost.
     assert_eq!(text(&[flags(99, SYN), forward(104, "ef"), cut]), "ab[2]ef");
 }
 
@@ -143,7 +143,7 @@ fn memory_has_an_end() {
     }
     assert!(max < 70 << 10, "{max}");
     assert!(bytes > 9_900_000 && gaps > 9_900_000 && streams.stats().abandoned > 100);
-    // Single bytes take more than what they say.
+    // Single bytes take more memory than their length.
     for n in 0..100_000_u32 {
         streams.segment(1, &forward(n * 2, "x"), |_| {});
         max = max.max(streams.stats().held);
@@ -151,7 +151,7 @@ fn memory_has_an_end() {
     assert!(max < 400 << 10, "{max}");
 }
 
-/// Whatever the order, what is handed on is what was sent.
+/// In any order of arrival, the output equals the input.
 #[test]
 fn any_order_gives_the_same_stream() {
     let text: String = (0..2000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
@@ -170,7 +170,7 @@ fn any_order_gives_the_same_stream() {
                 let to = (from + 1 + random(90)).min(text.len());
                 segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..to]));
             }
-            // All of it comes at last, backwards.
+            // Everything arrives at last, backwards.
             for from in (0..text.len()).step_by(100).rev() {
                 segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..from + 100]));
             }
