@@ -20,7 +20,7 @@ pub enum Expr {
     Test(Test),
 }
 
-/// What joins two operands.
+/// The operator between two operands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Connective {
     /// Both hold.
@@ -32,13 +32,13 @@ pub enum Connective {
 /// A primitive, and the bytes of the expression that it stands on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Test {
-    /// What is tested.
+    /// The test.
     pub primitive: Primitive,
-    /// Where it is written.
+    /// Its position in the text.
     pub span: Range<usize>,
 }
 
-/// What a primitive tests.
+/// The test of a primitive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Primitive {
     /// `[protocol] [direction] [kind] id`.
@@ -79,7 +79,7 @@ pub enum Primitive {
     Llc(LlcType),
     /// `type t`, `type t subtype s`, `subtype s`: the first byte of IEEE 802.11 frame control under a mask.
     WlanType {
-        /// What it must be.
+        /// The required value.
         value: u32,
         /// Its bits that matter.
         mask: u32,
@@ -118,18 +118,18 @@ pub enum LlcType {
     UnnumberedOf(u32),
 }
 
-/// What an id is to be.
+/// The role of an id.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Qualifiers {
     /// The protocol, where one is written.
     pub protocol: Option<Protocol>,
-    /// Which side.
+    /// The side of the packet.
     pub direction: Side,
     /// Host, network, port ...
     pub kind: IdKind,
 }
 
-/// Which side of a packet is compared.
+/// The side of a packet that is compared.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum Side {
@@ -163,7 +163,7 @@ impl Side {
     }
 }
 
-/// What kind of thing an id names.
+/// The kind of object that an id names.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum IdKind {
@@ -211,11 +211,11 @@ pub enum Id {
     Mac([u8; 6]),
     /// `$xx`.
     Arcnet,
-    /// A name, and what a resolver knows of it.
+    /// A name and its resolved values.
     Name(String, Resolved),
 }
 
-/// What a name stands for; filled in when the expression is parsed, by [`crate::Resolve`].
+/// The values of the name, resolved by [`crate::Resolve`] when the expression is parsed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
     /// Addresses of a host.
@@ -233,9 +233,9 @@ pub struct Relation {
     pub(crate) jump: u16,
     /// Whether the answer is turned round.
     pub(crate) reversed: bool,
-    /// What is on the left.
+    /// The left operand.
     pub left: Arithmetic,
-    /// What is on the right.
+    /// The right operand.
     pub right: Arithmetic,
 }
 
@@ -248,7 +248,7 @@ pub enum Arithmetic {
     Len,
     /// `protocol[offset:size]`.
     Load(Protocol, Box<Arithmetic>, u32, Range<usize>),
-    /// A first operand, then operators of the BPF machine with theirs, from left to right.
+    /// A first operand, then pairs of a BPF operator and an operand, from left to right.
     Chain(Box<Arithmetic>, Vec<(u16, Arithmetic)>, Range<usize>),
     /// `-a`.
     Negative(Box<Arithmetic>),
@@ -269,10 +269,9 @@ impl Expr {
         }
     }
 
-    /// Whether the verdict depends on nothing but addresses, ports and protocol, so that one packet of a flow
-    /// decides for all of them. It holds for packets that are no fragments, carry no IPv6 extension headers, and
-    /// were captured as far as their ports: a flow knows its transport protocol, an expression only looks at the
-    /// first header.
+    /// Whether the verdict depends only on addresses, ports and protocol, so that one packet of a flow decides for all
+    /// of them. This holds for packets that are not fragments, have no IPv6 extension headers, and are captured up to
+    /// their ports: a flow knows its transport protocol, while an expression looks only at the first header.
     pub fn only_flow_key(&self) -> bool {
         let mut only = true;
         self.visit(&mut |test| only &= test.primitive.only_flow_key());
@@ -291,7 +290,7 @@ impl Primitive {
                 )
             }
             Primitive::Id(q, _) => match q.kind {
-                // Addresses in ARP and RARP are those of no flow.
+                // Addresses in ARP and RARP do not belong to a flow.
                 IdKind::Default | IdKind::Host | IdKind::Net => matches!(q.protocol, None | Some(Ip | Ip6)),
                 IdKind::Port | IdKind::PortRange => true,
                 IdKind::Proto => matches!(q.protocol, None | Some(Ip | Ip6)),

@@ -25,7 +25,7 @@ pub(crate) mod op {
     pub const MEM: u16 = 0x60;
     pub const LEN: u16 = 0x80;
     pub const MSH: u16 = 0xa0;
-    /// Not in bpf(4): loads what is known of a packet besides its bytes, see [`super::Extension`].
+    /// Not in bpf(4): loads a fact about the packet that is not in its bytes, see [`super::Extension`].
     pub const EXT: u16 = 0xc0;
     /// Not in bpf(4): a flag on a packet load that sees the frame as it was captured, where other loads see it
     /// without its VLAN tags, MPLS labels and PPPoE header.
@@ -78,7 +78,7 @@ pub(crate) mod op {
 /// Scratch memory words of the machine.
 pub(crate) const MEMORY_WORDS: usize = 16;
 
-/// What an [`op::EXT`] load gives; the kind is in the top byte of the operand, an index or a value below it.
+/// The result of an [`op::EXT`] load. The kind is in the top byte of the operand, an index or a value in the rest.
 pub(crate) mod extension {
     /// 4 (PACKET_OUTGOING of packet(7)) where the interface sent the packet, else 0.
     pub const PACKET_TYPE: u32 = 0x0100_0000;
@@ -90,9 +90,9 @@ pub(crate) mod extension {
     pub const PPPOE: u32 = 0x0400_0000;
     /// 1 where an encapsulation of that EtherType was removed, else 0.
     pub const HAS_TYPE: u32 = 0x0500_0000;
-    /// 1 where the kernel keeps a VLAN tag apart from the bytes; only the kernel can tell.
+    /// 1 if the kernel keeps a VLAN tag apart from the bytes; only the kernel can provide it.
     pub const TAG_APART: u32 = 0x0600_0000;
-    /// There is none.
+    /// No value.
     pub const ABSENT: u32 = u32::MAX;
 
     pub const fn split(k: u32) -> (u32, u32) {
@@ -113,8 +113,8 @@ pub struct BpfInsn {
     pub k: u32,
 }
 
-/// What an [`Insn`] does: the operations of bpf(4), and a load with the test after it in one. Without fields, so
-/// that one jump finds the code for it.
+/// The operation of an [`Insn`]: the operations of bpf(4), and a load fused with the test after it. Without fields, so
+/// that one jump dispatches it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Op {
     /// Ends the program without a match: an operation that there is not.
@@ -228,7 +228,7 @@ impl Op {
 pub(crate) struct Insn {
     pub op: Op,
     pub k: u32,
-    /// A second operand, where [`Op`] says so.
+    /// A second operand, if [`Op`] has one.
     pub value: u32,
     pub jt: u32,
     pub jf: u32,
@@ -238,13 +238,13 @@ pub(crate) struct Insn {
 /// `protochain` can loop, and no packet has this many headers.
 const STEP_LIMIT: usize = 1 << 16;
 
-/// Runs a program; the result is what its return instruction says, 0 for "no match". A load from beyond the
-/// captured bytes ends it with 0, as does a division by 0.
+/// Runs a program and returns the value of its return instruction, 0 for "no match". A load beyond the captured bytes
+/// or a division by 0 ends the program with 0.
 pub(crate) fn run<V: View>(program: &[Insn], view: V) -> u32 {
     execute(program, view).unwrap_or(0)
 }
 
-/// The same; `None` where a load from beyond the captured bytes, or a division by 0, ended it.
+/// Runs a program; `None` if a load beyond the captured bytes or a division by 0 ended it.
 pub(crate) fn execute<V: View>(program: &[Insn], view: V) -> Option<u32> {
     let mut a = 0u32;
     let mut x = 0u32;

@@ -29,7 +29,7 @@ fn live(b: &Block) -> impl Iterator<Item = &Stmt> {
     b.stmts.iter().filter(|s| !s.dead)
 }
 
-/// Where the statements of a block stand in it, for the jumps inside.
+/// Positions of the statements of a block, for the jumps inside it.
 fn positions(b: &Block) -> HashMap<u32, usize> {
     if live(b).all(|s| op::class(s.code) != op::JMP) {
         return HashMap::new();
@@ -37,7 +37,7 @@ fn positions(b: &Block) -> HashMap<u32, usize> {
     live(b).enumerate().map(|(i, s)| (s.id, i)).collect()
 }
 
-/// Instructions with jumps of any length. A load right before a test becomes one with it: most blocks are just
+/// Instructions with jumps of any length. A load right before a test is fused with it: most blocks consist of just
 /// that.
 pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
     let order = layout(graph, root);
@@ -91,8 +91,8 @@ fn fused(b: &Block) -> Option<Op> {
 /// after it. `None` where a jump inside of a block is too long for that.
 pub(crate) fn classic(graph: &Graph, root: BlockId) -> Option<Vec<BpfInsn>> {
     let order = layout(graph, root);
-    // Jumps by two: where each block starts depends on which branches are long, and a branch that has become
-    // long stays so.
+    // Long jumps: the position of each block depends on which branches are long. A branch that has become long stays
+    // long.
     let mut long = vec![[false; 2]; graph.len()];
     loop {
         let mut starts = vec![0usize; graph.len()];

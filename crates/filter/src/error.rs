@@ -1,9 +1,9 @@
-//! What is wrong with an expression, and where.
+//! Errors in expressions, with their position.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The classes of error that libpcap tells apart.
+/// The classes of error that libpcap distinguishes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -29,7 +29,7 @@ pub enum ErrorKind {
 pub struct FilterError {
     /// Its class.
     pub kind: ErrorKind,
-    /// What was found and what was expected, without the place.
+    /// The error and what was expected, without the position.
     pub message: String,
     /// The bytes of the expression that it is about; empty and at the end where something is missing.
     pub span: Range<usize>,

@@ -39,10 +39,10 @@ const ETHERNET_HEADER: u32 = 14;
 /// Instructions that the Linux kernel takes (BPF_MAXINSNS).
 const KERNEL_LIMIT: usize = 4096;
 
-/// Finds what names stand for. This crate opens no sockets and reads no files: without a resolver only numbers,
-/// and the names of well-known protocols and ports, are understood.
+/// Resolves names. This crate opens no sockets and reads no files: without a resolver, only numbers and the names of
+/// well-known protocols and ports are accepted.
 pub trait Resolve: Sync {
-    /// Addresses of a host; empty where it is unknown.
+    /// Addresses of a host; empty if it is unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
     /// Number of a network in host byte order, without its trailing zero bytes, as networks(5) has it.
@@ -56,17 +56,17 @@ pub trait Resolve: Sync {
     }
 }
 
-/// What a filter depends on besides its expression.
+/// The inputs of a filter besides its expression.
 #[derive(Clone, Copy)]
 pub struct Options<'r> {
     /// The verdict is libpcap's: no looking through VLAN tags, MPLS labels and PPPoE.
     pub strict_bpf: bool,
-    /// The innermost packet of a tunnel is decided, as if it had come without the tunnel.
+    /// Whether the innermost packet of a tunnel is tested, as if it had come without the tunnel.
     pub inner: bool,
-    /// Packets come from a live source, which knows their direction ([`Packet::hints`]).
+    /// Whether packets come from a live source, which knows their direction ([`Packet::hints`]).
     pub live: bool,
-    /// With `strict_bpf`: packets come from a file whose headers are in the other byte order, which
-    /// [`LinkType::NULL`] depends on. Without, both orders are understood.
+    /// With `strict_bpf`: whether packets come from a file in the other byte order, on which [`LinkType::NULL`]
+    /// depends. Without `strict_bpf`, both orders are accepted.
     pub swapped: bool,
     /// Bytes that a matching packet is cut to: the value that a program returns. At least 1.
     pub snaplen: u32,
@@ -121,8 +121,8 @@ impl Program {
         self.link
     }
 
-    /// Bytes of the packet to keep, 0 where it does not match: what a BPF program returns. The packet must be of
-    /// this link type; `layers`, where they are known, are its own.
+    /// Number of bytes of the packet to keep, 0 if it does not match: the return value of a BPF program. The packet
+    /// must have this link type. `layers`, if given, must be the packet's own.
     pub fn run(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> u32 {
         if self.looks_through
             && let Some(encapsulation) = Encapsulation::of(packet, layers)
@@ -156,21 +156,22 @@ pub struct Filter {
     expr: Option<Expr>,
     context: Context,
     inner: bool,
-    /// What each link type has come to, once it was asked for: most runs meet one or two.
+    /// The program of each link type, compiled at first use: most runs meet one or two.
     programs: Vec<(LinkType, OnceLock<Result<Program, FilterError>>)>,
 }
 
 impl Filter {
-    /// Compiles an expression for packets of all of [`LINK_TYPES`], each when its first packet comes. An empty one
-    /// matches every packet.
+    /// Compiles an expression for packets of all [`LINK_TYPES`], each at its first packet. An empty expression matches
+    /// every packet.
     ///
-    /// A link type that has not what the expression asks for is no error: its packets do not match, and
-    /// [`Filter::error`] tells why. An expression that is wrong, or cannot match, on every link type is one.
+    /// A link type that lacks what the expression tests is not an error: its packets do not match, and
+    /// [`Filter::error`] gives the reason. An expression that is invalid, or cannot match, on every link type is an
+    /// error.
     pub fn compile(expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         Self::compile_for(expression, LINK_TYPES, options)
     }
 
-    /// The same for these link types only.
+    /// Compiles an expression for these link types only.
     pub fn compile_for(
         expression: &str,
         links: &[LinkType],
@@ -184,7 +185,7 @@ impl Filter {
         }
     }
 
-    /// A tree that is known to compile, or whose packets are to match nothing where it does not.
+    /// Takes a tree that is known to compile, or that must match nothing if it does not.
     pub(crate) fn of(expression: &str, expr: Option<Expr>, options: &Options<'_>) -> Self {
         Self::over(expression, expr, LINK_TYPES, options)
     }
@@ -207,12 +208,12 @@ impl Filter {
         }
     }
 
-    /// What is wrong with it where it compiles for no link type. One that it compiles for is enough.
+    /// The error if the expression compiles for no link type; one link type is enough.
     fn wrong_everywhere(&self) -> Option<FilterError> {
         let mut worst: Option<&FilterError> = None;
         for (link, _) in &self.programs {
             let error = self.program(*link)?.as_ref().err()?;
-            // That it can match nowhere says less than what is wrong somewhere.
+            // A real error is more useful than the statement that nothing can match.
             if worst.is_none_or(|w| w.kind == ErrorKind::RejectsAll && error.kind != w.kind) {
                 worst = Some(error);
             }
@@ -225,7 +226,7 @@ impl Filter {
         Some(once.get_or_init(|| self.for_link(link)))
     }
 
-    /// The program for a link type, or why there is none.
+    /// The program for a link type, or the reason why there is none.
     pub fn for_link(&self, link: LinkType) -> Result<Program, FilterError> {
         let code = self.code(link, self.context.mode)?;
         let encapsulated = if code.distinguishes {
@@ -312,20 +313,20 @@ impl Filter {
         self.expr.as_ref().is_none_or(Expr::only_flow_key)
     }
 
-    /// The program as libpcap would make it, for packets whose bytes are all there.
+    /// The program that libpcap makes, for packets whose bytes are all captured.
     pub fn classic(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
         let code = self.code(link, self.context.mode).ok()?;
         emit::classic(&code.graph, code.root)
     }
 
-    /// A socket filter for a packet socket of this link type: it passes every packet that this filter matches,
-    /// and may pass others, so that the filter still decides. `None` where the kernel cannot be told.
+    /// A socket filter for a packet socket of this link type. It passes every packet that this filter matches, and may
+    /// pass others, so that the filter must still decide. `None` if the kernel cannot evaluate it.
     ///
-    /// The kernel keeps an outer VLAN tag apart from the bytes, and a file has it among them. So a packet with a
-    /// tag, and without `strict_bpf` one with a header that is looked through, is passed for the filter to
-    /// decide; the program decides the others.
+    /// The kernel keeps an outer VLAN tag apart from the bytes, while a file has it in them. A packet with a tag, and
+    /// without `strict_bpf` a packet with a header that is looked through, is therefore passed; the program decides
+    /// the others.
     pub fn to_cbpf(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
-        // Other headers are made by whoever captures, and the kernel does not see them.
+        // Other headers are added by the capturing program; the kernel does not see them.
         let real = matches!(link, LinkType::ETHERNET | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6);
         if !real || self.inner || self.expr.as_ref().is_some_and(looks_into_tunnels) {
             return None;
@@ -365,7 +366,7 @@ impl Filter {
     }
 }
 
-/// What a tunnel carries in the end, as if it had come without the tunnel; the packet itself where there is none.
+/// The innermost packet of a tunnel, as if it had come without the tunnel; the packet itself if it is not a tunnel.
 pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>, Layers) {
     let (mut innermost, mut tunnel) = (*layers, Tunnel::None);
     for _ in 0..MAX_TUNNELS {
@@ -384,14 +385,14 @@ pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>
     } else {
         (innermost.network.max(innermost.link), LinkType::RAW)
     };
-    // Where nothing was captured of it, there is nothing that could match.
+    // Without captured bytes nothing can match.
     let data = packet.data.get(start as usize..).unwrap_or_default();
     innermost.network = innermost.network.saturating_sub(start);
     let wire_len = packet.wire_len.saturating_sub(start);
     (Packet { data, wire_len, link, ..*packet }, innermost)
 }
 
-/// Where the kernel's offsets for what is known of a packet besides its bytes start (linux/filter.h).
+/// The first of the kernel's offsets for facts about a packet besides its bytes (linux/filter.h).
 const SKF_AD_OFF: u32 = 0xffff_f000;
 
 /// An instruction as the kernel has it; `None` where it has none, or does something else.

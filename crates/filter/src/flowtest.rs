@@ -1,7 +1,7 @@
-//! What an expression asks of flows that are over: of a row that has addresses, ports, protocol and VLAN, and no packets.
+//! Expressions over finished flows: over a row with addresses, ports, protocol and VLAN, without packets.
 //!
-//! `src` is who began the flow, `dst` who was asked. What only packets have (lengths, flags, bytes, MAC addresses) is
-//! refused with its place, because a row can say neither yes nor no.
+//! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are refused
+//! with their position, because a row cannot answer them.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
 use crate::error::{ErrorKind, FilterError};
@@ -18,9 +18,9 @@ const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 /// A question to a flow's row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FlowTest {
-    /// All of these hold; of none: true.
+    /// All of these hold; true if empty.
     All(Vec<FlowTest>),
-    /// One of these holds; of none: false.
+    /// One of these holds; false if empty.
     Any(Vec<FlowTest>),
     /// It does not hold.
     Not(Box<FlowTest>),
@@ -36,12 +36,12 @@ pub enum FlowTest {
     Port(Endpoints, u16, u16),
 }
 
-/// Which end of a flow is compared.
+/// The endpoint of a flow that is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Endpoints {
-    /// Who began it.
+    /// The initiator.
     Source,
-    /// Who was asked.
+    /// The responder.
     Destination,
     /// Either.
     Either,
@@ -49,16 +49,16 @@ pub enum Endpoints {
     Both,
 }
 
-/// What a row has of a flow.
+/// The fields of a flow's row.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowEndpoints {
     /// Source and destination, IPv4 mapped into IPv6.
     pub address: [[u8; 16]; 2],
-    /// Their ports.
+    /// The ports.
     pub port: [u16; 2],
     /// IP protocol.
     pub protocol: u8,
-    /// Outer VLAN identifier; 0 where there is none.
+    /// Outer VLAN identifier; 0 for untagged.
     pub vlan: u16,
 }
 
@@ -69,12 +69,12 @@ impl FlowTest {
     /// What is wrong with it, or what of it only packets have, and where.
     pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let Some(expr) = parse(text, options.resolver)? else { return Ok(FlowTest::All(Vec::new())) };
-        // It says of each primitive whether its qualifiers go together.
+        // The planner checks the combination of qualifiers of each primitive.
         Filter::compile(text, options)?;
         of(&expr).map_err(|error| error.within(text))
     }
 
-    /// Whether it holds for a flow.
+    /// Whether the test holds for a flow.
     pub fn holds(&self, flow: &FlowEndpoints) -> bool {
         match self {
             FlowTest::All(all) => all.iter().all(|test| test.holds(flow)),

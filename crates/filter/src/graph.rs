@@ -32,11 +32,11 @@ pub(crate) struct Block {
     pub stmts: Vec<Stmt>,
     pub code: u16,
     pub k: u32,
-    /// Where the test leads; until the expression is complete, links of the two backpatch lists.
+    /// The successors of the test; until the expression is complete, links of the two backpatch lists.
     pub succ: [BlockId; 2],
     /// First block of the expression that ends here.
     pub head: BlockId,
-    /// Which of `succ` is the link of this block's list: `false` the true branch.
+    /// The element of `succ` that links this block's list: `false` for the true branch.
     pub sense: bool,
 }
 
@@ -89,7 +89,7 @@ impl Graph {
         }
     }
 
-    /// Appends the list of `b1` to that of `b0`.
+    /// Appends the list of `b1` to the list of `b0`.
     fn merge(&mut self, b0: BlockId, b1: BlockId) {
         let mut last = b0;
         loop {

@@ -142,7 +142,7 @@ pub(crate) const WORDS: &[(&str, Word)] = &[
     ("hsls", Word::Elsewhere("hsls", SS7)),
 ];
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Word(Word),
@@ -425,7 +425,8 @@ fn longest(run: &str, is: impl Fn(&str) -> bool) -> usize {
     (1..=run.len()).rev().find(|len| is(&run[..*len])).unwrap_or(0)
 }
 
-/// Whether the shape is that of an IPv6 address (RFC 4291 2.2); bytes above 255 in its IPv4 part are found later.
+/// Whether the text has the form of an IPv6 address (RFC 4291 2.2). Numbers above 255 in its IPv4 part are found
+/// later.
 fn is_v6(s: &str) -> bool {
     let group = |g: &str| (1..=4).contains(&g.len()) && g.bytes().all(|b| b.is_ascii_hexdigit());
     let v4 = |g: &str| g.split('.').count() == 4 && dotted(g) == g.len();

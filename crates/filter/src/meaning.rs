@@ -1,4 +1,4 @@
-//! What the identifiers of an expression mean as numbers, for those who compare values and make no programs of them.
+//! The numeric values of identifiers, for code that compares values instead of making programs.
 
 use crate::ast::{Id, IdKind};
 use crate::codegen::{dotted, high_bits};

@@ -539,7 +539,7 @@ pub(crate) fn lookup<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// The same, whatever the case of the name.
+/// Looks a name up without regard to case.
 pub(crate) fn lookup_any_case<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }

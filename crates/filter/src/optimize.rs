@@ -1,9 +1,9 @@
 //! The optimiser of the BPF paper, over the acyclic graph of blocks: value numbering within and between blocks,
-//! branches that are known to be taken or not, tests pulled together, equal blocks merged.
+//! elimination of decided branches, merging of tests, and merging of equal blocks.
 //!
-//! It is here for the verdict and not for speed. A load from beyond the captured bytes rejects the packet, and
-//! which loads are left, and in which order, is decided here: each pass, and the order in which it walks the
-//! graph, is that of libpcap 1.10, so that a program is the same one, instruction for instruction.
+//! It is here for the verdict and not for speed. A load beyond the captured bytes rejects the packet, and the
+//! optimiser decides which loads remain, and in which order. Each pass, and the order in which it walks the graph, is
+//! that of libpcap 1.10, so that programs are equal, instruction for instruction.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ const X: usize = MEMORY_WORDS + 1;
 /// A set of registers.
 type Atoms = u32;
 
-/// Number of a value; 0 is one of which nothing is known.
+/// Number of a value; 0 for an unknown value.
 type Value = u32;
 const UNKNOWN: Value = 0;
 
@@ -28,7 +28,7 @@ const MAX_BLOCKS: usize = 4000;
 /// Passes that only move branches before it is taken that they go round in a circle.
 const MAX_MOVES: u32 = 100;
 
-/// What makes a program impossible.
+/// The reason why a program is impossible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Impossible {
     DivisionByZero,
@@ -49,7 +49,7 @@ pub(crate) fn optimize(graph: &mut Graph, root: BlockId) -> Result<BlockId, Impo
     Ok(o.shrink_root())
 }
 
-/// What is known of a block.
+/// Facts about a block.
 #[derive(Clone, Default)]
 struct Facts {
     level: usize,
@@ -62,7 +62,7 @@ struct Facts {
     operand: Value,
     /// Edges that lead here, in the order in which they were found.
     in_edges: Vec<Edge>,
-    /// The same block, where this one is not needed.
+    /// An equal block, if this one is not needed.
     same: Option<BlockId>,
 }
 
@@ -250,7 +250,7 @@ impl<'g> Optimizer<'g> {
         self.levels.get(level).map_or(Vec::new(), |l| l.iter().rev().copied().collect())
     }
 
-    /// The longest way of each block to a return.
+    /// The longest path of each block to a return.
     fn find_levels(&mut self) {
         let mut seen = vec![false; self.n()];
         self.levels = vec![Vec::new(); self.n()];
@@ -314,7 +314,7 @@ impl<'g> Optimizer<'g> {
         }
     }
 
-    /// Which registers each block needs, and which are needed after it.
+    /// The registers that each block needs, and those that are needed after it.
     fn find_uses(&mut self) {
         let top = self.top();
         for level in (0..=top).rev() {
@@ -717,7 +717,7 @@ impl<'g> Optimizer<'g> {
         self.changed();
     }
 
-    /// Finds tests whose answer is known.
+    /// Finds tests with a known result.
     fn known_test(&mut self, i: usize) {
         let (a, x) = (self.facts[i].values[A], self.facts[i].values[X]);
         let x = self.constant(x);
@@ -756,7 +756,7 @@ impl<'g> Optimizer<'g> {
         }
     }
 
-    /// Drops statements whose result nothing uses.
+    /// Drops statements whose result is not used.
     fn dead_stores(&mut self, i: usize) {
         let out_use = self.facts[i].out_use;
         let mut last: [Option<usize>; ATOMS] = [None; ATOMS];
@@ -805,7 +805,7 @@ impl<'g> Optimizer<'g> {
         (0..ATOMS).any(|atom| b.out_use >> atom & 1 == 1 && a[atom] != b.values[atom])
     }
 
-    /// Where `child` goes when it is reached over `edge` and what was found there decides it.
+    /// The successor of `child` when it is reached over `edge` and the facts of that path decide its test.
     fn decided(&self, child: usize, edge: Edge) -> Option<usize> {
         let (before, b) = (self.block(edge.from), self.block(child));
         if before.code != b.code || op::class(b.code) != op::JMP {
@@ -915,7 +915,7 @@ impl<'g> Optimizer<'g> {
 
     // At the end.
 
-    /// Blocks that do the same become one.
+    /// Merges equal blocks.
     fn merge_equal_blocks(&mut self) {
         loop {
             for facts in &mut self.facts {
@@ -963,7 +963,7 @@ impl<'g> Optimizer<'g> {
         live(a) == live(b)
     }
 
-    /// Tests at the start whose answer does not matter go, their statements stay.
+    /// Drops tests at the start whose result does not matter; their statements stay.
     fn shrink_root(&mut self) -> BlockId {
         let mut stmts = std::mem::take(&mut self.graph[self.root].stmts);
         loop {

@@ -1,8 +1,8 @@
-//! From words to a tree: the grammar of pcap-filter(7), by recursive descent.
+//! From tokens to a tree: the grammar of pcap-filter(7), by recursive descent.
 //!
-//! An id without qualifiers takes those of the operand before it (`host a or b`), and in parentheses those of
-//! what stands before the parenthesis. A parenthesis can hold a number, an arithmetic expression, a list of ids
-//! or an expression; which one shows only inside, so that the parser reads an [`Operand`] and asks afterwards.
+//! An id without qualifiers takes those of the operand before it (`host a or b`), and in parentheses those before the
+//! parenthesis. A parenthesis can hold a number, an arithmetic expression, a list of ids or an expression. The kind
+//! shows only inside, so that the parser reads an [`Operand`] and checks it afterwards.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ fn parse_tokens(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Exp
 /// Qualifiers that an id inherits; `None` where there are none to inherit.
 type Inherited = Option<Qualifiers>;
 
-/// What one operand of `and` and `or` turned out to be.
+/// The kind of an operand of `and` and `or`.
 enum Operand {
     /// A number, which is an id or arithmetic.
     Number(u32),
@@ -500,7 +500,7 @@ impl Parser<'_> {
         None
     }
 
-    /// What begins with a protocol: a field, an id, or the protocol itself.
+    /// Parses a primitive that begins with a protocol: a field, an id, or the protocol itself.
     fn protocol(&mut self, protocol: Protocol) -> Parsed<Operand> {
         let start = self.at;
         self.at += 1;
@@ -526,7 +526,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What begins with a word of the grammar.
+    /// Parses a primitive that begins with a keyword.
     fn primitive(&mut self, word: Word, start: usize) -> Parsed<Operand> {
         if qualifies(word) {
             return self.qualified(None, start);
@@ -556,7 +556,7 @@ impl Parser<'_> {
         Ok(Operand::Term(Expr::Test(Test { primitive, span: self.since(start) }), None))
     }
 
-    /// What follows a word of a link type that is not decoded: a relation, a value, or nothing.
+    /// Parses the rest after a word of a link type that is not decoded: a relation, a value, or nothing.
     fn elsewhere(&mut self, name: &'static str, link: &'static str) -> Parsed<Primitive> {
         if matches!(self.peek(), Some(Kind::Sign(sign)) if comparison(sign).is_some()) {
             self.at += 1;
@@ -769,13 +769,13 @@ fn qualifies(word: Word) -> bool {
 /// A binary operator of arithmetic.
 struct Binary {
     operator: u16,
-    /// How strongly it takes the operand before it,
+    /// Binding power to the left operand.
     before: u8,
     /// and keeps the one after it.
     after: u8,
 }
 
-/// Stronger than every operator whose precedence is declared.
+/// Higher than every declared precedence.
 const TIGHTEST: u8 = 9;
 
 /// The operator for a sign. `%` and `^` have no precedence in libpcap's grammar, so that they always take the
@@ -797,7 +797,7 @@ fn binary(sign: &str) -> Option<Binary> {
     Some(Binary { operator, before, after })
 }
 
-/// What somebody who wrote an id by itself may have wanted.
+/// The likely intention behind an id without qualifiers.
 fn hint(found: &str) -> String {
     match nearest(found) {
         Some(near) if near != found => return format!("; did you mean `{near}`?"),
@@ -809,7 +809,7 @@ fn hint(found: &str) -> String {
         }
         _ => {}
     }
-    // A service: people say its name for its port.
+    // A service name is often meant as its port.
     if SERVICES.iter().any(|(name, ..)| *name == found) {
         return format!("; did you mean `port {found}`?");
     }

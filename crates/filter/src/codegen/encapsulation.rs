@@ -1,8 +1,7 @@
-//! What stands between the link layer and the network layer, and tunnels that are looked into.
+//! Headers between the link layer and the network layer, and tunnels that an expression can enter.
 //!
-//! In [`Mode::Strict`], and inside of a tunnel, each of these moves the offsets for all that is written after it.
-//! In the other modes VLAN tags, MPLS labels and PPPoE headers have been taken out, and these are tests of what
-//! was taken out.
+//! In [`Mode::Strict`], and inside a tunnel, each of these words moves the offsets of the tests after it. In the other
+//! modes VLAN tags, MPLS labels and PPPoE headers have been removed, and the words test the removed headers.
 
 use weir_wire::LinkType;
 
@@ -128,7 +127,7 @@ impl Generator {
             let b1 = self.equal_masked(Base::Payload, 0, op::W, session, MAX_SESSION)?;
             b0 = self.graph.and(b0, b1);
         }
-        // What follows is PPP without framing, 6 bytes on.
+        // PPP without framing follows after 6 bytes.
         self.tunnelled = false;
         self.link = LinkType::PPP;
         self.off_link = Offset {
@@ -152,7 +151,7 @@ impl Generator {
     }
 
     pub(super) fn vxlan(&mut self, vni: Option<u32>) -> Gen<BlockId> {
-        // The flag says that the VNI is valid.
+        // The flag marks the VNI as valid.
         let b0 = self.tunnel(Family::V4, VXLAN_PORT, (0x08, 0x08), "VXLAN VNI", vni)?;
         let b1 = self.tunnel(Family::V6, VXLAN_PORT, (0x08, 0x08), "VXLAN VNI", vni)?;
         let b0 = self.graph.or(b0, b1);
@@ -265,7 +264,7 @@ impl Generator {
         Ok(s)
     }
 
-    /// The same for VXLAN, which always carries Ethernet.
+    /// Enters VXLAN, which always carries Ethernet.
     fn vxlan_offsets(&mut self) -> Gen<Vec<Stmt>> {
         let inner = self.off_payload.constant.wrapping_add(self.off_network).wrapping_add(8 + 8);
         self.link = LinkType::ETHERNET;
@@ -286,7 +285,7 @@ impl Generator {
         ])
     }
 
-    /// That the inner packet has a link-layer header: a test that those of the link layer need.
+    /// Tests that the inner packet has a link-layer header, which tests of the link layer require.
     pub(super) fn tunnel_has_link(&mut self) -> Gen<Option<BlockId>> {
         if !self.tunnelled {
             return Ok(None);

@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::graph::BlockId;
 use crate::names::{Protocol, ethertype};
 
-/// Where the addresses are in the header of a protocol.
+/// The positions of the addresses in a protocol's header.
 #[derive(Clone, Copy)]
 struct Place {
     ether_type: u16,

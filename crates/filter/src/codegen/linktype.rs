@@ -180,7 +180,7 @@ impl Generator {
         }
     }
 
-    /// AppleTalk has an organisation code of its own, its ARP has not.
+    /// AppleTalk has an organisation code of its own; its ARP has not.
     fn appletalk_snap(&mut self, proto: u32) -> Gen<BlockId> {
         let organisation = if proto == u32::from(ethertype::ATALK) { 0x08_00_07 } else { 0 };
         self.snap(organisation, proto)
@@ -239,7 +239,7 @@ impl Generator {
         self.bytes(Base::Llc, 0, &[sap::SNAP as u8, sap::SNAP as u8, 0x03, a, b, c, d, e])
     }
 
-    /// After an MPLS label: it must be the last one, and what follows tells its version itself.
+    /// After an MPLS label: it must be the last one, and the version of IP is in the payload.
     fn mpls_linktype(&mut self, proto: u32) -> Gen<BlockId> {
         let version = match proto {
             p if p == u32::from(ethertype::IP) => 0x40,
@@ -342,7 +342,7 @@ impl Generator {
         }
     }
 
-    /// `inbound` and `outbound`: in the header of a cooked capture, else only known of a live one.
+    /// `inbound` and `outbound`: read from the header of a cooked capture; otherwise known only in a live capture.
     pub(super) fn direction(&mut self, out: bool) -> Gen<BlockId> {
         let b = match self.link {
             LinkType::LINUX_SLL => self.equal(Base::Link, 0, op::H, SENT)?,
@@ -390,7 +390,7 @@ impl Generator {
         Ok(b)
     }
 
-    /// A load that names bytes of the frame sees the frame as it is.
+    /// A load that names bytes of the frame reads the frame unchanged.
     pub(super) fn raw(&mut self, stmts: &mut [crate::graph::Stmt]) {
         if self.context.mode == Mode::Strict || self.inside {
             return;

@@ -1,9 +1,8 @@
-//! From the tree to basic blocks: what a link type makes of each primitive.
+//! From the syntax tree to basic blocks: the tests that a link type makes of each primitive.
 //!
-//! The blocks, their order and the offsets are those that libpcap's gencode makes, because a load from beyond
-//! the captured bytes rejects the packet: whether a test comes before or after another one is part of the
-//! verdict. The state follows gencode too: `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move the offsets for
-//! everything that is written after them, where the mode says so.
+//! The blocks, their order and their offsets are those of libpcap's gencode, because a load beyond the captured bytes
+//! rejects the packet: the order of tests is part of the verdict. The state follows gencode too: `vlan`, `mpls`,
+//! `pppoes`, `geneve` and `vxlan` move the offsets of everything after them, if the mode says so.
 
 mod arithmetic;
 mod encapsulation;
@@ -28,18 +27,18 @@ use crate::names::{
     lookup,
 };
 
-/// How VLAN tags, MPLS labels and PPPoE headers are seen.
+/// How VLAN tags, MPLS labels and PPPoE headers are treated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mode {
     /// As bytes of the frame, as libpcap sees them.
     Strict,
     /// They are taken out, and `vlan`, `mpls` and `pppoes` are tests of what was taken out.
     LookThrough,
-    /// The same, for a packet that has some.
+    /// Such headers are looked through, for a packet that has some.
     Encapsulated,
 }
 
-/// What the code depends on besides the expression and the link type.
+/// The inputs of code generation besides the expression and the link type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     pub mode: Mode,
@@ -73,7 +72,7 @@ struct Offset {
 /// No such offset.
 const NOT_SET: u32 = u32::MAX;
 
-/// What an offset is relative to.
+/// The base of an offset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Base {
     /// The link-layer header.
@@ -86,7 +85,7 @@ enum Base {
     LinkType,
     /// The link layer's payload, behind any SNAP header.
     Payload,
-    /// The same where there is no SNAP header.
+    /// The network header if there is no SNAP header.
     PayloadNoSnap,
     /// The transport header behind IPv4.
     Transport4,
@@ -109,9 +108,9 @@ struct Generator {
     off_network_no_snap: u32,
     /// MPLS labels passed.
     labels: u32,
-    /// Whether the link layer is that of the packet in a GENEVE or VXLAN tunnel.
+    /// Whether the link layer is that of a packet inside a GENEVE or VXLAN tunnel.
     tunnelled: bool,
-    /// Whether it is of, or in, such a packet.
+    /// Whether the code is of, or inside, such a packet.
     inside: bool,
     /// VLAN tags, MPLS labels and PPPoE headers asked for, in a mode that takes them out.
     depth: Depth,
@@ -220,7 +219,7 @@ impl Generator {
         match expr {
             Expr::Test(test) => self.test(test),
             Expr::Not(inner) => {
-                // What is asked for under a `not` is not known to be there: the next one asks for the same.
+                // A header tested under `not` may be absent: the next word tests for the same header.
                 let depth = self.depth;
                 let b = self.expr(inner)?;
                 self.depth = depth;
@@ -443,7 +442,7 @@ impl Generator {
         Ok(b)
     }
 
-    /// Compares bytes, the last ones first, in words as wide as they come.
+    /// Compares bytes from the end, in the widest words that fit.
     fn bytes(&mut self, base: Base, offset: u32, value: &[u8]) -> Gen<BlockId> {
         let mut rest = value;
         let mut result = None;

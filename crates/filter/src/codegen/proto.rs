@@ -75,7 +75,7 @@ impl Generator {
             P::Csnp => &[isis::L1_CSNP, isis::L2_CSNP],
             P::Psnp => &[isis::L1_PSNP, isis::L2_PSNP],
         };
-        // The second test comes to stand last, and each later one before the rest.
+        // The second test is placed last, and each later one before the rest.
         let mut result = None;
         for (i, kind) in isis.iter().enumerate() {
             let b = self.proto(*kind, Some(P::Isis))?;
@@ -88,7 +88,7 @@ impl Generator {
         Ok(result.unwrap_or_else(|| self.constant(false)))
     }
 
-    /// That the header of `protocol` says that `v` comes next.
+    /// Tests that the header of `protocol` announces `v`.
     pub(super) fn proto(&mut self, v: u32, protocol: Option<Protocol>) -> Gen<BlockId> {
         use Protocol as P;
         match protocol {
@@ -124,7 +124,7 @@ impl Generator {
                 if v > 255 {
                     return self.too_big("ISO protocol", v, 255);
                 }
-                // Cisco HDLC has an EtherType of its own for OSI, and one byte before the header.
+                // Cisco HDLC has its own EtherType for OSI, and one byte before the header.
                 let (kind, offset) =
                     if self.link == LinkType::C_HDLC { (sap::ISO << 8 | sap::ISO, 1) } else { (sap::ISO, 0) };
                 let b0 = self.linktype(kind)?;
@@ -150,7 +150,7 @@ impl Generator {
         Ok(())
     }
 
-    /// That `v` is somewhere in the chain of headers. A loop, as no other test is: the block has jumps inside.
+    /// Tests that `v` is in the chain of headers. The only test with a loop: the block has jumps inside.
     pub(super) fn protochain(&mut self, v: u32, protocol: Option<Protocol>) -> Gen<BlockId> {
         let scratch = self.alloc()?;
         let v6 = match protocol {

@@ -1,4 +1,4 @@
-//! IEEE 802.11: addresses whose place depends on the kind of frame, and a header without a fixed length.
+//! IEEE 802.11: addresses whose position depends on the kind of frame, and a header of variable length.
 
 use weir_wire::LinkType;
 
@@ -184,7 +184,7 @@ impl Generator {
         ]
     }
 
-    /// The end of the 802.11 header: 24 bytes, 2 more with QoS, and padding where radiotap says so.
+    /// The end of the 802.11 header: 24 bytes, 2 more with QoS, and padding if radiotap announces it.
     fn header_length(&mut self, s: &mut Vec<Stmt>, register: u32, next: u32) {
         const JSET: u16 = op::JMP | op::JSET | op::K;
         const ADD: u16 = op::ALU | op::ADD | op::K;

@@ -23,14 +23,14 @@ struct Field {
     kinds: Kinds,
 }
 
-/// What an atom compares.
+/// The left side of an atom.
 #[derive(Clone, Debug)]
 enum Bound {
     /// A field, under a mask, in packets of some classes.
     Field { field: usize, mask: u32, range: (u32, u32), kinds: Kinds, classes: Vec<u16> },
     /// The bytes on the wire.
     Length { range: (u32, u32) },
-    /// What a program says: its number.
+    /// The verdict of a program, by its number.
     Program(usize),
     /// Nothing: no number is above the largest.
     Never,
@@ -40,8 +40,8 @@ enum Bound {
 pub(super) struct Atoms {
     bound: Vec<Bound>,
     fields: Vec<Field>,
-    /// Where each starts in an IPv4 packet without options behind an Ethernet header, and the bits that are behind it
-    /// in the four bytes from there.
+    /// Offset of each field in an IPv4 packet without options after an Ethernet header, and the number of bits after
+    /// it in the four bytes from there.
     plain_fields: Vec<(u32, u32)>,
     /// By class the fields that it has.
     fields_of_class: Vec<Vec<u32>>,
@@ -132,7 +132,7 @@ impl Atoms {
         of_atoms.chain(self.fields.iter().map(|field| &field.kinds))
     }
 
-    /// To be called once the classes of the set are known.
+    /// Call it when the classes of the set are complete.
     pub fn classes(&mut self, of: &Classes) {
         for bound in &mut self.bound {
             if let Bound::Field { kinds, classes, .. } = bound {
@@ -208,12 +208,12 @@ impl Atoms {
         self.programs.is_empty()
     }
 
-    /// Reads the fields of an IPv4 packet without options right behind an Ethernet header, those of other classes too,
-    /// into a place of the columns; `None` where it is too short for one that its class has.
+    /// Reads the fields of an IPv4 packet without options after an Ethernet header into a place of the columns,
+    /// including fields of other classes. `None` if the packet is too short for a field of its class.
     #[inline(always)]
     pub fn read_fields(&self, data: &[u8], class: u16, columns: &mut [Column<u32>], at: usize) -> Option<()> {
         for (number, ((start, shift), column)) in self.plain_fields.iter().zip(columns).enumerate() {
-            // Most packets go on for four bytes from there, whatever the size.
+            // Most packets have four more bytes from there, whatever the size.
             if let Some(bytes) = data.get(*start as usize..).and_then(|rest| rest.first_chunk::<4>()) {
                 column[at % BATCH] = u32::from_be_bytes(*bytes) >> shift;
             } else {
@@ -258,7 +258,7 @@ impl Atoms {
         (is_flags && *kinds == kinds.intersection(&tcp) && *min > 0).then_some(*mask as u8)
     }
 
-    /// What holds of one packet, as far as it can be read.
+    /// The atoms that hold for one packet, as far as they can be read.
     pub fn of_packet(&self, packet: &Packet<'_>, layers: Option<&Layers>, look: &Look) -> AtomBits {
         let mut bits = AtomBits::default();
         for (number, bound) in self.bound.iter().enumerate() {

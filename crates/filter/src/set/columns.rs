@@ -1,5 +1,5 @@
-//! Packets as columns: one array for each thing that an expression can ask for, so that one comparison goes over all
-//! packets of a batch.
+//! Packets as columns: one array for each field that an expression can test, so that one comparison covers all packets
+//! of a batch.
 
 use super::index::{Source, Total};
 use super::kind::Classes;
@@ -28,7 +28,7 @@ pub(super) struct Columns {
     has_tags: bool,
     /// Bytes on the wire.
     length: Column<u32>,
-    /// Where each packet was in what the caller gave.
+    /// Position of each packet in the caller's batch.
     pub origin: Column<u32>,
     /// Flows have more than one packet and its bytes.
     weights: Vec<Total>,
@@ -36,11 +36,11 @@ pub(super) struct Columns {
     longest: u32,
     /// A column for each field that atoms look at.
     pub fields: Vec<Column<u32>>,
-    /// Packets of which everything is to be decided, not only what a flow cannot say.
+    /// Packets whose verdict needs every test, not only those that the flow key leaves open.
     pub full: Mask,
     /// Packets with IPv6 addresses.
     v6: Mask,
-    /// What programs said: a mask for each atom that is one.
+    /// Verdicts of programs: a mask for each atom that is a program.
     pub programs: Vec<Mask>,
 }
 
@@ -107,13 +107,13 @@ impl Columns {
         self.length[at] = length;
     }
 
-    /// Adds so many packets that were put behind the others, none longer than this.
+    /// Accounts for packets that were appended, none longer than the given length.
     pub fn extend(&mut self, packets: usize, longest: u32) {
         self.len = (self.len + packets).min(BATCH);
         self.longest = self.longest.max(longest);
     }
 
-    /// Says of the packets from a place on that everything is to be decided of them.
+    /// Marks the packets from a position on as needing every test.
     #[inline]
     pub fn all_full_from(&mut self, from: usize) {
         for (word, bits) in self.full.iter_mut().enumerate() {
@@ -121,7 +121,7 @@ impl Columns {
         }
     }
 
-    /// Says of the packet that was added last that its addresses are these.
+    /// Sets the addresses of the packet that was added last.
     #[inline]
     pub fn set_v6(&mut self, at: usize, addresses: [u128; 2]) {
         let at = at % BATCH;
@@ -129,8 +129,8 @@ impl Columns {
         self.v6[at / 64] |= 1 << (at % 64);
     }
 
-    /// Puts numbers for IPv6 addresses where packets with others have theirs, so that both can be told apart by the
-    /// same few bits.
+    /// Stores numbers for IPv6 addresses in the columns of addresses, so that both are distinguished by the same few
+    /// bits.
     pub fn number_v6(&mut self, number: impl Fn(u128) -> u32) {
         let Self { v6, src4, dst4, src6, dst6, .. } = self;
         each(v6, |at| {
@@ -139,7 +139,7 @@ impl Columns {
         });
     }
 
-    /// Says of the flow that was added last how many packets and bytes it stands for.
+    /// Sets the number of packets and bytes of the flow that was added last.
     #[inline]
     pub fn set_weight(&mut self, weight: Total) {
         self.weights.push(weight);
@@ -188,7 +188,7 @@ impl Columns {
         }
     }
 
-    /// Whether these are flows, of which only the key is known.
+    /// Whether the entries are flows, of which only the key is known.
     pub fn are_flows(&self) -> bool {
         !self.weights.is_empty()
     }
@@ -206,7 +206,7 @@ impl Columns {
         total
     }
 
-    /// All that are there.
+    /// The mask of all entries.
     pub fn present(&self) -> Mask {
         std::array::from_fn(|word| first(self.len.saturating_sub(word * 64)))
     }
@@ -230,7 +230,7 @@ impl Columns {
         }
     }
 
-    /// Packets whose field, under `bits`, is in a range. Of those that have no such field nothing is said.
+    /// Packets whose field, under `bits`, is in a range. The result is undefined for packets without that field.
     pub fn field(&self, level: Level, field: usize, bits: u32, range: (u32, u32)) -> Mask {
         let mut mask = [0; BATCH / 64];
         if let Some(column) = self.fields.get(field) {
@@ -294,7 +294,7 @@ pub(super) fn each(words: &[u64], mut see: impl FnMut(usize)) {
     }
 }
 
-/// Which side of a packet is compared.
+/// The side of a packet that is compared.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Side {
     Source,
@@ -311,7 +311,7 @@ enum Predicate<'t> {
     Kinds(&'t super::kind::Kinds),
 }
 
-/// The same, owned.
+/// The owned form.
 #[derive(Clone, Debug)]
 enum Comparison {
     Address(Side, Addresses),
@@ -381,7 +381,7 @@ impl ColumnPlan {
         plan
     }
 
-    /// How many vectors are compared for a batch, more or less.
+    /// Approximate number of vectors compared for a batch.
     pub fn cost(&self) -> usize {
         let of_addresses = |set: &Addresses| set.v4.as_slice().len() * 2 + set.v6.as_slice().len() * 4;
         let each = self.comparisons.iter().map(|comparison| match comparison {

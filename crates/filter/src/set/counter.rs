@@ -1,4 +1,4 @@
-//! What one worker keeps for a set: the batch in work, and what was counted.
+//! The state of one worker for a set: the current batch, and the counts.
 
 use super::columns::{Columns, and, and_not, each, has, or};
 use super::flows::{Key, Keys, MAX_BITS, Remembered, Secret, TAG_BITS, Together};
@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, Tag};
 
-/// What was counted, by expression and by remainder.
+/// Counts by expression and by remainder.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Totals {
     /// In the order of the set's expressions.
@@ -35,7 +35,7 @@ pub struct Counter {
     pub(super) scratch: Scratch,
 }
 
-/// What was counted since it was last taken.
+/// Counts since they were taken last.
 struct Counts {
     /// At the nodes of the indexes.
     keyed: Vec<Total>,
@@ -48,7 +48,7 @@ struct Counts {
     charted: Vec<Total>,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 pub(super) struct Scratch {
     pub classes: Vec<Mask>,
     pub comparisons: Vec<Mask>,
@@ -59,7 +59,7 @@ pub(super) struct Scratch {
     units: Vec<Unit>,
 }
 
-/// What is known of one packet while it is decided.
+/// Facts about one packet while it is decided.
 pub(super) struct Deciding {
     charts: Vec<u64>,
     other_charts: Vec<u64>,
@@ -99,7 +99,7 @@ impl Counter {
     pub fn new(set: Arc<Set>) -> Self {
         let programs = set.atoms.program_count() + set.programs.len();
         let columns = || Columns::new(set.atoms.field_count(), programs);
-        // What is counted does not depend on it; what it costs to count packets that someone has chosen does.
+        // The counts do not depend on the seed; the cost of packets that an attacker chose does.
         let random = RandomState::new();
         Self {
             keys: Keys::new(),
@@ -138,8 +138,8 @@ impl Counter {
         &self.set
     }
 
-    /// Counts packets, each for every expression that matches it. `layers`, where they are known, are those of the
-    /// batch, in order; without them what is needed is found in the bytes.
+    /// Counts packets, each for every expression that matches it. `layers`, if given, has one entry for each packet of
+    /// the batch; without them, fields are found in the bytes.
     pub fn packets(&mut self, batch: Batch<'_>, layers: Option<&[Layers]>) {
         let mut at = 0;
         while at < batch.len() {
@@ -189,8 +189,8 @@ impl Counter {
         added
     }
 
-    /// Counts packets of which some are also counted by flow: `by_flow` says which, a bit for each packet, the lowest
-    /// bit of the first word first. For those only what a flow's key does not decide is counted here.
+    /// Counts packets of which some are also counted by flow: `by_flow` has a bit for each packet, the lowest bit of
+    /// the first word first. For those, only tests that the flow key leaves open are counted here.
     pub fn packets_outside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
         let flags = self.set.flags_outside_flows();
@@ -228,9 +228,8 @@ impl Counter {
         }
     }
 
-    /// Counts what one direction of a flow had, all of it with one VLAN tag: for the expressions that these decide.
-    /// Packets whose own headers do not say what the key says, or that have another tag, are taken off again with
-    /// negative (wrapping) numbers.
+    /// Counts one direction of a flow, with one VLAN tag, for the expressions that key and tag decide. Packets whose
+    /// headers do not show the key, or that have another tag, are subtracted with negative (wrapping) numbers.
     #[inline]
     pub fn flow(&mut self, key: &FlowKey, tag: Tag, source_is_lower: bool, packets: u64, bytes: u64) {
         let weight = Total { packets, bytes };
@@ -245,7 +244,7 @@ impl Counter {
         }
     }
 
-    /// What was counted since the last time; nothing afterwards.
+    /// Takes the counts since the last call.
     pub fn take(&mut self) -> Totals {
         self.decide_packets();
         self.decide_flows();
@@ -345,8 +344,8 @@ impl Counter {
             (0..set.len() as u32).for_each(ask);
             return;
         };
-        // What matches without the bytes that are missing; each of these is asked all the same, since a test of
-        // such bytes may come before.
+        // Expressions that match without the missing bytes. Each is still run, since a test of such bytes may come
+        // first.
         let mut unit = unit(set, packet.data, &look);
         unit.has_ports &= !look.ports_missing || look.source_port_only;
         let atoms = set.atoms.of_packet(packet, layers, &look);
@@ -437,7 +436,7 @@ fn runs(mut bits: u64, mut see: impl FnMut(std::ops::Range<usize>)) {
     }
 }
 
-/// Whether what a set's atoms and programs say of a packet has room in a key.
+/// Whether the verdicts of a set's atoms and programs fit into a key.
 pub(super) fn have_keys(set: &Set) -> bool {
     let tag = if set.asks_tags() { TAG_BITS } else { 0 };
     set.atoms.len() + set.programs.len() + tag <= MAX_BITS
@@ -467,7 +466,7 @@ pub(super) fn make_keys(
 
 /// Counts packets that are the same to every expression.
 fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &mut Scratch) {
-    // What is found for one does not wait for what is found for another.
+    // Lookups are independent, so that their memory accesses overlap.
     for (key, _) in keys {
         key.ends().iter().for_each(|end| set.addresses.expect_v4(*end));
         key.ports().iter().for_each(|port| set.ports.expect(*port));
@@ -622,7 +621,7 @@ pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch)
     }
 }
 
-/// What an index asks of a packet of a batch.
+/// The facts that an index needs of a packet in a batch.
 #[inline]
 pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
     let (class, ends) = columns.packet(at);
@@ -637,7 +636,7 @@ pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usi
     (unit, atoms)
 }
 
-/// The same of a packet that is in no batch.
+/// The facts that an index needs of a packet outside a batch.
 fn unit(set: &Set, data: &[u8], look: &Look) -> Unit {
     let v6 = || v6_addresses(data, look).map(|address| set.addresses.of_v6(address));
     unit_at(set, set.classes.of(look.kind), look.v4, v6, look.ports, set.tags.of(look.tag.number()))
@@ -666,7 +665,7 @@ fn unit_at(
     unit
 }
 
-/// The expressions that only their program decides, and that match.
+/// The matching expressions that only their program decides.
 #[inline]
 pub(super) fn programs_of<'s>(
     set: &'s Set,

@@ -1,4 +1,4 @@
-//! How the expressions of a set are evaluated, in words, and whether one compiles at all.
+//! Describes how the expressions of a set are evaluated, and whether one compiles at all.
 
 use super::index::MAX_ATOMS;
 use super::kind::{ARP, Kinds, OTHER, RARP, ip, ip6, ip6_fragment};
@@ -12,15 +12,14 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::{LinkType, Tag};
 
-/// How an expression of a set is evaluated.
+/// The evaluation of an expression of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation {
-    /// What it takes to decide it.
+    /// What is needed to decide it.
     pub decided: Decided,
-    /// What it comes to: a packet matches in which all of one of these holds. Empty for an expression that its
-    /// program decides.
+    /// Its terms: a packet matches if all tests of one of them hold. Empty for an expression that its program decides.
     pub terms: Vec<String>,
-    /// What its terms ask for, each thing once, in the order of the terms.
+    /// The tests of its terms, each once, in the order of the terms.
     pub comparisons: Vec<Comparison>,
     /// Whether packets that are too short for a comparison are given to its program even where no term takes them,
     /// because there is a `not` before what they are too short for.
@@ -31,12 +30,12 @@ pub struct Explanation {
     pub instructions: Option<usize>,
 }
 
-/// What it takes to decide an expression.
+/// What is needed to decide an expression.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decided {
     /// The addresses, ports, protocol and VLAN that all packets of a flow have: once for each flow.
     Flow,
-    /// Besides them what can change from packet to packet of a flow: columns or an index for each packet.
+    /// Also fields that can change from packet to packet of a flow: columns or an index for each packet.
     Packet,
     /// Its own program for each packet.
     Program {
@@ -45,25 +44,25 @@ pub enum Decided {
     },
 }
 
-/// A comparison, and who else makes it.
+/// A comparison, and its other users.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Comparison {
-    /// In words close to those of the language.
+    /// Its text, close to the language.
     pub text: String,
-    /// Whether it can come out differently for packets of one flow.
+    /// Whether its result can differ between packets of one flow.
     pub changes: bool,
-    /// Whether it is left to a small program of its own, which runs once for all expressions that have it.
+    /// Whether it is left to a small program that runs once for all expressions that share it.
     pub has_program: bool,
-    /// How many other expressions of the set make the same one.
+    /// Number of other expressions of the set that make an equal comparison.
     pub others: usize,
 }
 
-/// Whether an expression compiles for some link type; an empty one does. Quicker than
-/// [`Filter::compile`](crate::Filter::compile), since most are known to compile without being translated.
+/// Checks whether an expression compiles for some link type; an empty one does. Faster than
+/// [`Filter::compile`](crate::Filter::compile), since most expressions are known to compile without being translated.
 ///
 /// # Errors
 ///
-/// Those of [`Filter::compile`](crate::Filter::compile).
+/// The errors of [`Filter::compile`](crate::Filter::compile).
 pub fn check(expression: &str, options: &Options<'_>) -> Result<(), FilterError> {
     Expression::new(expression, options).map(drop)
 }
@@ -97,7 +96,7 @@ impl End {
 }
 
 impl Set {
-    /// How the expression of that number is evaluated; `None` where there is none.
+    /// The evaluation of the expression with that number; `None` if it does not exist.
     pub fn explain(&self, index: usize) -> Option<Explanation> {
         let expression = self.expressions.get(index)?;
         let instructions = self.filter(index as u32).and_then(|filter| filter.classic(LinkType::ETHERNET));
