@@ -1,13 +1,12 @@
-//! What a program sees of a packet: its bytes as they were captured, or with the VLAN tags, MPLS labels and
-//! PPPoE header taken out, without a copy being made.
+//! A packet as a program sees it: its bytes as captured, or without VLAN tags, MPLS labels and PPPoE header. No byte
+//! is copied.
 
 use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag};
 
 use crate::bpf::extension;
 use crate::names::ethertype;
 
-/// Tags, labels or sessions that are told apart by their depth; deeper ones are looked through, but no test
-/// reaches them.
+/// Maximum number of tags, labels or sessions that tests can reach by depth; deeper ones are looked through.
 const DEPTH: usize = 16;
 
 /// The headers between the link layer and the network layer of one packet.
@@ -15,7 +14,7 @@ const DEPTH: usize = 16;
 pub(crate) struct Encapsulation {
     /// Offset of the link layer's type field.
     type_at: u32,
-    /// What stands there once they are taken out.
+    /// The EtherType at that position after their removal.
     type_bytes: [u8; 2],
     /// Bytes of the link-layer header without them.
     header: u32,
@@ -52,7 +51,7 @@ impl Stack {
     }
 }
 
-/// EtherTypes that only say that another header comes before the network layer.
+/// EtherTypes that only announce another header before the network layer.
 pub(crate) const ENCAPSULATIONS: [u16; 8] = [
     ethertype::VLAN,
     ethertype::PROVIDER_BRIDGE,
@@ -85,17 +84,17 @@ fn layout(link: LinkType) -> Option<(u32, u32)> {
 }
 
 impl Encapsulation {
-    /// The headers of a packet that has some. Nearly every packet answers at the first comparison.
+    /// The removable headers of a packet, if it has some. Nearly every packet is decided by the first comparison.
     ///
-    /// With `layers` what comes after them is where, and what, decoding has found it: behind a pseudowire's label
-    /// there may be a frame, with headers of its own.
+    /// With `layers`, the position and the kind of the next header are those of the decoder: a pseudowire's label may
+    /// be followed by a frame with its own headers.
     pub fn of(packet: &Packet<'_>, layers: Option<&Layers>) -> Option<Self> {
         let data = packet.data;
         let (type_at, header) = layout(packet.link)?;
         let ppp = matches!(packet.link, LinkType::PPP | LinkType::PPP_HDLC);
         let mut kind = u16_at(data, type_at)?;
         if ppp {
-            // Where its address and control fields are left out, the protocol is not there.
+            // Without address and control fields, the protocol is not at this offset.
             kind = if u16_at(data, 0)? == PPP_ADDRESS_AND_CONTROL { from_ppp(kind) } else { NOTHING };
         }
         if !ENCAPSULATIONS.contains(&kind) {
@@ -162,7 +161,7 @@ impl Encapsulation {
             ethertype::PPPOE_SESSION => {
                 let session = u16_at(data, self.network + 2)?;
                 let first = *data.get(self.network as usize + 6)?;
-                // A protocol below 256 may come as one byte (RFC 1661 6.5).
+                // A protocol below 256 may be one byte long (RFC 1661 6.5).
                 let (protocol, len) = match first & 1 {
                     1 => (u16::from(first), 7),
                     _ => (u16_at(data, self.network + 6)?, 8),

@@ -10,29 +10,29 @@ use super::places::PortStretches;
 use super::simd::{BATCH, Mask, prefetch};
 use weir_wire::Tag;
 
-/// Pairs of places, a power of two: one cache line each, 4 MiB in all. Twice as many flows are told apart as with one
-/// place a line, and a flow that comes often stays when others are hashed to its pair.
+/// Number of pairs of slots, a power of two: one cache line each, 4 MiB in all. Twice as many flows are kept apart as
+/// with one slot a line, and a frequent flow stays when others hash to its pair.
 const PAIRS: usize = 1 << 16;
 
 /// Places that are made free before what was in them is decided together, so that the memory that each needs is
 /// waited for at once.
 const DECIDED_TOGETHER: usize = 256;
 
-/// All that expressions can tell a packet by. IPv6 addresses are given as their stretches; where it makes no difference
-/// which end is the source, the higher one stands for it.
+/// All that expressions can distinguish packets by. IPv6 addresses are given as their stretches. If the direction
+/// makes no difference, the higher end stands for the source.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Key {
     /// The source's in the upper half.
     ends: u64,
-    /// From the lowest bit: the class, whether everything is to be decided or only what a flow's key does not say, and
-    /// a bit for each atom and each program. The uppermost [`TAG_BITS`] are the VLAN tag's stretch, where something
-    /// asks for one.
+    /// From the lowest bit: the class, whether every test is needed or only those that the flow key leaves open, and a
+    /// bit for each atom and each program. The upper [`TAG_BITS`] are the stretch of the VLAN tag, if an expression
+    /// tests it.
     rest: u64,
     /// The source's in the upper half.
     ports: u32,
 }
 
-/// Where a key says that everything is to be decided, and where its atoms begin.
+/// Bit of a key for "every test is needed", and its first bit for atoms.
 const FULL_BIT: u32 = 11;
 const ATOMS_FROM: u32 = FULL_BIT + 1;
 
@@ -86,7 +86,7 @@ struct Asked {
     rest: u64,
     ports: u32,
     hash: u16,
-    /// Which packet.
+    /// The packet.
     at: u16,
 }
 
@@ -154,7 +154,7 @@ impl Keys {
     }
 }
 
-/// What was seen of a key that was not decided yet.
+/// Counts of a key that is not decided yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     ends: u64,
@@ -175,7 +175,7 @@ impl Place {
         (self.ends ^ asked.ends) | (self.rest ^ asked.rest) | u64::from(self.ports ^ asked.ports) == 0
     }
 
-    /// What is there, where there is something; nothing afterwards.
+    /// Takes the counts, if there are any.
     fn take(&mut self) -> Option<(Key, Total)> {
         let total = Total { packets: u64::from(self.packets), bytes: self.bytes };
         let key = Key { ends: self.ends, rest: self.rest, ports: self.ports };
@@ -187,11 +187,11 @@ impl Place {
 /// The table.
 pub(super) struct Together {
     pairs: Vec<Pair>,
-    /// What had to make place and is not decided yet.
+    /// Displaced entries that are not decided yet.
     undecided: Vec<(Key, Total)>,
 }
 
-/// What the places of keys depend on besides them.
+/// The inputs of a key's slot besides the key.
 #[derive(Clone, Copy)]
 pub(super) struct Secret([u64; 2]);
 
@@ -200,8 +200,8 @@ impl Secret {
         Self(secret)
     }
 
-    /// Where a key's place is. Keyed, so that nobody outside can say which packets share one; and if they could, what
-    /// would it cost? One decision for each packet, as in a flood.
+    /// The slot of a key. The hash is keyed, so that a sender cannot choose packets that share a slot. If one could,
+    /// each packet would cost one decision, as in a flood.
     #[inline(always)]
     fn hash(self, ends: u64, rest: u64, ports: u32) -> u16 {
         let one = u128::from(ends ^ self.0[0]);
@@ -216,7 +216,7 @@ impl Together {
         Self { pairs: Vec::new(), undecided: Vec::with_capacity(DECIDED_TOGETHER) }
     }
 
-    /// Counts the packets of a batch by their keys. What has to make place goes to `decide`, some at a time.
+    /// Counts the packets of a batch by their keys. Displaced entries go to `decide`, some at a time.
     pub fn count(&mut self, columns: &Columns, keys: &Keys, mut decide: impl FnMut(&[(Key, Total)])) {
         if self.pairs.is_empty() {
             self.pairs = vec![Pair::default(); PAIRS];
@@ -247,7 +247,7 @@ impl Together {
         }
     }
 
-    /// Decides everything that is there.
+    /// Decides all entries.
     pub fn flush(&mut self, mut decide: impl FnMut(&[(Key, Total)])) {
         for pair in self.pairs.chunks_mut(DECIDED_TOGETHER / 2) {
             self.undecided.extend(pair.iter_mut().flat_map(|pair| &mut pair.0).filter_map(Place::take));
@@ -278,8 +278,8 @@ struct Known {
 /// Expressions that are remembered in all before everything is forgotten.
 const MAX_REMEMBERED: usize = 1 << 20;
 
-/// An empty key with no expressions is what an unused place says, and what it would have to say of a packet of class 0
-/// without atoms: so such places are marked by a list that cannot be.
+/// An unused slot has an empty key without expressions, and so has a packet of class 0 without atoms. Unused slots are
+/// therefore marked by an impossible list.
 const UNUSED: u32 = u32::MAX;
 
 impl Remembered {
@@ -287,7 +287,7 @@ impl Remembered {
         Self { places: Vec::new(), lists: Vec::new() }
     }
 
-    /// Calls with each packet of a batch and its match set; `find` appends it to a list where it is not known.
+    /// Calls `give` with each packet of a batch and its match set; `find` appends an unknown match set to a list.
     pub fn each(
         &mut self,
         keys: &Keys,

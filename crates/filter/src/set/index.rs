@@ -1,14 +1,14 @@
-//! Which expressions match, found without touching those that do not.
+//! Finds the expressions that match without touching those that do not.
 //!
-//! Terms that ask for the same kinds of packets, ports and atoms are one group, and the groups that may match are
-//! found by the packet's ports or, where they ask for none, by its kind. Within a group addresses are nodes of a
-//! prefix tree. The expressions that match are those of the nodes from a packet's own up to the root; where they are
-//! only to be counted, it is enough to count at that node and to add up the tree at the end of an interval: of
-//! `net X` (the source or the destination is in X) the packets are those counted at the source's node and at the
-//! destination's, less those counted at the deepest node that has both.
+//! Terms with equal kinds of packets, ports and atoms are one group. The groups that may match are found by the
+//! packet's ports or, if they test none, by its kind. Within a group addresses are nodes of a prefix tree. The
+//! expressions that match are those of the nodes from the packet's own node up to the root. To count them, it is
+//! enough to count at the packet's node and to add up the tree at the end of an interval: the packets of `net X`
+//! (source or destination in X) are those counted at the source's node and at the destination's node, less those
+//! counted at the deepest common node.
 //!
-//! That is exact for an expression that is one term with one address range. Others are looked up by one of their
-//! ranges and then compared with the rest.
+//! That is exact for an expression of one term with one address range. Others are looked up by one of their ranges and
+//! then compared with the rest.
 
 use super::columns::each;
 use super::kind::{Classes, Kinds};
@@ -17,11 +17,11 @@ use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};
 use super::ranges::{Addresses, Ranges};
 use foldhash::{HashMap, HashMapExt};
 
-/// What an index asks of a packet, or of a flow.
+/// The facts that an index needs of a packet, or of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unit {
     pub class: u16,
-    /// Whether it has ports, and they were captured.
+    /// Whether it has ports that were captured.
     pub has_ports: bool,
     /// Stretches of addresses.
     pub src: u32,
@@ -36,7 +36,7 @@ pub(super) struct Unit {
 /// A bit for each atom of a set.
 pub(super) type AtomBits = [u64; 4];
 
-/// Atoms that a set can tell apart.
+/// Maximum number of atoms in a set.
 pub(super) const MAX_ATOMS: usize = 256;
 
 /// Packets and bytes; differences of such, so that they wrap.
@@ -62,7 +62,7 @@ impl Total {
     }
 }
 
-/// Which address a group goes by.
+/// The address that a group is indexed by.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum By {
     Nothing,
@@ -74,20 +74,21 @@ enum By {
 /// A group with all of its terms.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Which kinds it takes: into `Index::kinds`.
+    /// The kinds of packets: an index into `Index::kinds`.
     kinds: u32,
     by: By,
     /// Whether the packet is compared with the rest of each term, instead of counting at nodes.
     listed: bool,
     /// For a group by either port: its stretches, in `Index::stretches`.
     ports: (u32, u32),
-    /// Which VLAN tags it takes: their stretches, in `Index::stretches`; empty for any.
+    /// The VLAN tags: their stretches, in `Index::stretches`; empty for any.
     tags: (u32, u32),
-    /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
+    /// The atoms, in `Index::atoms`; [`NONE`] for none.
     atoms: u32,
     /// Nodes of the tree, in the order of their first stretch, parents first.
     nodes: (u32, u32),
-    /// Where stretches' nodes are: `len` entries of `Index::starts`, or one for each stretch in `Index::table`.
+    /// Position of the nodes of stretches: `len` entries of `Index::starts`, or one for each stretch in
+    /// `Index::table`.
     find: Find,
 }
 
@@ -115,13 +116,13 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     expression: u32,
-    /// What else it asks for, in `Index::checks`; [`NONE`] for nothing.
+    /// Further tests, in `Index::checks`; [`NONE`] for none.
     check: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// What a term asks for besides what its group and node say; ranges of stretches.
+/// The tests of a term besides those of its group and node; ranges of stretches.
 #[derive(Clone, Debug, Default)]
 struct Check {
     src: Option<Vec<(u32, u32)>>,
@@ -132,12 +133,12 @@ struct Check {
     either_port: Vec<Vec<(u32, u32)>>,
 }
 
-/// Where a term's ports are looked for.
+/// How the terms of a port are found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum First {
     /// The groups of a packet are found by its ports.
     Ports,
-    /// They are found by its VLAN tag, and its ports are compared with those of each term.
+    /// By the VLAN tag; ports are compared with those of each term.
     Tags,
 }
 
@@ -234,7 +235,7 @@ impl ByPort {
     }
 }
 
-/// Expressions by what their packets have in common.
+/// Expressions by common properties of their packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     groups: Vec<Group>,
@@ -269,13 +270,13 @@ pub(super) struct Index {
 pub(super) struct Source<'s> {
     pub expression: u32,
     pub terms: &'s [Term],
-    /// The number of its first term among those of all expressions.
+    /// Number of its first term among the terms of all expressions.
     pub first: u32,
     /// The set's numbers of the atoms of the expression.
     pub atoms: &'s [usize],
 }
 
-/// What an index is made over.
+/// The inputs of an index.
 pub(super) struct Places<'p> {
     pub classes: &'p Classes,
     pub addresses: &'p AddressStretches,
@@ -289,7 +290,7 @@ pub(super) struct Places<'p> {
     pub chart_words: usize,
 }
 
-/// What makes terms one group.
+/// The key of a group of terms.
 #[derive(Clone, Eq, Hash, PartialEq)]
 struct GroupKey<'t> {
     kinds: u32,
@@ -299,22 +300,22 @@ struct GroupKey<'t> {
     destination_port: Option<&'t Ranges<u16>>,
     either_port: Option<&'t Ranges<u16>>,
     tags: Option<&'t Ranges<u16>>,
-    /// Which atoms it asks for, in `Index::atoms`; [`NONE`] for none.
+    /// The atoms, in `Index::atoms`; [`NONE`] for none.
     atoms: u32,
 }
 
-/// A term on its way into a group, at one of its ranges of stretches.
+/// A term that is being added to a group, at one of its ranges of stretches.
 struct Placed {
     group: u32,
     low: u32,
-    /// What is left above its end: wider ranges come first where they begin at the same place, so that parents come
-    /// before children.
+    /// The remainder above its end: of ranges with equal begin the wider one comes first, so that parents come before
+    /// children.
     above: u32,
     entry: Entry,
 }
 
 impl<'t> GroupKey<'t> {
-    /// The group of a term, and the addresses that it goes by there.
+    /// The group of a term, and the addresses that index it there.
     fn of(
         term: &'t Term,
         kinds: u32,
@@ -329,12 +330,12 @@ impl<'t> GroupKey<'t> {
         let by_one = [(By::Source, &term.src), (By::Destination, &term.dst)];
         let candidates = by_one.into_iter().filter_map(|(by, set)| Some((by, set.as_ref()?)));
         let candidates = candidates.chain(term.either.first().map(|set| (By::Either, set)));
-        // What is not somewhere is nearly everywhere: the other one tells more.
+        // A negated address is nearly everywhere; the other one is more selective.
         let (by, set) = match candidates.min_by_key(|(_, set)| set.none) {
             Some((by, set)) => (by, Some(set)),
             None => (By::Nothing, None),
         };
-        // What is counted twice at two nodes of one packet cannot be counted at nodes.
+        // A packet that would count at two nodes cannot be counted at nodes.
         let is_one = match (by, set) {
             (By::Either, Some(set)) => {
                 let mut pieces = usize::from(set.none);
@@ -475,7 +476,7 @@ impl Index {
         self.stretches.extend(either.iter().flatten());
         let to = self.stretches.len() as u32;
         self.stretches.extend(key.tags.iter().flat_map(|set| places.tags.within(set.as_slice())));
-        // Who takes what has no tag is looked for among all.
+        // Terms that accept untagged packets are searched among all.
         let tags = key.tags.filter(|set| !set.contains(0)).map(|set| places.tags.within(set.as_slice()));
         ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, tags, || {
             self.classes_of(key.kinds)
@@ -497,7 +498,7 @@ impl Index {
         (0..self.class_words as u32 * 64).filter(|class| self.takes(kinds, *class as u16)).collect()
     }
 
-    /// For each node the charts of its terms and those of the nodes above.
+    /// For each node the charts of its terms and of the nodes above.
     fn charts_of(&mut self, nodes: (u32, u32), places: &Places<'_>) {
         let words = self.chart_words;
         for at in nodes.0..nodes.1 {
@@ -509,7 +510,7 @@ impl Index {
                 self.charts.copy_within(above..above + words, from);
             }
             for entry in &self.entries[node.terms.0 as usize..node.terms.1 as usize] {
-                // A term that has more to ask for is only known to match once it was asked.
+                // A term with further tests matches only after they were made.
                 if entry.check == NONE {
                     let charts = entry.expression as usize * words;
                     for word in 0..words {
@@ -520,7 +521,7 @@ impl Index {
         }
     }
 
-    /// Where each stretch finds the deepest node that has it.
+    /// The deepest node of each stretch.
     fn find_table(&mut self, (first, end): (u32, u32), stretches: usize) -> Find {
         let mut starts: Vec<(u32, u32)> = Vec::new();
         let mut open: Vec<u32> = Vec::new();
@@ -578,8 +579,8 @@ impl Index {
         self.needed.as_ref()
     }
 
-    /// TCP flags of which a packet must have one to match anything here, where `flags` says for each atom which it asks
-    /// for; `None` where something matches without.
+    /// TCP flags of which a packet must have one to match anything here; `flags` gives the flags that each atom tests.
+    /// `None` if something matches without them.
     pub fn needed_flags(&self, flags: impl Fn(usize) -> Option<u8>) -> Option<u8> {
         self.groups.iter().try_fold(0, |all, group| {
             let (yes, _) = self.atoms.get(group.atoms as usize)?;
@@ -617,7 +618,7 @@ impl Index {
         })
     }
 
-    /// Gives the groups that a packet is in. `found` is memory that is used again.
+    /// Emits the groups of a packet. `found` is reused memory.
     #[inline(always)]
     fn each_group(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(&Group)) {
         found.clear();
@@ -690,9 +691,8 @@ impl Index {
         }
     }
 
-    /// Counts a packet or a flow: at nodes, or in `listed` for the expressions whose terms are compared. The charts
-    /// that it is in by what is counted at nodes are set in `charts`. Without `counts` nothing is counted. `found` is
-    /// memory that is used again.
+    /// Counts a packet or a flow: at nodes, or in `listed` for expressions whose terms are compared. The charts that
+    /// count it at nodes are set in `charts`. Without `counts` nothing is counted. `found` is reused memory.
     #[inline]
     #[allow(clippy::too_many_arguments)]
     pub fn count(
@@ -768,7 +768,7 @@ impl Index {
 
     /// Adds up what was counted at nodes, by expression; the counts are zero afterwards.
     pub fn add_up(&self, counts: &mut [Total], mut see: impl FnMut(u32, Total)) {
-        // Children come after their parents.
+        // Children follow their parents.
         for at in (0..self.nodes.len()).rev() {
             let (Some(node), Some(count)) = (self.nodes.get(at), counts.get_mut(at)) else { continue };
             let sum = std::mem::take(count);
@@ -851,7 +851,7 @@ fn asks_for_tag(term: &Term) -> Option<&Ranges<u16>> {
     term.tags.as_ref().filter(|tags| !tags.contains(0))
 }
 
-/// What tells more terms apart, of those that ask for a VLAN tag and for ports.
+/// The more selective of VLAN tag and ports, for terms that test both.
 fn first_of(sources: &[Source<'_>]) -> First {
     let (mut tags, mut ports) = (HashMap::new(), HashMap::new());
     for term in sources.iter().flat_map(|source| source.terms) {

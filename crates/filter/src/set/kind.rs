@@ -1,16 +1,16 @@
-//! What an expression can ask of a packet's headers apart from addresses, ports and single bytes: a number out of
-//! about a thousand, so that a set of such kinds is a set of bits.
+//! The properties of a packet's headers that an expression can test, apart from addresses, ports and single bytes: a
+//! number below about a thousand, so that a set of kinds is a bit set.
 
 use crate::names::{ethertype, ip_protocol};
 
-/// A packet's kind: its network protocol, what that says comes next, and whether ports can be there.
+/// A packet's kind: its network protocol, the next protocol, and whether it can have ports.
 pub(super) type Kind = u16;
 
 /// IPv4: the protocol, and one more for a later fragment.
 const IP: u16 = 0;
-/// IPv6: what the fixed header says comes next.
+/// IPv6: the next header of the fixed header.
 const IP6: u16 = 512;
-/// IPv6: what the fragment header says that comes right after the fixed one.
+/// IPv6: the next header of a fragment header right after the fixed one.
 const IP6_FRAGMENT: u16 = 768;
 pub(super) const ARP: Kind = 1024;
 pub(super) const RARP: Kind = 1025;
@@ -82,7 +82,7 @@ pub(super) fn is_v6(kind: Kind) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kinds([u64; WORDS]);
 
-/// Thousands of terms have one of a few sets: a hash of one number tells them apart, and is quickly made.
+/// Thousands of terms share a few sets: one number distinguishes them, and is fast to compute.
 impl std::hash::Hash for Kinds {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word));
@@ -96,12 +96,12 @@ impl Kinds {
         Self::NONE.complement()
     }
 
-    /// All of IPv4.
+    /// All kinds of IPv4.
     pub fn ip() -> Self {
         Self::of(IP..IP6)
     }
 
-    /// All of IPv6.
+    /// All kinds of IPv6.
     pub fn ip6() -> Self {
         Self::of(IP6..ARP)
     }
@@ -162,14 +162,14 @@ impl Kinds {
     }
 }
 
-/// The kinds that no expression of a set tells apart, together: their number is small.
+/// Classes of kinds that no expression of a set distinguishes: their number is small.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     /// By kind.
     class: Box<[u16; KINDS]>,
     /// By kind of IPv4 the class, with [`HAS_PORTS`] where it has ports.
     ip: Box<[u32; IP6 as usize]>,
-    /// What the packets of each class have.
+    /// The properties of each class.
     traits: Vec<Traits>,
     /// A kind of each class.
     example: Vec<Kind>,
@@ -177,7 +177,7 @@ pub(super) struct Classes {
 
 const HAS_PORTS: u32 = 1 << 31;
 
-/// What the packets of a class have.
+/// The properties of the packets of a class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {
     pub v4: bool,
@@ -189,7 +189,7 @@ impl Classes {
     /// The coarsest classes of which every one of `sets` is made.
     pub fn new<'s>(sets: impl Iterator<Item = &'s Kinds>) -> Self {
         let mut class = Box::new([0_u16; KINDS]);
-        // What the packets are like is told apart always: other tables go by it.
+        // The layout of packets is always distinguished: other tables depend on it.
         let fixed = [
             Kinds::of((0..KINDS as Kind).filter(|kind| is_v4(*kind))),
             Kinds::ip6(),

@@ -1,4 +1,4 @@
-//! What all expressions of a set need of a packet, read once.
+//! The facts that all expressions of a set need of a packet, read once.
 
 use super::kind::{ARP, Kind, RARP, has_ports, ip, ip6, ip6_fragment, other};
 use crate::names::{ethertype, ip_protocol};
@@ -25,8 +25,8 @@ pub(super) struct Look {
     pub transport: u32,
 }
 
-/// Looks at a packet; `None` where the headers that every expression reads were not captured, and on link types
-/// that are left to programs. `layers`, where they are known, are its own.
+/// Reads a packet. `None` if the headers that every expression reads were not captured, and on link types that are
+/// left to programs. `layers`, if given, must be the packet's own.
 #[inline]
 pub(super) fn look(packet: &Packet<'_>, layers: Option<&Layers>, look_through: bool) -> Option<Look> {
     let data = packet.data;
@@ -51,7 +51,7 @@ pub(super) fn look(packet: &Packet<'_>, layers: Option<&Layers>, look_through: b
     Some(if network == 0 { Look { tag: Tag::NOWHERE, ..look } } else { look })
 }
 
-/// The same for what is not IP right behind the link-layer header.
+/// Reads a packet that is not IP directly after the link-layer header.
 #[inline(never)]
 fn look_closely(
     packet: &Packet<'_>,
@@ -150,8 +150,8 @@ pub(super) fn v6_addresses(data: &[u8], look: &Look) -> [u128; 2] {
     [at(8), at(24)]
 }
 
-/// What the packets of a flow are like whose headers say what its key says ([`Layers::is_plain_ip`]), in one
-/// direction, all with one tag; and its addresses where they are IPv6's.
+/// The facts of one direction of a flow whose packets show its key ([`Layers::is_plain_ip`]) and have one tag, and its
+/// addresses if they are IPv6.
 #[inline]
 pub(super) fn look_at_flow(key: &FlowKey, tag: Tag, source_is_lower: bool) -> (Look, [u128; 2]) {
     const MAPPED: u128 = 0xffff;

@@ -1,10 +1,9 @@
-//! From an expression to what is shared with others: a union of terms, each of which says what kinds of packets,
-//! addresses and ports it takes, and which bytes it looks at besides.
+//! From an expression to parts that are shared with others: a union of terms. Each term has kinds of packets,
+//! addresses, ports, and tests of further bytes.
 //!
-//! The verdict of an expression that is put together from such parts is libpcap's for every packet whose parts can
-//! all be read. A load from beyond the captured bytes rejects a packet whatever else holds, so a packet in which
-//! that can happen is decided by the expression's own program; [`Lowered::wary`] says for which expressions the
-//! terms cannot even say that they do *not* match it.
+//! The verdict composed of these parts is libpcap's for every packet whose tested bytes are all captured. A load
+//! beyond the captured bytes rejects a packet whatever else holds, so that the expression's own program decides such a
+//! packet. [`Lowered::wary`] marks the expressions whose terms cannot even prove that such a packet does *not* match.
 
 use super::kind::{ARP, Kinds, RARP, ip, ip6, other};
 use super::ranges::{Addresses, Ranges};
@@ -16,7 +15,7 @@ use crate::names::{IP_PROTOCOLS, LINK_PROTOCOLS, Protocol, ethertype, ip_protoco
 use std::net::IpAddr;
 use weir_wire::Tag;
 
-/// Terms that an expression may come to; more are decided by its program.
+/// Maximum number of terms of an expression; beyond it, its program decides.
 const MAX_TERMS: usize = 64;
 
 /// Addresses or ports that one term may ask of either side.
@@ -26,7 +25,7 @@ const MAX_EITHER: usize = 4;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
     pub kinds: Kinds,
-    /// What the source, the destination must be; `None` for anything.
+    /// Required source and destination; `None` for any.
     pub src: Option<Addresses>,
     pub dst: Option<Addresses>,
     /// In each of these must be the one or the other.
@@ -34,15 +33,14 @@ pub(super) struct Term {
     pub sport: Option<Ranges<u16>>,
     pub dport: Option<Ranges<u16>>,
     pub either_port: Vec<Ranges<u16>>,
-    /// Which VLAN tags it may have, as numbers of [`Tag`].
+    /// Accepted VLAN tags, as numbers of [`Tag`].
     pub tags: Option<Ranges<u16>>,
-    /// Which atoms of the expression must hold, and which must not.
+    /// Atoms of the expression that must hold, and atoms that must not.
     pub atoms: Vec<(usize, bool)>,
 }
 
 impl Term {
-    /// Says, of terms that are gone through by number, that those behind this one are about to be looked at: first
-    /// themselves, then what they refer to.
+    /// Prefetches the terms after this one: first the terms, then what they refer to.
     pub fn expect<'t>(number: usize, term: impl Fn(usize) -> Option<&'t Self>) {
         if let Some(term) = term(number + 9) {
             prefetch(std::slice::from_ref(&term.kinds), 0);
@@ -80,11 +78,11 @@ pub(super) enum Atom {
     },
     /// A comparison of the bytes on the wire.
     Length { comparison: Comparison, value: u32 },
-    /// Anything else: decided by a program of its own.
+    /// Anything else: decided by a small program.
     Program(Test),
 }
 
-/// Where a field's header starts.
+/// The start of a field's header.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Base {
     Link,
@@ -121,7 +119,7 @@ impl Lowered {
 }
 
 impl Atom {
-    /// The same for equal atoms, and for no others.
+    /// A key that is equal for equal atoms only.
     pub fn name(&self) -> String {
         match self {
             Atom::Program(test) => format!("{:?}", test.primitive),
@@ -185,7 +183,7 @@ impl Term {
         (both.either.len() <= MAX_EITHER && both.either_port.len() <= MAX_EITHER).then_some(both)
     }
 
-    /// Takes another term in, where the two differ in one thing only, so that one term says both.
+    /// Merges another term if the two differ in one part only.
     fn unite(&mut self, other: &Self) -> bool {
         if self.atoms != other.atoms {
             return false;
@@ -338,7 +336,7 @@ pub(super) fn lower(expr: Option<&Expr>, look_through: bool) -> Result<Lowered, 
     let mut lowering = Lowering { look_through, ..Lowering::default() };
     let mut terms = lowering.expr(expr)?;
     if lowering.asks_tags {
-        // It matches nothing where there are no tags, whatever else holds.
+        // On link types without tags it matches nothing, whatever else holds.
         let somewhere = Term { tags: Some(Ranges::one(0, Tag::TAGGED.1)), ..Term::all() };
         terms = and(&terms, &[somewhere])?;
     }
@@ -356,15 +354,15 @@ struct Lowering {
     fragile: usize,
     /// Whether there is a `vlan`.
     asks_tags: bool,
-    /// Tags that were asked for and so are there where the next `vlan` is read, which asks for the one inside of them.
+    /// Tags that were tested and are therefore present when the next `vlan` is read, which tests the tag inside them.
     depth: usize,
     /// Tests that bits under a mask are all 0, so far.
     zeros: Vec<Zero>,
 }
 
-/// That some bits of a field are all 0. Where the same such test comes twice in an expression, libpcap's optimiser can
-/// join the two wrongly (`not src and dst net 0.0.0.0/2 and not net 0.0.0.0/2` takes packets from that net), and its
-/// verdict is what its program says.
+/// A test that some bits of a field are all 0. If an expression has two equal tests of this kind, libpcap's optimiser
+/// can merge them wrongly (`not src and dst net 0.0.0.0/2 and not net 0.0.0.0/2` accepts packets from that net). The
+/// verdict is then left to the program.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Zero {
     /// Of the source (`true`) or the destination: which word, and the mask.
@@ -390,7 +388,7 @@ impl Lowering {
                 let (before, depth) = (self.fragile, self.depth);
                 let terms = self.expr(inner)?;
                 self.wary |= self.fragile > before;
-                // What is asked for under a `not` is not known to be there.
+                // A header tested under `not` may be absent.
                 self.depth = depth;
                 terms.iter().try_fold(vec![Term::all()], |all, term| and(&all, &term.not()))
             }
@@ -510,13 +508,13 @@ impl Lowering {
         vec![Term { atoms: vec![(atom, true)], ..Term::all() }]
     }
 
-    /// That a number in the frame has these bits under a mask.
+    /// A test that a number in the frame has these bits under a mask.
     fn link_field(&mut self, offset: u32, size: u8, mask: u32, value: u32) -> usize {
         let (kinds, base, comparison) = (Kinds::all(), Base::Link, Comparison::Equal);
         self.atom(Atom::Field { kinds, base, offset, size, mask, comparison, value })
     }
 
-    /// That a MAC address stands there.
+    /// A test for a MAC address at an offset.
     fn mac(&mut self, offset: u32, mac: [u8; 6]) -> Vec<Term> {
         let [a, b, c, d, e, f] = mac;
         let high = self.link_field(offset, 4, u32::MAX, u32::from_be_bytes([a, b, c, d]));
@@ -654,7 +652,7 @@ impl Lowering {
             Some(Protocol::Sctp) => Some(ip_protocol::SCTP),
             Some(_) => return Err(Unshared(FORM)),
         };
-        // What a range of names means is left to its program.
+        // Ranges of names are left to the program.
         let names_a_range = |name: &str| name.bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-');
         if q.kind == IdKind::PortRange && matches!(id, Id::Name(name, _) if names_a_range(name)) {
             return Err(Unshared(FORM));
@@ -711,8 +709,8 @@ fn why_not(primitive: &Primitive) -> &'static str {
     }
 }
 
-/// The same with "above 0" in the place of "not 0": a packet of which no atom that is asked for holds matches nothing,
-/// and of how many that is so decides what a set of `tcp[tcpflags] & tcp-syn != 0` costs.
+/// The test with "above 0" in place of "not 0". A packet without any tested atom matches nothing, and the number of
+/// such packets decides the cost of a set of `tcp[tcpflags] & tcp-syn != 0`.
 fn positive(atom: Atom, holds: bool) -> (Atom, bool) {
     match atom {
         Atom::Field { comparison: Comparison::Equal, value: 0, kinds, base, offset, size, mask }
@@ -725,7 +723,7 @@ fn positive(atom: Atom, holds: bool) -> (Atom, bool) {
     }
 }
 
-/// What an operand comes to that no packet changes; `None` for others, and for what only the machine may divide or shift.
+/// The value of a constant operand; `None` for others, and for divisions and shifts that only the machine may do.
 fn constant(operand: &Arithmetic) -> Option<u32> {
     match operand {
         Arithmetic::Number(value) => Some(*value),
@@ -794,7 +792,7 @@ fn field(relation: &Relation) -> Option<Atom> {
     Some(Atom::Field { kinds, base, offset, size, mask, comparison, value })
 }
 
-/// The kinds of packets that a protocol by itself matches; `None` where it takes more to tell.
+/// The kinds of packets that a protocol alone matches; `None` if further tests are needed.
 fn kinds_of(protocol: Protocol) -> Option<Kinds> {
     use Protocol as P;
     let both = |number: u32| {

@@ -1,4 +1,4 @@
-//! Which expressions match each packet, for those who need the packets and not only their number.
+//! The expressions that match each packet, for users that need the packets and not only their number.
 
 use super::columns::{Columns, each};
 use super::counter::{
@@ -10,7 +10,7 @@ use super::{Set, Strategy};
 use std::sync::Arc;
 use weir_wire::{Batch, Layers, Packet};
 
-/// Packets of which [`Counter::masks`] says at once what matches them.
+/// Number of packets that [`Counter::masks`] decides at once.
 pub const MASK_PACKETS: usize = BATCH;
 
 /// A bit for each of [`MASK_PACKETS`] packets, the lowest of the first word first.
@@ -45,7 +45,7 @@ impl Counter {
         self.list(see);
     }
 
-    /// Adds a packet to the columns, or gives its match set at once, after those of the packets before it.
+    /// Adds a packet to the columns, or emits its match set at once, after those of the packets before it.
     fn list_one(
         &mut self,
         at: usize,

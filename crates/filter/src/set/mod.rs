@@ -1,19 +1,19 @@
 //! Many expressions as one plan.
 //!
-//! A [`Set`] takes each expression apart (`lower.rs`) into what a flow's key decides and what can change from packet
-//! to packet, and shares what expressions have in common. A [`Counter`] puts packets through it, in one of three ways:
+//! A [`Set`] splits each expression (`lower.rs`) into tests that the flow key decides and tests that can change from
+//! packet to packet, and shares common parts. A [`Counter`] puts packets through it by one of three strategies:
 //!
-//! - **Columns** (`columns.rs`): the packets of a batch lie in columns, each comparison goes over a column with SIMD
-//!   and is made once for all expressions, and expressions are masks that are combined. For sets of some hundreds.
-//! - **Index** (`index.rs`): prefix trees and tables of ports find the expressions that match without touching the
-//!   others. For thousands; and for the exact list of the expressions that match a packet.
-//! - **Programs**: the expression's own program runs, for what the others cannot say: an expression that is not made
-//!   of such parts, and a packet that is too short for a comparison (a load from beyond it rejects it, whatever else
-//!   the expression says, so that the order of the tests matters).
+//! - **Columns** (`columns.rs`): the packets of a batch lie in columns, each comparison covers a column with SIMD and is made
+//! once for all expressions, and expressions combine masks. For sets of some hundreds.
+//! - **Index** (`index.rs`): prefix trees and tables of ports find the expressions that match without touching the others. For
+//! thousands, and for the exact list of expressions that match a packet.
+//! - **Programs**: the expression's own program runs, where the others cannot decide: an expression without such parts, and a
+//! packet that is too short for a comparison (a load beyond it rejects the packet, whatever else holds, so that the
+//! order of the tests matters).
 //!
-//! All give libpcap's verdict, packet by packet; one test forces each of them in turn. What depends on the flow's
-//! key alone can be counted by flow: [`Counter::flow`] adds many packets at once, and
-//! [`Counter::packets_outside_flows`] the rest.
+//! All strategies give libpcap's verdict, packet by packet; one test forces each of them. Tests that depend only on
+//! the flow key can be counted by flow: [`Counter::flow`] adds many packets at once, and
+//! [`Counter::packets_outside_flows`] adds the rest.
 
 mod bound;
 mod columns;
@@ -66,7 +66,7 @@ const MAX_COLUMN_COST: usize = 600;
 pub struct SetError {
     /// Its number, counted from 0.
     pub index: usize,
-    /// What is wrong with it.
+    /// The error.
     pub error: FilterError,
 }
 
@@ -89,14 +89,14 @@ struct Expression {
     filter: OnceLock<Filter>,
 }
 
-/// Whether every expression says the same of packets whose addresses, or whose ports, are the other way round.
+/// Whether every verdict is symmetric in the addresses, or in the ports.
 #[derive(Clone, Copy, Debug)]
 struct Indifferent {
     addresses: bool,
     ports: bool,
 }
 
-/// What a set's expressions depend on besides their text.
+/// The inputs of a set's expressions besides their text.
 #[derive(Clone, Copy)]
 struct Reading {
     strict_bpf: bool,
@@ -133,7 +133,7 @@ pub struct Set {
     tags: PortStretches,
     asks_tags: bool,
     atoms: Atoms,
-    /// What a flow's key decides, and the rest.
+    /// The tests that the flow key decides, and the rest.
     keyed: Index,
     changing: Index,
     plan: ColumnPlan,
@@ -147,7 +147,7 @@ pub struct Set {
     wary: Vec<u32>,
     /// Expressions that are asked of every packet of another link type than Ethernet.
     ethernet_only: Vec<u32>,
-    /// What makes no difference to any expression.
+    /// Properties that make no difference to any expression.
     indifferent: Indifferent,
     /// For each expression the remainders that it counts against: `chart_words` words.
     charts: Vec<u64>,
@@ -173,7 +173,7 @@ impl Set {
         Self::compile_from(None, expressions, options)
     }
 
-    /// The same; what `before` has compiled with the same options is taken from there.
+    /// Compiles expressions, and reuses what `before` has compiled with equal options.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Set {
         Self::compile_with(before, expressions, Vec::new(), options)
     }
 
-    /// The same with remainders, see [`Set::with_remainders`].
+    /// Compiles expressions with remainders, see [`Set::with_remainders`].
     ///
     /// # Errors
     ///
@@ -210,8 +210,8 @@ impl Set {
         Ok(Self::of(compiled, remainders, Reading::of(options)))
     }
 
-    /// The same set with remainders: for each of these lists the packets that no expression of it matches are
-    /// counted, see [`Totals::remainders`]. Numbers that are no expression's are passed over.
+    /// Returns the set with remainders: for each of these lists, the packets that none of its expressions matches are
+    /// counted, see [`Totals::remainders`]. Numbers without an expression are skipped.
     #[must_use]
     pub fn with_remainders(self, remainders: Vec<Vec<u32>>) -> Self {
         let strategy = self.strategy;
@@ -245,7 +245,7 @@ impl Set {
         Self::of(expressions, self.remainders.iter().map(moved).collect(), self.reading)
     }
 
-    /// The same set, put through in this way whatever is quickest.
+    /// Returns the set with a forced strategy.
     #[must_use]
     pub fn by(mut self, strategy: Strategy) -> Self {
         if strategy == Strategy::Columns && self.expressions.len() > MAX_COLUMN_COST {
@@ -256,17 +256,17 @@ impl Set {
         self
     }
 
-    /// The way in which it is put through: the one found to be the quickest, where none was asked for.
+    /// The strategy in use: the forced one, or the one found to be fastest.
     pub fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// How many expressions there are.
+    /// Number of expressions.
     pub fn len(&self) -> usize {
         self.expressions.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.expressions.is_empty()
     }
@@ -308,7 +308,7 @@ impl Set {
             sources.iter().partition(|part| !part.atoms.is_empty());
         let keyed = Index::new(&keyed, &places);
         let changing = Index::new(&changing, &places);
-        // Thousands cannot come to less than the limit.
+        // Thousands of expressions cannot cost less than the limit.
         let is_small = expressions.len() <= MAX_COLUMN_COST;
         let plan = if is_small { ColumnPlan::new(&sources, &classes) } else { ColumnPlan::default() };
         let is_small = is_small && plan.cost() <= MAX_COLUMN_COST;
@@ -348,8 +348,8 @@ impl Set {
         }
     }
 
-    /// TCP flags of which a packet must have one, where a flow's key says all that its headers say, for anything to
-    /// match that a flow does not decide.
+    /// TCP flags of which a packet, whose headers show its flow key, must have one to match anything that the flow
+    /// leaves open.
     fn flags_outside_flows(&self) -> Option<u8> {
         let decides_all = self.programs.is_empty() && self.strategy != Strategy::Programs;
         self.changing_flags.filter(|_| decides_all)
@@ -392,7 +392,7 @@ impl Expression {
     fn new(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let expr = crate::parse::parse(text, options.resolver)?;
         let lowered = lower(expr.as_ref(), !options.strict_bpf).ok();
-        // What is taken apart whole is known to compile, as long as something can match it.
+        // An expression that was split completely is known to compile, if anything can match it.
         let is_known = lowered.as_ref().is_some_and(|lowered| {
             !lowered.terms.is_empty() && lowered.atoms.len() <= 1 && !lowered.has_programs()
         });
@@ -405,8 +405,8 @@ impl Expression {
     }
 }
 
-/// The expressions that their program need not decide, and what all of them ask for. Terms lie all over the memory and
-/// waiting for them is what a set takes to be made: so all is found in one go, and each is asked for ahead.
+/// The expressions that their program need not decide, and all their tests. Terms lie scattered in memory, and waiting
+/// for them dominates the time to build a set: all is found in one pass, with prefetches.
 struct Parts<'s> {
     sources: Vec<Source<'s>>,
     /// Each once.
@@ -415,7 +415,7 @@ struct Parts<'s> {
     kinds_of_terms: Vec<u32>,
     addresses: AddressEndpoints,
     ports: PortEndpoints,
-    /// Where something asks for VLAN tags.
+    /// If an expression tests VLAN tags.
     tags: Option<PortEndpoints>,
     indifferent: Indifferent,
     wary: Vec<u32>,

@@ -34,7 +34,7 @@ pub(super) const NO_ADDRESS: u32 = 0;
 /// A stretch for each address.
 #[derive(Clone, Debug)]
 pub(super) struct AddressStretches {
-    /// Where IPv4's stretches begin, the first at 0.
+    /// The first number of each stretch of IPv4, starting at 0.
     v4: Vec<u32>,
     /// By the upper half of an address: the first stretch that begins in it or later.
     v4_at: Vec<u32>,
@@ -43,7 +43,7 @@ pub(super) struct AddressStretches {
     v6_at: Vec<u32>,
 }
 
-/// Where the prefixes begin, and behind them, that sets of addresses are made of.
+/// The bounds of the prefixes in sets of addresses.
 #[derive(Debug, Default)]
 pub(super) struct AddressEndpoints {
     v4: Vec<u32>,
@@ -80,7 +80,7 @@ impl AddressEndpoints {
 }
 
 impl AddressStretches {
-    /// How many there are, that of packets without an address among them.
+    /// Number of stretches, including the one of packets without an address.
     pub fn len(&self) -> usize {
         1 + self.v4.len() + self.v6.len()
     }
@@ -91,7 +91,7 @@ impl AddressStretches {
         find(&self.v4, &self.v4_at, (address >> 16) as u16, address)
     }
 
-    /// Says that the stretch of an IPv4 address is about to be asked for.
+    /// Prefetches the stretch of an IPv4 address.
     #[inline]
     pub fn expect_v4(&self, address: u32) {
         prefetch(&self.v4_at, (address >> 16) as usize);
@@ -163,7 +163,7 @@ pub(super) struct PortStretches {
     len: usize,
 }
 
-/// Where ranges of ports, or of VLAN tags, begin, and behind them: a bit for each number.
+/// The bounds of ranges of ports, or of VLAN tags: a bit for each number.
 #[derive(Debug)]
 pub(super) struct PortEndpoints(Box<[u64; (1 << 16) / 64]>);
 
@@ -203,7 +203,7 @@ impl PortStretches {
         self.len
     }
 
-    /// Says that the stretch of a port is about to be asked for.
+    /// Prefetches the stretch of a port.
     #[inline]
     pub fn expect(&self, port: u16) {
         prefetch(&self.of, usize::from(port));

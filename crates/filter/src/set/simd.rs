@@ -1,16 +1,16 @@
-//! The comparisons that go over a whole column, in three forms: AVX-512, AVX2 and plain. All give the same bits.
+//! Comparisons over a whole column, in three forms: AVX-512, AVX2 and plain. All give equal bits.
 //!
-//! This is the only room for `unsafe` in the crate. Its reasons are three: a function that is compiled for
-//! instructions that not every processor has may only be called after asking the processor, which [`Level::best`]
-//! does; loads of whole vectors go through pointers, always into arrays of [`BATCH`] elements whose length is in
-//! their type, at offsets below it; and there is no other way to say that memory is about to be used. Measured against the plain form (which the compiler makes vectors of where it
-//! can): see docs/performance.md.
+//! This is the only room for `unsafe` in the crate, for three reasons. A function compiled for instructions that not
+//! every processor has may be called only after a check of the processor, which [`Level::best`] makes. Loads of whole
+//! vectors go through pointers, always into arrays of [`BATCH`] elements, whose length is in their type, at offsets
+//! below it. And there is no safe prefetch. docs/performance.md compares it with the plain form, which the compiler
+//! vectorises where it can.
 #![allow(unsafe_code)]
 
 /// Packets that are decided together.
 pub(super) const BATCH: usize = 512;
 
-/// What [`sum`] can add up [`BATCH`] times in 32 bits.
+/// Largest summand that [`sum`] can add [`BATCH`] times in 32 bits.
 pub(super) const MAX_SUMMAND: u32 = u32::MAX / BATCH as u32;
 
 /// A bit for each packet of a batch.
@@ -18,7 +18,7 @@ pub(super) type Mask = [u64; BATCH / 64];
 
 pub(super) type Column<T> = [T; BATCH];
 
-/// Which instructions are used.
+/// The instruction set in use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Level {
     Plain,
@@ -29,7 +29,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// Those that this processor has, the widest last.
+    /// The instruction sets of this processor, the widest last.
     pub fn available() -> Vec<Self> {
         let mut levels = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
@@ -50,7 +50,7 @@ impl Level {
     }
 }
 
-/// Says that an item is about to be used: its memory is on the way while others are looked at.
+/// Prefetches an item, so that its memory arrives while others are processed.
 #[inline(always)]
 pub(super) fn prefetch<T>(items: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
