@@ -137,7 +137,7 @@ impl Set {
         })
     }
 
-    /// How many expressions besides one have a part.
+    /// Number of expressions, besides one, that share a part.
     fn others(&self, index: usize, part: &Part<'_>) -> usize {
         let others = self.expressions.iter().enumerate().filter(|(other, _)| *other != index);
         let lowered = others.filter_map(|(_, expression)| expression.lowered.as_ref());
@@ -145,7 +145,7 @@ impl Set {
     }
 }
 
-/// What an expression asks for, each thing once, with its atom where it is one.
+/// The tests of an expression, each once, with its atom if it is one.
 fn parts<'s>(lowered: &'s Lowered) -> Vec<(Part<'s>, Option<&'s Atom>)> {
     let mut parts: Vec<(Part<'s>, Option<&'s Atom>)> = Vec::new();
     let mut add = |part: Part<'s>, atom: Option<&'s Atom>| {
@@ -218,7 +218,7 @@ fn term_text(term: &Term, lowered: &Lowered, expression: &str) -> String {
     if said.is_empty() { "every packet".to_owned() } else { said.join("; ") }
 }
 
-/// Items of a list that are said before it is cut.
+/// Maximum number of items of a list that are shown.
 const MAX_SAID: usize = 6;
 
 fn list(items: &[String], joined_by: &str) -> String {
@@ -229,7 +229,7 @@ fn list(items: &[String], joined_by: &str) -> String {
 }
 
 fn address_text(end: End, set: &Addresses) -> String {
-    // What has no address is in the opposite of a set only.
+    // Packets without an address are only in the complement of a set.
     let (not, said) = if set.none { ("not ", set.complement()) } else { ("", set.clone()) };
     let v4 = said.v4.as_slice().iter().map(|(low, high)| {
         let bits = prefix_length(u128::from(*low), u128::from(*high), 32);
@@ -243,7 +243,7 @@ fn address_text(end: End, set: &Addresses) -> String {
     format!("{}{not}{}", end.word(), if items.is_empty() { "no address" } else { &items })
 }
 
-/// The length of the prefix that a range of addresses of so many bits is; `None` where it is none.
+/// The prefix length of a range of addresses with the given number of bits; `None` if the range is not a prefix.
 fn prefix_length(low: u128, high: u128, bits: u32) -> Option<u32> {
     let differ = low ^ high;
     let free = u128::BITS - differ.leading_zeros();
@@ -271,7 +271,7 @@ fn port_text(end: End, set: &Ranges<u16>) -> String {
 }
 
 fn tag_text(set: &Ranges<u16>) -> String {
-    // What has no tag is in the opposite of a set only.
+    // Untagged packets are only in the complement of a set.
     let is_not = set.contains(0);
     let said = if is_not { set.complement().intersection(&somewhere()) } else { set.clone() };
     let identifiers = |(low, high): &(u16, u16)| match (low - 1, high - 1) {
@@ -355,7 +355,7 @@ fn kinds_text(kinds: &Kinds) -> String {
     }
 }
 
-/// What a set of kinds is made of.
+/// The elements of a set of kinds.
 fn pieces(kinds: &Kinds) -> Vec<String> {
     let numbers = |wanted: &dyn Fn(u8) -> bool| (0..=u8::MAX).filter(|n| wanted(*n)).collect::<Vec<u8>>();
     let v4 = |n, later| kinds.contains(ip(n, later));
@@ -367,7 +367,7 @@ fn pieces(kinds: &Kinds) -> Vec<String> {
     for ([v4, v6], how) in [
         (whole, ""),
         (first, " (not later fragments)"),
-        // Of IPv6 the first fragment too has its header behind that of fragments.
+        // In IPv6 the first fragment, too, has its transport header after the fragment header.
         (later, " (fragments only)"),
     ] {
         let families =
@@ -521,7 +521,7 @@ mod tests {
         );
     }
 
-    /// `check` says what a compilation says.
+    /// `check` and a full compilation give equal results.
     #[test]
     fn a_check_is_a_compilation() {
         for expression in [
