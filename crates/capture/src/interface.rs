@@ -16,19 +16,19 @@ pub struct Interface {
     pub name: String,
     /// Its index: unique in a network namespace, and not given twice.
     pub index: u32,
-    /// Whether it is up (IFF_UP).
+    /// Whether the interface is up (IFF_UP).
     pub up: bool,
-    /// Whether it has a carrier (IFF_RUNNING).
+    /// Whether the interface has a carrier (IFF_RUNNING).
     pub running: bool,
-    /// Whether it is the loopback interface.
+    /// Whether the interface is loopback.
     pub loopback: bool,
-    /// What captured packets start with.
+    /// Link type of captured packets.
     pub link: LinkType,
     /// Its IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// What came in.
+    /// Received traffic.
     pub received: Counters,
-    /// What went out.
+    /// Sent traffic.
     pub sent: Counters,
 }
 
@@ -41,13 +41,12 @@ pub struct Counters {
     pub packets: u64,
     /// Packets that were found bad.
     pub errors: u64,
-    /// Packets that the card or the kernel dropped, before any capture. The kernel counts packets of protocols
-    /// that nobody asked for here too.
+    /// Packets that the card or the kernel dropped before any capture. The kernel also counts packets of unhandled
+    /// protocols here.
     pub drops: u64,
 }
 
-/// All interfaces of the network namespace of the calling thread, in the order of their indices. Needs no
-/// privilege.
+/// All interfaces of the calling thread's network namespace, in the order of their indices. Needs no privilege.
 ///
 /// # Errors
 /// When the kernel refuses to list them.
@@ -67,8 +66,8 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(interfaces)
 }
 
-/// What packets captured on an interface start with, by its ARPHRD_ value (linux/if_arp.h). Where the kernel
-/// gives no header that is of use, or none that is known here, it is the cooked one.
+/// The link type of packets captured on an interface, by its ARPHRD_ value (linux/if_arp.h). The cooked one if the
+/// kernel's header is missing, useless or unknown.
 pub(crate) fn link_type(hardware: u16) -> LinkType {
     /// Raw IP, as cellular modems give it.
     const ARPHRD_RAWIP: u16 = 519;
@@ -126,7 +125,7 @@ fn list() -> io::Result<BTreeMap<String, Interface>> {
 
 /// Reads the address of an entry.
 fn note(entry: &libc::ifaddrs, interface: &mut Interface) {
-    // SAFETY: the address is null or a socket address, whose family says what it is.
+    // SAFETY: the address is null or a socket address of the type that its family names.
     let Some(address) = (unsafe { entry.ifa_addr.as_ref() }) else { return };
     match i32::from(address.sa_family) {
         libc::AF_PACKET => {

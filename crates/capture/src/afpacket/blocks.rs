@@ -1,8 +1,8 @@
 //! The memory that a ring shares with the kernel, and the packets in its blocks.
 //!
-//! A block belongs to the kernel or to us, as its status word says; while it is ours the kernel does not touch it
-//! (Documentation/networking/packet_mmap.rst). So a block that is ours is plain memory, and everything in it is
-//! read and written with checked slices.
+//! The status word of a block says whether the kernel or the reader owns it. The kernel does not touch a block that
+//! the reader owns (Documentation/networking/packet_mmap.rst). Such a block is plain memory, which is read and written
+//! with checked slices.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -15,8 +15,8 @@ use weir_wire::{Batch, Hints, LinkType, Slot, Time};
 
 use super::socket::Socket;
 
-/// Bytes of a block. A block holds at least one packet, so this bounds the largest; and the kernel hands over a
-/// block per timeout however empty it is, so many small blocks ride out a longer stall on a quiet link than few
+/// Size of a block in bytes. A block holds at least one packet, so this limits the largest packet. The kernel hands
+/// over a block per timeout, however empty, so that many small blocks cover a longer stall on a quiet link than few
 /// large ones.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
@@ -29,10 +29,10 @@ const SLL2_LEN: usize = 20;
 /// Bytes of a VLAN tag (IEEE 802.1Q).
 const TAG_LEN: usize = 4;
 
-/// How the packets of a ring are to be given.
+/// How the packets of a ring are presented.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// What the kernel puts first.
+    /// The header that the kernel puts first.
     pub link: LinkType,
     /// Longest packet to give.
     pub snaplen: u32,
@@ -49,9 +49,9 @@ pub(super) struct Blocks {
     block: usize,
     /// Offset in it of the next packet's header.
     next: usize,
-    /// Packets in it from there on; 0 when it is not ours, or is used up and not given back yet.
+    /// Number of remaining packets; 0 if the kernel owns the block, or if it is used up and not returned yet.
     left: u32,
-    /// Whether it is ours.
+    /// Whether the reader owns the block.
     held: bool,
     slots: Vec<Slot>,
 }
@@ -64,7 +64,7 @@ impl Blocks {
     pub fn map(socket: &Socket, count: usize) -> io::Result<Self> {
         let bytes = count * BLOCK_BYTES;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice harms no memory of ours.
+        // SAFETY: a new mapping at an address of the kernel's choice does not overlap any of our memory.
         let base = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, socket.raw(), 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -88,14 +88,15 @@ impl Blocks {
     /// The current block, which must be held.
     fn bytes(&mut self) -> &mut [u8] {
         debug_assert!(self.held);
-        // SAFETY: the block lies in the mapping; it is ours by its status word, read with Acquire, so the kernel
-        // neither writes nor moves it; `&mut self` makes this the only reference into it.
+        // SAFETY: the block lies in the mapping. Its status word, read with Acquire, says that we own it, so that the
+        // kernel neither writes nor moves it. `&mut self` makes this the only reference into it.
         unsafe {
             std::slice::from_raw_parts_mut(self.base.as_ptr().add(self.block * BLOCK_BYTES), BLOCK_BYTES)
         }
     }
 
-    /// Gives a used-up block back to the kernel, and takes the next one if it is ours. Whether there is a packet.
+    /// Returns a used-up block to the kernel, and takes the next one if the reader owns it. Returns whether there is a
+    /// packet.
     pub fn ready(&mut self) -> bool {
         if self.left > 0 {
             return true;
@@ -118,13 +119,13 @@ impl Blocks {
         self.left > 0
     }
 
-    /// The time of the next packet, after [`Blocks::ready`] said that there is one.
+    /// The time of the next packet, after [`Blocks::ready`] returned `true`.
     pub fn next_time(&mut self) -> Time {
         let next = self.next;
         Header::at(self.bytes(), next).map(|h| h.time).unwrap_or_default()
     }
 
-    /// The next packets, after [`Blocks::ready`] said that there are any.
+    /// The next packets, after [`Blocks::ready`] returned `true`.
     pub fn batch(&mut self, shape: Shape) -> Batch<'_> {
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
@@ -143,7 +144,7 @@ impl Blocks {
         }
         (self.next, self.left) = (next, left);
         self.slots = slots;
-        // SAFETY: as in `bytes()`, but shared: the borrow of `self` that the batch keeps lets nobody write.
+        // SAFETY: as in `bytes()`, but shared: the batch borrows `self`, so that nothing can write.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.base.as_ptr().add(self.block * BLOCK_BYTES), BLOCK_BYTES)
         };
@@ -153,7 +154,7 @@ impl Blocks {
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing borrows from it any more. The result does not matter.
+        // SAFETY: the mapping is ours, and nothing borrows from it any more. A failure has no consequence.
         unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.count * BLOCK_BYTES) };
     }
 }
@@ -343,11 +344,11 @@ mod tests {
         let (data, slot) = restored(VLAN | TPID, shape);
         assert_eq!(data, b"destinsource\x88\xa8\x60\x05\x08\x00payload");
         assert_eq!(slot.wire_len, 1004);
-        // Kernels before 3.14 do not tell the TPID.
+        // Kernels before 3.14 do not report the TPID.
         assert_eq!(restored(VLAN, shape).0, b"destinsource\x81\x00\x60\x05\x08\x00payload");
         let (data, slot) = restored(VLAN, Shape { snaplen: 15, ..shape });
         assert_eq!((&data[..], slot.wire_len), (&b"destinsource\x81\x00\x60"[..], 1004));
-        // Where a tag does not belong, none is put.
+        // No tag is inserted on link types without tags.
         assert_eq!(restored(VLAN, Shape { link: LinkType::RAW, ..shape }).0.len(), 21);
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a live capture.
+//! Errors of a live capture.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::interface::interfaces;
 
-/// Why a live capture cannot begin or go on. The text says what to do about it.
+/// The reason why a live capture cannot start or continue. The text says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
@@ -27,7 +27,7 @@ pub enum LiveError {
     /// The kernel refused a step.
     #[error("cannot {step} on interface {interface}: {source}")]
     Setup {
-        /// What was being done.
+        /// The failed operation.
         step: &'static str,
         /// The interface.
         interface: String,
@@ -52,7 +52,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// A step that failed, told apart by what the kernel said.
+    /// The error of a failed step, by the kernel's error number.
     pub(super) fn setup(step: &'static str, interface: &str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::Privilege,
@@ -60,7 +60,7 @@ impl LiveError {
         }
     }
 
-    /// An interface that is not there.
+    /// The error of a missing interface.
     pub(super) fn unknown(name: &str) -> Self {
         let have = interfaces().unwrap_or_default().into_iter().map(|i| i.name).collect();
         Self::UnknownInterface { name: name.to_owned(), have }

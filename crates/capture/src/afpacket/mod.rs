@@ -20,7 +20,7 @@ pub use rings::{CaptureStats, LinkChange, LinkEvent, Rings};
 /// An instruction of a classic BPF program (`struct sock_filter`, linux/filter.h), in host byte order.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SockFilter {
-    /// What to do.
+    /// The remedy.
     pub code: u16,
     /// Instructions to skip when a condition holds.
     pub jt: u8,
@@ -30,11 +30,11 @@ pub struct SockFilter {
     pub k: u32,
 }
 
-/// What to capture, and how.
+/// The interfaces to capture, and how.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
-    /// Names of interfaces, whose packets come as one stream. "any" is all of them, also those that come later;
-    /// their packets have the link type LINUX_SLL2.
+    /// Names of interfaces, whose packets come as one stream. "any" captures all interfaces, including later ones; its
+    /// packets have the link type LINUX_SLL2.
     pub interfaces: Vec<String>,
     /// Whether the interfaces take in frames for other hosts. "any" never does.
     pub promiscuous: bool,
@@ -44,10 +44,10 @@ pub struct RingOptions {
     pub ring_bytes: usize,
     /// Milliseconds after which a block is handed over that is not full: the delay of a packet on a quiet link.
     pub block_timeout_ms: u32,
-    /// Kernel filters, each with the link type that it was made for. They spare work and decide nothing: packets
-    /// of other link types, and those with cooked headers where the kernel does not know all that is asked, are
-    /// taken in whole. What a filter returns says how many bytes to keep, [`RingOptions::snaplen`] at most. The
-    /// kernel sees a frame without its outermost VLAN tag.
+    /// Kernel filters, each with its link type. They save work and decide nothing: packets of other link types, and
+    /// packets with cooked headers of which the kernel does not know all that the filter tests, are taken whole. A
+    /// filter returns the number of bytes to keep, at most [`RingOptions::snaplen`]. The kernel sees a frame without
+    /// its outermost VLAN tag.
     pub filters: Vec<(LinkType, Vec<SockFilter>)>,
 }
 

@@ -1,9 +1,9 @@
-//! Classic BPF programs for the kernel: what a socket takes in, and which worker gets a packet.
+//! Classic BPF programs for the kernel: which packets a socket takes, and which worker gets a packet.
 //!
 //! Steering must keep both directions of an address pair, all its fragments and all its tunnelled packets on one
-//! worker, so it looks at the outermost IP addresses and at nothing behind them. The kernel's own flow hash
-//! (PACKET_FANOUT_HASH) takes the ports in too, which later fragments do not have, and the innermost addresses of
-//! tunnels that it knows.
+//! worker. It therefore uses the outermost IP addresses and nothing after them. The kernel's own flow hash
+//! (PACKET_FANOUT_HASH) also uses the ports, which later fragments lack, and the innermost addresses of tunnels that
+//! it knows.
 
 use weir_wire::STEER_MULTIPLIER;
 
@@ -111,8 +111,8 @@ pub(super) fn cooked(filter: &[SockFilter]) -> Option<Vec<SockFilter>> {
         .collect()
 }
 
-/// The program of a fanout group. It gives [`weir_wire::steer_hash`], which the kernel takes modulo the number of
-/// workers: a live capture and a file are steered alike. What is not IP gives 0: worker 0.
+/// The program of a fanout group. It computes [`weir_wire::steer_hash`], which the kernel takes modulo the number of
+/// workers: a live capture and a file are steered alike. Packets other than IP give 0: worker 0.
 ///
 /// `link` says whether packets have an Ethernet header. VLAN and other tags, MPLS labels, PPPoE and SNAP are looked
 /// through.
@@ -170,7 +170,7 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     a.if_eq(0x0057, Label::Six);
     a.goto(Label::Other);
 
-    // What is announced as IP must have the version, as for the decoder.
+    // A packet announced as IP must have the version, as in the decoder.
     for (label, four, six) in
         [(Label::Version, true, true), (Label::Four, true, false), (Label::Six, false, true)]
     {
@@ -241,8 +241,8 @@ enum Label {
     Pair,
 }
 
-/// Jumps of classic BPF go forward only, and a conditional one no further than 255: so each is written as a short
-/// one over an unconditional one, whose distance is filled in when the label is known.
+/// Jumps of classic BPF go forward only, and a conditional one at most 255 instructions: each is therefore a short one
+/// over an unconditional one, whose distance is filled in when the label is placed.
 #[derive(Debug, Default)]
 struct Assembler {
     program: Vec<SockFilter>,

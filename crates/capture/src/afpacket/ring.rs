@@ -29,14 +29,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The next packets, after [`Blocks::ready`] said that there are any.
+    /// The next packets, after [`Blocks::ready`] returned `true`.
     pub fn batch(&mut self) -> Batch<'_> {
         let batch = self.blocks.batch(self.shape);
         self.counted.delivered += batch.len() as u64;
         batch
     }
 
-    /// What poll(2) is to look at.
+    /// The descriptor for poll(2).
     pub fn poll(&self) -> libc::pollfd {
         libc::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 }
     }
@@ -50,14 +50,15 @@ impl Ring {
         Ok(self.counted)
     }
 
-    /// Whether all that the kernel put into the ring has come out, or did not within `patience` after the end.
+    /// Whether all packets that the kernel put into the ring have been read, or did not come within `patience` after
+    /// the end.
     pub fn empty(&self, end: Instant, patience: Duration) -> bool {
         let CaptureStats { received, dropped, delivered, .. } = self.counted;
         delivered + dropped >= received || end.elapsed() > patience
     }
 }
 
-/// An interface that is captured, and the rings on it that their workers have not taken yet.
+/// A captured interface, and the rings on it that their workers have not taken yet.
 #[derive(Debug)]
 pub(super) struct RingSource {
     pub name: String,
@@ -69,12 +70,12 @@ pub(super) struct RingSource {
     block_timeout_ms: u32,
     snaplen: u32,
     filters: Vec<(LinkType, Vec<SockFilter>)>,
-    /// When an interface is back, the first worker that finds it opens rings for all, so that steering is right
-    /// from the first packet on; the others find theirs here.
+    /// When an interface returns, the first worker that notices opens rings for all, so that steering is right from
+    /// the first packet on. The others take theirs from here.
     places: Mutex<Vec<Place>>,
 }
 
-/// Where a worker finds its next ring on an interface.
+/// A worker's next ring on an interface.
 #[derive(Debug, Default)]
 struct Place {
     /// A ring that has been open to packets, to be taken.
@@ -139,7 +140,7 @@ impl RingSource {
         }
         let rings = match self.open_for(places.len()) {
             Ok(rings) => rings,
-            // It went again.
+            // The interface was removed again.
             Err(LiveError::UnknownInterface { .. }) => return Ok(None),
             Err(e) => return Err(e),
         };
@@ -191,7 +192,7 @@ impl RingSource {
         socket.make_ring(BLOCK_BYTES as u32, self.blocks as u32, self.block_timeout_ms).map_err(memory)?;
         let blocks = Blocks::map(&socket, self.blocks).map_err(memory)?;
         socket.bind(index).map_err(setup("listen"))?;
-        // That it is down is asked for; the error would tell it once more, later.
+        // The state is read below; the pending error would report it a second time.
         socket.take_error()?;
         if self.promiscuous && !self.any {
             socket.promiscuous(index).map_err(setup("enter promiscuous mode"))?;

@@ -11,17 +11,17 @@ use super::ring::{Ring, RingSource};
 use super::socket::{grace_period, wait};
 use super::{LiveError, RingOptions};
 
-/// How often interfaces are looked at: whether they are up, there, and back.
+/// Interval between checks of the interfaces: whether they are up, present, and back.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// How long packets that are in the kernel's receive queues get to reach the ring when a capture stops.
+/// Time for packets in the kernel's receive queues to reach the ring when a capture stops.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// How long the kernel gets, beyond the block timeout, to hand over its last block. It needs no more than that
-/// timeout; this bounds the wait on a machine that is overloaded.
+/// Time for the kernel, beyond the block timeout, to hand over its last block. It needs no more than that timeout;
+/// this bounds the wait on an overloaded machine.
 const LAST_BLOCK: Duration = Duration::from_secs(2);
 
-/// What the kernel counted since the capture was opened, over the rings of one worker.
+/// The kernel's counters since the capture was opened, over the rings of one worker.
 ///
 /// `received = delivered + dropped` once the capture was stopped and drained.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -30,7 +30,7 @@ pub struct CaptureStats {
     pub received: u64,
     /// Of these, packets that found no room in the ring.
     pub dropped: u64,
-    /// Packets that came out of [`Rings::next_batch`].
+    /// Packets returned by [`Rings::next_batch`].
     pub delivered: u64,
     /// Times that a ring was full.
     pub freezes: u64,
@@ -45,16 +45,16 @@ impl CaptureStats {
     }
 }
 
-/// What happened to an interface. Between `Down` and `Up`, and between `Removed` and `Back`, nothing is seen.
+/// A change of an interface. Between `Down` and `Up`, and between `Removed` and `Back`, no packets are seen.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LinkChange {
     /// It was taken down, or was down when the capture began.
     Down,
-    /// It is up again.
+    /// The interface is up again.
     Up,
     /// It is gone.
     Removed,
-    /// There is one of that name again.
+    /// An interface of that name exists again.
     Back,
 }
 
@@ -65,13 +65,13 @@ pub struct LinkEvent {
     pub interface: u32,
     /// Its name.
     pub name: String,
-    /// What happened.
+    /// The change.
     pub change: LinkChange,
     /// When it was found.
     pub at: Time,
 }
 
-/// What one worker reads: its rings on all interfaces, polled together.
+/// The input of one worker: its rings on all interfaces, polled together.
 #[derive(Debug)]
 pub struct Rings {
     ports: Vec<Port>,
@@ -84,12 +84,12 @@ pub struct Rings {
 
 impl Rings {
     /// Opens rings for `workers` workers (1 to 256) on each interface. All packets of an IP address pair, in both
-    /// directions, fragments and tunnelled packets included, go to one worker; what is not IP goes to the first.
+    /// directions, fragments and tunnelled packets included, go to one worker. Packets other than IP go to the first.
     ///
     /// All workers begin to see packets at the same time, when everything is set up.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, for an interface that is not there, and where the kernel refuses a step.
+    /// Without CAP_NET_RAW, for a missing interface, and if the kernel refuses a step.
     pub fn open(options: &RingOptions, workers: usize) -> Result<Vec<Self>, LiveError> {
         let names = &options.interfaces;
         if names.is_empty() {
@@ -136,12 +136,12 @@ impl Rings {
         }
     }
 
-    /// Waits at most `timeout` for packets; an empty batch when none came. The packets stay where the kernel put
-    /// them until the next call. Over several interfaces they come in the order of their times, as far as one
-    /// block timeout allows.
+    /// Waits at most `timeout` for packets; returns an empty batch if none came. The packets stay in the kernel's
+    /// memory until the next call. Packets of several interfaces come in the order of their times, within one block
+    /// timeout.
     ///
     /// # Errors
-    /// When the kernel refuses to wait or to count, or an interface came back and may not be opened.
+    /// When the kernel refuses to wait or to count, or an interface returned and cannot be opened.
     pub fn next_batch(&mut self, timeout: Duration) -> Result<Batch<'_>, LiveError> {
         let mut now = Instant::now();
         let deadline = now + timeout;
@@ -160,10 +160,10 @@ impl Rings {
         }
     }
 
-    /// What the kernel counted so far.
+    /// The kernel's counters so far.
     ///
     /// # Errors
-    /// When the kernel refuses to tell.
+    /// When the kernel refuses to report them.
     pub fn stats(&mut self) -> Result<CaptureStats, LiveError> {
         let mut sum = CaptureStats::default();
         for port in &mut self.ports {
@@ -172,8 +172,8 @@ impl Rings {
         Ok(sum)
     }
 
-    /// Takes in no more packets, so that what the kernel has can be read: go on with [`Rings::next_batch`] until
-    /// [`Rings::drained`]. Packets that are on their way through the kernel's queues get 20 ms to arrive.
+    /// Stops taking packets, so that the kernel's remaining packets can be read: continue with [`Rings::next_batch`]
+    /// until [`Rings::drained`]. Packets in the kernel's queues get 20 ms to arrive.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -214,7 +214,7 @@ impl Rings {
         })
     }
 
-    /// What happened to the interfaces since the last call. Only the first worker's rings tell.
+    /// Changes of the interfaces since the last call. Only the first worker's rings report them.
     pub fn take_events(&mut self) -> Vec<LinkEvent> {
         std::mem::take(&mut self.events)
     }
@@ -224,7 +224,7 @@ impl Rings {
         self.ports.iter().map(|p| p.link).collect()
     }
 
-    /// The port whose next packet is the oldest.
+    /// The port with the oldest next packet.
     fn earliest(&mut self) -> Option<usize> {
         if let [port] = self.ports.as_mut_slice() {
             return port.ring.as_mut()?.blocks.ready().then_some(0);
@@ -263,7 +263,7 @@ impl Rings {
             }
         }
         if !reason {
-            // Nothing that can be read or taken away woke us: whatever it is must not become a busy loop.
+            // The wake-up had no readable cause: wait, so that it does not become a busy loop.
             std::thread::sleep(Duration::from_millis(1).min(timeout));
         }
         Ok(())
@@ -312,7 +312,7 @@ struct Port {
     /// Link type of the last ring.
     link: LinkType,
     up: bool,
-    /// Whether the socket said that the interface went down, since it was last looked at.
+    /// Whether the socket has reported since the last check that the interface went down.
     fell: bool,
     /// Counters of rings that are gone.
     past: CaptureStats,
@@ -348,7 +348,7 @@ impl Port {
         Ok(error.is_some())
     }
 
-    /// What changed at the interface.
+    /// The change of the interface.
     fn watch(
         &mut self,
         now: Instant,
@@ -373,7 +373,7 @@ impl Port {
                 ring.removed = Some(now);
                 vec![LinkChange::Removed]
             }
-            // Down and up again between two looks.
+            // Down and up again between two checks.
             Some(true) if self.up && fell => vec![LinkChange::Down, LinkChange::Up],
             Some(true) if !self.up => vec![LinkChange::Up],
             Some(false) if self.up => vec![LinkChange::Down],
@@ -389,7 +389,7 @@ impl Port {
         self.feed.close(self.worker)
     }
 
-    /// Takes a ring on the interface if it is there again; once stopped, only one that was open before.
+    /// Takes a ring on the interface if it exists again; once stopped, only a ring that was open before.
     fn come_back(&mut self, stopped: bool) -> Result<Vec<LinkChange>, LiveError> {
         let ring = if stopped { self.feed.take(self.worker) } else { self.feed.reopen(self.worker)? };
         let Some(mut ring) = ring else { return Ok(Vec::new()) };

@@ -18,7 +18,7 @@ pub(super) struct Socket {
     fd: OwnedFd,
 }
 
-/// What the kernel counted since the last time it was asked (`struct tpacket_stats_v3`).
+/// The kernel's counters since they were read last (`struct tpacket_stats_v3`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KernelCounts {
     /// Packets that passed the socket filter, those that found no room included.
@@ -36,7 +36,7 @@ impl Socket {
         // Protocol 0: nothing arrives between here and bind().
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the descriptor is new and nobody else has it.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -82,7 +82,7 @@ impl Socket {
         self.set(SOL_PACKET, libc::PACKET_RX_RING, &request)
     }
 
-    /// Listens to all protocols of interface `index`, 0 for all interfaces. An interface that is down is good:
+    /// Listens to all protocols of interface `index`, 0 for all interfaces. An interface that is down is accepted:
     /// packets come when it is up.
     pub fn bind(&self, index: u32) -> io::Result<()> {
         // SAFETY: all zeros is a good sockaddr_ll.
@@ -153,13 +153,13 @@ impl Socket {
         Ok(KernelCounts { packets, drops, freezes })
     }
 
-    /// Takes the pending error of the socket, so that poll(2) sleeps again. ENETDOWN tells that the interface went
+    /// Takes the pending error of the socket, so that poll(2) sleeps again. ENETDOWN means that the interface went
     /// down.
     pub fn take_error(&self) -> io::Result<Option<c_int>> {
         Ok(Some(self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR)?).filter(|e| *e != 0))
     }
 
-    /// The ARPHRD_ value of an interface, which says what its frames start with.
+    /// The ARPHRD_ value of an interface, which gives its link type.
     pub fn hardware_type(&self, name: &str) -> io::Result<Option<u16>> {
         let Some(mut request) = request_for(name) else { return Ok(None) };
         if !self.query(libc::SIOCGIFHWADDR, &mut request)? {
@@ -201,7 +201,7 @@ pub(super) struct Group {
     mode: c_uint,
 }
 
-/// The index of an interface, `None` where there is none of that name.
+/// The index of an interface, `None` if it does not exist.
 pub(super) fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: `name` is a string that ends with a zero byte and lives as long as the call.
@@ -224,9 +224,9 @@ fn request_for(name: &str) -> Option<libc::ifreq> {
 
 /// Sleeps until one of the sockets has a block or an error, at most `timeout`. Whether any has.
 pub(super) fn wait(sockets: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
-    // Rounded up: a wait of less than a millisecond must not become a busy loop.
+    // Rounded up: a wait below a millisecond must not become a busy loop.
     let ms = timeout.as_micros().div_ceil(1000).min(c_int::MAX as u128) as c_int;
-    // SAFETY: the pointer and the length are those of one slice.
+    // SAFETY: pointer and length belong to one slice.
     match check(unsafe { libc::poll(sockets.as_mut_ptr(), sockets.len() as libc::nfds_t, ms) }) {
         Ok(n) => Ok(n > 0),
         // A signal: the caller looks at its flags and comes back.
@@ -241,8 +241,8 @@ pub(super) fn grace_period() {
     // SAFETY: no memory is passed.
     let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if done != 0 {
-        // Refused with isolated processors (nohz_full). Packet processing runs with preemption off and is over in
-        // far less.
+        // Refused with isolated processors (nohz_full). Packet processing runs with preemption off and takes far less
+        // time.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of an input: plain, or unpacked on the way.
+//! The bytes of an input, plain or decompressed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use flate2::bufread::GzDecoder;
 
 use super::idle;
 
-/// How an input is compressed.
+/// Compression of an input.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Compression {
     /// Not at all.
@@ -25,19 +25,19 @@ pub enum Compression {
 /// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, what `zstd -d` takes.
 const ZSTD_WINDOW_LOG: u32 = 27;
 const PACKED_BUFFER: usize = 64 << 10;
-/// What unpackers are asked for at once.
+/// Number of bytes requested from a decompressor at a time.
 const STEP: usize = 4 << 10;
-/// What is given of it at once, so that a slow pipe is not waited for without need.
+/// Number of bytes returned at a time, so that a slow pipe does not delay what has arrived.
 const UNPACKED: usize = 128 << 10;
 
-/// A stream of bytes that is unpacked when its first bytes say so. Memory does not depend on the ratio:
-/// it never holds more than the caller asks for, besides the decoder's window.
+/// A stream of bytes that is decompressed if its first bytes say so. Memory does not depend on the ratio: it never
+/// holds more than the caller asks for, besides the decoder's window.
 pub(crate) struct ByteSource {
     stream: Stream,
     taken: Arc<AtomicU64>,
-    /// First bytes, read to tell the format and not yet handed out.
+    /// First bytes, read to detect the format and not returned yet.
     head: Vec<u8>,
-    /// What broke an unpacker after bytes that were handed out first.
+    /// An error of the decompressor, reported after the bytes before it.
     broken: Option<io::Error>,
 }
 
@@ -48,8 +48,8 @@ enum Stream {
 }
 
 impl ByteSource {
-    /// Reads enough of `file` to know how it is compressed. Once `stop` is set, reading what is no regular
-    /// file, and so may never go on, gives [`idle::Stopped`].
+    /// Reads enough of `file` to detect the compression. Once `stop` is set, reading anything but a regular file,
+    /// which might block forever, returns [`idle::Stopped`].
     pub(crate) fn new(file: File, stop: Option<&Arc<AtomicBool>>) -> io::Result<(ByteSource, Compression)> {
         let taken = Arc::new(AtomicU64::new(0));
         let stop = stop.filter(|_| !file.metadata().is_ok_and(|data| data.is_file())).cloned();
@@ -85,7 +85,7 @@ impl ByteSource {
         Ok((ByteSource { stream, taken, head, broken: None }, compression))
     }
 
-    /// ByteSource taken from the file so far, packed as they are there.
+    /// Bytes read from the file so far, before decompression.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -105,8 +105,8 @@ impl ByteSource {
     }
 }
 
-/// Unpacks up to `max` bytes. Always in steps of the reader's buffer, whatever is asked for: a decoder that meets
-/// corrupt data loses what it had unpacked in the step, and so loses little, and always the same.
+/// Decompresses up to `max` bytes, always in steps of the reader's buffer: a decoder that meets corrupt data loses the
+/// output of the current step, and so loses little, and always as much.
 fn append(
     from: &mut impl BufRead,
     out: &mut Vec<u8>,
@@ -151,7 +151,7 @@ impl Counted {
         self.stop.as_ref().map_or(Ok(()), |stop| idle::wait(&self.file, stop))
     }
 
-    /// Whether a read(2) that failed so is to be tried again: a file that does not block is waited for.
+    /// Whether a failed read(2) is to be repeated: a non-blocking file is waited for.
     fn again(&self, error: &io::Error) -> bool {
         match error.kind() {
             io::ErrorKind::Interrupted => true,
@@ -185,7 +185,7 @@ impl Counted {
     }
 }
 
-/// The first bytes again, then the file.
+/// The first bytes, then the rest of the file.
 struct Replay {
     head: Vec<u8>,
     at: usize,

@@ -50,7 +50,7 @@ enum State {
     Ended,
 }
 
-/// What reading a capture needs to know of the run.
+/// The context that reading a capture needs.
 pub(crate) struct Opening<'a> {
     pub(crate) name: &'a str,
     /// Index of the input in the run.
@@ -81,7 +81,7 @@ impl Capture {
                 Err(error) if carry.is_empty() || Stopped::is(&error) => {
                     return Err(unpack_error(opening.name, 0, 0, error));
                 }
-                // What is there tells more than the error, which comes again.
+                // The bytes before the error are more useful; the error returns at the next read.
                 Err(_) => break,
             }
         }
@@ -112,7 +112,7 @@ impl Capture {
         })
     }
 
-    /// ByteSource taken from the file, packed as they are there.
+    /// Bytes read from the file, before decompression.
     pub(crate) fn taken(&self) -> u64 {
         self.bytes.taken()
     }
@@ -217,7 +217,7 @@ impl Capture {
         }
     }
 
-    /// Where to look for the next record when the one at `at` is bad.
+    /// Position at which to look for the next record when the one at `at` is bad.
     fn behind(&mut self, at: usize) -> usize {
         let step = usize::from(self.state == State::Seeking);
         self.info.skipped_bytes += step as u64;
@@ -314,13 +314,13 @@ impl Capture {
         ReadError::Corrupt { input, offset: self.base + at as u64, packets, what }
     }
 
-    /// Notes the first thing that went wrong; unless reading goes on behind it, this is the end.
+    /// Notes the first error. Unless reading recovers, it ends the input.
     fn fail(&mut self, error: ReadError) {
         self.failure.get_or_insert(error);
         self.state = State::Ended;
     }
 
-    /// Looks for the next place at or after `at` where a record may start; how far that could be told.
+    /// Looks for the next position at or after `at` at which a record may start. Returns how far it could look.
     fn seek(&mut self, bytes: &[u8], at: usize, ended: bool) -> usize {
         let mut start = at;
         while let Some(rest) = bytes.get(start..)
@@ -386,7 +386,7 @@ fn classic(
     Ok(pcap)
 }
 
-/// What an error of the operating system, or of the unpacker, means for the reader of a capture.
+/// Converts an error of the operating system, or of the decompressor, into a read error.
 fn unpack_error(name: &str, offset: u64, packets: u64, error: io::Error) -> ReadError {
     let input = name.to_owned();
     if error.raw_os_error().is_some() || Stopped::is(&error) {

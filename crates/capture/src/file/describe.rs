@@ -1,4 +1,4 @@
-//! What an input turned out to be.
+//! Description of an input.
 
 use weir_wire::LinkType;
 
@@ -57,14 +57,14 @@ pub struct Blocks {
     pub other: u64,
 }
 
-/// One input of a run: what is known of it so far.
+/// One input of a run, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct InputInfo {
     /// Its path, or `-`.
     pub name: String,
     /// `None` until its first bytes have been read, and when they are no capture.
     pub format: Option<Format>,
-    /// How it is compressed.
+    /// Compression.
     pub compression: Compression,
     /// Its link types, in the order in which they were met.
     pub links: Vec<LinkType>,
@@ -74,7 +74,7 @@ pub struct InputInfo {
     pub captured_bytes: u64,
     /// Blocks read (pcapng only).
     pub blocks: Blocks,
-    /// What section headers say of the machine that captured: hardware, system, program.
+    /// The capturing machine in section headers: hardware, system, program.
     pub machine: Vec<String>,
     /// Comments on sections and interfaces.
     pub comments: Vec<String>,
@@ -82,15 +82,15 @@ pub struct InputInfo {
     pub packet_comments: u64,
     /// Texts that were not kept, because there were too many or they were too long.
     pub texts_dropped: u64,
-    /// How often reading went on after a corrupt record (see `ReadOptions::recover`).
+    /// Number of times that reading recovered after a corrupt record (see `ReadOptions::recover`).
     pub resumed: u64,
     /// ByteSource passed over in doing so.
     pub skipped_bytes: u64,
-    /// What was wrong with it.
+    /// The error of the input, if any.
     pub problem: Option<ReadError>,
 }
 
-/// An interface that packets came in by, as a file describes it. A classic pcap file is one interface.
+/// A capture interface, as a file describes it. A classic pcap file is one interface.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceInfo {
     /// Index of the input, in the order of `Files::inputs`.
@@ -99,7 +99,7 @@ pub struct InterfaceInfo {
     pub name: Option<String>,
     /// Its description.
     pub description: Option<String>,
-    /// What its packets start with.
+    /// Link type of its packets.
     pub link: LinkType,
     /// ByteSource kept of a packet; 0 means all.
     pub snaplen: u32,
@@ -111,10 +111,10 @@ pub struct InterfaceInfo {
     pub dropped: Option<u64>,
 }
 
-/// How far reading has come.
+/// Progress of reading.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
-    /// ByteSource taken from the inputs, packed as they are there.
+    /// Bytes read from the inputs, before decompression.
     pub bytes: u64,
     /// ByteSource that the inputs hold in all; `None` when one of them is not a regular file.
     pub total: Option<u64>,

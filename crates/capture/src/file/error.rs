@@ -1,18 +1,18 @@
-//! What can be wrong with a capture file, and how bad it is.
+//! Errors in capture files, and their severity.
 
 use std::io;
 use std::sync::Arc;
 
-/// How bad a [`ReadError`] is: what the program's exit code is made of.
+/// Severity of a [`ReadError`], from which the program's exit code is made.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Severity {
     /// Part of the input was read: results are partial (exit code 3).
     Partial,
-    /// Nothing could be read: it is not there, may not be read, or is no capture (exit code 2).
+    /// Nothing could be read: the file is missing, unreadable, or not a capture (exit code 2).
     Unreadable,
 }
 
-/// Why reading an input ended before its end. Each text says what was found, where (input and byte
+/// The reason why an input could not be read to its end. Each text names the error, its position (input and byte
 /// offset in the capture, after decompression), and what would have been accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
@@ -27,7 +27,7 @@ pub enum ReadError {
     Open {
         /// The path.
         input: String,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
     /// It holds no bytes at all, not even a file header.
@@ -38,7 +38,7 @@ pub enum ReadError {
         /// It was compressed, and held nothing.
         unpacked: bool,
     },
-    /// It starts as no format that is known here.
+    /// The first bytes belong to no known format.
     #[error("{input}: not a capture: starts with {}; expected pcap (a1b2c3d4, a1b23c4d or a1b2cd34, either byte order), pcapng (0a0d0d0a), gzip (1f8b) or zstd (28b52ffd)", Hex(.found))]
     NotACapture {
         /// The input.
@@ -55,7 +55,7 @@ pub enum ReadError {
         input: String,
         /// `pcap` or `pcapng`.
         format: &'static str,
-        /// Where it stands.
+        /// Its position.
         offset: u64,
         /// Major version found.
         major: u16,
@@ -69,11 +69,11 @@ pub enum ReadError {
     Truncated {
         /// The input.
         input: String,
-        /// Where the incomplete record starts.
+        /// Start of the incomplete record.
         offset: u64,
         /// Packets before it, all delivered.
         packets: u64,
-        /// What was being read, how much there was and how much there should have been.
+        /// The part that was being read, its present length and its expected length.
         what: String,
     },
     /// A value contradicts the format.
@@ -81,7 +81,7 @@ pub enum ReadError {
     Corrupt {
         /// The input.
         input: String,
-        /// Where the bad record starts.
+        /// Start of the bad record.
         offset: u64,
         /// Packets before it, all delivered.
         packets: u64,
@@ -97,13 +97,13 @@ pub enum ReadError {
         offset: u64,
         /// Packets before it, all delivered.
         packets: u64,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
 }
 
 impl ReadError {
-    /// How bad it is.
+    /// Severity of the error.
     pub fn severity(&self) -> Severity {
         match self {
             ReadError::NoCapture { .. }

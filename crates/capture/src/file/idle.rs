@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The longest wait before the flag is looked at again, in milliseconds: a thread other than the one that a
-/// signal interrupts does not see it sooner.
+/// Maximum time before the flag is checked again, in milliseconds: a thread that the signal does not interrupt sees it
+/// at most this late.
 const WAIT: libc::c_int = 100;
 
 /// The user wants no more: not an error of the input.
@@ -25,8 +25,8 @@ impl Stopped {
 ///
 /// # Errors
 ///
-/// [`Stopped`] once `stop` is set, also where there is something to read: a writer that never pauses is to be
-/// stopped too. What poll(2) says otherwise.
+/// [`Stopped`] once `stop` is set, even if there are bytes to read: a writer that never pauses must be stoppable too.
+/// Otherwise the error of poll(2).
 #[allow(unsafe_code)]
 pub(crate) fn wait(file: &File, stop: &AtomicBool) -> io::Result<()> {
     loop {
@@ -34,7 +34,7 @@ pub(crate) fn wait(file: &File, stop: &AtomicBool) -> io::Result<()> {
             return Err(io::Error::other(Stopped));
         }
         let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: `poll` is one pollfd, as the count says, and lives as long as the call.
+        // SAFETY: `poll` is one pollfd, as the count says, and outlives the call.
         match unsafe { libc::poll(&raw mut poll, 1, WAIT) } {
             0 => {}
             1.. => return Ok(()),

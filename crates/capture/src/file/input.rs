@@ -1,4 +1,4 @@
-//! What there is to read: paths, directories, standard input.
+//! The inputs of a run: paths, directories, standard input.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,8 +14,8 @@ use super::error::ReadError;
 /// Something to read packets from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Input {
-    /// A file, or a directory whose capture files are read in name order (those that start as one; not those
-    /// in directories below it).
+    /// A file, or a directory whose capture files are read in name order (files that start as a capture;
+    /// subdirectories are not searched).
     Path(PathBuf),
     /// Standard input.
     Stdin,
@@ -73,15 +73,15 @@ fn source(path: &Path) -> Source {
     Source { name: path.display().to_string(), input: Input::Path(path.to_owned()), size }
 }
 
-/// The capture files of a directory, in name order. A file is one when it starts as one, or when its name
-/// says so: then it is read, and what is wrong with it is told.
+/// The capture files of a directory, in name order. A file counts if it starts as a capture, or if its name says so:
+/// then it is read, and its errors are reported.
 fn list(directory: &Path, sources: &mut Vec<Source>) -> Result<(), ReadError> {
     let name = || directory.display().to_string();
     let refused = |source| ReadError::Open { input: name(), source: Arc::new(source) };
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(refused)? {
         let path = entry.map_err(refused)?.path();
-        // A pipe in a directory would block until somebody writes to it.
+        // Opening a pipe in a directory would block until it has a writer.
         if path.is_file() && is_capture(&path) {
             paths.push(path);
         }

@@ -15,7 +15,7 @@ const LINES: usize = 1_024;
 #[derive(Debug, Default)]
 pub(crate) struct Interfaces {
     pub(crate) list: Vec<InterfaceInfo>,
-    /// How many share the last entry.
+    /// Number of interfaces that share the last entry.
     pub(crate) beyond: u64,
     texts: usize,
 }

@@ -1,9 +1,9 @@
 //! Several inputs as one stream in time order.
 //!
-//! An input is opened when the stream comes to its first packet, and not before: a directory of files that
-//! follow one another is read one at a time, at the speed of a single file. Only packets of inputs that
-//! overlap in time are copied. Within an input the order stays as it is written, also where its clock goes
-//! back: such a packet stands as late as the latest one before it. Of equal times the earlier input is first.
+//! An input is opened when the stream reaches its first packet: a directory of consecutive files is read one file at a
+//! time, at the speed of a single file. Only packets of inputs that overlap in time are copied. Within an input the
+//! written order is kept, even if its clock goes back: such a packet takes the place of the latest packet before it.
+//! Of equal times the earlier input comes first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -37,7 +37,7 @@ impl Stream {
     }
 }
 
-/// The inputs that are open, by their index.
+/// The open inputs, by their index.
 #[derive(Default)]
 pub(crate) struct Merge {
     streams: BTreeMap<usize, Stream>,
@@ -45,7 +45,7 @@ pub(crate) struct Merge {
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
-/// What came of reading on in an input.
+/// The result of reading more of an input.
 pub(crate) enum Read {
     /// The caller's chunk has the packets.
     Handed,
@@ -77,7 +77,7 @@ impl Merge {
         self.streams.get(&input).map(|stream| &stream.capture.info)
     }
 
-    /// The time that the stream has come to; `None` when no packet waits in it.
+    /// The current time of the stream; `None` if no packet waits in it.
     pub(crate) fn front(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((time, _))| *time)
     }
@@ -131,7 +131,7 @@ impl Merge {
         Read::Held
     }
 
-    /// Lines an input up whose chunk has just been filled.
+    /// Queues an input whose chunk has just been filled.
     fn hold(&mut self, input: usize) {
         let Some(stream) = self.streams.get_mut(&input) else { return };
         (stream.at, stream.comment) = (0, 0);
@@ -147,8 +147,8 @@ impl Merge {
         }
     }
 
-    /// Copies packets to the end of `chunk` in order, until it holds `bytes` bytes or `packets` packets, an
-    /// input is drained, or the stream comes to `until`.
+    /// Copies packets to the end of `chunk` in order, until it holds `bytes` bytes or `packets` packets, an input is
+    /// drained, or the stream reaches `until`.
     pub(crate) fn take(
         &mut self,
         chunk: &mut PacketBuf,

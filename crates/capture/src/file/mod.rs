@@ -48,7 +48,7 @@ pub enum Order {
     Listed,
 }
 
-/// How to read.
+/// How inputs are read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// About how many bytes a chunk holds; it is longer where one packet is.
@@ -89,7 +89,7 @@ pub struct Files {
     /// Inputs that have not been opened, with the time of their first packet; the next one is last.
     waiting: Vec<(Time, usize)>,
     merge: Merge,
-    /// Inputs that ended badly while the packets before were still on their way.
+    /// Errors of inputs whose earlier packets have not been returned yet.
     failures: VecDeque<ReadError>,
     infos: Vec<InputInfo>,
     interfaces: Interfaces,
@@ -105,8 +105,8 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// When there is nothing to read, and when the only input cannot be read or is no capture. Of several
-    /// inputs, each bad one gives its error at its turn in [`Files::fill`].
+    /// When there is nothing to read, and when the only input is unreadable or not a capture. Of several inputs, each
+    /// bad one returns its error at its turn in [`Files::fill`].
     pub fn open(inputs: &[Input], options: &ReadOptions) -> Result<Files, ReadError> {
         let sources = input::expand(inputs)?;
         let total = sources.iter().map(|source| source.size).sum();
@@ -141,13 +141,13 @@ impl Files {
         Ok(files)
     }
 
-    /// Clears `chunk` and fills it with the next packets, about `chunk_bytes` of them; `false` at the end of
-    /// all inputs.
+    /// Clears `chunk` and fills it with the next packets, about `chunk_bytes` of them; `false` at the end of all
+    /// inputs.
     ///
     /// # Errors
     ///
-    /// Each input that ends badly gives one error, after the packets before it. The next call goes on with
-    /// the inputs that are left: call until it gives `false`.
+    /// Each input that ends with an error returns it once, after the packets before it. The next call continues with
+    /// the remaining inputs: call until it returns `false`.
     pub fn fill(&mut self, chunk: &mut PacketBuf) -> Result<bool, ReadError> {
         chunk.clear();
         self.comments.clear();
@@ -211,7 +211,7 @@ impl Files {
         let (Some(source), Some(info)) = (self.sources.get(input), self.infos.get_mut(input)) else {
             return Ok(());
         };
-        // Where inputs overlap there are many chunks, and packets are copied out of them: small ones do.
+        // Overlapping inputs have many chunks, and packets are copied out of them: small chunks are enough.
         let chunk_bytes = self.options.chunk_bytes;
         let opening = Opening {
             name: &source.name,
@@ -251,18 +251,18 @@ impl Files {
         &self.comments
     }
 
-    /// How far reading has come.
+    /// Progress of reading.
     pub fn progress(&self) -> Progress {
         let open: u64 = self.merge.captures().map(Capture::taken).sum();
         Progress { bytes: self.bytes + open, total: self.total, packets: self.packets }
     }
 
-    /// ByteSource walked over in the inputs that are open or were read to their end, unpacked.
+    /// Bytes walked in the inputs that are open or finished, after decompression.
     pub(crate) fn position(&self) -> u64 {
         self.walked + self.merge.captures().map(Capture::position).sum::<u64>()
     }
 
-    /// The inputs and what is known of them so far, in the order in which they were given.
+    /// The inputs as far as they are known, in the given order.
     pub fn describe(&self) -> impl Iterator<Item = &InputInfo> {
         self.infos.iter().enumerate().map(|(input, info)| self.merge.info(input).unwrap_or(info))
     }
@@ -273,14 +273,14 @@ impl Files {
         &self.interfaces.list
     }
 
-    /// How many interfaces share the entry with index [`MAX_INTERFACES`].
+    /// Number of interfaces that share the entry with index [`MAX_INTERFACES`].
     pub fn interfaces_beyond(&self) -> u64 {
         self.interfaces.beyond
     }
 }
 
-/// The time of an input's first packet. 0 when it has none, when that cannot be told, and when the input can
-/// be read only once: then it is opened first.
+/// The time of an input's first packet. 0 if it has none, if it cannot be found, and if the input can be read only
+/// once: such an input is opened first.
 fn first_time(source: &Source) -> Option<Time> {
     source.size?;
     let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false, stop: None };

@@ -7,7 +7,7 @@ use super::walk::{Limits, Stop, Walk, max_captured};
 /// The file header's length in bytes.
 pub(crate) const HEADER: usize = 24;
 
-/// What the magic number says.
+/// The facts in the magic number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Magic {
     pub(crate) big_endian: bool,
@@ -39,7 +39,7 @@ enum Lengths {
     CapturedFirst,
     /// Before version 2.3, and DG/UX's 543.0.
     WireFirst,
-    /// Version 2.3 was written both ways: the captured length is the smaller one.
+    /// Version 2.3 exists in both orders: the smaller length is the captured one.
     Either,
 }
 
@@ -47,7 +47,7 @@ enum Lengths {
 #[derive(Clone, Debug)]
 pub(crate) struct Pcap {
     pub(crate) magic: Magic,
-    /// As the header says, in bytes; 0 means no limit.
+    /// The header's snaplen in bytes; 0 means no limit.
     pub(crate) snaplen: u32,
     pub(crate) link: LinkType,
     pub(crate) interface: u32,
@@ -153,7 +153,7 @@ impl Pcap {
                 time: Time(u64::from(sec) * 1_000_000_000 + u64::from(sub) * tick),
                 offset: (at + header) as u32,
                 len: captured.min(cut),
-                // A wire length under the captured one is a writer's mistake: the bytes are there.
+                // A wire length below the captured one is a writer's mistake: the bytes are present.
                 wire_len: wire.max(captured),
                 interface: self.interface,
                 link: self.link,
@@ -200,7 +200,7 @@ fn words<const BIG: bool>(raw: &[u8; 16]) -> [u32; 4] {
         .map(|word| if BIG { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
 }
 
-/// The link type of a file header's word: its upper six bits tell the length of the frame check sequence.
+/// The link type of a file header's word. Its upper six bits give the length of the frame check sequence.
 pub(crate) fn link_type(word: u32) -> LinkType {
     match word & 0x03ff_ffff {
         // DLT_RAW where it was written without being mapped: 12 on most systems, 14 on OpenBSD.

@@ -1,7 +1,7 @@
 //! pcapng: sections of blocks (draft-ietf-opsawg-pcapng).
 //!
-//! Packets stay where they are in the buffer, as in classic pcap. Blocks that nobody asks for are passed
-//! over without being held, however long they are.
+//! Packets stay in place in the buffer, as in classic pcap. Blocks of other kinds are skipped without being buffered,
+//! whatever their length.
 
 use weir_wire::{LinkType, Slot, Time};
 
@@ -32,7 +32,7 @@ pub struct Comment {
     pub text: String,
 }
 
-/// How ticks become nanoseconds.
+/// Conversion from ticks to nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Scale {
     Times(u64),
@@ -72,7 +72,7 @@ impl Scale {
     }
 }
 
-/// What is needed of an interface to read its packets.
+/// The facts about an interface that its packets need.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Local {
     /// Index over the whole run.
@@ -90,7 +90,7 @@ impl Local {
     }
 }
 
-/// What a walk hands out besides slots.
+/// The results of a walk besides slots.
 pub(crate) struct Findings<'a> {
     pub(crate) info: &'a mut InputInfo,
     pub(crate) input: usize,
@@ -102,8 +102,8 @@ pub(crate) struct Findings<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Pcapng {
     big_endian: bool,
-    /// Interfaces of this section, by their number there. Those past [`MAX_INTERFACES`] are kept as runs of
-    /// equals, since a million of them in a file are alike or made to hurt.
+    /// Interfaces of this section, by number. Beyond [`MAX_INTERFACES`] they are kept as runs of equal ones: a million
+    /// interfaces in a file are either equal or hostile.
     locals: Vec<Local>,
     runs: Vec<(u32, Local)>,
     described: u32,
@@ -336,7 +336,7 @@ impl Pcapng {
         let (time, captured, wire) = if kind == SIMPLE {
             let wire = self.word(body, 0).ok_or_else(short)?;
             let limit = if local.snaplen == 0 { u32::MAX } else { local.snaplen };
-            // Without a time of its own it stands where it was written: after the packet before it.
+            // A packet without a time takes the time of the packet before it.
             (self.last, wire.min(limit), wire)
         } else {
             let high = self.word(body, 4).ok_or_else(short)?;

@@ -1,8 +1,8 @@
-//! What the two formats have in common: walking over records that lie in a buffer.
+//! The common part of both formats: walking over records in a buffer.
 
 use weir_wire::LinkType;
 
-/// What the caller wants of an input.
+/// The caller's limits for a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// ByteSource kept of a packet.
@@ -11,10 +11,10 @@ pub(crate) struct Limits {
     pub(crate) packets: usize,
 }
 
-/// How far a walk came, and what stopped it.
+/// The end of a walk, and its reason.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Where the record starts that was not taken.
+    /// Start of the first record that was not taken.
     pub(crate) at: usize,
     pub(crate) stop: Stop,
 }
@@ -29,12 +29,12 @@ pub(crate) enum Stop {
     Enough,
     /// The record at `at` contradicts the format: what was found, and what would be accepted.
     Bad(String),
-    /// The section header at `at` is of an unknown version (major, minor).
+    /// The section header at `at` has an unknown version (major, minor).
     Version(u16, u16),
 }
 
-/// The longest packet that libpcap takes for sane (its max_snaplen_for_dlt()): 256 KiB, and more on the link
-/// types whose packets are messages of another kind.
+/// The largest packet that libpcap accepts (its max_snaplen_for_dlt()): 256 KiB, and more on link types whose packets
+/// are messages of another kind.
 pub(crate) fn max_captured(link: LinkType) -> u32 {
     match link.0 {
         // D-Bus and USBPcap.

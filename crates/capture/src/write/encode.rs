@@ -20,7 +20,7 @@ pub enum FileFormat {
     Pcapng,
 }
 
-/// What an interface saw and lost, for the statistics block at the end of a pcapng file.
+/// Packets that an interface received and lost, for the statistics block at the end of a pcapng file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Statistics {
     /// Packets received.
@@ -29,7 +29,7 @@ pub struct Statistics {
     pub dropped: u64,
 }
 
-/// The link type of a packet is not that of the file.
+/// The link type of a packet differs from that of the file.
 #[derive(Debug)]
 pub(crate) struct OtherLink(pub(crate) LinkType);
 
@@ -51,7 +51,7 @@ impl Encoder {
         }
     }
 
-    /// What a file starts with, as far as it is known before the first packet.
+    /// The start of a file, as far as it is known before the first packet.
     pub(crate) fn start(
         &mut self,
         out: &mut Vec<u8>,
@@ -72,7 +72,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a packet, and before it whatever the file needs to have it.
+    /// Appends a packet, and before it the blocks that it needs.
     pub(crate) fn packet<'a>(
         &mut self,
         out: &mut Vec<u8>,
@@ -109,7 +109,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// What a file ends with.
+    /// The end of a file.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>, statistics: &HashMap<u32, Statistics>, now: Time) {
         match self {
             // A file without packets is still a capture.
@@ -141,7 +141,7 @@ fn pcap_header(out: &mut Vec<u8>, link: LinkType, nanoseconds: bool, snaplen: u3
     out.extend(u32::from(link.0).to_le_bytes());
 }
 
-/// Appends a block: type, length, body, length again.
+/// Appends a block: type, length, body, length.
 fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -158,7 +158,7 @@ fn pad(out: &mut Vec<u8>, length: usize) {
     out.extend(std::iter::repeat_n(0, length.next_multiple_of(4) - length));
 }
 
-/// Appends an option; a value that is longer than its length field can say is cut there.
+/// Appends an option. A value longer than its length field allows is truncated.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
     out.extend(code.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong when packets are written.
+//! Errors of writing packets.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub enum WriteError {
     Create {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
     /// There is no room left.
@@ -23,7 +23,7 @@ pub enum WriteError {
         path: String,
         /// Packets that it holds.
         packets: u64,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
     /// Writing failed for another reason.
@@ -33,7 +33,7 @@ pub enum WriteError {
         path: String,
         /// Packets that it holds.
         packets: u64,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
     /// The reader of a pipe has gone.
@@ -51,7 +51,7 @@ pub enum WriteError {
         path: String,
         /// The name that it has.
         from: String,
-        /// What the system said.
+        /// The system's message.
         source: Arc<io::Error>,
     },
     /// A classic pcap file holds packets of one link type only.
@@ -73,7 +73,7 @@ pub enum WriteError {
     Name {
         /// The name as it was given.
         pattern: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }

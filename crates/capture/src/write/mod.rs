@@ -25,7 +25,7 @@ use encode::Encoder;
 use name::Sequence;
 use outfile::{Outfile, Pending};
 
-/// Where packets are written to.
+/// The destination of packets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
     /// A file. It is written as `.NAME.part` beside its place and gets its name when it is finished; with
@@ -35,7 +35,7 @@ pub enum Target {
     Stdout,
 }
 
-/// How to write.
+/// How packets are written.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// `None`: by name; `.pcap`, `.cap` and `.dmp` are classic pcap, all others pcapng. `.gz` and `.zst`
@@ -43,7 +43,7 @@ pub struct WriteOptions {
     pub format: Option<FileFormat>,
     /// Classic pcap with nanoseconds. It has them also when an interface, or else the first packet, does.
     pub nanoseconds: bool,
-    /// The snaplen that headers tell, where an interface does not; 0 means no limit.
+    /// The snaplen in headers if an interface has none; 0 means no limit.
     pub snaplen: u32,
     /// `-U`: every packet goes into the file at once, and the file has its name from the start.
     pub unbuffered: bool,
@@ -57,10 +57,10 @@ pub struct WriteOptions {
     pub comments: Vec<String>,
 }
 
-/// What a writer has done. `packets + lost` is what it was given.
+/// The results of a writer. `packets + lost` is the number of packets that it was given.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
-    /// Packets in files, or still on their way there.
+    /// Packets in files, or on their way there.
     pub packets: u64,
     /// Packets that could not be written.
     pub lost: u64,
@@ -70,15 +70,15 @@ pub struct Written {
 
 /// Records are handed to the system when this many bytes are gathered, and by every tick.
 const GATHER: usize = 256 << 10;
-/// The same when they are compressed: each time makes a member of its own.
+/// Flush interval of compressed files: each flush begins a new member.
 const GATHER_PACKED: usize = 1 << 20;
 /// Records that are held while they cannot be written. What comes then is lost, and counted.
 const HELD: usize = 4 << 20;
 
 /// Writes packets to a file, a sequence of files, or standard output.
 ///
-/// When writing fails, the first error is returned and [`PacketWriter::trouble`] tells it from then on;
-/// packets are held, then lost and counted, and each tick tries again.
+/// When writing fails, the first error is returned, and [`PacketWriter::trouble`] reports it from then on. Packets are
+/// held, then lost and counted, and each tick tries again.
 pub struct PacketWriter {
     target: Target,
     options: WriteOptions,
@@ -102,12 +102,12 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// Begins the first file; standard output is one file, whatever [`WriteOptions::rotate`] says. `interfaces` are those that [`Packet::interface`] counts, as far as they are
-    /// known; `now` is the time that `-G` counts from.
+    /// Begins the first file; standard output is one file, whatever [`WriteOptions::rotate`] says. `interfaces` are
+    /// those that [`Packet::interface`] counts, as far as they are known; `now` is the time from which `-G` counts.
     ///
     /// # Errors
     ///
-    /// When the file cannot be made, or its name has no sense as a time.
+    /// When the file cannot be created, or its name is not a valid time pattern.
     pub fn create(
         target: Target,
         mut options: WriteOptions,
@@ -148,7 +148,7 @@ impl PacketWriter {
         Ok(writer)
     }
 
-    /// Adds the description of an interface that packets will come in by.
+    /// Adds the description of an interface for later packets.
     pub fn describe(&mut self, interface: u32, described: InterfaceInfo) {
         let index = interface as usize;
         if index <= crate::file::MAX_INTERFACES {
@@ -160,7 +160,7 @@ impl PacketWriter {
         }
     }
 
-    /// Notes what an interface has received and lost so far: the file's last blocks say so (pcapng).
+    /// Notes the packets that an interface has received and lost so far, for the last blocks of the file (pcapng).
     pub fn statistics(&mut self, interface: u32, statistics: Statistics) {
         self.statistics.insert(interface, statistics);
     }
@@ -217,8 +217,8 @@ impl PacketWriter {
         first
     }
 
-    /// The time is `now`: writes what is gathered, and begins a new file when it is due. To be called
-    /// before the packets of a batch, and every second or more often when none come.
+    /// Takes the current time: writes the gathered packets, and begins a new file when it is due. Call it before the
+    /// packets of a batch, and at least every second when none come.
     ///
     /// # Errors
     ///
@@ -247,17 +247,17 @@ impl PacketWriter {
         self.complete
     }
 
-    /// What is wrong at present.
+    /// The current error.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.trouble.as_ref()
     }
 
-    /// What has been done so far.
+    /// The results so far.
     pub fn written(&self) -> Written {
         Written { packets: self.given - self.lost, lost: self.lost, files: self.files }
     }
 
-    /// Where the file is that is being written; none of what is no regular file, and none while there is none.
+    /// Path of the current file; `None` if it is not a regular file, or if there is none at the moment.
     pub fn place(&self) -> Option<&FilePlace> {
         self.file.as_ref().and_then(Outfile::place)
     }
@@ -344,14 +344,14 @@ impl PacketWriter {
             from: from.display().to_string(),
             source: source.into(),
         });
-        // At the end of a file its trouble is told, known or not.
+        // At the end of a file its error is reported, even if it was before.
         let trouble = self.trouble.take().map_or(Ok(()), Err);
         flushed.and(trouble).and(renamed)
     }
 }
 
 impl Drop for PacketWriter {
-    /// A writer that is not closed ends its file as well as it can; nobody is left to hear of errors.
+    /// A writer that is dropped without being closed ends its file as well as it can; errors cannot be reported.
     fn drop(&mut self) {
         if self.file.is_some() {
             let _ = self.end();
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
     use crate::file::{Files, Input, ReadOptions};
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for a number of bytes.
     #[derive(Clone, Default)]
     struct Disk {
         bytes: Arc<Mutex<Vec<u8>>>,
@@ -417,8 +417,8 @@ mod tests {
         Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() }
     }
 
-    /// A disk that is full at any byte, and has room again later: the file is whole at each moment, and
-    /// what was given is in it or counted.
+    /// A disk that is full at any byte, and has room again later: the file is whole at each moment, and every packet
+    /// is in it or counted as lost.
     #[test]
     fn a_full_disk_leaves_whole_records_and_writing_resumes() {
         for (name, step) in [("x.pcap", 1), ("x.pcapng", 1), ("x.pcapng.gz", 7), ("x.pcap.zst", 7)] {

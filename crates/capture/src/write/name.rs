@@ -13,15 +13,15 @@ use crate::file::Compression;
 /// When to begin a new file.
 #[derive(Clone, Debug)]
 pub struct Rotate {
-    /// `-G`: after so many seconds. The file name is then a strftime(3) pattern.
+    /// `-G`: the number of seconds after which a new file begins. The file name is then a strftime(3) pattern.
     pub seconds: Option<u64>,
     /// `-C`: before a packet when the file holds more bytes than this (before compression). tcpdump's unit
     /// is 1,000,000.
     pub bytes: Option<u64>,
-    /// `-W`: with `bytes`, how many files to keep, overwriting the first one again; with `seconds` alone,
-    /// how many to write in all.
+    /// `-W`: with `bytes`, the number of files to keep before the first one is overwritten; with `seconds` alone, the
+    /// number of files to write in all.
     pub files: Option<u32>,
-    /// In which zone the time in a file name is told.
+    /// The zone of times in file names.
     pub zone: TimeZone,
 }
 
@@ -31,7 +31,7 @@ impl Default for Rotate {
     }
 }
 
-/// Where in the sequence of files the writer is.
+/// The writer's position in the sequence of files.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pattern: PathBuf,
@@ -50,7 +50,7 @@ impl Sequence {
         Sequence { pattern, rotate, started: now.secs(), number: 0, periods: 0 }
     }
 
-    /// Whether the file's time is over. `Some(false)`: it is, and no other file is to follow.
+    /// Whether the file is due to end. `Some(false)`: it is, and no other file follows.
     pub(crate) fn period_over(&mut self, now: Time) -> Option<bool> {
         let seconds = self.rotate.seconds?;
         if now.secs().saturating_sub(self.started) < seconds.max(1) {
@@ -95,7 +95,7 @@ impl Sequence {
         if self.number == 0 && width == 0 {
             return Ok(name.into());
         }
-        // The number comes last, but before .gz and .zst, by which the file is known.
+        // The number is last, but before .gz and .zst, which name the compression.
         let packed = [".gz", ".zst"].iter().find(|end| name.ends_with(**end)).copied().unwrap_or_default();
         let stem = name.strip_suffix(packed).unwrap_or(&name);
         Ok(format!("{stem}{:0width$}{packed}", self.number).into())
@@ -108,8 +108,8 @@ fn digits(files: u32) -> usize {
     if last == 0 { 0 } else { last.ilog10() as usize + 1 }
 }
 
-/// What a name says of the file: `.gz` and `.zst` are compressed, `.pcap`, `.cap` and `.dmp` before that
-/// are classic pcap, all others pcapng.
+/// The format by name: `.gz` and `.zst` are compressed; `.pcap`, `.cap` and `.dmp` before that are classic pcap; all
+/// others are pcapng.
 pub(crate) fn kind(path: &Path) -> (FileFormat, Compression) {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {

@@ -1,4 +1,4 @@
-//! The file behind a writer: takes whole records, and ends on one whatever happens.
+//! The file behind a writer: takes whole records, and ends on a whole record in every case.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -12,12 +12,12 @@ use crate::file::Compression;
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) bytes: Vec<u8>,
-    /// Where each record ends in `bytes`, and whether it is a packet.
+    /// End of each record in `bytes`, and whether it is a packet.
     ends: VecDeque<(usize, bool)>,
 }
 
 impl Pending {
-    /// What has been appended since the last call is a record.
+    /// Marks the bytes appended since the last call as a record.
     pub(crate) fn seal(&mut self, packet: bool) {
         self.ends.push_back((self.bytes.len(), packet));
     }
@@ -50,7 +50,7 @@ impl Pending {
     }
 }
 
-/// What bytes are written to.
+/// The destination of bytes.
 pub(crate) trait Medium: Send {
     /// Writes some of `bytes`. `WouldBlock` when nothing can be written without waiting.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
@@ -77,7 +77,7 @@ struct Pipe {
     shed: bool,
 }
 
-/// What a pipe that poll(2) calls writable takes without blocking (PIPE_BUF, pipe(7)).
+/// Number of bytes that a writable pipe takes without blocking (PIPE_BUF, pipe(7)).
 const PIPE_ROOM: usize = 4_096;
 
 impl Medium for Pipe {
@@ -85,7 +85,7 @@ impl Medium for Pipe {
         if !self.shed {
             return self.file.write(bytes);
         }
-        // O_NONBLOCK would be set for everybody who shares this end of the pipe, a shell's terminal included.
+        // O_NONBLOCK would be set for every process that shares this end of the pipe, including a shell's terminal.
         if !writable(&self.file)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -100,16 +100,16 @@ impl Medium for Pipe {
 #[allow(unsafe_code)]
 fn writable(file: &File) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: `poll` is one pollfd, as the count says, and lives as long as the call.
+    // SAFETY: `poll` is one pollfd, as the count says, and outlives the call.
     match unsafe { libc::poll(&raw mut poll, 1, 0) } {
         -1 => Err(io::Error::last_os_error()),
-        // An error on the pipe is left for write(2) to tell.
+        // An error on the pipe is reported by write(2).
         count => Ok(count > 0),
     }
 }
 
-/// Where a file is that is being written: under `written` until it is finished, then under `path`. Both are the same where it
-/// has its name from the start.
+/// Paths of a file in progress: `written` until it is finished, then `path`. Both are equal if it has its name from
+/// the start.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FilePlace {
     /// Its name while it is written.
@@ -164,12 +164,12 @@ impl Outfile {
         Outfile { medium, place, compression, written: 0, packets: 0, packed, packed_packets: 0 }
     }
 
-    /// Where it is, if it is a regular file.
+    /// Its path, if it is a regular file.
     pub(crate) fn place(&self) -> Option<&FilePlace> {
         self.place.as_ref()
     }
 
-    /// Packets on their way in compressed form.
+    /// Compressed packets that have not been written yet.
     pub(crate) fn under_way(&self) -> u64 {
         self.packed_packets
     }
@@ -192,7 +192,7 @@ impl Outfile {
         if result.is_err() && self.settle(done, 0, member.len()) == 0 {
             return result;
         }
-        // What a pipe has not taken must follow what it has.
+        // Bytes that a pipe has not taken must follow those that it has.
         self.packed = member.get(done..).unwrap_or_default().to_vec();
         self.packed_packets = pending.forget(pending.bytes.len());
         if self.packed.is_empty() {

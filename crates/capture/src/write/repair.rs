@@ -1,4 +1,4 @@
-//! What can be saved of a capture file that was cut, by a crash or a full disk.
+//! Salvages capture files that a crash or a full disk has truncated.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use weir_wire::PacketBuf;
 
 use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions};
 
-/// What [`repair`] found and did.
+/// The result of [`repair`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Repair {
     /// Packets that the file holds.
@@ -34,7 +34,7 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
             Ok(true) => packets += chunk.slots.len() as u64,
             Ok(false) => return Ok(Repair { packets, kept: files.position(), changed: false }),
             Err(ReadError::Truncated { offset, .. } | ReadError::Corrupt { offset, .. }) if offset > 0 => {
-                // Where a compressed member breaks, a record may have begun before.
+                // A record may begin before the point where a compressed member breaks.
                 break offset.min(files.position());
             }
             Err(error) => return Err(error),
