@@ -224,7 +224,7 @@ pub struct Run {
 
     /// Write the packets of flows that no protocol knows, the first ones too, into a file of their own, named as
     /// that of -w.
-    #[arg(long, alias = "unidentified", value_name = "FILE")]
+    #[arg(long, alias = "unparsed", value_name = "FILE")]
     pub unidentified: Option<String>,
 
     /// Write the files that are seen in streams into a directory, each under its SHA-256 or else its name in the

@@ -20,7 +20,7 @@ use super::walk::{Limits, Stop, Walk};
 pub(crate) struct Capture {
     bytes: ByteSource,
     walker: Walker,
-    /// ByteSource read and not yet walked over: an incomplete record.
+    /// Bytes read and not yet walked over: an incomplete record.
     carry: Vec<u8>,
     /// Offset in the capture, unpacked, of the first byte of `carry`.
     base: u64,
@@ -43,7 +43,7 @@ enum Walker {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Walking,
-    /// ByteSource of an unwanted block to pass over, and where that block starts.
+    /// Bytes of an unwanted block to pass over, and where that block starts.
     Skipping(u64, u64),
     /// Looking for the next plausible record after a corrupt one.
     Seeking,

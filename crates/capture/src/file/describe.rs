@@ -70,7 +70,7 @@ pub struct InputInfo {
     pub links: Vec<LinkType>,
     /// Packets read.
     pub packets: u64,
-    /// ByteSource of those packets in the file.
+    /// Bytes of those packets in the file.
     pub captured_bytes: u64,
     /// Blocks read (pcapng only).
     pub blocks: Blocks,
@@ -84,7 +84,7 @@ pub struct InputInfo {
     pub texts_dropped: u64,
     /// Number of times that reading recovered after a corrupt record (see `ReadOptions::recover`).
     pub resumed: u64,
-    /// ByteSource passed over in doing so.
+    /// Bytes passed over in doing so.
     pub skipped_bytes: u64,
     /// The error of the input, if any.
     pub problem: Option<ReadError>,
@@ -101,7 +101,7 @@ pub struct InterfaceInfo {
     pub description: Option<String>,
     /// Link type of its packets.
     pub link: LinkType,
-    /// ByteSource kept of a packet; 0 means all.
+    /// Bytes kept of a packet; 0 means all.
     pub snaplen: u32,
     /// Ticks per second of its times; 0 when that is more than 64 bits hold.
     pub ticks_per_second: u64,
@@ -116,7 +116,7 @@ pub struct InterfaceInfo {
 pub struct Progress {
     /// Bytes read from the inputs, before decompression.
     pub bytes: u64,
-    /// ByteSource that the inputs hold in all; `None` when one of them is not a regular file.
+    /// Bytes that the inputs hold in all; `None` when one of them is not a regular file.
     pub total: Option<u64>,
     /// Packets handed out.
     pub packets: u64,

@@ -93,7 +93,7 @@ pub enum ReadError {
     Io {
         /// The input.
         input: String,
-        /// ByteSource read before.
+        /// Bytes read before.
         offset: u64,
         /// Packets before it, all delivered.
         packets: u64,

@@ -5,7 +5,7 @@ use super::describe::{InputInfo, InterfaceInfo};
 /// Interfaces described one by one. All further ones share the entry with this index.
 pub const MAX_INTERFACES: usize = 65_536;
 
-/// ByteSource kept of one text, and of all texts of a run.
+/// Bytes kept of one text, and of all texts of a run.
 const TEXT: usize = 4 << 10;
 const TEXTS: usize = 4 << 20;
 /// Comments and machine descriptions kept of an input.

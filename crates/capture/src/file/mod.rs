@@ -57,7 +57,7 @@ pub struct ReadOptions {
     pub order: Order,
     /// Packets to read in all.
     pub packets: Option<u64>,
-    /// ByteSource to keep of each packet.
+    /// Bytes to keep of each packet.
     pub snaplen: Option<u32>,
     /// After a corrupt record, look for the next plausible one instead of giving the input up.
     pub recover: bool,
@@ -79,7 +79,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// ByteSource per chunk of an input that overlaps with others in time.
+/// Bytes per chunk of an input that overlaps with others in time.
 const MERGED_CHUNK: usize = 64 << 10;
 
 /// Reads capture files one after another, or several merged in time order.

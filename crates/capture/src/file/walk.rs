@@ -5,7 +5,7 @@ use weir_wire::LinkType;
 /// The caller's limits for a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// ByteSource kept of a packet.
+    /// Bytes kept of a packet.
     pub(crate) snaplen: u32,
     /// Packets that still may be pushed.
     pub(crate) packets: usize,

@@ -13,7 +13,7 @@ use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions}
 pub struct Repair {
     /// Packets that the file holds.
     pub packets: u64,
-    /// ByteSource of whole records, unpacked, that were kept.
+    /// Bytes of whole records, unpacked, that were kept.
     pub kept: u64,
     /// Whether the file had to be changed.
     pub changed: bool,

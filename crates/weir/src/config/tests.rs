@@ -187,7 +187,7 @@ fn every_mistake_is_found_where_it_stands() {
         ("[[chart]]\nlines = []", "1:1", "this chart has no name", ""),
         ("[[chart]]\nname = \"a\"", "1:1", "this chart has no lines", ""),
         ("[[chart]]\nname = \"a\"\nlines = [{ name = \"x\" }]", "3:10", "this line has no expression", ""),
-        ("[[chart]]\nname = \"a\"\nunit = \"bytes\"\nlines = []", "3:8", "unit cannot be \"bytes\"", ""),
+        ("[[chart]]\nname = \"a\"\nunit = \"octets\"\nlines = []", "3:8", "unit cannot be \"octets\"", ""),
         (
             "[[chart]]\nname = \"a\"\nlines = []\n[[chart]]\nname = \"a\"\nlines = []",
             "5:8",
