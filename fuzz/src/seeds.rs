@@ -50,7 +50,7 @@ pub fn files() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The captures as [`sequence`]s of packets.
+/// The captures as sequences of packets.
 pub fn sequences() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = captures()
         .into_iter()

@@ -61,7 +61,7 @@ impl Csvs {
         self.files.flush()
     }
 
-    /// As [`LineFile::roll`].
+    /// Finishes the files, and begins new ones under the same names; `now` is in nanoseconds since 1970.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.files.roll(now)
     }

@@ -59,10 +59,10 @@ impl Files {
         result
     }
 
-    /// As [`LineFile::roll`].
+    /// Finishes the files, and begins new ones under the same names; `now` is in nanoseconds since 1970.
     ///
     /// # Errors
-    /// As [`LineFile::roll`].
+    /// An error of the disk while the old file is finished or the new one is opened.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.each(|file| file.roll(now))
     }
@@ -70,7 +70,7 @@ impl Files {
     /// Writes what is held back.
     ///
     /// # Errors
-    /// As [`LineFile::flush`], and where a file could not be opened.
+    /// An error of the disk, also where a file could not be opened earlier.
     pub fn flush(&mut self) -> io::Result<()> {
         self.each(LineFile::flush)
     }

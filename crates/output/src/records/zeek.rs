@@ -85,7 +85,7 @@ impl Logs {
         self.files.each(LineFile::finish)
     }
 
-    /// As [`LineFile::roll`].
+    /// Finishes the files, and begins new ones under the same names; `now` is in nanoseconds since 1970.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.files.roll(now)
     }
@@ -263,7 +263,7 @@ impl JsonLogs {
         self.files.flush()
     }
 
-    /// As [`LineFile::roll`].
+    /// Finishes the files, and begins new ones under the same names; `now` is in nanoseconds since 1970.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.files.roll(now)
     }
