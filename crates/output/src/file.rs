@@ -4,11 +4,12 @@
 use crate::OutputContext;
 use crate::zone::Zone;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use weir_files::Part;
 
 /// Bytes that are gathered before they are written.
 const BLOCK: usize = 64 << 10;
@@ -18,8 +19,7 @@ const MAX_WAITING: usize = 1 << 20;
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Existing {
-    /// For runs over files. It is replaced when the new one is complete: until then that has `.part` after its
-    /// name.
+    /// For runs over files. It is replaced when the new one is complete: until then that is a [`Part`].
     #[default]
     Replace,
     /// For live runs, whose logs are read while they grow. It is gone on with, in place. A last line that was cut off is taken away before.
@@ -92,8 +92,8 @@ impl Store for File {
 pub struct LineFile {
     /// The name that it has when it is complete, and that messages tell.
     path: PathBuf,
-    /// The name that it has until then, where that is another.
-    temporary: Option<PathBuf>,
+    /// The file until then, where it has another name.
+    part: Option<Part>,
     /// `None` where a new file could not be opened, until it can.
     store: Option<Box<dyn Store>>,
     existing: Existing,
@@ -130,20 +130,16 @@ impl LineFile {
     /// When it cannot be opened or repaired, with its path.
     pub fn open(directory: &Path, name: &str, existing: Existing) -> io::Result<Self> {
         let path = directory.join(name);
-        let (temporary, opened) = match existing {
+        let opened = match existing {
             Existing::Replace => {
-                let temporary = directory.join(format!("{name}.part"));
-                let opened = open_for_appending(&temporary).and_then(|file| {
-                    file.set_len(0)?;
-                    Ok((file, 0))
-                });
-                (Some(temporary), opened)
+                remove_leftovers(&path);
+                begin_part(&path).map(|(part, file)| (Some(part), file, 0))
             }
-            Existing::Continue => (None, open_repaired(&path)),
+            Existing::Continue => open_repaired(&path).map(|(file, length)| (None, file, length)),
         };
-        let (file, length) = opened.map_err(|error| at(&path, &error))?;
+        let (part, file, length) = opened.map_err(|error| at(&path, &error))?;
         let has_lines = length > 0;
-        Ok(Self { temporary, length, existing, has_lines, ..Self::over(path, Box::new(file)) })
+        Ok(Self { part, length, existing, has_lines, ..Self::over(path, Box::new(file)) })
     }
 
     /// Opens the file `name` of a run's logs; `frame` is what each file of that name begins and ends with.
@@ -183,7 +179,7 @@ impl LineFile {
     /// # Errors
     /// When it cannot be written, renamed or begun anew; then it goes on, or lines wait.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
-        let current = self.temporary.clone().unwrap_or_else(|| self.path.clone());
+        let current = self.part.as_ref().map_or(&*self.path, Part::written).to_owned();
         let is_there = self.store.as_ref().is_some_and(|store| store.is_at(&current));
         if self.store.is_none() || is_there && !self.has_lines {
             return Ok(());
@@ -200,7 +196,11 @@ impl LineFile {
         }
         if is_there {
             let finished = self.finished_name(now.max(self.latest));
-            std::fs::rename(&current, &finished).map_err(|error| at(&finished, &error))?;
+            let renamed = match self.part.take() {
+                Some(part) => part.finish_as(&finished),
+                None => std::fs::rename(&current, &finished),
+            };
+            renamed.map_err(|error| at(&finished, &error))?;
             self.compress(finished)?;
         }
         self.store = None;
@@ -218,13 +218,13 @@ impl LineFile {
     }
 
     fn open_again(&mut self) -> io::Result<()> {
-        let (file, length) = match &self.temporary {
-            Some(temporary) => {
-                let file = open_for_appending(temporary)?;
-                file.set_len(0)?;
+        let (file, length) = match self.existing {
+            Existing::Replace => {
+                let (part, file) = begin_part(&self.path)?;
+                self.part = Some(part);
                 (file, 0)
             }
-            None => open_repaired(&self.path)?,
+            Existing::Continue => open_repaired(&self.path)?,
         };
         (self.length, self.torn) = (length, false);
         self.store = Some(Box::new(file));
@@ -272,7 +272,7 @@ impl LineFile {
     fn over(path: PathBuf, store: Box<dyn Store>) -> Self {
         Self {
             path,
-            temporary: None,
+            part: None,
             store: Some(store),
             existing: Existing::Continue,
             rolling: Rolling::default(),
@@ -301,7 +301,7 @@ impl LineFile {
     /// The first line of the file as it was opened, at most 64 KiB of it; empty when there is none.
     pub fn first_line(&self) -> io::Result<Vec<u8>> {
         let mut start = Vec::new();
-        let path = self.temporary.as_deref().unwrap_or(&self.path);
+        let path = self.part.as_ref().map_or(&*self.path, Part::written);
         File::open(path)?.take(BLOCK as u64).read_to_end(&mut start)?;
         Ok(start.split(|&byte| byte == b'\n').next().unwrap_or_default().to_vec())
     }
@@ -356,8 +356,8 @@ impl LineFile {
         self.write_out();
         self.lost += self.waiting.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.waiting.clear();
-        if let Some(temporary) = self.temporary.take() {
-            std::fs::rename(&temporary, &self.path).map_err(|error| at(&self.path, &error))?;
+        if let Some(part) = self.part.take() {
+            part.finish_as(&self.path).map_err(|error| at(&self.path, &error))?;
             self.compress(self.path.clone())?;
         }
         for packed in self.compressing.drain(..) {
@@ -427,7 +427,7 @@ impl LineFile {
 
 /// The file for appending, cut after its last whole line, and its length.
 fn open_repaired(path: &Path) -> io::Result<(File, u64)> {
-    let mut file = open_for_appending(path)?;
+    let mut file = weir_files::append(path)?;
     let length = file.metadata()?.len();
     let whole = whole_lines(&mut file, length)?;
     if whole < length {
@@ -436,9 +436,20 @@ fn open_repaired(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, whole))
 }
 
-/// What is written comes right after the end, also when the file was cut meanwhile.
-fn open_for_appending(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).open(path)
+/// A new file that is to become `path`, and the same opened for appending: what is written comes right after the end, also
+/// when the file was cut in the meantime.
+fn begin_part(path: &Path) -> io::Result<(Part, File)> {
+    let part = Part::create(path)?;
+    let file = weir_files::append(part.written())?;
+    Ok((part, file))
+}
+
+/// Takes away what runs left that were killed: the log is written anew.
+fn remove_leftovers(path: &Path) {
+    for part in weir_files::leftovers(path).unwrap_or_default() {
+        // It only takes space.
+        let _ = std::fs::remove_file(part);
+    }
 }
 
 /// The length of what ends with the last line break, searched from the end.
@@ -458,21 +469,6 @@ fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Replaces a file as a whole: whoever reads it sees the old one or the new one.
-///
-/// # Errors
-/// When it cannot be written, with its path; the old one stays.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let outcome = std::fs::write(&temporary, content).and_then(|()| std::fs::rename(&temporary, path));
-    outcome.map_err(|error| {
-        // What was written of it only takes space that is needed.
-        let _ = std::fs::remove_file(&temporary);
-        at(path, &error)
-    })
-}
-
 /// The name of a file when it is compressed.
 fn packed_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -483,19 +479,20 @@ fn packed_name(path: &Path) -> PathBuf {
 /// Compresses a file with zstd; the compressed one takes its place when it is complete.
 fn pack(path: &Path) -> io::Result<()> {
     let packed = packed_name(path);
-    let mut temporary = packed.as_os_str().to_owned();
-    temporary.push(".part");
-    let outcome = File::open(path)
-        .and_then(|from| {
-            zstd::stream::copy_encode(from, File::create(&temporary)?, zstd::DEFAULT_COMPRESSION_LEVEL)
-        })
-        .and_then(|()| std::fs::rename(&temporary, &packed))
-        .and_then(|()| std::fs::remove_file(path));
-    outcome.map_err(|error| {
-        // What was written of it only takes space that is needed; what it is made from stays.
-        let _ = std::fs::remove_file(&temporary);
-        at(&packed, &error)
-    })
+    let named = |error: io::Error| at(&packed, &error);
+    let mut part = Part::create(&packed).map_err(named)?;
+    let written = File::open(path)
+        .and_then(|from| zstd::stream::copy_encode(from, part.file(), zstd::DEFAULT_COMPRESSION_LEVEL))
+        // The plain file goes: the compressed one must be on the disk before.
+        .and_then(|()| part.file().sync_all());
+    match written {
+        Ok(()) => part.finish().and_then(|()| std::fs::remove_file(path)).map_err(named),
+        Err(error) => {
+            // What was written of it only takes space that is needed; what it is made from stays.
+            part.discard();
+            Err(named(error))
+        }
+    }
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {
@@ -748,7 +745,6 @@ mod tests {
     fn a_directory_that_is_not_there_is_named() {
         let error = LineFile::open(Path::new("/nowhere"), "x.log", Existing::Replace).err().unwrap();
         assert!(error.to_string().starts_with("/nowhere/x.log: "), "{error}");
-        assert!(replace(Path::new("/nowhere/y"), b"").unwrap_err().to_string().starts_with("/nowhere/y: "));
     }
 
     /// The same on a file system that is really full, where we may make one.
@@ -768,7 +764,7 @@ mod tests {
         let mut file = LineFile::open(directory.path(), "x.log", Existing::Replace).unwrap();
         numbered(&mut file, 0, 1200);
         let full = file.flush();
-        let text = std::fs::read_to_string(directory.path().join("x.log.part")).unwrap();
+        let text = std::fs::read_to_string(file.part.as_ref().unwrap().written()).unwrap();
         std::fs::remove_file(&ballast).unwrap();
         numbered(&mut file, 1200, 1250);
         let end = file.finish();

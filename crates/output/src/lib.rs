@@ -33,7 +33,7 @@ pub mod summary;
 mod zeek;
 pub mod zone;
 
-pub use file::{Existing, Rolling, replace};
+pub use file::{Existing, Rolling};
 pub use log::Log;
 
 use std::io;

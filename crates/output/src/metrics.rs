@@ -4,7 +4,6 @@
 //! by what was asked. As an output it is `weir.prom`, a file that is replaced as a whole at each interval, which the
 //! textfile collector of Prometheus' node exporter reads.
 
-use crate::file::replace;
 use crate::{Output, OutputContext, OutputSpec};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -45,7 +44,7 @@ impl MetricsFile {
 impl Output for MetricsFile {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.metrics.add(snapshot);
-        replace(&self.path, self.metrics.text().as_bytes())
+        weir_files::replace(&self.path, self.metrics.text().as_bytes())
     }
 }
 

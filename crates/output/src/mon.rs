@@ -19,7 +19,7 @@
 //! Ourmon separates by colons: in names they become underscores. IPv6 addresses, which it does not know, are in
 //! brackets with dots for colons.
 
-use crate::file::{Existing, replace};
+use crate::file::Existing;
 use crate::{Output, OutputContext, OutputSpec};
 use std::fmt::Write;
 use std::io;
@@ -81,7 +81,7 @@ impl Output for Mon {
             }
             None => mon_lite(snapshot, self.dialect, self.restarted),
         };
-        replace(&self.path, text.as_bytes())?;
+        weir_files::replace(&self.path, text.as_bytes())?;
         self.restarted = false;
         Ok(())
     }

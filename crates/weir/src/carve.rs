@@ -6,13 +6,14 @@
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weir_api::SessionCount;
+use weir_files::Part;
 use weir_proto::{Record, Value, file_id, file_name};
 
 /// What may be written.
@@ -79,7 +80,7 @@ impl Carving {
     pub fn start(directory: &Path, limits: Limits) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
-        std::fs::create_dir_all(directory).map_err(named)?;
+        weir_files::make_folders(directory).map_err(named)?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let store = Store {
             directory: directory.to_owned(),
@@ -273,8 +274,8 @@ struct Store {
     directory: PathBuf,
     /// Those held open.
     open: BTreeMap<u64, File>,
-    /// Those that are not over, and whether one could not be written whole.
-    known: HashMap<u64, bool>,
+    /// Those that are not over, under the names that they have until then; `None` where one could not be written whole.
+    known: HashMap<u64, Option<PathBuf>>,
     failed: Option<io::Error>,
 }
 
@@ -284,24 +285,27 @@ impl Store {
         for order in from {
             match order {
                 Order::Write { file, offset, bytes } => {
-                    let known = self.known.insert(file, false);
-                    let done = match known {
-                        Some(true) => Err(None),
-                        known => self.write(file, known.is_none(), offset, &bytes).map_err(Some),
-                    };
-                    if let Err(error) = done {
-                        self.known.insert(file, true);
-                        if let Some(error) = error {
-                            self.note(&self.temporary(file), &error);
-                        }
+                    if let Err((path, error)) = self.write(file, offset, &bytes) {
+                        self.note(&path, &error);
+                        self.known.insert(file, None);
+                        self.open.remove(&file);
+                        // The record says that the file is kept, and it is not: a part of it has no name.
+                        let _ = std::fs::remove_file(path);
                     }
                 }
                 Order::Close { file, name } => {
                     self.open.remove(&file);
-                    self.known.remove(&file);
-                    let (from, to) = (self.temporary(file), self.directory.join(name));
-                    again += u64::from(to.exists());
-                    if let Err(error) = std::fs::rename(&from, &to) {
+                    let Some(from) = self.known.remove(&file).flatten() else { continue };
+                    let to = self.directory.join(name);
+                    let is_again = to.exists();
+                    again += u64::from(is_again);
+                    // The name is the sum of what is in it: the same again costs no wait for the disk.
+                    let done = if is_again && same_length(&from, &to) {
+                        std::fs::remove_file(&from)
+                    } else {
+                        weir_files::put_in_place(&from, &to)
+                    };
+                    if let Err(error) = done {
                         self.note(&from, &error);
                     }
                 }
@@ -310,23 +314,36 @@ impl Store {
         (again, self.failed)
     }
 
-    fn temporary(&self, file: u64) -> PathBuf {
-        self.directory.join(format!("{}.part", file_name(file)))
-    }
-
-    fn write(&mut self, file: u64, is_new: bool, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if !self.open.contains_key(&file) {
-            // Which of them is wanted next nobody knows: all of them go.
-            if self.open.len() >= OPEN {
-                self.open.clear();
+    /// Writes a part of a file; an error with the name of what was written to.
+    fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
+        let final_path = self.directory.join(file_name(file));
+        let path = match self.known.get(&file) {
+            // It failed before.
+            Some(None) => return Ok(()),
+            Some(Some(path)) => path.clone(),
+            None => {
+                let part = Part::create(&final_path).map_err(|error| (final_path, error))?;
+                let (opened, path) = part.into_file();
+                self.hold(file, opened);
+                self.known.insert(file, Some(path.clone()));
+                path
             }
-            let path = self.temporary(file);
-            let opened = OpenOptions::new().write(true).create(true).truncate(is_new).open(path)?;
-            self.open.insert(file, opened);
+        };
+        let named = |error| (path.clone(), error);
+        if !self.open.contains_key(&file) {
+            let opened = weir_files::open(&path).map_err(named)?;
+            self.hold(file, opened);
         }
         let Some(to) = self.open.get_mut(&file) else { return Ok(()) };
-        to.seek(SeekFrom::Start(offset))?;
-        to.write_all(bytes)
+        to.seek(SeekFrom::Start(offset)).and_then(|_| to.write_all(bytes)).map_err(named)
+    }
+
+    fn hold(&mut self, file: u64, opened: File) {
+        // Which of them comes next is not known: all of them go.
+        if self.open.len() >= OPEN {
+            self.open.clear();
+        }
+        self.open.insert(file, opened);
     }
 
     fn note(&mut self, path: &Path, error: &io::Error) {
@@ -336,4 +353,9 @@ impl Store {
             self.failed = Some(named);
         }
     }
+}
+
+fn same_length(one: &Path, other: &Path) -> bool {
+    let length = |path: &Path| std::fs::metadata(path).ok().map(|data| data.len());
+    length(one).is_some() && length(one) == length(other)
 }

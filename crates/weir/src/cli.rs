@@ -25,6 +25,23 @@ pub struct Cli {
     pub run: Run,
 }
 
+impl Cli {
+    /// The mode of the files that the command writes.
+    pub fn file_mode(&self) -> weir_files::Mode {
+        let given = match &self.command {
+            None => self.run.file_mode,
+            Some(Command::Open(open)) => open.run.file_mode,
+            Some(Command::Serve(serve)) => serve.run.file_mode,
+            Some(Command::Anon(anon)) => anon.file_mode,
+            Some(Command::Streams(streams)) => streams.file_mode,
+            Some(Command::Report(report)) => report.file_mode,
+            Some(Command::Generate(generate)) => generate.file_mode,
+            Some(_) => None,
+        };
+        given.unwrap_or(weir_files::Mode::PRIVATE)
+    }
+}
+
 /// A macro, because concat! takes no constants.
 macro_rules! examples {
     () => {
@@ -229,7 +246,7 @@ pub struct Run {
 
     /// Write the files that are seen in streams into a directory, each under its SHA-256 or else its name in the
     /// records of the logs, which say where it is.
-    #[arg(long, value_name = "DIR", conflicts_with = "mode")]
+    #[arg(long, value_name = "DIR", conflicts_with = "anonymisation")]
     pub files: Option<PathBuf>,
 
     /// Of each file no more than so many bytes, as 64M or 1G.
@@ -270,6 +287,11 @@ pub struct Run {
     /// Compress finished files of the logs with zstd.
     #[arg(long)]
     pub log_zstd: bool,
+
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
 
     /// How much of flows and records a store keeps, as `30d,10G,free=1G`: age, size, and what stays free on the disk.
     #[arg(long, value_name = "KEEP", value_parser = keep)]
@@ -434,7 +456,13 @@ pub struct Serve {
 pub struct AnonRun {
     /// Map addresses and put pseudonyms in the place of names in everything that comes out: logs, summary, live
     /// view and -w.
-    #[arg(long = "anon", value_name = "MODE", value_enum, help_heading = "Anonymisation")]
+    #[arg(
+        id = "anonymisation",
+        long = "anon",
+        value_name = "MODE",
+        value_enum,
+        help_heading = "Anonymisation"
+    )]
     pub mode: Option<AnonMode>,
 
     #[command(flatten)]
@@ -531,6 +559,11 @@ pub struct Anon {
     #[arg(value_name = "OUT", required_unless_present = "audit_path")]
     pub output: Option<PathBuf>,
 
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "file-mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
     /// How addresses are mapped.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = AnonMode::Cryptopan, help_heading = "Anonymisation")]
     pub mode: AnonMode,
@@ -617,6 +650,11 @@ pub struct Streams {
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
     /// Write both directions of a stream into one file, as they were said.
     #[arg(long)]
     pub both: bool,
@@ -696,6 +734,11 @@ pub struct Report {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
     /// Where the page goes.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
@@ -729,6 +772,11 @@ pub struct Generate {
     /// Where packets go: pcapng, or classic pcap where the name ends in .pcap; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
 
     /// How long the capture is.
     #[arg(long, value_name = "N", default_value_t = 60)]

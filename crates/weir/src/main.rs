@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Good }.into();
         }
     };
+    weir_files::set_mode(cli.file_mode());
     let exit = match cli.command {
         None => run::run(cli.run),
         Some(Command::Count(count)) => count::count(&count),

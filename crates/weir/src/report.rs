@@ -52,7 +52,7 @@ pub fn report(options: &cli::Report) -> Exit {
 
 fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String> {
     let put = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        weir_files::write(path, text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))
     };
     put(&options.output, page)?;
     if let Some(path) = &options.model {
@@ -60,7 +60,7 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
         put(path, &(text + "\n"))?;
     }
     if let Some(directory) = &options.csv {
-        std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        weir_files::make_folders(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         put(&directory.join("distributions.csv"), &report::distributions_csv(model))?;
         put(&directory.join("fits.csv"), &report::fits_csv(model))?;
     }

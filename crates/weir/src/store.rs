@@ -64,10 +64,10 @@ fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Resul
         let path = path.to_owned();
         move |error| StoreError::File { path, error }
     };
-    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    weir_files::make_folders(folder).map_err(failed(folder))?;
     for info in series {
         let path = folder.join(file_name(&info.id));
-        std::fs::write(&path, store.rrd(&info.id)?).map_err(failed(&path))?;
+        weir_files::write(&path, store.rrd(&info.id)?.as_bytes()).map_err(failed(&path))?;
     }
     println!("{} files for `rrdtool restore` in {}", series.len(), folder.display());
     Ok(())

@@ -5,7 +5,7 @@ use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, config};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         // What can be told of a stream depends on what was said in it before.
         return complain(Exit::Usage, "streams: --anon needs files: --output DIR in place of -");
     }
-    if !is_console && let Err(error) = std::fs::create_dir_all(&options.output) {
+    if !is_console && let Err(error) = weir_files::make_folders(&options.output) {
         return complain(Exit::Output, format!("{}: {error}", options.output.display()));
     }
     let flows = FlowConfig {
@@ -240,9 +240,8 @@ impl<'o> Folder<'o> {
             None => {
                 *open += 1;
                 let is_new = written.length == 0;
-                let options = &mut OpenOptions::new();
-                let opened = options.write(true).create(true).truncate(is_new).open(&written.path)?;
-                written.file.insert(opened)
+                let open = if is_new { weir_files::create } else { weir_files::open };
+                written.file.insert(open(&written.path)?)
             }
         };
         written.length += chunk.gap;

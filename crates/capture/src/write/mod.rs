@@ -11,6 +11,7 @@ mod repair;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use weir_wire::{Packet, Time};
 
@@ -28,7 +29,7 @@ use outfile::{Outfile, Pending};
 /// The destination of packets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
-    /// A file. It is written as `.NAME.part` beside its place and gets its name when it is finished; with
+    /// A file. It is written as `.NAME.RANDOM.part` beside its place and gets its name when it is finished; with
     /// [`WriteOptions::unbuffered`], and where the name is that of a pipe or device, it has its name at once.
     Path(PathBuf),
     /// Standard output.
@@ -99,6 +100,8 @@ pub struct PacketWriter {
     now: Time,
     trouble: Option<WriteError>,
     complete: bool,
+    /// The file before this one, where it replaces another and waits for the disk.
+    finishing: Option<JoinHandle<Result<(), WriteError>>>,
 }
 
 impl PacketWriter {
@@ -142,6 +145,7 @@ impl PacketWriter {
             now,
             trouble: None,
             complete: false,
+            finishing: None,
         };
         writer.begin()?;
         writer.flush()?;
@@ -270,7 +274,8 @@ impl PacketWriter {
     /// record all the same.
     pub fn close(mut self) -> (Written, Result<(), WriteError>) {
         let result = self.end();
-        (self.written(), result)
+        let finished = self.finish_last();
+        (self.written(), result.and(finished))
     }
 
     fn begin(&mut self) -> Result<(), WriteError> {
@@ -339,15 +344,36 @@ impl PacketWriter {
         let Some(file) = self.file.take() else { return flushed };
         self.lost += self.pending.packets() + file.under_way();
         self.pending = Pending::default();
-        let renamed = file.finish().map_err(|(from, path, source)| WriteError::Rename {
-            path: path.display().to_string(),
-            from: from.display().to_string(),
-            source: source.into(),
-        });
+        let renamed = self.finish(file);
         // At the end of a file its error is reported, even if it was before.
         let trouble = self.trouble.take().map_or(Ok(()), Err);
         flushed.and(trouble).and(renamed)
     }
+}
+
+impl PacketWriter {
+    /// Gives a file its name. One that replaces another waits for the disk in a thread, because packets must not wait.
+    fn finish(&mut self, file: Outfile) -> Result<(), WriteError> {
+        let before = self.finish_last();
+        if file.replaces() {
+            self.finishing = Some(std::thread::spawn(move || named(file)));
+            return before;
+        }
+        before.and(named(file))
+    }
+
+    /// Waits for the file before this one.
+    fn finish_last(&mut self) -> Result<(), WriteError> {
+        self.finishing.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
+    }
+}
+
+fn named(file: Outfile) -> Result<(), WriteError> {
+    file.finish().map_err(|(place, source)| WriteError::Rename {
+        path: place.path.display().to_string(),
+        from: place.written.display().to_string(),
+        source: source.into(),
+    })
 }
 
 impl Drop for PacketWriter {
@@ -356,6 +382,7 @@ impl Drop for PacketWriter {
         if self.file.is_some() {
             let _ = self.end();
         }
+        let _ = self.finish_last();
     }
 }
 

@@ -6,6 +6,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
+use weir_files::Part;
+
 use crate::file::Compression;
 
 /// Records that are not yet in the file.
@@ -123,6 +125,8 @@ pub(crate) struct Outfile {
     medium: Box<dyn Medium>,
     /// Of a regular file.
     place: Option<FilePlace>,
+    /// Of a file that gets its name at the end.
+    part: Option<Part>,
     compression: Compression,
     /// Bytes in the file, up to the end of a record.
     written: u64,
@@ -134,8 +138,8 @@ pub(crate) struct Outfile {
 }
 
 impl Outfile {
-    /// Makes the file. A regular file is written under a name that starts with a dot and ends in `.part`
-    /// until it is finished, unless it is to be read while it grows (`direct`).
+    /// Makes the file. A regular file is a [`Part`] until it is finished, unless it is to be read while it grows
+    /// (`direct`).
     pub(crate) fn create(
         path: &Path,
         compression: Compression,
@@ -146,12 +150,16 @@ impl Outfile {
             let file = OpenOptions::new().write(true).open(path)?;
             return Ok(Outfile::over(Box::new(Pipe { file, shed }), compression));
         }
-        // Renaming would put the file in the place of a symbolic link to it.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let written = if direct { path.clone() } else { part_name(&path) };
-        let file = File::create(&written)?;
-        let place = Some(FilePlace { written, path });
-        Ok(Outfile { place, ..Outfile::over(Box::new(Disk(file)), compression) })
+        if direct {
+            let file = weir_files::create(path)?;
+            let place = FilePlace { written: path.to_owned(), path: path.to_owned() };
+            return Ok(Outfile { place: Some(place), ..Outfile::over(Box::new(Disk(file)), compression) });
+        }
+        let mut part = Part::create(path)?;
+        let file = part.file().try_clone()?;
+        let place = FilePlace { written: part.written().to_owned(), path: part.path().to_owned() };
+        let over = Outfile::over(Box::new(Disk(file)), compression);
+        Ok(Outfile { place: Some(place), part: Some(part), ..over })
     }
 
     pub(crate) fn stdout(compression: Compression, shed: bool) -> io::Result<Outfile> {
@@ -160,8 +168,8 @@ impl Outfile {
     }
 
     pub(crate) fn over(medium: Box<dyn Medium>, compression: Compression) -> Outfile {
-        let (packed, place) = (Vec::new(), None);
-        Outfile { medium, place, compression, written: 0, packets: 0, packed, packed_packets: 0 }
+        let (packed, place, part) = (Vec::new(), None, None);
+        Outfile { medium, place, part, compression, written: 0, packets: 0, packed, packed_packets: 0 }
     }
 
     /// Its path, if it is a regular file.
@@ -241,21 +249,18 @@ impl Outfile {
         kept
     }
 
+    /// Whether it replaces another file, which must wait for the disk.
+    pub(crate) fn replaces(&self) -> bool {
+        self.part.as_ref().is_some_and(Part::replaces)
+    }
+
     /// Gives the file its name.
-    pub(crate) fn finish(self) -> Result<(), (PathBuf, PathBuf, io::Error)> {
-        match self.place {
-            Some(FilePlace { written, path }) if written != path => {
-                fs::rename(&written, &path).map_err(|error| (written, path, error))
-            }
+    pub(crate) fn finish(self) -> Result<(), (FilePlace, io::Error)> {
+        match (self.part, self.place) {
+            (Some(part), Some(place)) => part.finish().map_err(|error| (place, error)),
             _ => Ok(()),
         }
     }
-}
-
-/// `dir/x.pcap` is `dir/.x.pcap.part` while it is written.
-pub(super) fn part_name(path: &Path) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.part"))
 }
 
 /// One gzip member or zstd frame: each is whole for itself, so a file may be cut between any two.

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use weir_files::Part;
 use weir_wire::PacketBuf;
 
 use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions};
@@ -54,7 +55,7 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
     }
 }
 
-/// Repairs a file that a writer did not finish, `.NAME.part`, and gives it its name: that, and what was
+/// Repairs a file that a writer did not finish, a [`Part`], and gives it its name: that, and what was
 /// found. A file that has this name already stays, and so does the unfinished one.
 ///
 /// # Errors
@@ -65,14 +66,10 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
         let input = part.display().to_string();
         ReadError::Open { input, source: source.into() }
     };
-    let name = part.file_name().and_then(|name| name.to_str()).and_then(|name| {
-        let name = name.strip_prefix('.')?.strip_suffix(".part")?;
-        (!name.is_empty()).then_some(name)
-    });
-    let Some(name) = name else {
-        return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "expected a name like .NAME.part")));
+    let Some(path) = weir_files::part_of(part) else {
+        let text = "expected a name like .NAME.0123456789abcdef.part";
+        return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, text)));
     };
-    let path = part.with_file_name(name);
     let repaired = repair(part)?;
     // Unlike rename(2), link(2) does not put one file in the place of another.
     fs::hard_link(part, &path).and_then(|()| fs::remove_file(part)).map_err(refused)?;
@@ -82,8 +79,7 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
 /// Writes the first `left` bytes of a compressed file anew.
 fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
     let (mut bytes, compression) = ByteSource::new(File::open(path)?, None)?;
-    let part = super::outfile::part_name(path);
-    let mut out = File::create(&part)?;
+    let mut part = Part::create(path)?;
     let mut block = Vec::new();
     while left > 0 {
         block.clear();
@@ -92,8 +88,7 @@ fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         left -= block.len() as u64;
-        out.write_all(&super::outfile::pack(&block, compression)?)?;
+        part.file().write_all(&super::outfile::pack(&block, compression)?)?;
     }
-    drop(out);
-    fs::rename(part, path)
+    part.finish()
 }

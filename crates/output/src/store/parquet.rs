@@ -3,7 +3,6 @@
 //! A column in which all values are whole numbers is INT64, one of numbers DOUBLE, of yes and no BOOLEAN, any other
 //! is UTF-8 text; lists and rows in it are JSON. What there is not is null.
 
-use crate::file::replace;
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -68,7 +67,7 @@ impl Kind {
 pub fn write(path: &Path, answer: &Answered) -> io::Result<()> {
     let mut content = Vec::new();
     write_into(&mut content, answer).map_err(io::Error::other)?;
-    replace(path, &content)
+    weir_files::replace(path, &content)
 }
 
 fn write_into(to: &mut Vec<u8>, answer: &Answered) -> Result<(), ParquetError> {

@@ -85,8 +85,9 @@ impl Begun {
                 && span.to.is_none_or(|to| begins <= to.saturating_add(DISORDER))
         };
         for (begins, place) in self.files.iter().rev() {
-            // One that is finished has its name, or has given it away to a later one.
-            let path = if ends.is_none() && place.written.exists() { &place.written } else { &place.path };
+            // One that is finished has its name, or has given it away to a later one. A name while it is written is its
+            // alone.
+            let path = if place.written.exists() { &place.written } else { &place.path };
             let is_there = known.insert(path) && path.exists();
             if may_have(begins.0, ends) {
                 found.gone += u64::from(!is_there);
@@ -110,7 +111,11 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn place(folder: &Path, name: &str) -> FilePlace {
-        FilePlace { written: folder.join(format!(".{name}.part")), path: folder.join(name) }
+        place_as(folder, name, "1")
+    }
+
+    fn place_as(folder: &Path, name: &str, random: &str) -> FilePlace {
+        FilePlace { written: folder.join(format!(".{name}.{random}.part")), path: folder.join(name) }
     }
 
     fn names(files: &Files) -> Vec<String> {
@@ -125,27 +130,27 @@ mod tests {
         let mut begun = Begun::default();
         let all = TimeRange { from: None, to: None };
         let touch = |name: &str| std::fs::write(folder.join(name), b"x").unwrap();
-        let finish = |name: &str| {
-            std::fs::rename(folder.join(format!(".{name}.part")), folder.join(name)).unwrap();
+        let finish = |name: &str, random: &str| {
+            std::fs::rename(folder.join(format!(".{name}.{random}.part")), folder.join(name)).unwrap();
         };
 
-        touch(".x0.part");
+        touch(".x0.1.part");
         begun.begin(Time(0), place(folder, "x0"));
-        assert_eq!(names(&begun.of(all)), [".x0.part"], "what is written is read where it is");
-        finish("x0");
-        touch(".x1.part");
+        assert_eq!(names(&begun.of(all)), [".x0.1.part"], "what is written is read where it is");
+        finish("x0", "1");
+        touch(".x1.1.part");
         begun.begin(Time(100 * SECOND), place(folder, "x1"));
-        assert_eq!(names(&begun.of(all)), ["x0", ".x1.part"]);
-        finish("x1");
-        touch(".x0.part");
-        begun.begin(Time(200 * SECOND), place(folder, "x0"));
+        assert_eq!(names(&begun.of(all)), ["x0", ".x1.1.part"]);
+        finish("x1", "1");
+        touch(".x0.2.part");
+        begun.begin(Time(200 * SECOND), place_as(folder, "x0", "2"));
         assert_eq!(
             names(&begun.of(all)),
-            ["x0", "x1", ".x0.part"],
+            ["x0", "x1", ".x0.2.part"],
             "the old one is there until the new one is whole"
         );
         assert_eq!(begun.of(all).gone, 0);
-        finish("x0");
+        finish("x0", "2");
         let last = begun.of(all);
         assert_eq!((names(&last), last.gone), (vec!["x1".to_owned(), "x0".to_owned()], 1));
 

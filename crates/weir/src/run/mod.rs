@@ -260,7 +260,7 @@ impl Session {
         if directory.exists() && !directory.is_dir() {
             return Err((Exit::Output, format!("{}: logs need a directory", directory.display())));
         }
-        std::fs::create_dir_all(directory).map_err(failed)
+        weir_files::make_folders(directory).map(drop).map_err(failed)
     }
 
     fn context(&self, directory: &Path) -> OutputContext {

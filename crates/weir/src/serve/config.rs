@@ -10,7 +10,6 @@ use std::time::Duration;
 use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{SubscriptionSpec, Unit};
-use weir_output::replace;
 use weir_output::store::sqlite::line_id;
 
 /// How long a difference is made shorter; then it is shown as it is.
@@ -230,7 +229,7 @@ impl Configuration {
             Err(error) => return refuse(Checked { ok: false, ..checked }, 0, error, "another expression"),
         };
         if let Some(path) = &self.path
-            && let Err(error) = replace(path, text.as_bytes())
+            && let Err(error) = weir_files::rewrite(path, text.as_bytes())
         {
             let message = format!("{error}: nothing was changed");
             return refuse(checked, 0, message, "a file that can be written");

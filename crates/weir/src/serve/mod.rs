@@ -42,6 +42,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
 use weir_api::web::Mode;
 use weir_capture::Input;
+use weir_files::TemporaryFolder;
 use weir_output::store::Store;
 use weir_output::store::sqlite::SqliteStore;
 
@@ -309,19 +310,17 @@ fn spawn(app: Arc<App>, listeners: Vec<TcpListener>, tls: Option<TlsAcceptor>) {
 /// Where the store is: the folder that was named, or one that is gone at the end.
 enum Folder {
     Named(PathBuf),
-    Temporary(tempfile::TempDir),
+    Temporary(TemporaryFolder),
 }
 
 impl Folder {
     fn of(named: Option<PathBuf>) -> Result<Folder, (Exit, String)> {
         match named {
             Some(path) => Ok(Folder::Named(path)),
-            None => {
-                tempfile::Builder::new().prefix("weir-").tempdir().map(Folder::Temporary).map_err(|error| {
-                    let folder = std::env::temp_dir();
-                    (Exit::Output, format!("{}: {error}; --store DIR names another folder", folder.display()))
-                })
-            }
+            None => TemporaryFolder::create("weir-").map(Folder::Temporary).map_err(|error| {
+                let folder = std::env::temp_dir();
+                (Exit::Output, format!("{}: {error}; --store DIR names another folder", folder.display()))
+            }),
         }
     }
 

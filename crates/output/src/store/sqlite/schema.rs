@@ -78,13 +78,15 @@ pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + 
 /// Opens a database to write into; it is made, or brought to the version of this program, where that is needed.
 pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let describe = describe(path);
-    let mut connection = Connection::open(path).map_err(describe)?;
-    // The owner alone reads what was seen on a link; where the file is somebody else's, they have chosen.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+    let file = |error| StoreError::File { path: path.to_owned(), error };
+    // SQLite gives its other files the mode of the database. One that is there must not be opened and closed by others
+    // than SQLite: that would end the locks of this process's connections (fcntl_locking(2)).
+    match path.exists() {
+        true => weir_files::make_private(path),
+        false => weir_files::open(path).map(drop),
     }
+    .map_err(file)?;
+    let mut connection = Connection::open(path).map_err(describe)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
     // With a write-ahead log this loses nothing when the process is killed.

@@ -1,0 +1,161 @@
+//! Files that hold captured data: who may read them, and how one replaces another.
+//!
+//! Every file and folder that Weir writes is made here, so that three rules hold everywhere:
+//!
+//! * A file has mode 0600 and a folder 0700, whatever the umask is, unless [`set_mode`] says otherwise.
+//! * A file that is written before it gets its name is a [`Part`]: a new file under a random name, which neither follows
+//!   a link nor takes over a file that is there.
+//! * Where a file replaces another, it is on the disk before it gets the name, and the folder afterwards: a power cut
+//!   leaves the old file or the new one.
+//!
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! let folder = weir_files::TemporaryFolder::create("weir-example-")?;
+//! weir_files::replace(&folder.path().join("mon.lite"), b"pkts: caught:1 : drops:0\n")?;
+//! let part = weir_files::Part::create(&folder.path().join("x.pcap"))?;
+//! assert!(part.written().exists() && !part.path().exists());
+//! part.finish()?;
+//! assert!(folder.path().join("x.pcap").exists());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod mode;
+mod part;
+mod replace;
+mod temporary;
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+pub use mode::{Mode, ModeError, mode, set_mode};
+pub use part::{Part, leftovers, part_of};
+pub use replace::{put_in_place, replace, rewrite, sync_folder};
+pub use temporary::TemporaryFolder;
+
+/// Opens a file to write it from its beginning. A file that is there is emptied; a link is followed.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn create(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().write(true).create(true).truncate(true), path)
+}
+
+/// Opens a file to read it and to write behind its end, also where another process has cut it in the meantime.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn append(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().read(true).append(true).create(true), path)
+}
+
+/// Opens a file to write at any place of it; it keeps what it has.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().write(true).create(true).truncate(false), path)
+}
+
+/// Writes a whole file in place. Use [`replace`] where others read it at any time.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    io::Write::write_all(&mut create(path)?, content)
+}
+
+fn private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.mode(Mode::PRIVATE.bits()).open(path)?;
+    give_mode(&file)?;
+    Ok(file)
+}
+
+/// Gives a file that is there the mode of the process, without opening it. A file of another owner keeps its mode.
+///
+/// # Errors
+/// When the file is not there.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let data = std::fs::metadata(path)?;
+    if data.is_file() && data.permissions().mode() & 0o7777 != mode().bits() {
+        return may_refuse(std::fs::set_permissions(path, Permissions::from_mode(mode().bits())));
+    }
+    Ok(())
+}
+
+/// Gives a regular file the mode of the process. A file of another owner keeps its mode: this process may not change it.
+fn give_mode(file: &File) -> io::Result<()> {
+    let data = file.metadata()?;
+    if !data.is_file() || data.permissions().mode() & 0o7777 == mode().bits() {
+        return Ok(());
+    }
+    may_refuse(file.set_permissions(Permissions::from_mode(mode().bits())))
+}
+
+fn may_refuse(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == io::ErrorKind::PermissionDenied { Ok(()) } else { Err(error) })
+}
+
+/// Makes a folder and the folders above it that are not there; the folders that were made, the outermost first. A
+/// folder that is there keeps its mode.
+///
+/// # Errors
+/// When one cannot be made, or a file has the name of one.
+pub fn make_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()).collect();
+    let mut made = Vec::new();
+    for folder in missing.into_iter().rev() {
+        match DirBuilder::new().mode(Mode::PRIVATE.folder()).create(folder) {
+            Ok(()) => {
+                std::fs::set_permissions(folder, Permissions::from_mode(mode().folder()))?;
+                made.push(folder.to_owned());
+            }
+            // Another process was faster.
+            Err(_) if folder.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode_of(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn files_and_folders_are_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b/c");
+        let made = make_folders(&deep).unwrap();
+        assert_eq!(made, ["a", "a/b", "a/b/c"].map(|name| folder.path().join(name)));
+        assert!(made.iter().all(|folder| mode_of(folder) == 0o700));
+        assert_eq!(make_folders(&deep).unwrap(), Vec::<PathBuf>::new());
+        for (number, open) in [create, append, open].into_iter().enumerate() {
+            let path = deep.join(number.to_string());
+            open(&path).unwrap();
+            assert_eq!(mode_of(&path), 0o600);
+            // A file of an earlier version becomes private too.
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            open(&path).unwrap();
+            assert_eq!(mode_of(&path), 0o600);
+        }
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(make_folders(&folder.path().join("file/x")).is_err());
+    }
+
+    #[test]
+    fn devices_keep_their_mode() {
+        let before = mode_of(Path::new("/dev/null"));
+        write(Path::new("/dev/null"), b"x").unwrap();
+        assert_eq!(mode_of(Path::new("/dev/null")), before);
+    }
+}

@@ -1,0 +1,233 @@
+//! Files that are written under a random name until they are complete.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::mode::Mode;
+use crate::replace::put_in_place;
+
+/// Hexadecimal digits of the random part of a name.
+const DIGITS: usize = 16;
+/// Names that are tried. One of 64 random bits is taken only where somebody guesses it.
+const TRIES: usize = 8;
+
+/// A file `dir/.NAME.RANDOM.part` that becomes `dir/NAME` when it is complete.
+///
+/// The file is new: opening fails rather than following a link or taking over a file. It is locked (flock(2)) for as
+/// long as the value lives, so that [`leftovers`] does not take it for the file of a process that was killed.
+#[derive(Debug)]
+pub struct Part {
+    file: File,
+    written: PathBuf,
+    path: PathBuf,
+}
+
+impl Part {
+    /// Makes the file that is to become `path`. Where that is a symbolic link, it becomes the file that the link
+    /// leads to.
+    ///
+    /// # Errors
+    /// When the folder is not there or may not be written to.
+    pub fn create(path: &Path) -> io::Result<Part> {
+        let path = target(path);
+        let mut tried = 0;
+        loop {
+            let written = part_name(&path, RandomState::new().hash_one(tried));
+            match make(&written) {
+                Ok(file) => return Ok(Part { file, written, path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tried < TRIES => tried += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The file, opened for writing.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Its name while it is written.
+    pub fn written(&self) -> &Path {
+        &self.written
+    }
+
+    /// The name that it gets.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a file has the name already: then [`Part::finish`] waits for the disk.
+    pub fn replaces(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    /// Gives the file its name. Where another file has it, this one is on the disk first.
+    ///
+    /// # Errors
+    /// When it cannot be synchronised or renamed; the part stays.
+    pub fn finish(self) -> io::Result<()> {
+        put_in_place(&self.written, &self.path)
+    }
+
+    /// Gives the file another name than the one that it was made for.
+    ///
+    /// # Errors
+    /// As [`Part::finish`].
+    pub fn finish_as(self, path: &Path) -> io::Result<()> {
+        put_in_place(&self.written, path)
+    }
+
+    /// The file and its name, for a writer that closes the file and opens it again; [`put_in_place`] ends it.
+    pub fn into_file(self) -> (File, PathBuf) {
+        (self.file, self.written)
+    }
+
+    /// Takes the file away.
+    pub fn discard(self) {
+        // What stays is found by `leftovers`.
+        let _ = fs::remove_file(&self.written);
+    }
+}
+
+fn make(written: &Path) -> io::Result<File> {
+    let options = &mut OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(Mode::PRIVATE.bits());
+    let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(written)?;
+    crate::give_mode(&file)?;
+    // Without it (a file system that has no locks), the file may be taken for a leftover, which must not stop a capture.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+/// The file that a path leads to.
+pub(crate) fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn part_name(path: &Path, random: u64) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{random:0DIGITS$x}.part"))
+}
+
+/// The path that a part was to become; `None` where its name is not one of a part. The name `.NAME.part`, which
+/// earlier versions used, is one too.
+pub fn part_of(part: &Path) -> Option<PathBuf> {
+    let name = part.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".part")?;
+    let random = |end: &&str| end.len() == DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let name = match name.rsplit_once('.') {
+        Some((name, end)) if random(&end) => name,
+        _ => name,
+    };
+    (!name.is_empty()).then(|| part.with_file_name(name))
+}
+
+/// Parts of `path` that no process writes any more: what processes left that were killed. In the order of their names.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn leftovers(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let path = target(path);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let part = path.with_file_name(entry.file_name());
+        if part_of(&part).as_ref() == Some(&path) && entry.file_type()?.is_file() && !is_locked(&part) {
+            found.push(part);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn is_locked(part: &Path) -> bool {
+    let opened = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(part);
+    opened.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_part_has_a_random_name_and_gets_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pcap");
+        let mut one = Part::create(&path).unwrap();
+        let two = Part::create(&path).unwrap();
+        assert_ne!(one.written(), two.written());
+        assert_eq!(part_of(one.written()), Some(path.clone()));
+        assert_eq!(fs::metadata(one.written()).unwrap().permissions().mode() & 0o7777, 0o600);
+        one.file().write_all(b"one").unwrap();
+        one.finish().unwrap();
+        two.discard();
+        assert_eq!(names(folder.path()), ["x.pcap"]);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+
+    #[test]
+    fn a_link_and_a_file_in_the_way_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "keep").unwrap();
+        let link = folder.path().join(".x.0.part");
+        symlink(&victim, &link).unwrap();
+        for path in [&link, &victim] {
+            assert_eq!(make(path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"keep");
+    }
+
+    #[test]
+    fn a_link_to_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        let mut part = Part::create(&link).unwrap();
+        part.file().write_all(b"new").unwrap();
+        part.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let live = Part::create(&path).unwrap();
+        for name in
+            [".x.0123456789abcdef.part", ".x.part", ".y.0123456789abcdef.part", ".x.0123.part", "x.part"]
+        {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found: Vec<_> = leftovers(&path).unwrap();
+        let expected = [".x.0123456789abcdef.part", ".x.part"].map(|name| folder.path().join(name));
+        assert_eq!(found, expected, "not {}", live.written().display());
+        let written = live.written().to_owned();
+        drop(live);
+        assert!(leftovers(&path).unwrap().contains(&written));
+        for (name, path) in [("x.part", None), (".part", None), (".x.0123.part", Some("x.0123"))] {
+            assert_eq!(part_of(Path::new(name)), path.map(PathBuf::from), "{name}");
+        }
+    }
+}

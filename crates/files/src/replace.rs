@@ -1,0 +1,139 @@
+//! One file in the place of another.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+use crate::part::{Part, target};
+
+/// Replaces an output file as a whole: a reader sees the old one or the new one.
+///
+/// # Errors
+/// When it cannot be written, with its path; the old one stays.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    exchange(path, content, |_| Ok(()))
+}
+
+/// Replaces a file that a user owns, such as a configuration: the new one has the mode and the owner of the old one, and
+/// where its name is a symbolic link, that stays.
+///
+/// # Errors
+/// When it cannot be written, or may not have the same owner, with its path; the old one stays.
+pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    exchange(path, content, |part| match fs::metadata(path) {
+        Ok(old) => give_owner(part.file(), &old, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    })
+}
+
+fn exchange(
+    path: &Path,
+    content: &[u8],
+    prepare: impl FnOnce(&mut Part) -> io::Result<()>,
+) -> io::Result<()> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let mut part = Part::create(path).map_err(named)?;
+    let written = prepare(&mut part).and_then(|()| part.file().write_all(content));
+    // Its part only takes space that is needed.
+    let name = part.written().to_owned();
+    written.and_then(|()| part.finish()).map_err(|error| {
+        let _ = fs::remove_file(name);
+        named(error)
+    })
+}
+
+fn give_owner(file: &File, old: &Metadata, path: &Path) -> io::Result<()> {
+    let new = file.metadata()?;
+    let differs = |new: u32, old: u32| (new != old).then_some(old);
+    let (user, group) = (differs(new.uid(), old.uid()), differs(new.gid(), old.gid()));
+    if user.is_some() || group.is_some() {
+        fchown(file, user, group).map_err(|error| {
+            let (owner, me) = (old.uid(), new.uid());
+            let text = format!(
+                "it belongs to user {owner} and would belong to user {me} ({error}); `chown {me} {}` mends it",
+                target(path).display()
+            );
+            io::Error::new(error.kind(), text)
+        })?;
+    }
+    // Behind the owner: to change that takes some of the bits away.
+    file.set_permissions(Permissions::from_mode(old.permissions().mode() & 0o7777))
+}
+
+/// Gives a complete file the name `path`. Where a file has that name, the new one is on the disk before it gets it, and
+/// the folder after.
+///
+/// # Errors
+/// When it cannot be synchronised or renamed; it keeps the name that it has.
+pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
+    let replaces = fs::symlink_metadata(path).is_ok();
+    if replaces {
+        File::open(written)?.sync_all()?;
+    }
+    fs::rename(written, path)?;
+    if replaces {
+        sync_folder(path)?;
+    }
+    Ok(())
+}
+
+/// Waits until the folder that a file is in is on the disk: the file's name with it.
+///
+/// # Errors
+/// When the folder cannot be opened, or the disk fails.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder)?.sync_all() {
+        // A file system that does not synchronise folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn an_output_is_private_and_a_configuration_keeps_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.toml"), folder.path().join("weir.toml"));
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, Permissions::from_mode(0o664)).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&real, Some(65534), Some(65534)).unwrap();
+        }
+        symlink(&real, &link).unwrap();
+        rewrite(&link, b"new").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(mode_of(&real), 0o664);
+        if is_root {
+            let data = fs::metadata(&real).unwrap();
+            assert_eq!((data.uid(), data.gid()), (65534, 65534));
+        }
+        replace(&real, b"output").unwrap();
+        assert_eq!((mode_of(&real), fs::read(&real).unwrap()), (0o600, b"output".to_vec()));
+        rewrite(&folder.path().join("fresh.toml"), b"x").unwrap();
+        assert_eq!(mode_of(&folder.path().join("fresh.toml")), 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no part is left");
+    }
+
+    #[test]
+    fn an_error_has_the_path_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = replace(&folder.path().join("no/x"), b"").unwrap_err().to_string();
+        assert!(error.contains("no/x: "), "{error}");
+        fs::create_dir(folder.path().join("taken")).unwrap();
+        assert!(replace(&folder.path().join("taken"), b"").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

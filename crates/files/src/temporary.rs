@@ -1,0 +1,141 @@
+//! Folders that are gone when their process is, however it ends.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::mode::Mode;
+
+/// A file in each folder that its process keeps locked.
+const LOCK: &str = ".lock";
+
+/// A folder of mode 0700 in the folder for temporary files. It is removed with the value. A process that is killed leaves
+/// it, and [`TemporaryFolder::create`] of the next one removes it: it knows folders that are in use by their locks.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl TemporaryFolder {
+    /// Makes a folder whose name begins with `prefix`, and removes those with the same prefix that killed processes of
+    /// this user left.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(prefix: &str) -> io::Result<Self> {
+        Self::create_in(&std::env::temp_dir(), prefix, None)
+    }
+
+    /// The same for another user, who owns it and whose leftovers are removed too. Needs the right to give files away.
+    ///
+    /// # Errors
+    /// When it cannot be made or given away.
+    pub fn create_for(prefix: &str, user: u32, group: u32) -> io::Result<Self> {
+        Self::create_in(&std::env::temp_dir(), prefix, Some((user, group)))
+    }
+
+    fn create_in(place: &Path, prefix: &str, owner: Option<(u32, u32)>) -> io::Result<Self> {
+        sweep(place, prefix, owner.map(|(user, _)| user));
+        let mut random = RandomState::new().hash_one(0_u8);
+        let path = loop {
+            let path = place.join(format!("{prefix}{random:016x}"));
+            match DirBuilder::new().mode(Mode::PRIVATE.folder()).create(&path) {
+                Ok(()) => break path,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => random = random.wrapping_add(1),
+                Err(error) => return Err(error),
+            }
+        };
+        let made = Self::lock(&path, owner);
+        made.inspect_err(|_| drop(fs::remove_dir_all(&path)))
+    }
+
+    fn lock(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Self> {
+        fs::set_permissions(path, Permissions::from_mode(Mode::PRIVATE.folder()))?;
+        let lock = path.join(LOCK);
+        let file = OpenOptions::new().write(true).create_new(true).mode(Mode::PRIVATE.bits()).open(&lock)?;
+        file.try_lock()?;
+        if let Some((user, group)) = owner {
+            for path in [&lock, path] {
+                lchown(path, Some(user), Some(group))?;
+            }
+        }
+        Ok(Self { path: path.to_owned(), _lock: file })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next process removes.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes folders whose processes are gone. What cannot be removed stays: it is no reason not to start.
+fn sweep(place: &Path, prefix: &str, user: Option<u32>) {
+    let me = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_ours = entry
+            .metadata()
+            .is_ok_and(|data| data.is_dir() && (data.uid() == me || Some(data.uid()) == user));
+        let name = entry.file_name();
+        let is_named = name.to_str().and_then(|name| name.strip_prefix(prefix)).is_some_and(is_random);
+        if is_ours && is_named && is_abandoned(&entry.path().join(LOCK)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_random(end: &str) -> bool {
+    end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a lock is there and no process has it. Without one the folder is being made, or is not one of these.
+fn is_abandoned(lock: &Path) -> bool {
+    let opened = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(lock);
+    opened.is_ok_and(|file| file.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_private_and_gone_at_the_end() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = TemporaryFolder::create_in(place.path(), "weir-", None).unwrap();
+        let path = folder.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+        fs::write(path.join("weir.db"), "x").unwrap();
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_next_process_removes_what_a_killed_one_left() {
+        let place = tempfile::tempdir().unwrap();
+        let make = || TemporaryFolder::create_in(place.path(), "weir-", None).unwrap();
+        let (live, killed) = (make(), make());
+        let left = killed.path().to_owned();
+        // As a kill does: the lock goes, the folder stays.
+        let copy = place.path().join("copy");
+        fs::rename(&left, &copy).unwrap();
+        drop(killed);
+        fs::rename(&copy, &left).unwrap();
+        for name in ["weir-notes", "other-0123456789abcdef", "weir-0123456789abcdef"] {
+            fs::create_dir(place.path().join(name)).unwrap();
+        }
+        let next = make();
+        assert!(!left.exists() && live.path().exists() && next.path().exists());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 5, "folders without a lock stay");
+    }
+}
