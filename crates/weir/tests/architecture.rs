@@ -100,3 +100,29 @@ fn modules_that_allow_unsafe(folder: &Path) -> Vec<String> {
     found.sort();
     found
 }
+
+/// Markdown files of the repository that people read.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/manual", "testdata", "testdata/sample", "lab", "ui"];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(root().join(folder)).expect("a folder"));
+    let paths = files.map(|file| file.expect("an entry").path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+#[test]
+fn links_between_documents_lead_to_files() {
+    let mut links = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).expect("it can be read");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let target = document.parent().expect("it is in a folder").join(path);
+            assert!(target.exists(), "{}: {link}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links >= 30, "{links}");
+}

@@ -119,17 +119,17 @@ fn a_store_keeps_what_the_file_says() {
     }
 }
 
-/// What the README shows as the default is the default.
+/// The defaults in the manual are the defaults.
 #[test]
-fn the_readme_shows_what_a_store_keeps() {
-    let readme = include_str!("../../../../README.md");
-    let shown: String = readme
+fn the_manual_shows_what_a_store_keeps() {
+    let page = include_str!("../../../../docs/manual/store.md");
+    let shown: String = page
         .lines()
         .skip_while(|line| *line != "    [store]")
         .take_while(|line| !line.is_empty())
         .map(|line| format!("{line}\n"))
         .collect();
-    let config = load(Path::new("README.md"), &shown).unwrap();
+    let config = load(Path::new("store.md"), &shown).unwrap();
     assert!(
         config.store.lists.iter().chain(&config.store.series).all(|setting| setting.line.is_some()),
         "{shown}"
