@@ -245,7 +245,8 @@ impl Parser for Dtls {
 #[cfg(test)]
 mod tests {
     use crate::Value;
-    use crate::laws::{Collected, Step, Talk, talks};
+    use crate::laws::{Collected, talks};
+    use crate::talk::{Talk, Turn};
     use crate::tls::{TLS, X509};
 
     fn case(name: &str) -> Talk {
@@ -274,8 +275,8 @@ mod tests {
     fn repetitions_change_nothing() {
         let mut talk = case("session");
         let once = talk.emitted(|data| vec![data.to_vec()]);
-        let again = talk.steps.iter().flat_map(|steps| [steps.clone(), steps.clone()]).collect::<Vec<Step>>();
-        talk.steps = again;
+        let again = talk.turns.iter().flat_map(|turn| [turn.clone(), turn.clone()]).collect::<Vec<Turn>>();
+        talk.turns = again;
         let twice = talk.emitted(|data| vec![data.to_vec()]);
         for name in ["version", "cipher", "server_name", "chain", "established", "ja4"] {
             assert_eq!(value(&once, name), value(&twice, name), "{name}");

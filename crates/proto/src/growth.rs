@@ -2,7 +2,8 @@
 //! made longer in the ways of those who want a parser to look again and again at what it has seen, and read with n
 //! bytes, and with a multiple of n.
 
-use crate::laws::{Step, Talk, all_talks, testdata};
+use crate::laws::{all_talks, testdata};
+use crate::talk::{Talk, Turn};
 use crate::{Expected, Out, Record, TCP};
 
 /// Bytes of the shorter one of the two: beyond the limits of what parsers keep, where some are quicker.
@@ -51,33 +52,33 @@ const WAYS: [Longer; 7] = [
 
 impl Longer {
     fn make(self, talk: &Talk, bytes: usize) -> Talk {
-        let len = |steps: &Step| if let Step::Data(_, data) = steps { data.len() } else { 0 };
-        let is_of = |steps: &&Step, wanted| matches!(steps, Step::Data(side, _) if *side == wanted);
-        let repeated: Vec<Step> = match self {
-            Self::Again => talk.steps.clone(),
+        let len = |turn: &Turn| if let Turn::Data(_, data) = turn { data.len() } else { 0 };
+        let is_of = |turn: &&Turn, wanted| matches!(turn, Turn::Data(side, _) if *side == wanted);
+        let repeated: Vec<Turn> = match self {
+            Self::Again => talk.turns.clone(),
             Self::Asked => {
-                talk.steps.iter().filter(|s| is_of(s, weir_wire::Direction::Forward)).cloned().collect()
+                talk.turns.iter().filter(|s| is_of(s, weir_wire::Direction::Forward)).cloned().collect()
             }
             Self::Answered => {
-                talk.steps.iter().filter(|s| is_of(s, weir_wire::Direction::Reverse)).cloned().collect()
+                talk.turns.iter().filter(|s| is_of(s, weir_wire::Direction::Reverse)).cloned().collect()
             }
             Self::Endless(byte) => {
-                let longest = (0..talk.steps.len()).max_by_key(|at| len(&talk.steps[*at]));
-                let Some(Step::Data(side, data)) = longest.and_then(|at| talk.steps.get(at)) else {
+                let longest = (0..talk.turns.len()).max_by_key(|at| len(&talk.turns[*at]));
+                let Some(Turn::Data(side, data)) = longest.and_then(|at| talk.turns.get(at)) else {
                     return talk.clone();
                 };
                 let mut data = data[..data.len() / 2].to_vec();
                 // A datagram has an end.
                 data.resize(if talk.ip_proto == TCP { bytes } else { bytes / 4 }, byte);
-                let before = talk.steps.iter().take(longest.unwrap_or(0)).cloned();
-                let steps = before.chain([Step::Data(*side, data)]).collect();
-                return Talk { steps, ..talk.clone() };
+                let before = talk.turns.iter().take(longest.unwrap_or(0)).cloned();
+                let turns = before.chain([Turn::Data(*side, data)]).collect();
+                return Talk { turns, ..talk.clone() };
             }
         };
         let once: usize = repeated.iter().map(len).sum();
         let times = bytes.div_ceil(once.max(1));
-        let steps = repeated.iter().cycle().take(repeated.len() * times).cloned().collect();
-        Talk { steps, ..talk.clone() }
+        let turns = repeated.iter().cycle().take(repeated.len() * times).cloned().collect();
+        Talk { turns, ..talk.clone() }
     }
 }
 

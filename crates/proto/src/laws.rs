@@ -1,16 +1,14 @@
 //! What holds for every protocol: written once, over the registry and the conversations under `testdata/`.
 //!
-//! A conversation is a text file `testdata/<protocol>/<case>.talk`: blocks that begin with `> ` (what the initiator
-//! says) or `< ` (the responder), whose text is taken as Rust's string escapes are (`\r \n \t \\ \0 \xNN`); a line that
-//! begins with two blanks goes on with the block above; `! forward|reverse N` is a gap of so many bytes; `#` begins a
-//! comment. The first line may say the transport and ports: `: udp 5353 5353`.
+//! A conversation is a text file `testdata/<protocol>/<case>.talk`; testdata/README.md describes its form.
 
-use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, UDP, Wants, tables};
+use crate::talk::{Talk, Turn};
+use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, Wants, tables};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use weir_wire::Time;
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, Time};
 
 /// What a session said.
 #[derive(Default)]
@@ -43,61 +41,16 @@ impl Out for Collected {
     }
 }
 
-/// One block of a conversation.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Data(Direction, Vec<u8>),
-    Gap(Direction, u64),
-}
-
-/// A conversation.
-#[derive(Clone, Debug)]
-pub(crate) struct Talk {
-    pub ip_proto: u8,
-    pub ports: [u16; 2],
-    pub steps: Vec<Step>,
-}
-
 impl Talk {
-    /// Reads the text of a conversation.
-    pub fn parse(text: &str, ports: [u16; 2]) -> Self {
-        let mut talk = Self { ip_proto: TCP, ports, steps: Vec::new() };
-        for line in text.lines() {
-            let (mark, rest) = line.split_at(line.len().min(2));
-            match mark.trim_end() {
-                "" if !rest.is_empty() => match talk.steps.last_mut() {
-                    Some(Step::Data(_, data)) => data.extend(unescaped(rest)),
-                    _ => panic!("nothing goes on: {line}"),
-                },
-                "" => {}
-                ">" => talk.steps.push(Step::Data(Direction::Forward, unescaped(rest))),
-                "<" => talk.steps.push(Step::Data(Direction::Reverse, unescaped(rest))),
-                "!" => {
-                    let (side, bytes) = rest.split_once(' ').unwrap();
-                    let side = if side == "forward" { Direction::Forward } else { Direction::Reverse };
-                    talk.steps.push(Step::Gap(side, bytes.parse().unwrap()));
-                }
-                ":" => {
-                    let mut words = rest.split(' ');
-                    talk.ip_proto = if words.next() == Some("udp") { UDP } else { TCP };
-                    talk.ports = [(); 2].map(|()| words.next().unwrap().parse().unwrap());
-                }
-                mark if mark.starts_with('#') => {}
-                _ => panic!("{line}"),
-            }
-        }
-        talk
-    }
-
     /// What a session says of it when each block is cut so.
-    pub fn emitted(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
+    pub(crate) fn emitted(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
         let mut emitted = Collected::default();
         self.emit(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut emitted);
         emitted
     }
 
     /// The same, `cut` calling with each piece. Each block comes a millisecond after the one before.
-    pub fn emit(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
+    pub(crate) fn emit(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
         let setup = Setup {
             flow: 0x1234_5678,
             initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
@@ -113,11 +66,11 @@ impl Talk {
         };
         let (mut session, mut gaps) = (Session::new(), [0; 2]);
         let mut time = Time(1_700_000_000_000_000_000);
-        for steps in &self.steps {
+        for turn in &self.turns {
             time.0 += 1_000_000;
-            match steps {
-                Step::Gap(direction, bytes) => gaps[*direction as usize] += bytes,
-                Step::Data(direction, data) => {
+            match turn {
+                Turn::Gap(direction, bytes) => gaps[*direction as usize] += bytes,
+                Turn::Data(direction, data) => {
                     cut(data, &mut |data| {
                         let gap = std::mem::take(&mut gaps[*direction as usize]);
                         let chunk = Chunk { time, direction: *direction, gap, data };
@@ -128,27 +81,6 @@ impl Talk {
         }
         session.end(time, &|| setup.clone(), emitted);
     }
-}
-
-/// Rust's escapes.
-pub(crate) fn unescaped(text: &str) -> Vec<u8> {
-    let (mut bytes, mut chars) = (Vec::new(), text.chars());
-    while let Some(c) = chars.next() {
-        match (c, if c == '\\' { chars.next() } else { None }) {
-            ('\\', Some('r')) => bytes.push(b'\r'),
-            ('\\', Some('n')) => bytes.push(b'\n'),
-            ('\\', Some('t')) => bytes.push(b'\t'),
-            ('\\', Some('0')) => bytes.push(0),
-            ('\\', Some('\\')) => bytes.push(b'\\'),
-            ('\\', Some('x')) => {
-                let digits: String = chars.by_ref().take(2).collect();
-                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
-            }
-            ('\\', escape) => panic!("{escape:?}"),
-            (c, _) => bytes.extend(c.to_string().as_bytes()),
-        }
-    }
-    bytes
 }
 
 pub(crate) fn testdata() -> PathBuf {
@@ -163,7 +95,9 @@ pub(crate) fn talks(name: &str, port: u16) -> Vec<(PathBuf, Talk)> {
     let talks = paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "talk"));
     talks
         .map(|path| {
-            let talk = Talk::parse(&std::fs::read_to_string(&path).unwrap(), [49152, port]);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let talk = Talk::parse(&text, [49152, port]);
+            let talk = talk.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             (path, talk)
         })
         .collect()
@@ -239,7 +173,7 @@ fn records_do_not_depend_on_segmentation() {
     for (path, talk) in all_talks().filter(|(_, talk)| talk.ip_proto == TCP) {
         let expected = talk.emitted(whole);
         let longest =
-            talk.steps.iter().map(|steps| if let Step::Data(_, data) = steps { data.len() } else { 0 }).max();
+            talk.turns.iter().map(|turn| if let Turn::Data(_, data) = turn { data.len() } else { 0 }).max();
         let step = 1 + longest.unwrap_or(0) / 600;
         for cut in (1..longest.unwrap_or(0)).step_by(step) {
             let emitted = talk.emitted(|data| match data.split_at_checked(cut) {
@@ -270,8 +204,8 @@ fn nothing_makes_a_parser_panic() {
     for (_, talk) in all_talks() {
         for _ in 0..200 {
             let mut broken = talk.clone();
-            for steps in &mut broken.steps {
-                let Step::Data(direction, data) = steps else { continue };
+            for turn in &mut broken.turns {
+                let Turn::Data(direction, data) = turn else { continue };
                 match random(6) {
                     0 if !data.is_empty() => {
                         for _ in 0..=random(4) {
@@ -284,7 +218,7 @@ fn nothing_makes_a_parser_panic() {
                         let at = random(data.len() + 1);
                         data.splice(at..at, (0..random(40)).map(|n| (n * 37) as u8).collect::<Vec<_>>());
                     }
-                    3 => *steps = Step::Gap(*direction, 1 + random(3000) as u64),
+                    3 => *turn = Turn::Gap(*direction, 1 + random(3000) as u64),
                     _ => {}
                 }
             }

@@ -5,6 +5,36 @@
 //! the manual are all read from that one value. A [`Session`] finds out what is spoken in a flow and feeds its parser.
 //!
 //! Nothing here reads a clock or a file, no state grows without a limit, and no bytes make a parser panic.
+//!
+//! ```
+//! use weir_proto::talk::{Talk, Turn};
+//! use weir_proto::{Expected, Out, Record, Session, Setup, Wants};
+//! use weir_wire::{Time, stream::Chunk};
+//!
+//! #[derive(Default)]
+//! struct Records(Vec<Record<'static>>);
+//! impl Out for Records {
+//!     fn record(&mut self, record: Record<'_>) {
+//!         self.0.push(record.into_owned());
+//!     }
+//!     fn expect(&mut self, _: Expected) {}
+//!     fn content(&mut self, _file: u64, _offset: u64, _bytes: &[u8]) {}
+//! }
+//!
+//! let talk = Talk::parse("< +OK ready\\r\\n\n> STAT\\r\\n\n< +OK 1 120\\r\\n", [40000, 110]).unwrap();
+//! let [initiator, responder] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
+//! let (wants, ip_proto) = (Wants::default(), talk.ip_proto);
+//! let setup = Setup { flow: 1, initiator: (initiator, 40000), responder: (responder, 110), ip_proto, wants };
+//! let (mut session, mut records, time) = (Session::new(), Records::default(), Time(0));
+//! for turn in &talk.turns {
+//!     if let Turn::Data(direction, data) = turn {
+//!         session.chunk(&Chunk { time, direction: *direction, gap: 0, data }, &|| setup.clone(), &mut records);
+//!     }
+//! }
+//! session.end(time, &|| setup.clone(), &mut records);
+//! assert_eq!(records.0[0].table.name, "pop3");
+//! assert_eq!(records.0[0].get("command"), &"STAT".into());
+//! ```
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -45,6 +75,7 @@ mod socks;
 mod ssh;
 mod stream;
 mod syslog;
+pub mod talk;
 mod telnet;
 mod tftp;
 mod tls;

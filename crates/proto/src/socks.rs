@@ -375,7 +375,8 @@ impl Parser for Socks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{Step, talks};
+    use crate::laws::talks;
+    use crate::talk::Turn;
 
     #[test]
     fn whom_a_proxy_connects_is_told_and_what_is_said_is_read() {
@@ -402,10 +403,10 @@ mod tests {
     #[test]
     fn a_reverse_proxy_is_found() {
         let (_, mut talk) = talks("socks", 1080).remove(1);
-        for steps in &mut talk.steps {
-            if let Step::Data(direction @ Direction::Forward, _) = steps {
+        for turn in &mut talk.turns {
+            if let Turn::Data(direction @ Direction::Forward, _) = turn {
                 *direction = Direction::Reverse;
-            } else if let Step::Data(direction, _) = steps {
+            } else if let Turn::Data(direction, _) = turn {
                 *direction = Direction::Forward;
             }
         }
