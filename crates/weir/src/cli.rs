@@ -34,6 +34,7 @@ impl Cli {
             Some(Command::Serve(serve)) => serve.run.file_mode,
             Some(Command::Anon(anon)) => anon.file_mode,
             Some(Command::Streams(streams)) => streams.file_mode,
+            Some(Command::Talk(talk)) => talk.file_mode,
             Some(Command::Report(report)) => report.file_mode,
             Some(Command::Generate(generate)) => generate.file_mode,
             Some(_) => None,
@@ -89,6 +90,8 @@ pub enum Command {
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
     Streams(Streams),
+    /// Write conversations of a capture as text, in the form of the test data.
+    Talk(Talk),
     /// Write a page about captures, and the model of their traffic.
     Report(Report),
     /// Play a model of traffic as a capture.
@@ -110,9 +113,23 @@ pub enum Command {
         /// For which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page in troff.
+    /// Print a manual page in troff: of the program, or of every table and field.
     #[command(hide = true)]
-    Man,
+    Man {
+        /// Which page.
+        #[arg(value_enum, default_value_t)]
+        page: ManPage,
+    },
+}
+
+/// A manual page.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ManPage {
+    /// weir(1): commands and options.
+    #[default]
+    Weir,
+    /// weir-fields(7): tables of records and their fields.
+    Fields,
 }
 
 /// Ask a store: a question on one line, or the same as a JSON object.
@@ -689,6 +706,34 @@ pub struct Streams {
 
     #[command(flatten)]
     pub anon: AnonRun,
+}
+
+/// Write conversations of a capture as text, in the form of the test data.
+///
+/// Each flow of TCP or UDP that matches is one conversation: what each side sent, in order, put together from segments and
+/// fragments, with gaps where bytes are missing. Without --output the first flow goes to standard output.
+#[derive(Debug, Args)]
+pub struct Talk {
+    /// Capture files or directories, then a pcap-filter(7) expression.
+    #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
+    pub words: Vec<String>,
+
+    /// The expression, where its first word is also the name of a file.
+    #[arg(last = true, value_name = "EXPR")]
+    pub after_dashes: Vec<String>,
+
+    /// A directory for a file of each flow, named after its addresses and ports.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
+    /// All memory that grows with traffic, as 512M or 2G.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub memory: usize,
 }
 
 /// Say how an expression is evaluated and what it costs.

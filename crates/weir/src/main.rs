@@ -17,6 +17,7 @@ mod explain;
 mod generate;
 mod interfaces;
 mod live;
+mod manual;
 mod names;
 mod offline;
 mod online;
@@ -30,6 +31,7 @@ mod serve;
 mod store;
 mod streams;
 mod subscriptions;
+mod talk;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Some(Command::Anon(options)) => anon::anon(&options),
         Some(Command::Explain(options)) => explain::explain(&options),
         Some(Command::Streams(options)) => streams::streams(&options),
+        Some(Command::Talk(options)) => talk::talk(&options),
         Some(Command::Report(options)) => report::report(&options),
         Some(Command::Generate(options)) => generate::generate(&options),
         Some(Command::Query(options)) => query::query(&options),
@@ -68,18 +71,9 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
             Exit::Good
         }
-        Some(Command::Man) => manual(),
+        Some(Command::Man { page }) => manual::print(page),
     };
     exit.into()
-}
-
-fn manual() -> Exit {
-    let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-    match rendered.and_then(|()| std::io::Write::write_all(&mut std::io::stdout(), &page)) {
-        Ok(()) => Exit::Good,
-        Err(error) => exit::complain(Exit::Output, error),
-    }
 }
 
 fn configuration(command: &cli::Config) -> Exit {

@@ -27,8 +27,8 @@ const OPEN: usize = 256;
 /// How often idle streams are ended, in nanoseconds of packet time.
 const TICK: u64 = 10_000_000_000;
 
-/// What hashes are keyed with: files repeat.
-const SEED: u64 = 0x7765_6972;
+/// The key of hashes: fixed, so that the same files give the same result.
+pub const SEED: u64 = 0x7765_6972;
 
 /// Writes the streams of captures into a folder.
 pub fn streams(options: &cli::Streams) -> Exit {
@@ -100,7 +100,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
     exit
 }
 
-fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exit {
+/// Reads captures to their end, ends their flows, and reports what could not be read.
+pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exit {
     let (mut chunk, mut errors, mut ticked, mut latest) =
         (PacketBuf::default(), Vec::new(), Time(0), Time(0));
     loop {
@@ -304,7 +305,7 @@ impl Sink for Folder<'_> {
 
 /// The name that tcpflow gives: who says it, then to whom; IPv4 addresses and ports filled up with zeros, so that a list
 /// of names is in order.
-fn name(flow: &FlowIdentity, is_reverse: bool) -> String {
+pub fn name(flow: &FlowIdentity, is_reverse: bool) -> String {
     let end = |(address, port): (IpAddr, u16)| match address {
         IpAddr::V4(v4) => {
             let [a, b, c, d] = v4.octets();

@@ -1,0 +1,179 @@
+//! `weir man`: manual pages in troff, made from the command line and from the registry of protocols.
+
+use crate::cli::{Cli, ManPage};
+use crate::exit::{Exit, complain};
+use clap::CommandFactory;
+use std::io::{self, Write};
+use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
+
+/// Prints a manual page to standard output.
+pub fn print(page: ManPage) -> Exit {
+    let mut text = Vec::new();
+    let made = match page {
+        ManPage::Weir => clap_mangen::Man::new(Cli::command()).render(&mut text),
+        ManPage::Fields => {
+            text = fields().into_bytes();
+            Ok(())
+        }
+    };
+    match made.and_then(|()| io::stdout().write_all(&text)) {
+        Ok(()) => Exit::Good,
+        Err(error) => complain(Exit::Output, error),
+    }
+}
+
+/// weir-fields(7): every protocol, table and field.
+fn fields() -> String {
+    let mut page =
+        String::from(".TH weir-fields 7\n.SH NAME\nweir-fields \\- tables of records and their fields\n");
+    page += ".SH DESCRIPTION\n";
+    for text in [
+        "A record is one row of a table: a transaction, a message or a file that a parser found in a flow. Logs, the store, \
+         the pages and expressions have the tables and fields under the names below. In every log the columns of the flow \
+         (time, identifier, addresses, ports) stand before the fields.",
+        "For each field follow its kind, its column in Zeek's log and its key in Suricata's EVE where these have it, and what \
+         it contains about a person or host, which decides what an anonymiser does with it.",
+    ] {
+        page += &format!(".PP\n{}\n", escaped(text));
+    }
+    page += ".SH TABLES OF MANY PROTOCOLS\n";
+    for table in SHARED_TABLES {
+        page += &section(table);
+    }
+    for protocol in PROTOCOLS {
+        page += &format!(".SH {}\n{}\n", escaped(&protocol.name.to_uppercase()), escaped(protocol.help));
+        let transport = match protocol.transport {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+            Transport::Both => "TCP and UDP",
+        };
+        let ports: Vec<String> = protocol.ports.iter().map(u16::to_string).collect();
+        let usual =
+            if ports.is_empty() { String::new() } else { format!(", usually on port {}", ports.join(", ")) };
+        page += &format!("Over {transport}{usual}; it is found on other ports, too.\n");
+        if protocol.tables.is_empty() {
+            page += "Its records are rows of the tables of many protocols.\n";
+        }
+        for table in protocol.tables {
+            page += &section(table);
+        }
+    }
+    page += ".SH SEE ALSO\n.BR weir (1)\n";
+    page
+}
+
+fn section(table: &Table) -> String {
+    let mut text = format!(".SS Table {}\n{}\n", escaped(table.name), escaped(table.help));
+    if !table.zeek.is_empty() {
+        text += &format!("Zeek writes these rows to {}.log.\n", escaped(table.zeek));
+    }
+    if !table.eve.is_empty() {
+        text += &format!("Suricata's event type is {}.\n", escaped(table.eve));
+    }
+    for field in table.fields {
+        text += &entry(field);
+    }
+    text
+}
+
+fn entry(field: &Field) -> String {
+    let mut facts = vec![kind(&field.kind)];
+    if !field.zeek.is_empty() {
+        facts.push(format!("Zeek: {}", field.zeek));
+    }
+    if !field.eve.is_empty() {
+        facts.push(format!("EVE: {}", field.eve));
+    }
+    if let Some(contains) = contains(field.privacy) {
+        facts.push(format!("contains {contains}"));
+    }
+    let mut text = format!(
+        ".TP\n.B {}\n{}\n({})\n",
+        escaped(field.name),
+        escaped(field.help),
+        escaped(&facts.join("; "))
+    );
+    if let Kind::Rows(fields) = field.kind {
+        text += ".RS\n";
+        for field in fields {
+            text += &entry(field);
+        }
+        text += ".RE\n";
+    }
+    text
+}
+
+fn kind(kind: &Kind) -> String {
+    match kind {
+        Kind::Bool => "yes or no".to_owned(),
+        Kind::Uint => "number".to_owned(),
+        Kind::Int => "number, also negative".to_owned(),
+        Kind::Real => "number with a fraction".to_owned(),
+        Kind::Time => "point of time".to_owned(),
+        Kind::Duration => "length of time".to_owned(),
+        Kind::Text => "text".to_owned(),
+        Kind::Word => "one of a few words".to_owned(),
+        Kind::Address => "address".to_owned(),
+        Kind::Port => "port".to_owned(),
+        Kind::List(of) => format!("list, each: {}", self::kind(of)),
+        Kind::Set(of) => format!("set, each: {}", self::kind(of)),
+        Kind::Rows(_) => "rows with the fields that follow".to_owned(),
+    }
+}
+
+/// What a field contains about a person or host.
+fn contains(privacy: Privacy) -> Option<&'static str> {
+    match privacy {
+        Privacy::Plain => None,
+        Privacy::Name => Some("a host or domain name"),
+        Privacy::Address => Some("an address"),
+        Privacy::Url => Some("a URL or path"),
+        Privacy::User => Some("the name of a user"),
+        Privacy::Mail => Some("mail addresses"),
+        Privacy::Secret => Some("a secret"),
+        Privacy::Content => Some("content"),
+        Privacy::Fingerprint => Some("a fingerprint"),
+    }
+}
+
+/// The text as troff prints it: no escapes, and no line that is a request.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_and_field_has_its_place_in_the_page() {
+        let page = fields();
+        // Each table's own part, so that a field of the same name elsewhere does not count.
+        let parts: Vec<&str> = page.split(".SS Table ").skip(1).collect();
+        let tables: Vec<&Table> = weir_proto::tables().collect();
+        assert_eq!(parts.len(), tables.len());
+        for (part, table) in parts.iter().zip(&tables) {
+            assert_eq!(part.lines().next(), Some(table.name));
+            for field in table.fields {
+                let entry = format!(".B {}\n{}\n", field.name, escaped(field.help));
+                assert!(part.contains(&entry), "{}.{}", table.name, field.name);
+                for name in [field.zeek, field.eve].into_iter().filter(|name| !name.is_empty()) {
+                    assert!(part.contains(&escaped(name)), "{}.{}: {name}", table.name, field.name);
+                }
+            }
+        }
+        for protocol in PROTOCOLS {
+            assert!(page.contains(&escaped(protocol.help)), "{}", protocol.name);
+        }
+    }
+
+    #[test]
+    fn no_line_of_the_page_is_read_as_another_request() {
+        const REQUESTS: [&str; 10] = [".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".BR", ".RS", ".RE", ".br"];
+        for line in fields().lines().filter(|line| line.starts_with(['.', '\''])) {
+            assert!(REQUESTS.contains(&line.split(' ').next().unwrap_or_default()), "{line}");
+        }
+        assert_eq!(escaped(".x-y\\z"), "\\&.x\\-y\\ez");
+    }
+}

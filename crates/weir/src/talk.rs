@@ -1,0 +1,151 @@
+//! `weir talk`: flows of a capture as conversations, in the form of the test data.
+
+use crate::cli;
+use crate::exit::{Exit, complain};
+use crate::run::{filter_options, inputs, report_read_errors};
+use crate::streams::{SEED, name, read};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_capture::{Files, ReadOptions};
+use weir_engine::{
+    ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
+    Worker,
+};
+use weir_output::figures;
+use weir_proto::talk::Writer;
+use weir_wire::Batch;
+use weir_wire::stream::Chunk;
+
+/// Writes the flows that match as conversations.
+pub fn talk(options: &cli::Talk) -> Exit {
+    let (files, expression) = crate::run::words(&options.words, &options.after_dashes);
+    if files.is_empty() {
+        return complain(Exit::Usage, "talk: no capture file");
+    }
+    let settings =
+        Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: SEED };
+    let plan = match Plan::new(&expression, Vec::new(), settings) {
+        Ok(plan) => Arc::new(plan),
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let files = match Files::open(&inputs(&files), &ReadOptions::default()) {
+        Ok(files) => files,
+        Err(error) => return report_read_errors(std::slice::from_ref(&error)),
+    };
+    if let Some(folder) = &options.output
+        && let Err(error) = weir_files::make_folders(folder)
+    {
+        return complain(Exit::Output, format!("{}: {error}", folder.display()));
+    }
+    let flows = FlowConfig { memory: options.memory / 2, ..FlowConfig::default() };
+    let sessions = SessionConfig {
+        records: false,
+        chunks: true,
+        memory: options.memory / 2,
+        ..SessionConfig::default()
+    };
+    let mut worker = Worker::new(plan, &flows);
+    worker.read(&sessions);
+    let mut talks = Talks::new(options.output.as_deref());
+    let exit = read(files, &mut worker, &mut talks);
+    if let Some(error) = talks.failure {
+        return exit.or(complain(Exit::Output, error));
+    }
+    if talks.flows == 0 {
+        eprintln!("weir: no payload of TCP or UDP matches");
+    } else if options.output.is_none() && talks.flows > 1 {
+        let others = figures::count(talks.flows - 1);
+        eprintln!("weir: {others} more flows match and are left out; -o DIR writes each into a file");
+    }
+    exit
+}
+
+/// A flow that has not ended.
+struct Open {
+    /// Its file; `None` for standard output.
+    path: Option<PathBuf>,
+    /// Whether it is written: every flow into a folder, the first one to standard output.
+    is_written: bool,
+    writer: Writer,
+}
+
+/// The conversations, written as they come: a flow keeps its file's name and no payload.
+struct Talks<'o> {
+    folder: Option<&'o Path>,
+    /// By the flow's identifier.
+    open: HashMap<u64, Open>,
+    /// Flows with the same ends so far, by the name of their file.
+    names: HashMap<String, u32>,
+    /// Flows with payload.
+    flows: u64,
+    /// The first error.
+    failure: Option<String>,
+}
+
+impl<'o> Talks<'o> {
+    fn new(folder: Option<&'o Path>) -> Self {
+        Self { folder, open: HashMap::new(), names: HashMap::new(), flows: 0, failure: None }
+    }
+
+    fn write(&mut self, flow: &FlowIdentity, chunk: &Chunk<'_>) -> Result<(), String> {
+        let mut text = String::new();
+        let Self { folder, open, names, flows, .. } = self;
+        let open = open.entry(flow.id()).or_insert_with(|| {
+            *flows += 1;
+            let path = folder.map(|folder| folder.join(file_name(names, name(flow, false))));
+            let writer = Writer::new(flow.key.proto);
+            let is_written = path.is_some() || *flows == 1;
+            if is_written {
+                text += &writer.head([flow.initiator().1, flow.responder().1]);
+            }
+            Open { path, is_written, writer }
+        });
+        if !open.is_written {
+            return Ok(());
+        }
+        let is_new = !text.is_empty();
+        if chunk.gap > 0 {
+            text += &open.writer.gap(chunk.direction, chunk.gap);
+        }
+        // A gap at the end of a stream comes without data; a datagram may be empty.
+        if !chunk.data.is_empty() || chunk.gap == 0 {
+            text += &open.writer.data(chunk.direction, chunk.data);
+        }
+        let Some(path) = &open.path else {
+            return io::stdout()
+                .write_all(text.as_bytes())
+                .map_err(|error| format!("standard output: {error}"));
+        };
+        let open = if is_new { weir_files::create } else { weir_files::append };
+        open(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+/// The name of a flow's file. Later flows between the same ends are told apart by a number.
+fn file_name(names: &mut HashMap<String, u32>, name: String) -> String {
+    let before = names.entry(name.clone()).or_default();
+    *before += 1;
+    if *before > 1 { format!("{name}c{}.talk", *before - 1) } else { format!("{name}.talk") }
+}
+
+impl Sink for Talks<'_> {
+    fn flow(&mut self, flow: &FlowRecord) {
+        if flow.end != EndReason::Active {
+            self.open.remove(&flow.id);
+        }
+    }
+
+    fn kept(&mut self, _: Batch<'_>) {}
+
+    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        if self.failure.is_none()
+            && let Err(error) = self.write(flow, chunk)
+        {
+            self.failure = Some(error);
+        }
+    }
+}
