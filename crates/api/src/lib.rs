@@ -3,6 +3,20 @@
 //!
 //! There is no behaviour here but [`Reading::merge`] and its like: addition, commutative and associative, so
 //! that workers, intervals and machines can be added up in any order with the same result.
+//!
+//! ```
+//! use weir_api::{Count, FunctionCall, Reading, SubscriptionSpec};
+//!
+//! // The question: packets and bytes of port 53.
+//! let asked = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
+//! let json = serde_json::to_string(&asked).unwrap();
+//! assert_eq!(serde_json::from_str::<SubscriptionSpec>(&json).unwrap(), asked);
+//!
+//! // The answers of two workers, added up.
+//! let mut whole = Reading::Count(Count { packets: 3, bytes: 240 });
+//! whole.merge(&Reading::Count(Count { packets: 1, bytes: 60 }));
+//! assert_eq!(whole, Reading::Count(Count { packets: 4, bytes: 300 }));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,33 @@
 //! A [`Plan`] is the compiled list of subscriptions; a [`Worker`] puts packets through it and owns everything
 //! that it touches. There is no clock, socket, file or thread here: time comes with the packets, and from the
 //! caller's tick when there are none.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use weir_api::{Count, FunctionCall, Reading, SubscriptionSpec};
+//! use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
+//! use weir_wire::{Batch, LinkType, PacketBuf, Time, build};
+//!
+//! struct Nothing;
+//! impl Sink for Nothing {
+//!     fn flow(&mut self, _: &FlowRecord) {}
+//!     fn kept(&mut self, _: Batch<'_>) {}
+//! }
+//!
+//! let asked = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
+//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seed: 1 };
+//! let plan = Plan::new("", vec![asked], settings).unwrap();
+//! let mut packets = PacketBuf::default();
+//! for port in [53, 80, 53] {
+//!     let frame = build::ethernet().ipv4([192, 0, 2, 1], [192, 0, 2, 2]).udp(40000, port).payload(b"");
+//!     packets.push(&build::packet(&frame, LinkType::ETHERNET));
+//! }
+//! let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
+//! worker.batch(packets.batch(), &mut Nothing);
+//! let snapshot = worker.finish(Time(0), &mut Nothing);
+//! assert_eq!(snapshot.answers[0].reading, Reading::Count(Count { packets: 2, bytes: 2 * 42 }));
+//! assert_eq!(snapshot.ledger.analysed, 3);
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -19,6 +19,23 @@
 //! [`Set`] compiles many expressions into one plan with shared parts; [`Counter`] puts packets through it.
 //!
 //! Not here: name resolution (see [`Resolve`]) and capture.
+//!
+//! ```
+//! use weir_filter::{Filter, Options};
+//! use weir_wire::{LinkType, build, decode};
+//!
+//! let filter = Filter::compile("tcp port 80 and not host 192.0.2.9", &Options::default()).unwrap();
+//! let frame = build::ethernet().vlan(7).ipv4([192, 0, 2, 1], [198, 51, 100, 2]).tcp(40000, 80, 0x02).payload(b"");
+//! let packet = build::packet(&frame, LinkType::ETHERNET);
+//! // By default the VLAN tag is looked through; libpcap's verdict is that of the tagged frame.
+//! assert!(filter.matches(&packet, &decode(&packet)));
+//! let strict = Options { strict_bpf: true, ..Options::default() };
+//! let filter = Filter::compile("tcp port 80", &strict).unwrap();
+//! assert!(!filter.matches(&packet, &decode(&packet)));
+//!
+//! let error = Filter::compile("tcp prot 80", &Options::default()).unwrap_err();
+//! assert!(error.to_string().contains("prot"));
+//! ```
 
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -11,6 +11,32 @@
 //! table ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and all tables tick at the
 //! same times. The exception is a flow inside tunnels between several pairs of addresses: packets are steered by the
 //! outer pair, so that it is one flow in each table that has such a pair.
+//!
+//! ```
+//! use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
+//! use weir_wire::{LinkType, PacketBuf, build, decode};
+//!
+//! #[derive(Default)]
+//! struct Ended(Vec<FlowRecord>);
+//! impl FlowSink for Ended {
+//!     fn end(&mut self, record: &FlowRecord) {
+//!         self.0.push(record.clone());
+//!     }
+//!     fn tally(&mut self, _: &Tally<'_>) {}
+//! }
+//!
+//! let mut packets = PacketBuf::default();
+//! for (from, to, ports) in [(1, 2, [40000, 53]), (2, 1, [53, 40000])] {
+//!     let frame = build::ethernet().ipv4([192, 0, 2, from], [192, 0, 2, to]).udp(ports[0], ports[1]).payload(b"dns");
+//!     packets.push(&build::packet(&frame, LinkType::ETHERNET));
+//! }
+//! let layers: Vec<_> = packets.batch().packets().map(|packet| decode(&packet)).collect();
+//! let (mut table, mut ended) = (FlowTable::new(&FlowConfig::default()), Ended::default());
+//! table.batch(packets.batch(), &layers, &mut ended);
+//! table.drain(&mut ended);
+//! assert_eq!(ended.0.len(), 1);
+//! assert_eq!((ended.0[0].forward.packets, ended.0[0].reverse.payload_bytes), (1, 3));
+//! ```
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

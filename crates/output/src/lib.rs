@@ -7,6 +7,27 @@
 //! What comes from packets, and from the names of files, is escaped in each format's own way before it is
 //! written. What is not here: threads and the clock. Files are opened here, because a format decides what of
 //! a file can be repaired.
+//!
+//! ```
+//! use weir_api::{Answer, Count, Interval, Reading, Snapshot};
+//! use weir_output::{OutputContext, OutputSpec};
+//!
+//! let folder = tempfile::tempdir().unwrap();
+//! let context = OutputContext { directory: folder.path().to_owned(), ..OutputContext::default() };
+//! let mut csv = (OutputSpec::find("csv").unwrap().open)(&context).unwrap();
+//! let answer = Answer {
+//!     subscription: "dns".to_owned(),
+//!     chart: None,
+//!     function: "packets".to_owned(),
+//!     reading: Reading::Count(Count { packets: 3, bytes: 240 }),
+//!     nanoseconds: 0,
+//! };
+//! let interval = Interval { start: 0, end: 30_000_000_000 };
+//! csv.interval(&Snapshot { interval, answers: vec![answer], ..Snapshot::default() }).unwrap();
+//! csv.finish().unwrap();
+//! let rows = std::fs::read_to_string(folder.path().join("counts.csv")).unwrap();
+//! assert!(rows.lines().last().unwrap().contains("dns,,packets,,3,240"), "{rows}");
+//! ```
 
 #![forbid(unsafe_code)]
 

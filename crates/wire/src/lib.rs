@@ -6,6 +6,24 @@
 //!
 //! What is not here: state (flows, fragments, streams), time of day, and anything above the transport
 //! layer but the headers of tunnels.
+//!
+//! ```
+//! use weir_wire::{FlowKey, LinkType, Network, build, decode};
+//!
+//! let frame = build::ethernet().ipv4([192, 0, 2, 1], [198, 51, 100, 2]).udp(5353, 53).payload(b"query");
+//! let packet = build::packet(&frame, LinkType::ETHERNET);
+//! let layers = decode(&packet);
+//! assert_eq!((layers.network_kind, layers.error), (Network::Ipv4, None));
+//! assert!(frame[layers.payload as usize..].starts_with(b"query"));
+//!
+//! let (key, sender_is_lower) = FlowKey::of(&packet, &layers).expect("an IP packet");
+//! assert_eq!((key.port, sender_is_lower), ([5353, 53], true));
+//!
+//! // A packet that is cut off keeps the layers before the cut.
+//! let cut = decode(&build::packet(&frame[..36], LinkType::ETHERNET));
+//! assert_eq!(cut.network_kind, Network::Ipv4);
+//! assert!(cut.error.is_some());
+//! ```
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
