@@ -5,7 +5,7 @@
 //!
 //! * at once if the newcomer alone is heavier, else
 //! * if it was refused recently, with probability 4 weight / (lightest + 4 weight) ("Randomized admission policy for
-//! efficient top-k, frequency, and volume estimation", Ben Basat et al., INFOCOM 2017).
+//!   efficient top-k, frequency, and volume estimation", Ben Basat et al., INFOCOM 2017).
 //!
 //! Most keys of a flood, each seen once, therefore never touch a row: they only pass a door that remembers the sixteen
 //! keys refused last. The admission policy alone keeps 0.91 of the 1,000 heaviest keys in 256 KB under five times as

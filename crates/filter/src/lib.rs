@@ -4,12 +4,12 @@
 //! [`Filter::matches`] decides packets. An expression has two modes:
 //!
 //! - With [`Options::strict_bpf`] the verdict is always libpcap's: the program equals, instruction for instruction, the output
-//! of `pcap_compile()` with the optimiser, and runs as in `bpf_filter()`.
+//!   of `pcap_compile()` with the optimiser, and runs as in `bpf_filter()`.
 //! - By default VLAN tags (to any depth), MPLS labels and PPPoE session headers are looked through: a test sees the packet
-//! without them, and `vlan`, `mpls` and `pppoes` test the removed headers. Cards that strip tags and cards that do not
-//! give equal verdicts. `vlan 5 and vlan 6` is outer tag 5 and inner tag 6; `vlan 5 or vlan 6` is an outer tag of
-//! either. Loads that name bytes of the frame (`ether[12:2]`) read the frame unchanged. On packets without such
-//! headers both modes agree, except for expressions with these words.
+//!   without them, and `vlan`, `mpls` and `pppoes` test the removed headers. Cards that strip tags and cards that do not
+//!   give equal verdicts. `vlan 5 and vlan 6` is outer tag 5 and inner tag 6; `vlan 5 or vlan 6` is an outer tag of
+//!   either. Loads that name bytes of the frame (`ether[12:2]`) read the frame unchanged. On packets without such
+//!   headers both modes agree, except for expressions with these words.
 //!
 //! The strict verdict differs from libpcap's in three cases: a program with more than 4,000 blocks (about 300 ports)
 //! runs without the optimiser, so that a packet truncated within its headers may be rejected by another test; scratch

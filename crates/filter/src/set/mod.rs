@@ -4,12 +4,12 @@
 //! packet to packet, and shares common parts. A [`Counter`] puts packets through it by one of three strategies:
 //!
 //! - **Columns** (`columns.rs`): the packets of a batch lie in columns, each comparison covers a column with SIMD and is made
-//! once for all expressions, and expressions combine masks. For sets of some hundreds.
+//!   once for all expressions, and expressions combine masks. For sets of some hundreds.
 //! - **Index** (`index.rs`): prefix trees and tables of ports find the expressions that match without touching the others. For
-//! thousands, and for the exact list of expressions that match a packet.
+//!   thousands, and for the exact list of expressions that match a packet.
 //! - **Programs**: the expression's own program runs, where the others cannot decide: an expression without such parts, and a
-//! packet that is too short for a comparison (a load beyond it rejects the packet, whatever else holds, so that the
-//! order of the tests matters).
+//!   packet that is too short for a comparison (a load beyond it rejects the packet, whatever else holds, so that the
+//!   order of the tests matters).
 //!
 //! All strategies give libpcap's verdict, packet by packet; one test forces each of them. Tests that depend only on
 //! the flow key can be counted by flow: [`Counter::flow`] adds many packets at once, and
