@@ -8,7 +8,9 @@
 mod ether;
 mod frame;
 mod link;
+mod media;
 mod network;
+mod prefix;
 mod transport;
 mod tunnel;
 mod wifi;

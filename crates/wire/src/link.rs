@@ -11,30 +11,60 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet (DIX, IEEE 802.3).
     pub const ETHERNET: Self = Self(1);
+    /// ARCNET with the header of BSD.
+    pub const ARCNET: Self = Self(7);
+    /// SLIP, with a header of the BSD driver.
+    pub const SLIP: Self = Self(8);
     /// PPP (RFC 1661, RFC 1662), or Cisco HDLC if the first byte indicates it.
     pub const PPP: Self = Self(9);
+    /// FDDI, from frame control on.
+    pub const FDDI: Self = Self(10);
     /// PPP in HDLC-like framing (RFC 1662).
     pub const PPP_HDLC: Self = Self(50);
     /// PPPoE from the session header on.
     pub const PPP_ETHER: Self = Self(51);
     /// Raw IPv4 or IPv6, distinguished by the version field.
     pub const RAW: Self = Self(101);
+    /// SLIP, with a header of the driver of BSD/OS.
+    pub const SLIP_BSDOS: Self = Self(102);
     /// Cisco PPP with HDLC framing.
     pub const C_HDLC: Self = Self(104);
     /// IEEE 802.11.
     pub const IEEE802_11: Self = Self(105);
+    /// Frame relay, from the address on.
+    pub const FRELAY: Self = Self(107);
     /// OpenBSD loopback: an address family in network byte order.
     pub const LOOP: Self = Self(108);
     /// Linux "cooked" capture, version 1.
     pub const LINUX_SLL: Self = Self(113);
+    /// The log of the packet filter of OpenBSD and FreeBSD.
+    pub const PFLOG: Self = Self(117);
     /// IEEE 802.11 after a radiotap header.
     pub const IEEE802_11_RADIOTAP: Self = Self(127);
+    /// ARCNET with the header of Linux.
+    pub const ARCNET_LINUX: Self = Self(129);
+    /// Per-Packet Information before a frame of any link type.
+    pub const PPI: Self = Self(192);
+    /// Frame relay after one byte with the direction.
+    pub const FRELAY_WITH_DIR: Self = Self(206);
     /// Raw IPv4.
     pub const IPV4: Self = Self(228);
     /// Raw IPv6.
     pub const IPV6: Self = Self(229);
+    /// The log of Linux's netfilter.
+    pub const NFLOG: Self = Self(239);
+    /// IP over InfiniBand (RFC 4391).
+    pub const IPOIB: Self = Self(242);
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
+    /// Ethernet with a Broadcom tag of 4 bytes before the type.
+    pub const DSA_TAG_BRCM: Self = Self(281);
+    /// Ethernet after a Broadcom tag of 4 bytes.
+    pub const DSA_TAG_BRCM_PREPEND: Self = Self(282);
+    /// Ethernet with a Marvell tag of 4 bytes before the type.
+    pub const DSA_TAG_DSA: Self = Self(284);
+    /// Ethernet with a Marvell tag of 8 bytes before the type.
+    pub const DSA_TAG_EDSA: Self = Self(285);
 
     /// Whether packets of this link type are decoded. Packets of others are only counted
     /// ([`ErrorKind::UnknownLink`](crate::ErrorKind::UnknownLink)).
@@ -74,6 +104,7 @@ const NAMES: &[(u16, &str)] = &[
     (99, "SYMANTEC_FIREWALL"),
     (100, "ATM_RFC1483"),
     (101, "RAW"),
+    (102, "SLIP_BSDOS"),
     (104, "C_HDLC"),
     (105, "IEEE802_11"),
     (107, "FRELAY"),
@@ -145,6 +176,7 @@ const NAMES: &[(u16, &str)] = &[
     (237, "STANAG_5066_D_PDU"),
     (239, "NFLOG"),
     (240, "NETANALYZER"),
+    (242, "IPOIB"),
     (243, "MPEG_2_TS"),
     (245, "NFC_LLCP"),
     (247, "INFINIBAND"),
@@ -158,28 +190,33 @@ const NAMES: &[(u16, &str)] = &[
     (257, "PROFIBUS_DL"),
     (258, "PKTAP"),
     (259, "EPON"),
-    (262, "ZWAVE_R1_R2"),
-    (264, "WATTSTOPPER_DLM"),
-    (265, "ISO_14443"),
-    (266, "RDS"),
-    (267, "USB_DARWIN"),
-    (269, "SDLC"),
-    (270, "TI_LLN_SNIFFER"),
-    (271, "LORATAP"),
-    (272, "VSOCK"),
-    (273, "NORDIC_BLE"),
+    (261, "ZWAVE_R1_R2"),
+    (262, "ZWAVE_R3"),
+    (263, "WATTSTOPPER_DLM"),
+    (264, "ISO_14443"),
+    (265, "RDS"),
+    (266, "USB_DARWIN"),
+    (268, "SDLC"),
+    (269, "TI_LLN_SNIFFER"),
+    (270, "LORATAP"),
+    (271, "VSOCK"),
+    (272, "NORDIC_BLE"),
+    (273, "DOCSIS31_XRA31"),
+    (274, "ETHERNET_MPACKET"),
     (276, "LINUX_SLL2"),
-    (280, "OPENVIZSLA"),
-    (281, "EBHSCR"),
-    (282, "VPP_DISPATCH"),
-    (283, "DSA_TAG_BRCM"),
-    (285, "IEEE802_15_4_TAP"),
-    (286, "DSA_TAG_DSA"),
-    (288, "ELEE"),
-    (289, "Z_WAVE_SERIAL"),
-    (290, "USB_2_0"),
-    (291, "ATSC_ALP"),
-    (292, "ETW"),
+    (278, "OPENVIZSLA"),
+    (279, "EBHSCR"),
+    (280, "VPP_DISPATCH"),
+    (281, "DSA_TAG_BRCM"),
+    (282, "DSA_TAG_BRCM_PREPEND"),
+    (283, "IEEE802_15_4_TAP"),
+    (284, "DSA_TAG_DSA"),
+    (285, "DSA_TAG_EDSA"),
+    (286, "ELEE"),
+    (287, "Z_WAVE_SERIAL"),
+    (288, "USB_2_0"),
+    (289, "ATSC_ALP"),
+    (290, "ETW"),
 ];
 
 #[cfg(test)]
@@ -189,6 +226,12 @@ mod tests {
     #[test]
     fn the_decoder_says_which_it_knows() {
         let decoded = (0..=u16::MAX).filter(|number| LinkType(*number).is_decoded()).collect::<Vec<_>>();
-        assert_eq!(decoded, [0, 1, 9, 12, 14, 50, 51, 101, 104, 105, 108, 113, 127, 228, 229, 276]);
+        assert_eq!(
+            decoded,
+            [
+                0, 1, 7, 8, 9, 10, 12, 14, 50, 51, 101, 102, 104, 105, 107, 108, 113, 117, 127, 129, 192,
+                206, 228, 229, 239, 242, 276, 281, 282, 284, 285
+            ]
+        );
     }
 }

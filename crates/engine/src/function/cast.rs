@@ -27,12 +27,14 @@ const OTHER: usize = 3;
 
 fn cast(packet: &Packet<'_>, layers: &Layers) -> usize {
     match packet.link {
-        LinkType::ETHERNET => match packet.data.first_chunk::<6>() {
-            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => BROADCAST,
-            Some([first, ..]) if first & 1 == 1 => MULTICAST,
-            Some(_) => UNICAST,
-            None => OTHER,
-        },
+        LinkType::ETHERNET | LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA | LinkType::DSA_TAG_EDSA => {
+            match packet.data.first_chunk::<6>() {
+                Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => BROADCAST,
+                Some([first, ..]) if first & 1 == 1 => MULTICAST,
+                Some(_) => UNICAST,
+                None => OTHER,
+            }
+        }
         // The packet type of the kernel: 1 broadcast, 2 multicast, 0, 3 and 4 unicast.
         LinkType::LINUX_SLL => by_packet_type(packet.data.get(1)),
         LinkType::LINUX_SLL2 => by_packet_type(packet.data.get(10)),

@@ -240,6 +240,41 @@ impl Anonymiser {
                 let length = out.get(2..4).and_then(|l| l.first_chunk()).copied().map(u16::from_le_bytes);
                 self.wifi(out, length.map_or(usize::MAX / 2, usize::from));
             }
+            LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA | LinkType::DSA_TAG_EDSA => {
+                self.macs(out, &[0, 6]);
+            }
+            LinkType::DSA_TAG_BRCM_PREPEND => self.macs(out, &[4, 10]),
+            LinkType::FDDI => self.macs(out, &[1, 7]),
+            LinkType::PPI => self.ppi(out),
+            // Stations, global identifiers, and what a driver keeps of the headers that it has compressed.
+            LinkType::ARCNET | LinkType::ARCNET_LINUX => blank(out, 0, 2),
+            LinkType::IPOIB => blank(out, 0, 40),
+            LinkType::SLIP => blank(out, 1, 16),
+            LinkType::SLIP_BSDOS => blank(out, 0, 24),
+            LinkType::NFLOG => nflog(out),
+            // Users and processes; the addresses before translation, in the longer header of OpenBSD.
+            LinkType::PFLOG => {
+                let header = out.first().map_or(0, |len| usize::from(*len).next_multiple_of(4));
+                blank(out, 44, header.min(60));
+                blank(out, 61, header);
+            }
+            _ => {}
+        }
+    }
+
+    /// Per-Packet Information: its fields, among which are places, and the addresses of the frame.
+    fn ppi(&mut self, out: &mut [u8]) {
+        let Some(&[_, _, l0, l1, d0, d1, d2, d3]) = out.first_chunk::<8>() else { return };
+        let at = usize::from(u16::from_le_bytes([l0, l1]));
+        blank(out, 8, at);
+        match LinkType(u16::try_from(u32::from_le_bytes([d0, d1, d2, d3])).unwrap_or(u16::MAX)) {
+            LinkType::ETHERNET => self.macs(out, &[at, at + 6]),
+            LinkType::IEEE802_11 => self.wifi(out, at),
+            LinkType::IEEE802_11_RADIOTAP => {
+                let length = out.get(at + 2..at + 4).and_then(|l| l.first_chunk()).copied();
+                let length = length.map_or(usize::MAX / 2, |l| usize::from(u16::from_le_bytes(l)));
+                self.wifi(out, at + length);
+            }
             _ => {}
         }
     }
@@ -385,6 +420,30 @@ fn head(link: LinkType, at: u32) -> usize {
         LinkType::NULL | LinkType::LOOP => 4,
         LinkType::IEEE802_11 => 24,
         _ => 0,
+    }
+}
+
+/// Netfilter's log: what its attributes say besides the protocol and the packet, such as hardware addresses, users and
+/// the rule's own text.
+fn nflog(out: &mut [u8]) {
+    const PACKET_HEADER: u16 = 1;
+    const PAYLOAD: u16 = 9;
+    let mut at = 4;
+    let mut little_endian = None;
+    while let Some(&[l0, l1, k0, k1]) = out.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+        let little = *little_endian.get_or_insert(k1 == 0);
+        let word = |bytes| if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) };
+        let (len, kind) = (usize::from(word([l0, l1])), word([k0, k1]) & 0x7fff);
+        if len < 4 {
+            return blank(out, at, usize::MAX);
+        }
+        if kind == PAYLOAD {
+            return;
+        }
+        if kind != PACKET_HEADER {
+            blank(out, at + 4, at + len);
+        }
+        at += len.next_multiple_of(4);
     }
 }
 

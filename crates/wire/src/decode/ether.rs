@@ -72,7 +72,7 @@ fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(),
 }
 
 /// The EtherType after a tag.
-fn tagged(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
+pub(super) fn tagged(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let kind = f.u16(at).ok_or_else(|| truncated(Layer::Link))?;
     ether_type(f, kind, at + 2, l)
 }

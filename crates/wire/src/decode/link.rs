@@ -2,7 +2,7 @@
 
 use super::ether::{self, IPV4, IPV6, MPLS, MPLS_UPSTREAM};
 use super::frame::Frame;
-use super::{malformed, truncated, wifi};
+use super::{malformed, media, prefix, truncated, wifi};
 use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType};
 
 /// A packet of any link type but Ethernet, from its first byte on.
@@ -24,6 +24,21 @@ pub(super) fn link(f: Frame<'_>, kind: LinkType, l: &mut Layers) -> Result<(), D
         LinkType::LINUX_SLL2 => linux_sll2(f, l),
         LinkType::IEEE802_11 => wifi::ieee802_11(f, 0, false, l),
         LinkType::IEEE802_11_RADIOTAP => wifi::radiotap(f, 0, l),
+        LinkType::PPI => prefix::ppi(f, l),
+        LinkType::NFLOG => prefix::nflog(f, l),
+        LinkType::PFLOG => prefix::pflog(f, l),
+        // The header of the driver, which the packet follows whatever that says of compression.
+        LinkType::SLIP => ether::ip(f, 16, l),
+        LinkType::SLIP_BSDOS => ether::ip(f, 24, l),
+        LinkType::FRELAY => media::frame_relay(f, 0, l),
+        LinkType::FRELAY_WITH_DIR => prefix::frame_relay_with_direction(f, l),
+        LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA => prefix::tagged_frame(f, 16, l),
+        LinkType::DSA_TAG_BRCM_PREPEND => ether::ethernet(f.deeper()?, 4, l),
+        LinkType::DSA_TAG_EDSA => prefix::tagged_frame(f, 20, l),
+        LinkType::FDDI => media::fddi(f, l),
+        LinkType::IPOIB => media::ip_over_infiniband(f, l),
+        LinkType::ARCNET => media::arcnet(f, 2, l),
+        LinkType::ARCNET_LINUX => media::arcnet(f, 4, l),
         _ => Err(DecodeError { layer: Layer::Link, kind: ErrorKind::UnknownLink }),
     }
 }
