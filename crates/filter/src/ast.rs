@@ -86,6 +86,8 @@ pub enum Primitive {
     },
     /// `dir d`: the direction bits of IEEE 802.11 frame control.
     WlanDirection(u32),
+    /// A field of the packet filter's log.
+    Pf(Pf),
     /// A word of a link type that Weir does not decode, and the name of that link type.
     Elsewhere(&'static str, &'static str),
 }
@@ -99,6 +101,37 @@ pub enum ByteOperator {
     Greater,
     And,
     Or,
+}
+
+/// A field of the header of the log of OpenBSD's and FreeBSD's packet filter (pflog(4)), and the value asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Pf {
+    /// `ifname name`: the interface's name begins with this.
+    Interface(String),
+    /// `ruleset name`: the ruleset's name begins with this.
+    Ruleset(String),
+    /// `rulenum n`: the number of the rule.
+    Rule(u32),
+    /// `subrulenum n`: the number of the rule of an anchored ruleset.
+    Subrule(u32),
+    /// `reason code`: why it was logged.
+    Reason(u32),
+    /// `action act`: what was done.
+    Action(u32),
+}
+
+impl Pf {
+    /// The word for the field.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Pf::Interface(_) => "ifname",
+            Pf::Ruleset(_) => "ruleset",
+            Pf::Rule(_) => "rnr",
+            Pf::Subrule(_) => "srnr",
+            Pf::Reason(_) => "reason",
+            Pf::Action(_) => "action",
+        }
+    }
 }
 
 /// Types of LLC frames (IEEE 802.2).
@@ -146,6 +179,13 @@ pub enum Side {
     Addr4,
     Ra,
     Ta,
+}
+
+impl IdKind {
+    /// Whether it names a host, by a word or without.
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self, IdKind::Default | IdKind::Host)
+    }
 }
 
 impl Side {
@@ -210,7 +250,7 @@ pub enum Id {
     /// A MAC address.
     Mac([u8; 6]),
     /// `$xx`.
-    Arcnet,
+    Arcnet(u8),
     /// A name and its resolved values.
     Name(String, Resolved),
 }

@@ -7,7 +7,7 @@ use weir_wire::{Layers, LinkType, MAX_TUNNELS, Packet, Tunnel, decapsulate};
 
 use crate::ast::{Expr, Primitive};
 use crate::bpf::{BpfInsn, Insn, execute, extension, op, run};
-use crate::codegen::{Code, Context, Mode, generate};
+use crate::codegen::{Code, Context, Mode, finds_network_by_layers, generate, has_bytes_only};
 use crate::emit;
 use crate::error::{ErrorKind, FilterError};
 use crate::graph::{BlockId, FALSE, Graph, TRUE};
@@ -31,6 +31,21 @@ pub const LINK_TYPES: &[LinkType] = &[
     LinkType::IEEE802_11_RADIOTAP,
     LinkType::IPV4,
     LinkType::IPV6,
+    LinkType::PPI,
+    LinkType::NFLOG,
+    LinkType::PFLOG,
+    LinkType::SLIP,
+    LinkType::SLIP_BSDOS,
+    LinkType::FRELAY,
+    LinkType::FRELAY_WITH_DIR,
+    LinkType::FDDI,
+    LinkType::IPOIB,
+    LinkType::ARCNET,
+    LinkType::ARCNET_LINUX,
+    LinkType::DSA_TAG_BRCM,
+    LinkType::DSA_TAG_BRCM_PREPEND,
+    LinkType::DSA_TAG_DSA,
+    LinkType::DSA_TAG_EDSA,
 ];
 
 /// Bytes of addresses and type.
@@ -158,7 +173,12 @@ pub struct Filter {
     inner: bool,
     /// The program of each link type, compiled at first use: most runs meet one or two.
     programs: Vec<(LinkType, OnceLock<Result<Program, FilterError>>)>,
+    /// The program for packets of every link type that is none of [`LINK_TYPES`]: it sees bytes, and no headers.
+    other: OnceLock<Result<Program, FilterError>>,
 }
+
+/// Stands for every link type of which nothing is known.
+const OTHER: LinkType = LinkType(u16::MAX);
 
 impl Filter {
     /// Compiles an expression for packets of all [`LINK_TYPES`], each at its first packet. An empty expression matches
@@ -205,6 +225,7 @@ impl Filter {
             context,
             inner: options.inner,
             programs: links.iter().map(|link| (*link, OnceLock::new())).collect(),
+            other: OnceLock::new(),
         }
     }
 
@@ -222,14 +243,21 @@ impl Filter {
     }
 
     fn program(&self, link: LinkType) -> Option<&Result<Program, FilterError>> {
-        let (_, once) = self.programs.iter().find(|(l, _)| *l == link)?;
-        Some(once.get_or_init(|| self.for_link(link)))
+        match self.programs.iter().find(|(l, _)| *l == link) {
+            Some((_, once)) => Some(once.get_or_init(|| self.for_link(link))),
+            None if !LINK_TYPES.contains(&link) && has_bytes_only(link) => {
+                Some(self.other.get_or_init(|| self.for_link(OTHER)))
+            }
+            None => None,
+        }
     }
 
     /// The program for a link type, or the reason why there is none.
     pub fn for_link(&self, link: LinkType) -> Result<Program, FilterError> {
-        let code = self.code(link, self.context.mode)?;
-        let encapsulated = if code.distinguishes {
+        // What is found by decoding is always apart from the frame.
+        let by_layers = self.context.mode != Mode::Strict && finds_network_by_layers(link);
+        let code = self.code(link, if by_layers { Mode::Encapsulated } else { self.context.mode })?;
+        let encapsulated = if code.distinguishes && !by_layers {
             match self.code(link, Mode::Encapsulated) {
                 Ok(code) => Some(emit::program(&code.graph, code.root)),
                 Err(e) if e.kind == ErrorKind::RejectsAll => Some(Vec::new()),
@@ -303,9 +331,13 @@ impl Filter {
         self.expr.as_ref()
     }
 
-    /// Why packets of a link type can never match.
-    pub fn error(&self, link: LinkType) -> Option<&FilterError> {
-        self.program(link)?.as_ref().err()
+    /// Why packets of a link type can never match; `None` where some may. A link type of which no more than its bytes
+    /// is known has packets that match expressions about those and about lengths.
+    pub fn error(&self, link: LinkType) -> Option<FilterError> {
+        match self.programs.iter().any(|(known, _)| *known == link) {
+            true => self.program(link)?.as_ref().err().cloned(),
+            false => self.for_link(link).err(),
+        }
     }
 
     /// See [`Expr::only_flow_key`].

@@ -48,12 +48,16 @@ pub(crate) enum Word {
     Llc,
     /// `rnr`, which is also the name of an LLC frame.
     RuleNumber,
+    PfInterface,
+    PfRuleset,
+    PfSubrule,
+    PfReason,
+    PfAction,
     /// A word that only link types have that Weir does not decode.
     Elsewhere(&'static str, &'static str),
 }
 
 const ATM: &str = "SUNATM";
-const PFLOG: &str = "PFLOG linktype";
 const SS7: &str = "SS7";
 
 /// The words of the grammar.
@@ -117,14 +121,14 @@ pub(crate) const WORDS: &[(&str, Word)] = &[
     ("vci", Word::Elsewhere("vci", ATM)),
     ("connectmsg", Word::Elsewhere("connectmsg", ATM)),
     ("metaconnect", Word::Elsewhere("metaconnect", ATM)),
-    ("on", Word::Elsewhere("ifname", PFLOG)),
-    ("ifname", Word::Elsewhere("ifname", PFLOG)),
-    ("rset", Word::Elsewhere("ruleset", PFLOG)),
-    ("ruleset", Word::Elsewhere("ruleset", PFLOG)),
-    ("srnr", Word::Elsewhere("srnr", PFLOG)),
-    ("subrulenum", Word::Elsewhere("srnr", PFLOG)),
-    ("reason", Word::Elsewhere("reason", PFLOG)),
-    ("action", Word::Elsewhere("action", PFLOG)),
+    ("on", Word::PfInterface),
+    ("ifname", Word::PfInterface),
+    ("rset", Word::PfRuleset),
+    ("ruleset", Word::PfRuleset),
+    ("srnr", Word::PfSubrule),
+    ("subrulenum", Word::PfSubrule),
+    ("reason", Word::PfReason),
+    ("action", Word::PfAction),
     ("fisu", Word::Elsewhere("fisu", SS7)),
     ("lssu", Word::Elsewhere("lssu", SS7)),
     ("lsu", Word::Elsewhere("lssu", SS7)),
@@ -156,7 +160,7 @@ pub(crate) enum Kind {
     /// A MAC address in any of its notations.
     Mac([u8; 6]),
     /// An ARCnet address.
-    Arcnet,
+    Arcnet(u8),
     /// Any other word; a backslash before it is not part of it.
     Name(String),
     /// An operator or a bracket.
@@ -280,7 +284,8 @@ fn sign(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
     if let Some(digits) = rest.strip_prefix('$') {
         let len = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
         if len > 0 {
-            return Ok((Kind::Arcnet, 1 + len));
+            let address = u8::from_str_radix(&digits[..len], 16).unwrap_or(0);
+            return Ok((Kind::Arcnet(address), 1 + len));
         }
     }
     if let Some((found, sign)) = SIGNS.iter().find(|(found, _)| rest.starts_with(found)) {

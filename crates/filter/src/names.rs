@@ -310,10 +310,47 @@ pub(crate) const LLC_UNNUMBERED: &[(&str, u32)] = &[
     ("ui", 0x03),
     ("ua", 0x63),
     ("disc", 0x43),
+    ("dm", 0x0f),
     ("sabme", 0x6f),
     ("test", 0xe3),
     ("xid", 0xaf),
     ("frmr", 0x87),
+];
+
+/// Reasons that the packet filter logs a packet for, by the names of pf(4).
+pub(crate) const PF_REASONS: &[(&str, u32)] = &[
+    ("match", 0),
+    ("bad-offset", 1),
+    ("fragment", 2),
+    ("short", 3),
+    ("normalize", 4),
+    ("memory", 5),
+    ("bad-timestamp", 6),
+    ("congestion", 7),
+    ("ip-option", 8),
+    ("proto-cksum", 9),
+    ("state-mismatch", 10),
+    ("state-insert", 11),
+    ("state-limit", 12),
+    ("src-limit", 13),
+    ("synproxy", 14),
+];
+
+/// What the packet filter does with a packet.
+pub(crate) const PF_ACTIONS: &[(&str, u32)] = &[
+    ("pass", 0),
+    ("accept", 0),
+    ("drop", 1),
+    ("block", 1),
+    ("scrub", 2),
+    ("noscrub", 3),
+    ("nat", 4),
+    ("nonat", 5),
+    ("binat", 6),
+    ("nobinat", 7),
+    ("rdr", 8),
+    ("nordr", 9),
+    ("synproxy-drop", 10),
 ];
 
 /// Names after `ether proto`.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::ast::{
-    Arithmetic, ByteOperator, Connective, Expr, Id, IdKind, LlcType, Primitive, Qualifiers, Relation,
+    Arithmetic, ByteOperator, Connective, Expr, Id, IdKind, LlcType, Pf, Primitive, Qualifiers, Relation,
     Resolved, Side, Test,
 };
 use crate::bpf::op;
@@ -15,8 +15,8 @@ use crate::error::{ErrorKind, FilterError};
 use crate::filter::Resolve;
 use crate::lex::{Kind, Token, WORDS, Word, tokens};
 use crate::names::{
-    CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PROTOCOLS, Protocol, SERVICES, WLAN_DIRECTIONS,
-    WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
+    CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PF_ACTIONS, PF_REASONS, PROTOCOLS, Protocol, SERVICES,
+    WLAN_DIRECTIONS, WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
 };
 
 /// Bytes that an expression may have: 10,000 hosts are a quarter of a megabyte.
@@ -350,7 +350,7 @@ impl Parser<'_> {
             }
             Kind::Protocol(protocol) => self.protocol(protocol),
             Kind::Word(word) => self.primitive(word, start),
-            Kind::Dotted | Kind::V6(_) | Kind::Mac(_) | Kind::Arcnet | Kind::Name(_) => {
+            Kind::Dotted | Kind::V6(_) | Kind::Mac(_) | Kind::Arcnet(_) | Kind::Name(_) => {
                 let id = self.plain_id()?;
                 Ok(Operand::Id(self.id_test(id, inherited, start)?, inherited))
             }
@@ -405,7 +405,7 @@ impl Parser<'_> {
         };
         match self.peek() {
             Some(
-                Kind::Number(_) | Kind::Dotted | Kind::V6(_) | Kind::Mac(_) | Kind::Arcnet | Kind::Name(_),
+                Kind::Number(_) | Kind::Dotted | Kind::V6(_) | Kind::Mac(_) | Kind::Arcnet(_) | Kind::Name(_),
             ) => {
                 let id = self.plain_id()?;
                 Ok(Operand::Term(self.id_test(id, inherited, start)?, inherited))
@@ -459,7 +459,7 @@ impl Parser<'_> {
                 Id::V6(address, text, length)
             }
             Some(Kind::Mac(address)) => Id::Mac(address),
-            Some(Kind::Arcnet) => Id::Arcnet,
+            Some(Kind::Arcnet(address)) => Id::Arcnet(address),
             Some(Kind::Name(name)) => Id::Name(name, Resolved::default()),
             _ => {
                 self.at -= 1;
@@ -546,7 +546,15 @@ impl Parser<'_> {
             Word::Geneve => Primitive::Geneve(self.optional_number()),
             Word::Vxlan => Primitive::Vxlan(self.optional_number()),
             Word::Llc => self.llc()?,
-            Word::RuleNumber => self.elsewhere("rnr", "PFLOG linktype")?,
+            Word::RuleNumber => Primitive::Pf(Pf::Rule(self.plain_number("a rule number")?)),
+            Word::PfSubrule => Primitive::Pf(Pf::Subrule(self.plain_number("a rule number")?)),
+            Word::PfInterface => Primitive::Pf(Pf::Interface(self.plain_name("an interface name")?)),
+            Word::PfRuleset => Primitive::Pf(Pf::Ruleset(self.plain_name("a ruleset name")?)),
+            Word::PfReason => Primitive::Pf(Pf::Reason(match self.peek() {
+                Some(Kind::Number(_)) => self.plain_number("a reason")?,
+                _ => self.known(PF_REASONS, "PF reason")?,
+            })),
+            Word::PfAction => Primitive::Pf(Pf::Action(self.known(PF_ACTIONS, "PF action")?)),
             Word::Elsewhere(name, link) => self.elsewhere(name, link)?,
             _ => {
                 self.at -= 1;
@@ -565,6 +573,27 @@ impl Parser<'_> {
             self.at += 1;
         }
         Ok(Primitive::Elsewhere(name, link))
+    }
+
+    fn plain_name(&mut self, expected: &str) -> Parsed<String> {
+        match self.peek() {
+            Some(Kind::Name(name)) => {
+                let name = name.clone();
+                self.at += 1;
+                Ok(name)
+            }
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    /// A name of a table.
+    fn known(&mut self, table: &[(&str, u32)], what: &str) -> Parsed<u32> {
+        let before = self.at;
+        let name = self.plain_name(&format!("a {what}"))?;
+        lookup_any_case(table, &name).ok_or_else(|| {
+            self.at = before;
+            self.unknown(what, &name)
+        })
     }
 
     fn byte(&mut self) -> Parsed<Primitive> {

@@ -1,9 +1,10 @@
 //! A packet as a program sees it: its bytes as captured, or without VLAN tags, MPLS labels and PPPoE header. No byte
 //! is copied.
 
-use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag};
+use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag, decode};
 
 use crate::bpf::extension;
+use crate::codegen::{finds_network_by_layers, tagged_ethernet};
 use crate::names::ethertype;
 
 /// Maximum number of tags, labels or sessions that tests can reach by depth; deeper ones are looked through.
@@ -72,10 +73,18 @@ const PPP_MPLS_MULTICAST: u16 = 0x0283;
 /// An EtherType that nothing has: IEEE 802 reserves it.
 const NOTHING: u16 = 0xffff;
 
+/// Where a program finds the EtherType and the network header of a packet whose link type does not say by itself
+/// where they are ([`finds_network_by_layers`]).
+pub(crate) const LAYERS_TYPE: u32 = 0;
+/// See [`LAYERS_TYPE`].
+pub(crate) const LAYERS_HEADER: u32 = 2;
+
 /// Offsets of the type field and of the payload of the link types that can carry tags or labels.
 fn layout(link: LinkType) -> Option<(u32, u32)> {
+    if let Some((_, kind)) = tagged_ethernet(link) {
+        return Some((kind, kind + 2));
+    }
     match link {
-        LinkType::ETHERNET => Some((12, 14)),
         LinkType::LINUX_SLL => Some((14, 16)),
         LinkType::LINUX_SLL2 => Some((0, 20)),
         LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => Some((2, 4)),
@@ -90,6 +99,10 @@ impl Encapsulation {
     /// be followed by a frame with its own headers.
     pub fn of(packet: &Packet<'_>, layers: Option<&Layers>) -> Option<Self> {
         let data = packet.data;
+        if finds_network_by_layers(packet.link) {
+            let found = layers.copied().unwrap_or_else(|| decode(packet));
+            return Some(Self::found(packet, &found));
+        }
         let (type_at, header) = layout(packet.link)?;
         let ppp = matches!(packet.link, LinkType::PPP | LinkType::PPP_HDLC);
         let mut kind = u16_at(data, type_at)?;
@@ -127,6 +140,25 @@ impl Encapsulation {
         }
         e.type_bytes = if ppp { to_ppp(kind) } else { kind }.to_be_bytes();
         Some(e)
+    }
+
+    /// The network header where decoding has found it, behind nothing but a type. A packet without one has a type
+    /// that nothing has, and ends there.
+    fn found(packet: &Packet<'_>, layers: &Layers) -> Self {
+        let (kind, network) = match layers.network_kind {
+            Network::None if layers.ether_type == 0 => (NOTHING, packet.data.len() as u32),
+            _ => (layers.ether_type, layers.network),
+        };
+        Self {
+            type_at: LAYERS_TYPE,
+            type_bytes: kind.to_be_bytes(),
+            header: LAYERS_HEADER,
+            network,
+            vlan: Stack::default(),
+            mpls: Stack::default(),
+            pppoe: Stack::default(),
+            types: 0,
+        }
     }
 
     /// The EtherType behind all of them, and where its header is.
@@ -183,7 +215,7 @@ impl Encapsulation {
     /// Byte `k` of the packet without them.
     fn byte(&self, data: &[u8], k: u32) -> Option<u8> {
         let at = if k >= self.header {
-            k.checked_add(self.network - self.header)?
+            k.checked_add(self.network)?.checked_sub(self.header)?
         } else {
             match k.checked_sub(self.type_at) {
                 Some(0) => return Some(self.type_bytes[0]),

@@ -2,7 +2,7 @@
 
 use weir_wire::LinkType;
 
-use super::{Base, Gen, Generator, linktype};
+use super::{Base, Gen, Generator};
 use crate::ast::{Arithmetic, Relation};
 use crate::bpf::op;
 use crate::error::ErrorKind;
@@ -19,8 +19,19 @@ struct Number {
 
 impl Generator {
     pub(super) fn relation(&mut self, relation: &Relation) -> Gen<BlockId> {
-        let mut left = self.number(&relation.left)?;
-        let mut right = self.number(&relation.right)?;
+        let left = self.number(&relation.left)?;
+        let right = self.number(&relation.right)?;
+        self.relate(relation, left, right)
+    }
+
+    /// A relation that libpcap makes by itself, with the right side's registers taken first.
+    pub(super) fn relation_from_the_right(&mut self, relation: &Relation) -> Gen<BlockId> {
+        let right = self.number(&relation.right)?;
+        let left = self.number(&relation.left)?;
+        self.relate(relation, left, right)
+    }
+
+    fn relate(&mut self, relation: &Relation, mut left: Number, mut right: Number) -> Gen<BlockId> {
         let x = self.stmt(op::LDX | op::MEM, right.register);
         let a = self.stmt(op::LD | op::MEM, left.register);
         right.code.extend([x, a]);
@@ -217,7 +228,7 @@ impl Generator {
     /// Frames of a radio capture that are not IEEE 802.11 never match.
     pub(super) fn ppi_check(&mut self) -> BlockId {
         let s = vec![self.stmt(op::LD | op::ABS | op::W, 4)];
-        debug_assert_eq!(self.outermost, linktype::PPI);
+        debug_assert_eq!(self.outermost, LinkType::PPI);
         self.jump(op::JEQ, u32::from(LinkType::IEEE802_11.0).swap_bytes(), s)
     }
 }

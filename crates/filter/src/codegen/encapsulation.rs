@@ -6,6 +6,7 @@
 use weir_wire::LinkType;
 
 use super::linktype::is_wlan;
+use super::media::is_ethernet;
 use super::port::Family;
 use super::{Base, Gen, Generator, Mode, Offset};
 use crate::ast::Side;
@@ -43,9 +44,11 @@ impl Generator {
             return Err(self.error(crate::ErrorKind::Link, "no VLAN match after MPLS"));
         }
         let cooked = matches!(self.link, LinkType::LINUX_SLL | LinkType::LINUX_SLL2);
-        let supported = self.link == LinkType::ETHERNET
-            || is_wlan(self.link)
-            || cooked && self.context.mode != Mode::Strict;
+        let strict = self.context.mode == Mode::Strict;
+        let supported = match self.link {
+            LinkType::PPI => !strict,
+            link => is_ethernet(link) || is_wlan(link) || cooked && !strict,
+        };
         if !supported {
             return self.unsupported("vlan");
         }
@@ -76,7 +79,8 @@ impl Generator {
     pub(super) fn mpls(&mut self, label: Option<u32>) -> Gen<BlockId> {
         const PPP_MPLS: u32 = 0x0281;
         let kind = match self.link {
-            LinkType::C_HDLC | LinkType::ETHERNET => u32::from(ethertype::MPLS),
+            LinkType::C_HDLC => u32::from(ethertype::MPLS),
+            link if is_ethernet(link) => u32::from(ethertype::MPLS),
             LinkType::PPP => PPP_MPLS,
             LinkType::PPP_HDLC | LinkType::LINUX_SLL | LinkType::LINUX_SLL2
                 if self.context.mode != Mode::Strict =>

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use weir_wire::LinkType;
 
+use super::media::is_ethernet;
 use super::{Base, Gen, Generator, NOT_SET, linktype, sides};
 use crate::ast::{IdKind, Qualifiers, Resolved, Side};
 use crate::bpf::op;
@@ -268,7 +269,8 @@ impl Generator {
         {
             return self.not_a_qualifier(p.name(), "gateway");
         }
-        if self.link != LinkType::ETHERNET && !linktype::is_wlan(self.link) {
+        let has_macs = is_ethernet(self.link) || self.link == LinkType::FDDI || linktype::is_wlan(self.link);
+        if !has_macs {
             return self.unsupported("gateway");
         }
         let Some(mac) = resolved.mac else {
@@ -301,7 +303,7 @@ impl Generator {
 
     fn link_host(&mut self, mac: &[u8; 6], side: Side) -> Gen<BlockId> {
         match self.link {
-            LinkType::ETHERNET => {
+            link if is_ethernet(link) => {
                 let link = self.tunnel_has_link()?;
                 let b = sides(self, side, |g, src| g.bytes(Base::Link, if src { 6 } else { 0 }, mac))?;
                 Ok(match link {
@@ -310,6 +312,7 @@ impl Generator {
                 })
             }
             link if linktype::is_wlan(link) => self.wlan_host(mac, side),
+            LinkType::FDDI => self.fddi_host(mac, side),
             _ => self.unsupported("link host"),
         }
     }

@@ -2,6 +2,7 @@
 
 use weir_wire::LinkType;
 
+use super::media::is_ethernet;
 use super::{Base, Gen, Generator, Mode, NOT_SET};
 use crate::ast::{ByteOperator, LlcType};
 use crate::bpf::{extension, op};
@@ -9,9 +10,6 @@ use crate::error::ErrorKind;
 use crate::graph::BlockId;
 use crate::names::{Protocol, ethertype, sap};
 use crate::view::ENCAPSULATIONS;
-
-/// Per-packet information before an IEEE 802.11 frame (CACE Technologies).
-pub(super) const PPI: LinkType = LinkType(192);
 
 /// The largest value of Ethernet's type field that is a length.
 const ETHERNET_MTU: u32 = 1500;
@@ -58,14 +56,24 @@ pub(super) fn dlt_name(link: LinkType) -> String {
         LinkType::IPV4 => "IPV4",
         LinkType::IPV6 => "IPV6",
         LinkType::LINUX_SLL2 => "LINUX_SLL2",
-        PPI => "PPI",
-        other => return format!("link type {}", other.0),
+        other => match other.name() {
+            Some(name) => name,
+            None => return format!("link type {}", other.0),
+        },
     };
     format!("DLT_{name}")
 }
 
 pub(super) fn is_wlan(link: LinkType) -> bool {
-    matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | PPI)
+    matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI)
+}
+
+/// Whether libpcap knows of a link type no more than that it has bytes: `link[0]`, `len` and their like.
+pub(crate) fn has_bytes_only(link: LinkType) -> bool {
+    /// Where the numbers of files and of programs begin to be the same, and new link types are added.
+    const MATCHING: u16 = 104;
+    // Link-layer headers that do not start with the packet: Prism, AVS and netANALYZER.
+    link.0 >= MATCHING && !matches!(link.0, 119 | 163 | 240 | 241)
 }
 
 impl Generator {
@@ -88,7 +96,12 @@ impl Generator {
             self.distinguishes = true;
         }
         match self.link {
-            LinkType::ETHERNET => self.ethernet_linktype(proto),
+            _ if self.by_layers() => self.linktype_by_layers(proto),
+            link if is_ethernet(link) => self.ethernet_linktype(proto),
+            LinkType::FDDI => self.llc_linktype(proto),
+            LinkType::ARCNET | LinkType::ARCNET_LINUX => self.arcnet_linktype(proto),
+            LinkType::FRELAY => self.frame_relay_linktype(proto),
+            LinkType::PFLOG => self.pflog_linktype(proto),
             LinkType::LINUX_SLL => self.sll_linktype(proto),
             LinkType::C_HDLC => {
                 let proto = if proto == sap::ISO { proto << 8 | sap::ISO } else { proto };
@@ -99,7 +112,7 @@ impl Generator {
                 let b1 = self.llc_linktype(proto)?;
                 Ok(self.graph.and(b0, b1))
             }
-            LinkType::RAW => match proto {
+            LinkType::RAW | LinkType::SLIP | LinkType::SLIP_BSDOS => match proto {
                 p if p == u32::from(ethertype::IP) => self.equal_masked(Base::Link, 0, op::B, 0x40, 0xf0),
                 p if p == u32::from(ethertype::IPV6) => self.equal_masked(Base::Link, 0, op::B, 0x60, 0xf0),
                 _ => Ok(self.constant(false)),
@@ -253,7 +266,8 @@ impl Generator {
 
     fn llc_any(&mut self) -> Gen<BlockId> {
         match self.link {
-            LinkType::ETHERNET => {
+            LinkType::FDDI => Ok(self.constant(true)),
+            link if is_ethernet(link) => {
                 let b0 = self.is_802_3()?;
                 // NetWare sends bare IPX in 802.3 frames.
                 let b1 = self.equal(Base::Llc, 0, op::H, 0xffff)?;
@@ -287,7 +301,7 @@ impl Generator {
     pub(super) fn broadcast(&mut self, protocol: Option<Protocol>) -> Gen<BlockId> {
         match protocol {
             None | Some(Protocol::Link) => match self.link {
-                LinkType::ETHERNET => {
+                link if is_ethernet(link) => {
                     let b1 = self.tunnel_has_link()?;
                     let b0 = self.bytes(Base::Link, 0, &[0xff; 6])?;
                     Ok(match b1 {
@@ -296,7 +310,10 @@ impl Generator {
                     })
                 }
                 link if is_wlan(link) => self.wlan_destination(&[0xff; 6]),
-                _ => self.unsupported("broadcast"),
+                _ => match self.media_group(true)? {
+                    Some(b) => Ok(b),
+                    None => self.unsupported("broadcast"),
+                },
             },
             Some(Protocol::Ip) => {
                 let Some(netmask) = self.context.netmask else {
@@ -317,7 +334,7 @@ impl Generator {
     pub(super) fn multicast(&mut self, protocol: Option<Protocol>) -> Gen<BlockId> {
         match protocol {
             None | Some(Protocol::Link) => match self.link {
-                LinkType::ETHERNET => {
+                link if is_ethernet(link) => {
                     let b1 = self.tunnel_has_link()?;
                     let b0 = self.any_bit(Base::Link, 0, 1)?;
                     Ok(match b1 {
@@ -326,7 +343,10 @@ impl Generator {
                     })
                 }
                 link if is_wlan(link) => self.wlan_multicast(),
-                _ => self.unsupported("multicast"),
+                _ => match self.media_group(false)? {
+                    Some(b) => Ok(b),
+                    None => self.unsupported("multicast"),
+                },
             },
             Some(Protocol::Ip) => {
                 let b0 = self.linktype(u32::from(ethertype::IP))?;
@@ -344,6 +364,9 @@ impl Generator {
 
     /// `inbound` and `outbound`: read from the header of a cooked capture; otherwise known only in a live capture.
     pub(super) fn direction(&mut self, out: bool) -> Gen<BlockId> {
+        if let Some(b) = self.media_direction(out)? {
+            return Ok(b);
+        }
         let b = match self.link {
             LinkType::LINUX_SLL => self.equal(Base::Link, 0, op::H, SENT)?,
             LinkType::LINUX_SLL2 => self.equal(Base::Link, 10, op::B, SENT)?,

@@ -8,11 +8,14 @@ mod arithmetic;
 mod encapsulation;
 mod host;
 mod linktype;
+mod media;
 mod port;
 mod proto;
 mod wlan;
 
 pub(crate) use host::{dotted, high_bits};
+pub(crate) use linktype::has_bytes_only;
+pub(crate) use media::{finds_network_by_layers, tagged_ethernet};
 
 use std::ops::Range;
 
@@ -26,6 +29,7 @@ use crate::names::{
     IP_PROTOCOLS, ISO_PROTOCOLS, LINK_PROTOCOLS, Protocol, SERVICES, Transport, ethertype, ip_protocol,
     lookup,
 };
+use crate::view;
 
 /// How VLAN tags, MPLS labels and PPPoE headers are treated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -160,26 +164,43 @@ impl Generator {
     fn new(link: LinkType, context: Context) -> Gen<Self> {
         let fixed = |kind, payload, network, no_snap| (kind, Some(payload), network, no_snap, false);
         let (kind, payload, network, no_snap, prefixed) = match link {
-            LinkType::ETHERNET => fixed(12, 14, 0, 3),
+            link if finds_network_by_layers(link) && context.mode != Mode::Strict => {
+                fixed(view::LAYERS_TYPE, view::LAYERS_HEADER, 0, 0)
+            }
             LinkType::NULL | LinkType::LOOP => fixed(0, 4, 0, 0),
             LinkType::PPP | LinkType::PPP_HDLC | LinkType::C_HDLC => fixed(2, 4, 0, 0),
             LinkType::PPP_ETHER => fixed(6, 8, 0, 0),
-            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => fixed(NOT_SET, 0, 0, 0),
+            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType::FRELAY => fixed(NOT_SET, 0, 0, 0),
+            LinkType::SLIP => fixed(NOT_SET, 16, 0, 0),
+            LinkType::SLIP_BSDOS => fixed(NOT_SET, 24, 0, 0),
+            LinkType::FDDI => fixed(13, 13, 8, 3),
+            LinkType::ARCNET => fixed(2, 6, 0, 0),
+            LinkType::ARCNET_LINUX => fixed(4, 8, 0, 0),
+            LinkType::PFLOG => (0, None, 0, 0, false),
             LinkType::LINUX_SLL => fixed(14, 16, 0, 0),
             LinkType::LINUX_SLL2 => fixed(0, 20, 0, 0),
             LinkType::IEEE802_11 => (24, None, 8, 3, false),
-            LinkType::IEEE802_11_RADIOTAP | linktype::PPI => (24, None, 8, 3, true),
-            _ => {
-                let message = format!("filter expressions are not supported on {}", linktype::dlt_name(link));
-                return Err(FilterError::new(ErrorKind::Link, 0..0, message));
-            }
+            LinkType::IEEE802_11_RADIOTAP | LinkType::PPI => (24, None, 8, 3, true),
+            link => match tagged_ethernet(link) {
+                Some((_, kind)) => fixed(kind, kind + 2, 0, 3),
+                None if linktype::has_bytes_only(link) => fixed(NOT_SET, NOT_SET, NOT_SET, NOT_SET),
+                None => {
+                    let name = linktype::dlt_name(link);
+                    let message = format!("filter expressions are not supported on {name}");
+                    return Err(FilterError::new(ErrorKind::Link, 0..0, message));
+                }
+            },
         };
         Ok(Self {
             graph: Graph::default(),
             context,
             outermost: link,
             link,
-            off_link: Offset { variable: prefixed, ..Offset::default() },
+            off_link: Offset {
+                variable: prefixed,
+                constant: tagged_ethernet(link).map_or(0, |(addresses, _)| addresses),
+                register: None,
+            },
             off_payload: Offset {
                 variable: payload.is_none(),
                 constant: payload.unwrap_or(0),
@@ -208,7 +229,7 @@ impl Generator {
         let mut b = self.expr(expr)?;
         let head = self.graph[b].head;
         self.compute_offsets(head)?;
-        if self.link == linktype::PPI {
+        if self.link == LinkType::PPI {
             let check = self.ppi_check();
             b = self.graph.and(check, b);
         }
@@ -275,6 +296,7 @@ impl Generator {
             Primitive::Llc(kind) => self.llc(*kind),
             Primitive::WlanType { value, mask } => self.wlan_type(*value, *mask),
             Primitive::WlanDirection(direction) => self.wlan_direction(*direction),
+            Primitive::Pf(field) => self.pf(field),
             Primitive::Elsewhere(name, link) => {
                 Err(self.error(ErrorKind::Link, format!("'{name}' supported only on {link}")))
             }
@@ -350,7 +372,13 @@ impl Generator {
     fn load(&mut self, base: Base, offset: u32, size: u16) -> Gen<Vec<Stmt>> {
         let network = self.off_network;
         match base {
-            Base::Link => self.load_at(|g| &mut g.off_link, offset, size),
+            Base::Link => {
+                let mut s = self.load_at(|g| &mut g.off_link, offset, size)?;
+                if self.by_layers() {
+                    self.raw(&mut s);
+                }
+                Ok(s)
+            }
             Base::Llc => self.load_at(|g| &mut g.off_payload, offset, size),
             Base::PreviousMpls => {
                 self.load_at(|g| &mut g.off_payload, network.wrapping_sub(4).wrapping_add(offset), size)
@@ -537,7 +565,7 @@ impl Generator {
                 self.v6(q, *address, text, *len)
             }
             Id::Mac(mac) => self.mac(q, mac),
-            Id::Arcnet => self.unsupported("link host $XX"),
+            Id::Arcnet(address) => self.arcnet_host(q, *address),
         }
     }
 

@@ -124,6 +124,9 @@ impl Generator {
                 if v > 255 {
                     return self.too_big("ISO protocol", v, 255);
                 }
+                if self.link == LinkType::FRELAY {
+                    return self.frame_relay_nlpid(v);
+                }
                 // Cisco HDLC has its own EtherType for OSI, and one byte before the header.
                 let (kind, offset) =
                     if self.link == LinkType::C_HDLC { (sap::ISO << 8 | sap::ISO, 1) } else { (sap::ISO, 0) };

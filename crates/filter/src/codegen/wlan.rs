@@ -2,7 +2,7 @@
 
 use weir_wire::LinkType;
 
-use super::linktype::{PPI, is_wlan};
+use super::linktype::is_wlan;
 use super::{Base, Gen, Generator, sides};
 use crate::ast::Side;
 use crate::bpf::op;
@@ -153,7 +153,7 @@ impl Generator {
             self.off_link.register = Some(self.alloc()?);
         }
         let mut s = match (self.outermost, self.off_link.register) {
-            (LinkType::IEEE802_11_RADIOTAP | PPI, Some(register)) => self.prefix_length(register),
+            (LinkType::IEEE802_11_RADIOTAP | LinkType::PPI, Some(register)) => self.prefix_length(register),
             _ => Vec::new(),
         };
         if is_wlan(self.outermost)
@@ -162,6 +162,11 @@ impl Generator {
             let next = self.graph[head].stmts.first().map_or(0, |s| s.id);
             self.header_length(&mut s, register, next);
             self.optimizable = false;
+        }
+        if self.outermost == LinkType::PFLOG
+            && let Some(register) = self.off_payload.register
+        {
+            s = self.pflog_length(register);
         }
         if !s.is_empty() {
             let block = &mut self.graph[head];

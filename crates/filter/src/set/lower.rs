@@ -320,6 +320,8 @@ const TOO_MANY: &str = "it comes to more than 64 terms";
 const TOO_LONG: &str = "a term asks for more than 4 addresses or ports of either side";
 const ZERO_TWICE: &str =
     "it tests twice that the same bits are 0, and libpcap's optimiser may join such tests to another verdict";
+const ALL_ONES: &str =
+    "libpcap's optimiser takes some bit of `& 0xffffffff` to be set, whatever the value is";
 const FORM: &str = "it has an address, protocol or port that only a program can tell";
 const MAC: &str = "it has a link-layer address with a qualifier that only a program can tell";
 const MASK: &str = "a netmask in it is no prefix, or an address has bits outside of its mask";
@@ -340,7 +342,8 @@ pub(super) fn lower(expr: Option<&Expr>, look_through: bool) -> Result<Lowered, 
         let somewhere = Term { tags: Some(Ranges::one(0, Tag::TAGGED.1)), ..Term::all() };
         terms = and(&terms, &[somewhere])?;
     }
-    let Lowering { atoms, wary, ethernet_only, .. } = lowering;
+    let wary = lowering.wary || lowering.can_lose_a_load();
+    let Lowering { atoms, ethernet_only, .. } = lowering;
     Ok(Lowered { terms, atoms, wary, ethernet_only })
 }
 
@@ -358,6 +361,8 @@ struct Lowering {
     depth: usize,
     /// Tests that bits under a mask are all 0, so far.
     zeros: Vec<Zero>,
+    /// Whether there are ports.
+    has_ports: bool,
 }
 
 /// A test that some bits of a field are all 0. If an expression has two equal tests of this kind, libpcap's optimiser
@@ -467,6 +472,31 @@ impl Lowering {
             }
             other => Err(Unshared(why_not(other))),
         }
+    }
+
+    /// Whether libpcap's optimiser may find out that a load is not needed, because what is known of the same value by
+    /// another test decides (`ether[60] = 0 or ether[60] != 0`). Then the expression can match a packet that is too
+    /// short for the load, though none of its atoms can be read.
+    fn can_lose_a_load(&self) -> bool {
+        let same_place = |a: &Atom, b: &Atom| match (a, b) {
+            (
+                Atom::Field { base: a, offset: from, size: width, .. },
+                Atom::Field { base: b, offset: to, size: other, .. },
+            ) => {
+                // A link-layer offset may be that of a network header's field.
+                let by_link = a != b && *a != Base::Transport && *b != Base::Transport;
+                width == other && (by_link || (a == b && from == to))
+            }
+            _ => false,
+        };
+        let is_port =
+            |atom: &Atom| matches!(atom, Atom::Field { base: Base::Transport, offset: 0 | 2, size: 2, .. });
+        let has_program = self.atoms.iter().any(|atom| matches!(atom, Atom::Program(_)));
+        let twice =
+            |(at, atom): (usize, &Atom)| self.atoms.iter().skip(at + 1).any(|other| same_place(atom, other));
+        has_program && self.fragile > 1
+            || self.has_ports && self.atoms.iter().any(is_port)
+            || self.atoms.iter().enumerate().any(twice)
     }
 
     /// Notes a test; an error where it was there before.
@@ -666,6 +696,7 @@ impl Lowering {
             None => vec![ip_protocol::TCP as u8, ip_protocol::UDP as u8, ip_protocol::SCTP as u8],
         };
         self.fragile += 1;
+        self.has_ports = true;
         let set = Ranges::one(low, high);
         let term = Term::of(Kinds::with_ports(&protocols));
         Ok(vec![match q.direction {
@@ -678,6 +709,9 @@ impl Lowering {
     }
 
     fn relation(&mut self, relation: &Relation, test: &Test) -> Terms {
+        if masks_with_all_ones(&relation.left) || masks_with_all_ones(&relation.right) {
+            return Err(Unshared(ALL_ONES));
+        }
         let Some(atom) = field(relation) else { return Ok(self.program(test)) };
         let mut of = Kinds::all();
         if let Atom::Field { kinds, base, offset, size, mask, comparison, value } = &atom {
@@ -723,6 +757,36 @@ fn positive(atom: Atom, holds: bool) -> (Atom, bool) {
     }
 }
 
+/// Whether a number is masked with a constant that has all bits set.
+fn masks_with_all_ones(number: &Arithmetic) -> bool {
+    match number {
+        Arithmetic::Chain(first, rest, _) => {
+            let is_all_ones = |operand: &Arithmetic| !matches!(constant(operand), Some(k) if k != u32::MAX);
+            let masks = rest.iter().any(|(operator, _)| *operator == op::AND);
+            // What is computed of constants by the machine may be all ones, too.
+            let may_be = std::iter::once(&**first)
+                .chain(rest.iter().map(|(_, operand)| operand))
+                .any(|operand| is_constant(operand) && is_all_ones(operand));
+            masks && may_be
+                || masks_with_all_ones(first)
+                || rest.iter().any(|(_, operand)| masks_with_all_ones(operand))
+        }
+        Arithmetic::Negative(inner) => masks_with_all_ones(inner),
+        Arithmetic::Load(_, offset, ..) => masks_with_all_ones(offset),
+        Arithmetic::Number(_) | Arithmetic::Len => false,
+    }
+}
+
+/// Whether no packet changes a number.
+fn is_constant(number: &Arithmetic) -> bool {
+    match number {
+        Arithmetic::Number(_) => true,
+        Arithmetic::Negative(inner) => is_constant(inner),
+        Arithmetic::Chain(first, rest, _) => is_constant(first) && rest.iter().all(|(_, r)| is_constant(r)),
+        Arithmetic::Len | Arithmetic::Load(..) => false,
+    }
+}
+
 /// The value of a constant operand; `None` for others, and for divisions and shifts that only the machine may do.
 fn constant(operand: &Arithmetic) -> Option<u32> {
     match operand {
@@ -758,7 +822,8 @@ fn field(relation: &Relation) -> Option<Atom> {
     let (load, mask) = match &relation.left {
         Arithmetic::Len => return Some(Atom::Length { comparison, value }),
         Arithmetic::Chain(load, rest, _) => match rest.as_slice() {
-            [(op::AND, mask)] => (&**load, constant(mask)?),
+            // Of no bits there is nothing to be loaded.
+            [(op::AND, mask)] => (&**load, constant(mask).filter(|mask| *mask != 0)?),
             _ => return None,
         },
         load => (load, u32::MAX),

@@ -46,6 +46,7 @@ use lower::{Lowered, Term, lower};
 use places::{AddressEndpoints, AddressStretches, PortEndpoints, PortStretches};
 use simd::{Level, prefetch};
 use std::sync::{Arc, OnceLock};
+use weir_wire::LinkType;
 
 /// How packets are put through a set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -264,6 +265,15 @@ impl Set {
     /// Number of expressions.
     pub fn len(&self) -> usize {
         self.expressions.len()
+    }
+
+    /// What is wrong with expressions that can match no packet of a link type.
+    pub fn errors(&self, link: LinkType) -> impl Iterator<Item = FilterError> + '_ {
+        let expressions = self.expressions.iter().zip(0..);
+        // Parts of expressions that no program was made of are those that Ethernet has.
+        let doubtful =
+            expressions.filter(move |(e, _)| link != LinkType::ETHERNET || e.filter.get().is_some());
+        doubtful.filter_map(move |(_, number)| self.filter(number)?.error(link))
     }
 
     /// Whether the set is empty.

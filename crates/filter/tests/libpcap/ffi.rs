@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn pcap_open_offline(path: *const c_char, error: *mut c_char) -> *mut c_void;
     fn pcap_close(pcap: *mut c_void);
     fn pcap_datalink(pcap: *mut c_void) -> c_int;
+    fn pcap_datalink_val_to_name(dlt: c_int) -> *const c_char;
     fn pcap_snapshot(pcap: *mut c_void) -> c_int;
     fn pcap_next_ex(pcap: *mut c_void, header: *mut *const Header, data: *mut *const u8) -> c_int;
     fn pcap_compile(
@@ -97,6 +98,13 @@ fn text_of(pointer: *const c_char) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
+/// libpcap's name for a link type, without its prefix.
+pub fn name(link: LinkType) -> Option<String> {
+    // SAFETY: the call reads a table and gives a string of it, or null.
+    let name = unsafe { pcap_datalink_val_to_name(c_int::from(link.0)) };
+    (!name.is_null()).then(|| text_of(name))
+}
+
 impl Pcap {
     pub fn open(path: &Path) -> Result<Self, String> {
         let path = CString::new(path.to_str().ok_or("path")?).map_err(|e| e.to_string())?;
@@ -127,6 +135,7 @@ impl Pcap {
         // SAFETY: the handle is open.
         match unsafe { pcap_datalink(self.0) } {
             12 => LinkType::RAW,
+            15 => LinkType::SLIP_BSDOS,
             dlt => LinkType(dlt as u16),
         }
     }

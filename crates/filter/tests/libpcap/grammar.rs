@@ -2,6 +2,8 @@
 
 use weir_wire::LinkType;
 
+use crate::manual::{LLC_TYPES, PF_ACTIONS, PF_REASONS};
+
 /// A generator of numbers that is the same for the same seed (xorshift64*).
 pub struct Random(u64);
 
@@ -106,6 +108,59 @@ fn mac(r: &mut Random) -> String {
     bytes.join(r.pick(&[":", "-", "."]))
 }
 
+/// A comparison that libpcap's optimiser decides, or in part, without looking at the packet: constants that say all,
+/// the same field twice.
+pub fn folded(r: &mut Random, protocols: &[&str]) -> String {
+    // Within headers, in the payload, and beyond most packets.
+    let offset = [r.below(48), r.below(120), 40 + r.below(1500)][r.below(3)];
+    let field = format!("{}[{offset}{}]", r.pick(protocols), r.pick(&["", ":1", ":2", ":4"]));
+    let value = r.pick(&["0", "1", "255", "0xffffffff", "17"]);
+    let relation = relation(r);
+    match r.below(8) {
+        0..=3 => {
+            let operation = r.pick(&[
+                "& 0",
+                "* 0",
+                ">> 31",
+                "<< 31",
+                "| 0xffffffff",
+                "& 0xffffffff",
+                "% 1",
+                "/ 1",
+                "* 1",
+                "+ 0",
+                "- 0",
+                "^ 0",
+                "| 0",
+                "<< 0",
+                ">> 0",
+                "& 1",
+                "| 1",
+                "- 1",
+                "^ 0xffffffff",
+                "/ 0x80000000",
+                "& (1 - 1)",
+                "* -0",
+            ]);
+            format!("{field} {operation} {relation} {value}")
+        }
+        4 => {
+            let operator = r.pick(&["&", "*", "/", "%", ">>", "<<", "|", "^", "-", "+"]);
+            format!("{} {operator} {field} {relation} {value}", r.pick(&["0", "1", "0xffffffff"]))
+        }
+        5 => format!("{field} {} {field} {relation} {value}", r.pick(&["-", "^", "/", "%", "&", "|"])),
+        6 => format!("{field} {relation} {field}"),
+        _ => {
+            // Two tests of one value, of which one may say what the other does.
+            let mask = r.pick(&["", " & 1", " & 0xff"]);
+            let joined = r.pick(&["or", "and", "or not", "and not"]);
+            let (one, two) = (r.pick(&["=", "!=", ">", "<="]), r.pick(&["=", "!=", ">=", "<"]));
+            let other = r.pick(&[value, value, "0", "1"]);
+            format!("({field}{mask} {one} {value} {joined} {field}{mask} {two} {other})")
+        }
+    }
+}
+
 fn wireless(link: LinkType) -> bool {
     matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP)
 }
@@ -182,15 +237,28 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
             2 => format!("byte {} {} {}", r.below(64), r.pick(&["=", "<", ">"]), r.below(256)),
             _ => format!("len {} {}", relation(r), r.below(1600)),
         },
-        15 => format!("{}{}", r.pick(&["ip ", "ip6 "]), "multicast"),
+        15 => r.pick(&["ip multicast", "ip6 multicast", "ip broadcast", "not ip broadcast"]).to_owned(),
         16 => match link {
             LinkType::ETHERNET => match r.below(4) {
                 0 => r.pick(&["broadcast", "multicast", "ether broadcast", "ether multicast"]).to_owned(),
-                1 => format!("llc{}", r.pick(&["", " i", " s", " u", " rr", " rej", " ui", " xid", " rnr"])),
+                1 => format!("llc {}", r.pick(LLC_TYPES)),
                 _ => format!("ether {side}host {}", mac(r)),
             },
             _ if wireless(link) => wlan(r, &side),
-            LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => r.pick(&["inbound", "outbound"]).to_owned(),
+            LinkType::LINUX_SLL | LinkType::LINUX_SLL2 | LinkType::SLIP => {
+                r.pick(&["inbound", "outbound"]).to_owned()
+            }
+            LinkType::FDDI => match r.below(4) {
+                0 => r.pick(&["broadcast", "multicast", "fddi broadcast", "link multicast"]).to_owned(),
+                1 => format!("llc {}", r.pick(LLC_TYPES)),
+                _ => format!("fddi {side}host {}", mac(r)),
+            },
+            LinkType::ARCNET | LinkType::ARCNET_LINUX => r.pick(&["broadcast", "link multicast"]).to_owned(),
+            LinkType::PFLOG => pflog(r),
+            // Where there is no such thing, both refuse it.
+            _ if r.one_in(8) => r
+                .pick(&["broadcast", "ether multicast", "inbound", "llc", "rnr 1", "vlan", "ifindex 2"])
+                .to_owned(),
             _ => "ip".to_owned(),
         },
         17 if wireless(link) => wlan(r, &side),
@@ -213,6 +281,7 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
                 "ip[2:2] - ((ip[0]&0xf)<<2) - ((tcp[12]&0xf0)>>2) != 0",
             ])
             .to_owned(),
+        21 => folded(r, &["ip", "tcp", "udp", "ether", "link", "icmp", "ip6", "arp"]),
         17..=23 => format!("{} {} {}", arithmetic(r, link, 2), relation(r), arithmetic(r, link, 2)),
         _ => match link {
             LinkType::ETHERNET => match r.below(8) {
@@ -235,6 +304,18 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
             _ if wireless(link) => r.pick(&["vlan", "vlan 7", "pppoes", "pppoed"]).to_owned(),
             _ => r.pick(&["geneve", "pppoed", "pppoes"]).to_owned(),
         },
+    }
+}
+
+fn pflog(r: &mut Random) -> String {
+    match r.below(8) {
+        0 => r.pick(&["inbound", "outbound"]).to_owned(),
+        1 => format!("{} em{}", r.pick(&["on", "ifname"]), r.below(2)),
+        2 => format!("{} {}", r.pick(&["rset", "ruleset"]), r.pick(&["authpf", "ftp-proxy"])),
+        3 => format!("{} {}", r.pick(&["rnr", "rulenum", "srnr", "subrulenum"]), r.below(4)),
+        4 => format!("reason {}", r.below(16)),
+        5 | 6 => format!("reason {}", r.pick(PF_REASONS)),
+        _ => format!("action {}", r.pick(PF_ACTIONS)),
     }
 }
 

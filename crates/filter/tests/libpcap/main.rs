@@ -12,6 +12,8 @@ mod conformance;
 mod differential;
 mod ffi;
 mod grammar;
+mod links;
+mod manual;
 mod packets;
 mod sets;
 mod syntax;

@@ -27,6 +27,29 @@ fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Link types for which libpcap compiles expressions: the installed version knows of the tags of switch chips no more
+/// than their bytes.
+pub fn oracle() -> Vec<LinkType> {
+    LINK_TYPES.iter().copied().filter(|link| !TAGGED.contains(link)).collect()
+}
+
+/// Ethernet with the tag of a switch chip.
+pub const TAGGED: [LinkType; 4] =
+    [LinkType::DSA_TAG_BRCM, LinkType::DSA_TAG_BRCM_PREPEND, LinkType::DSA_TAG_DSA, LinkType::DSA_TAG_EDSA];
+
+/// Link types whose network header is where decoding finds it, unless the verdict has to be libpcap's.
+pub const BY_LAYERS: [LinkType; 9] = [
+    LinkType::SLIP,
+    LinkType::SLIP_BSDOS,
+    LinkType::FRELAY,
+    LinkType::FRELAY_WITH_DIR,
+    LinkType::PFLOG,
+    LinkType::ARCNET,
+    LinkType::ARCNET_LINUX,
+    LinkType::NFLOG,
+    LinkType::IPOIB,
+];
+
 /// Every packet that libpcap can read of the captures, at most `max` for each link type, and made ones.
 pub fn pool(max: usize) -> Pool {
     let mut files = Vec::new();
@@ -73,7 +96,7 @@ fn made() -> Vec<u8> {
 }
 
 /// The network packet of an Ethernet frame behind another link layer.
-fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
+pub fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
     let (header, payload) = frame.data.split_at_checked(14)?;
     let kind = [header[12], header[13]];
     let mut data = match link {
@@ -90,9 +113,54 @@ fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
         }
         LinkType::PPP | LinkType::PPP_HDLC => vec![0xff, 3, 0, if kind == [8, 0] { 0x21 } else { 0x57 }],
         LinkType::C_HDLC => vec![0x0f, 0, kind[0], kind[1]],
+        LinkType::NFLOG => {
+            let len = (payload.len() as u16 + 4).to_le_bytes();
+            let family = if kind == [8, 0] { 2 } else { 10 };
+            vec![family, 0, 0, 5, 8, 0, 1, 0, kind[0], kind[1], 0, 0, len[0], len[1], 9, 0]
+        }
+        LinkType::PFLOG => {
+            let mut data = vec![61, if kind == [8, 0] { 2 } else { 10 }, header[5] & 1, header[11] & 7];
+            data.extend(b"em0\0\0\0\0\0\0\0\0\0\0\0\0\0authpf\0\0\0\0\0\0\0\0\0\0");
+            data.extend([0, 0, 0, header[11] & 3, 0xff, 0xff, 0xff, 0xff]);
+            data.extend([0; 16]);
+            data.extend([1 + (header[0] & 1), 0, 0, 0]);
+            data
+        }
+        // libpcap looks for the version of IP in the direction, which is before it.
+        LinkType::SLIP | LinkType::SLIP_BSDOS => {
+            let mut data = vec![0; if link == LinkType::SLIP { 16 } else { 24 }];
+            data[0] = [0, 1, 0x45, 0x60][usize::from(header[5] & 3)];
+            data
+        }
+        LinkType::FRELAY => vec![0x18, 0x41, 3, if kind == [8, 0] { 0xcc } else { 0x8e }],
+        LinkType::FRELAY_WITH_DIR => {
+            vec![header[0] & 1, 0x18, 0x41, 3, if kind == [8, 0] { 0xcc } else { 0x8e }]
+        }
+        LinkType::FDDI => [&[0x50], &header[..12], &[0xaa, 0xaa, 3, 0, 0, 0], &kind].concat(),
+        LinkType::IPOIB => [&[0; 40], &kind[..], &[0, 0]].concat(),
+        LinkType::ARCNET | LinkType::ARCNET_LINUX => {
+            let kind = match kind {
+                [8, 0] => 212,
+                [8, 6] => 213,
+                [0x86, 0xdd] => 196,
+                _ => return None,
+            };
+            let offset = if link == LinkType::ARCNET { 0 } else { 2 };
+            [&[header[11], header[5] & 3][..], &[0; 2][..offset], &[kind, 0, 0, 1]].concat()
+        }
+        LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA => {
+            [&header[..12], &[header[5] << 5, 1, 2, 3], &kind].concat()
+        }
+        LinkType::DSA_TAG_EDSA => {
+            [&header[..12], &[0xda, 0xda, 0, 0, header[5] << 6, 1, 2, 3], &kind].concat()
+        }
+        LinkType::DSA_TAG_BRCM_PREPEND => [&[header[5] << 5, 1, 2, 3], header].concat(),
         LinkType::PPP_ETHER => vec![0x11, 0, 0, 1, 0, 40, 0, if kind == [8, 0] { 0x21 } else { 0x57 }],
-        LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP => {
+        LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI => {
             let mut data = Vec::new();
+            if link == LinkType::PPI {
+                data.extend([0, 0, 8, 0, 105, 0, 0, 0]);
+            }
             if link == LinkType::IEEE802_11_RADIOTAP {
                 data.extend([0, 0, 9, 0, 2, 0, 0, 0, header[11] & 0x20]);
             }
