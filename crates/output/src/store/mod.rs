@@ -9,6 +9,7 @@
 
 pub mod label;
 pub mod parquet;
+pub mod payload;
 pub mod query;
 pub mod sqlite;
 
@@ -143,6 +144,8 @@ pub struct RecordsWanted {
     pub test: FlowTest,
     /// What stands in one of their values; "" for anything.
     pub text: String,
+    /// Whether values of fields that hold payload are shown and searched.
+    pub payload: bool,
     /// When they were.
     pub span: TimeRange,
     /// Most rows of the answer.

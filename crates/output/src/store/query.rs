@@ -67,6 +67,8 @@ pub struct Question {
     points: usize,
     words: String,
     test: Option<FlowTest>,
+    /// Whether records show what is payload.
+    payload: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +151,13 @@ const SUBJECTS: &str =
 const CLAUSES: &str = "`by`, `since`, `until`, `in`, `order`, `limit`, `points`, `text` or `where`";
 
 impl Question {
+    /// The question of a client that may not see payload: fields that hold it are empty, and are not searched.
+    #[must_use]
+    pub fn without_payload(mut self) -> Self {
+        self.payload = false;
+        self
+    }
+
     /// Reads a question; names of hosts in its expression are found by `options`.
     ///
     /// # Errors
@@ -191,6 +200,7 @@ impl Question {
             points: POINTS,
             words: String::new(),
             test: None,
+            payload: true,
         }
     }
 
@@ -433,6 +443,7 @@ impl Question {
             table: table.to_owned(),
             test: self.test.clone().unwrap_or(FlowTest::All(Vec::new())),
             text: self.words.clone(),
+            payload: self.payload,
             span,
             limit: self.limit,
             offset: 0,

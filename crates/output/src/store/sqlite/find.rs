@@ -4,6 +4,7 @@ use super::schema::describe;
 use crate::format::read_uid;
 use crate::ports;
 use crate::row::{ip, uid};
+use crate::store::payload::{Withheld, has_text};
 use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
@@ -405,8 +406,24 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
         condition.text
     );
     let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MAX_ROWS));
+    let mut withheld = Withheld::default();
     for part in parts {
         let go_on = progress.ask(part, |connection| {
+            if !wanted.payload && !wanted.text.is_empty() {
+                // What the database finds can be in a field that is not shown: each row is searched again without.
+                let here = search(connection, &text, &condition, |mut row| {
+                    withheld.withhold(&wanted.table, &mut row.values);
+                    let is_found = has_text(&row.values, &wanted.text);
+                    if is_found && skip > 0 {
+                        skip -= 1;
+                    } else if is_found && answer.rows.len() < limit {
+                        answer.rows.push(row);
+                    }
+                    is_found
+                })?;
+                answer.matched += here;
+                return Ok(());
+            }
             let here: i64 = connection
                 .prepare_cached(&count)?
                 .query_row(params_from_iter(&condition.values), |row| row.get(0))?;
@@ -419,7 +436,11 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
                 let mut query = connection.prepare_cached(&text)?;
                 let rows = query.query_map(values.as_slice(), record_of)?;
                 for row in rows {
-                    answer.rows.push(row?);
+                    let mut row = row?;
+                    if !wanted.payload {
+                        withheld.withhold(&wanted.table, &mut row.values);
+                    }
+                    answer.rows.push(row);
                 }
             }
             skip = skip.saturating_sub(here as u64);
@@ -429,8 +450,26 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
             break;
         }
     }
-    answer.partial = progress.partial(parts.len());
+    answer.partial = progress.partial(parts.len()).or_else(|| withheld.sentence());
     Ok(answer)
+}
+
+/// Shows every row of a condition, and counts those for which it is told true.
+fn search(
+    connection: &Connection,
+    text: &str,
+    condition: &Condition,
+    mut show: impl FnMut(RecordRow) -> bool,
+) -> rusqlite::Result<u64> {
+    let all = [Sql::Integer(-1), Sql::Integer(0)];
+    let values: Vec<&dyn ToSql> =
+        condition.values.iter().chain(&all).map(|value| value as &dyn ToSql).collect();
+    let mut query = connection.prepare_cached(text)?;
+    let mut found = 0;
+    for row in query.query_map(values.as_slice(), record_of)? {
+        found += u64::from(show(row?));
+    }
+    Ok(found)
 }
 
 fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {

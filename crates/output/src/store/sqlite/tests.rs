@@ -120,22 +120,32 @@ fn what_is_written_is_read() {
 
     let table = fixtures::record().table.name.to_owned();
     assert_eq!(store.record_counts().unwrap(), [(table.clone(), 1)]);
-    let ask = |text: &str| {
+    let ask_with = |text: &str, payload: bool| {
         let test = FlowTest::All(Vec::new());
         let wanted = RecordsWanted {
             table: table.clone(),
             test,
             text: text.to_owned(),
+            payload,
             span: TimeRange::default(),
             limit: 9,
             offset: 0,
         };
         store.records(&wanted).unwrap()
     };
+    let ask = |text: &str| ask_with(text, true);
     let records = ask("");
     assert_eq!((records.matched, records.rows.len()), (1, 1));
     assert!(!records.rows[0].values.is_empty());
     assert_eq!(ask("no such thing").matched, 0);
+    // Without payload its fields are empty, and a search does not find what is in them.
+    let bare = ask_with("", false);
+    assert_eq!((bare.matched, bare.rows.len()), (1, 1));
+    assert!(records.rows[0].values.contains_key("detail") && !bare.rows[0].values.contains_key("detail"));
+    assert_eq!((ask("b, ").matched, ask_with("b, ", false).matched), (1, 0), "in the detail");
+    assert_eq!((ask("LINE_too").matched, ask_with("LINE_too", false).matched), (1, 1), "in the name");
+    assert_eq!(ask_with("LINE_too", false).rows.len(), 1);
+    assert!(bare.partial.unwrap().contains("without the right packets"));
     let state = store.state().unwrap();
     assert!(state.bytes > 0 && state.bound > 0 && state.state == "reading", "{state:?}");
     assert!(store.distinct(TimeRange::default()).unwrap().rows.len() <= 1);

@@ -149,6 +149,7 @@ pub async fn records(
         table,
         test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
         text: asked.text.unwrap_or_default(),
+        payload: true,
         span: span(asked.from, asked.to)?,
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
