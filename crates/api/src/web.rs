@@ -45,10 +45,16 @@ pub struct Status {
     pub last: Option<f64>,
     /// The sensor's time zone.
     pub zone: String,
+    /// The name of the client's user or token.
+    pub user: String,
+    /// What the client may do: `look`, `packets` and `write`, with commas between them.
+    pub rights: String,
     /// Whether the client may apply a configuration.
     pub write: bool,
-    /// Whether packets can be downloaded.
+    /// Whether the client can download packets.
     pub packets: bool,
+    /// Why it cannot, where there are packets that others can download.
+    pub packets_refused: Option<String>,
 }
 
 /// Charts of lines.

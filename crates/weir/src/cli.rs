@@ -432,8 +432,9 @@ pub struct Pages {
 /// Listen to a link, store what is found, and serve pages about it.
 ///
 /// Everything that a live run can be asked for can be asked here too. Without interfaces only what is stored is
-/// served. On loopback everybody may look; elsewhere there must be TLS and users or tokens. Who has `write` in their
-/// file may apply a configuration from the pages.
+/// served. On loopback every user of the machine may look, and the user who started it may download packets; elsewhere
+/// there must be TLS and users or tokens, which have rights: look, packets (download packets, see payload) and write
+/// (apply a configuration).
 #[derive(Debug, Args)]
 pub struct Serve {
     #[command(flatten)]
@@ -455,13 +456,21 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Pages")]
     pub tls_key: Option<PathBuf>,
 
-    /// Who may look: lines `TOKEN`, or `TOKEN write` for who may apply a configuration.
+    /// Tokens, a line each: `TOKEN NAME RIGHTS`, such as `... backup look,packets`. RIGHTS are look, packets (download
+    /// packets, see payload) and write (apply a configuration). `TOKEN` alone may look. The file is for its owner alone
+    /// (chmod 600).
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub token_file: Option<PathBuf>,
 
-    /// Who may look: lines `NAME:read:HASH` or `NAME:write:HASH`, as --hash-password prints.
+    /// Users, a line each: `NAME:RIGHTS:HASH`, as --hash-password prints, with rights as in --token-file. The file is
+    /// for its owner alone (chmod 600).
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub user_file: Option<PathBuf>,
+
+    /// Write who downloaded packets, who applied a configuration and whose log-in failed to this file, an object a
+    /// line, and to standard error; FILE.1 has the lines before [default: access.log in the folder of --store].
+    #[arg(long, value_name = "FILE", help_heading = "Pages")]
+    pub access_log: Option<PathBuf>,
 
     /// Read a password from standard input, print its line for --user-file, and end.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "weir", help_heading = "Pages")]

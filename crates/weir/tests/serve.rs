@@ -194,6 +194,7 @@ fn each_answer_has_the_headers_that_keep_a_browser_safe() {
         assert_eq!(answer.headers["referrer-policy"], "no-referrer", "{path}");
         assert_eq!(answer.headers["cross-origin-resource-policy"], "same-origin", "{path}");
         assert!(answer.headers.contains_key("cache-control"), "{path}");
+        assert!(!answer.headers.contains_key("strict-transport-security"), "{path}: there is no TLS");
     }
     assert_eq!(server.get("/api/v1/status").headers["cache-control"], "no-store");
 }
@@ -483,12 +484,12 @@ mod guarded {
         let made = rcgen::generate_simple_self_signed(vec!["weir.test".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let hashed = weir_reads(["serve", "--hash-password", "ann"], b"a long password\n".to_vec()).exits(0);
-        assert!(hashed.text().starts_with("ann:read:$argon2id$"), "{}", hashed.text());
+        assert!(hashed.text().starts_with("ann:look:$argon2id$"), "{}", hashed.text());
         Files {
             certificate: put(folder.path(), "cert.pem", made.cert.pem().as_bytes()),
-            key: put(folder.path(), "key.pem", made.signing_key.serialize_pem().as_bytes()),
-            tokens: put(folder.path(), "tokens", format!("{TOKEN}\n").as_bytes()),
-            users: put(folder.path(), "users", hashed.text().as_bytes()),
+            key: put_private(folder.path(), "key.pem", made.signing_key.serialize_pem().as_bytes()),
+            tokens: put_private(folder.path(), "tokens", format!("{TOKEN}\n").as_bytes()),
+            users: put_private(folder.path(), "users", hashed.text().as_bytes()),
             der: made.cert.der().clone(),
             _folder: folder,
         }
@@ -549,6 +550,8 @@ mod guarded {
         let answer = ask("/api/v1/status", &format!("Authorization: Bearer {TOKEN}\r\n")).is(200).json();
         assert_eq!((&answer["mode"], &answer["write"]), (&json!("store"), &json!(false)));
         assert_eq!(ask("/api/v1/status", "Authorization: Bearer 0123456789abcdefghijk\r\n").status, 401);
+        let strict = &ask("/healthz", "").headers["strict-transport-security"];
+        assert_eq!(strict, "max-age=31536000", "a browser comes by TLS alone from now on");
         // Who speaks without TLS is not understood.
         let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         plain.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -589,7 +592,7 @@ mod guarded {
         weir_reads(["serve", "--hash-password", "a:b"], b"long enough".to_vec()).exits(1).says("colon");
         let one = weir_reads(["serve", "--hash-password"], b"long enough\n".to_vec()).exits(0);
         let two = weir_reads(["serve", "--hash-password"], b"long enough\n".to_vec()).exits(0);
-        assert!(one.text().starts_with("weir:read:") && one.text() != two.text(), "salted");
+        assert!(one.text().starts_with("weir:look:") && one.text() != two.text(), "salted");
     }
 }
 

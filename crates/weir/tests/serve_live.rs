@@ -335,12 +335,62 @@ fn who_does_not_read_is_dropped_and_counted_and_others_go_on() {
 }
 
 #[test]
+fn packets_are_downloaded_with_their_right_and_recorded() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (dump, log) = (folder.path().join("dump.pcap"), folder.path().join("downloads"));
+    let lines = b"looker-looker-looker-1 lou look\nloader-loader-loader-1 ann look,packets\n";
+    let tokens = put_private(folder.path(), "tokens", lines);
+    let pages = Pages::start(
+        &net,
+        &["-w", text(&dump), "--token-file", text(&tokens), "--access-log", text(&log), "-j"],
+    );
+    let get = |token: &str, path: &str| {
+        let headers = format!("Authorization: Bearer {token}\r\n");
+        pages.ask(&[pages.request("GET", path, &headers, "")]).remove(0)
+    };
+    let (lou, ann) = ("looker-looker-looker-1", "loader-loader-loader-1");
+    let sent = net.send(1000);
+    let size = || serde_json::from_str::<Value>(&get(ann, "/api/v1/packets/size?filter=udp").1).unwrap();
+    assert!(eventually(|| size()["packets"] == sent), "{}", size());
+    assert_eq!(get(ann, "/api/v1/packets?filter=udp").0, 200);
+    for path in ["/api/v1/packets?filter=udp", "/api/v1/packets/size?filter=udp"] {
+        let (status, body) = get(lou, path);
+        assert_eq!(status, 403, "{body}");
+        assert!(body.contains("lou has the rights look, and not packets"), "{body}");
+    }
+    let status = |token: &str| serde_json::from_str::<Value>(&get(token, "/api/v1/status").1).unwrap();
+    let (of_lou, of_ann) = (status(lou), status(ann));
+    assert_eq!((&of_ann["user"], &of_ann["packets"]), (&json!("ann"), &json!(true)));
+    assert_eq!((&of_lou["packets"], of_ann["packets_refused"].is_null()), (&json!(false), true));
+    assert!(of_lou["packets_refused"].as_str().is_some_and(|text| text.contains("packets")), "{of_lou}");
+    let bytes = size()["bytes"].clone();
+    assert_eq!(pages.server.end().0, Some(130));
+    let lines: Vec<Value> = objects(&fs::read_to_string(&log).unwrap());
+    let of = |name: &str, route: &str| {
+        let is_it = |line: &&Value| line["name"] == name && line["route"] == route;
+        lines.iter().filter(is_it).cloned().collect::<Vec<_>>()
+    };
+    let download = of("ann", "/api/v1/packets").remove(0);
+    assert_eq!((&download["what"], &download["filter"]), (&json!("download"), &json!("udp")));
+    assert_eq!(
+        (&download["status"], &download["bytes"], &download["complete"]),
+        (&json!(200), &bytes, &json!(true))
+    );
+    assert!(download["address"] == "127.0.0.1" && download["time"].is_string(), "{download}");
+    let refused = of("lou", "/api/v1/packets").remove(0);
+    assert_eq!((&refused["status"], &refused["what"]), (&json!(403), &json!("download")));
+    assert!(!fs::read_to_string(&log).unwrap().contains("looker-looker"), "no token is written");
+}
+
+#[test]
 fn a_configuration_is_applied_by_who_may() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let old = "interval = \"1s\"\n";
     let file = put(folder.path(), "weir.toml", old.as_bytes());
-    let tokens = put(folder.path(), "tokens", b"reader-reader-reader-1\nwriter-writer-writer-1 write\n");
+    let tokens =
+        put_private(folder.path(), "tokens", b"reader-reader-reader-1\nwriter-writer-writer-1 write\n");
     let pages = Pages::start(&net, &["-c", text(&file), "--token-file", text(&tokens), "-j"]);
     let apply = |token: &str, new: &str| {
         let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n");

@@ -59,6 +59,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("server.tls_key", path(&server.tls_key.value), server.tls_key.line),
         ("server.users", path(&server.users.value), server.users.line),
         ("server.tokens", path(&server.tokens.value), server.tokens.line),
+        ("server.access_log", path(&server.access_log.value), server.access_log.line),
         ("store.dir", path(&config.store.dir.value), config.store.dir.line),
     ];
     let store = &config.store;

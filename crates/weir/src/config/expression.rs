@@ -5,6 +5,9 @@ use super::read::{Node, Reader};
 use std::collections::HashSet;
 use weir_filter::{FilterError, Options};
 
+/// The most bytes of one expression: memory for its program grows with it, and pages can send a text to be checked.
+const MAX_BYTES: usize = 64 << 10;
+
 /// Texts that were found to compile: charts have many lines in common.
 #[derive(Debug, Default)]
 pub struct Known(HashSet<String>);
@@ -23,6 +26,12 @@ impl Known {
 /// Reads an expression that compiles; an empty one is every packet.
 pub fn read(r: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     let text = r.string(node)?;
+    if text.len() > MAX_BYTES {
+        let length = text.len();
+        let message = format!("this expression has {length} bytes; at most 64 KiB are read");
+        r.faults.push(Fault::new(node.span(), message));
+        return None;
+    }
     if let Err(error) = r.known.check(text) {
         let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);
         r.faults.push(Fault::new(at, error.message));

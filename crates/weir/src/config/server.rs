@@ -22,11 +22,13 @@ pub struct Server {
     pub users: Setting<Option<PathBuf>>,
     /// The file of tokens.
     pub tokens: Setting<Option<PathBuf>>,
+    /// The file of the access log.
+    pub access_log: Setting<Option<PathBuf>>,
 }
 
 const FILE: &str = "a file, such as \"/etc/weir/users\"";
 
-pub(super) static KEYS: [Key<Server>; 6] = [
+pub(super) static KEYS: [Key<Server>; 7] = [
     Key {
         name: "listen",
         takes: "an address, such as \"192.0.2.1\" or \"::\"",
@@ -48,6 +50,7 @@ pub(super) static KEYS: [Key<Server>; 6] = [
     Key { name: "tls_key", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_key) },
     Key { name: "users", takes: FILE, read: |r, node, server| path(r, node, &mut server.users) },
     Key { name: "tokens", takes: FILE, read: |r, node, server| path(r, node, &mut server.tokens) },
+    Key { name: "access_log", takes: FILE, read: |r, node, server| path(r, node, &mut server.access_log) },
 ];
 
 fn path(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {

@@ -1,10 +1,13 @@
 //! What every route has at hand.
 
+use super::access::Access;
+use super::access_log::AccessLog;
 use super::config::Configuration;
+use super::counts::Counts;
 use super::failure::Failure;
 use super::hub::Hub;
 use super::packets::Source;
-use super::security::Access;
+use super::shares::Shares;
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,6 +59,18 @@ pub struct App {
     pub readers: Mutex<Vec<mpsc::Sender<Bytes>>>,
     /// Turns at the store.
     pub turns: Arc<Semaphore>,
+    /// Whether connections have TLS.
+    pub has_tls: bool,
+    /// Who downloaded what, and whose log-in failed.
+    pub log: AccessLog,
+    /// What the doors have refused and handed out.
+    pub counts: Arc<Counts>,
+    /// Event streams, by client.
+    pub streams: Arc<Shares<String>>,
+    /// Texts of configurations of clients that may look, by client.
+    pub checks: Arc<Shares<String>>,
+    /// Those of clients that may apply one: nobody else can take their places.
+    pub changes: Arc<Shares<String>>,
 }
 
 impl App {

@@ -10,8 +10,11 @@ use std::time::Duration;
 use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{SubscriptionSpec, Unit};
+use weir_output::figures;
 use weir_output::store::sqlite::line_id;
 
+/// Mistakes of a text that are answered.
+const MAX_WRONG: usize = 100;
 /// How long a difference is made shorter; then it is shown as it is.
 const COMPARED: Duration = Duration::from_millis(200);
 
@@ -194,7 +197,12 @@ impl Configuration {
                     message: message.to_owned(),
                     help: Some(help.to_owned()).filter(|help| !help.is_empty()),
                 };
-                let errors = errors.each().map(wrong).collect();
+                let all = errors.each().count();
+                let mut errors: Vec<Wrong> = errors.each().take(MAX_WRONG).map(wrong).collect();
+                if all > MAX_WRONG {
+                    let more = figures::counted((all - MAX_WRONG) as u64, "more error");
+                    errors.push(wrong((0, 0, &more, "")));
+                }
                 (Checked { ok: false, applied: false, errors, difference }, None)
             }
         }

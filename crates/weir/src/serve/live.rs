@@ -4,11 +4,13 @@ use super::app::{App, Shared};
 use super::body::Pieces;
 use super::failure::Failure;
 use super::hub::message;
+use super::rights::Client;
 use super::server::Connection;
+use super::shares::Full;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::sync::Arc;
@@ -19,7 +21,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
 
 /// Streams at once.
-const MAX: usize = 1000;
+pub const MAX_STREAMS: usize = 1000;
+/// Those of one client.
+pub const MAX_STREAMS_OF_ONE: usize = 250;
 /// Pulses that wait for one reader, besides what its connection holds: then it is dropped.
 const WAITING: usize = 4;
 /// A stream on which nothing is said is kept open by a comment.
@@ -29,17 +33,29 @@ const QUIET: Duration = Duration::from_secs(15);
 #[utoipa::path(get, path = "/api/v1/live", responses(
     (status = 200, description = "Server-sent events: `tick` with a Pulse, at most one a second, and `end`",
      content_type = "text/event-stream", body = weir_api::web::Tick),
+    (status = 429, description = "250 streams of this client are open", body = Failure),
     (status = 503, description = "1,000 streams are open", body = Failure)))]
 pub async fn live(
     State(app): State<Shared>,
     connection: Option<Extension<Arc<Connection>>>,
+    Extension(client): Extension<Client>,
 ) -> Result<Response, Failure> {
+    let share = app.streams.take(client.holder()).map_err(|full| {
+        app.counts.refused_streams.one();
+        match full {
+            Full::Own => {
+                let text = format!(
+                    "{MAX_STREAMS_OF_ONE} streams of {} are open, the most of one client",
+                    client.name
+                );
+                Failure::new(StatusCode::TOO_MANY_REQUESTS, text)
+            }
+            Full::All => Failure::busy(format!("{MAX_STREAMS} streams are open, the most there can be")),
+        }
+    })?;
     let (to, from) = mpsc::channel(WAITING);
     let mut readers = app.readers.lock().unwrap_or_else(PoisonError::into_inner);
     readers.retain(|reader| !reader.is_closed());
-    if readers.len() >= MAX {
-        return Err(Failure::busy(format!("{MAX} streams are open, which is all there may be")));
-    }
     let first = match app.hub.now().ended {
         true => message("end", &json!({})),
         false => Bytes::from_static(b": a tick a second\n\n"),
@@ -51,7 +67,7 @@ pub async fn live(
     if let Some(Extension(connection)) = connection {
         connection.is_stream();
     }
-    let mut response = Body::new(Pieces::new(from, app.hub.reader())).into_response();
+    let mut response = Body::new(Pieces::new(from, (app.hub.reader(), share))).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }

@@ -4,17 +4,25 @@
 //! is read again, a password) has threads that may wait. It reads what the run has told the [`hub`], and nothing that
 //! it does can hold the run up.
 
+mod access;
+mod access_log;
 mod app;
+mod attempts;
 mod body;
 mod config;
+mod counts;
 mod failure;
 pub mod hub;
 mod live;
+mod owner;
 mod packets;
 mod pages;
+mod private;
+mod rights;
 mod routes;
 mod security;
 mod server;
+mod shares;
 mod tls;
 
 pub use config::Control;
@@ -23,13 +31,17 @@ use crate::cli;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
 use crate::run::{Request, Session};
+use access::Access;
+use access_log::{AccessLog, LogFile};
 use app::{App, Reading};
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use config::Configuration;
+use counts::Counts;
 use hub::{About, Hub};
 use packets::{Captures, Source};
-use security::Access;
+
+use shares::Shares;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -114,6 +126,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let hub = Arc::new(Hub::new(about, request.expression.clone()));
     hub.set_tables(Session::tables(&request));
     let mut packets = source(&options.run, &request);
+    let named = options.pages.store.clone();
     let folder = Folder::of(options.pages.store)?;
     let store = folder.path().to_owned();
     let beside = WebService { hub: Arc::clone(&hub), store, changeable: false, begin: Mutex::default() };
@@ -128,7 +141,9 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         return Ok(exit);
     }
     let store = stored(folder.path(), &hub)?;
-    let app = app(hub, Some(store), access, configuration, packets, reading);
+    // The terminal is that of the user who downloads: only a store that is kept has a log.
+    let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
+    let app = app(hub, Some(store), doors, configuration, packets, reading);
     let address = address(false, &listeners, port);
     if options.no_wait {
         emit(&format!("{address} is where `weir open` serves pages of this until Ctrl-C"));
@@ -179,6 +194,8 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     if listen.is_none_or(|address| address.is_loopback()) {
         access.only_loopback(port);
     }
+    let log = options.access_log.as_deref().or(from.access_log.value.as_deref());
+    let log = log.map(LogFile::open).transpose().map_err(|error| (Exit::Output, error))?;
     let configuration = configuration(&options.run, &options.pages, &request, false)?;
     let runtime = runtime()?;
     let listeners =
@@ -188,13 +205,15 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let hub = Arc::new(Hub::new(about(&options.run, &request, mode), request.expression.clone()));
     let reading = reading(&options.run);
     let folder = options.pages.store.or_else(|| request.store.dir.value.clone());
+    let changeable = access.has_writers();
+    let doors = Doors { access, has_tls: tls.is_some(), log, folder: folder.clone(), echo: true };
     if mode == Mode::Store {
         let Some(folder) = &folder else {
             let text = "serve: what? `-i IF` listens to a link, `--store DIR` shows what was stored";
             return Err((Exit::Usage, text.to_owned()));
         };
         hub.end(&weir_api::Snapshot::default());
-        let app = app(Arc::clone(&hub), Some(stored(folder, &hub)?), access, configuration, None, reading);
+        let app = app(Arc::clone(&hub), Some(stored(folder, &hub)?), doors, configuration, None, reading);
         let stop = signalled()?;
         serve_until(runtime, &stop, app, listeners, tls, &address);
         return Ok(Exit::Good);
@@ -202,7 +221,6 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     hub.set_tables(Session::tables(&request));
     let folder = Folder::of(folder)?;
     let store = folder.path().to_owned();
-    let changeable = access.has_writers();
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
     let begin: Begin = Box::new(move |control, dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
@@ -212,7 +230,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             expression: String::new(),
             reading,
         });
-        let app = app(described, store, access, configuration, packets, reading);
+        let app = app(described, store, doors, configuration, packets, reading);
         if changeable {
             app.configuration.control(control);
         }
@@ -251,18 +269,43 @@ fn runtime() -> Result<Runtime, (Exit, String)> {
     built.map_err(|error| (Exit::Output, format!("the server cannot start: {error}")))
 }
 
+/// Who is let in, and where that is recorded.
+struct Doors {
+    access: Access,
+    has_tls: bool,
+    /// The file that was named for the access log.
+    log: Option<LogFile>,
+    /// The folder of the store, which has the log where no file was named.
+    folder: Option<PathBuf>,
+    /// Whether lines of the log go to standard error too.
+    echo: bool,
+}
+
 fn app(
     hub: Arc<Hub>,
     store: Option<Arc<dyn Store>>,
-    access: Access,
+    doors: Doors,
     configuration: Configuration,
     packets: Option<Source>,
     reading: Reading,
 ) -> Arc<App> {
+    let counts = Arc::new(Counts::default());
+    // A folder that cannot be written is no reason not to serve what is in it.
+    let in_folder = |folder: PathBuf| {
+        let opened = LogFile::open(&folder.join(access_log::NAME));
+        opened.map_err(|error| eprintln!("weir: {error}; --access-log names another file")).ok()
+    };
+    let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
     Arc::new(App {
         hub,
         store,
-        access,
+        log: AccessLog::start(file, doors.echo, &counts),
+        counts,
+        access: doors.access,
+        has_tls: doors.has_tls,
+        streams: Shares::new(live::MAX_STREAMS, live::MAX_STREAMS_OF_ONE),
+        checks: Shares::new(routes::MAX_CHECKS, routes::MAX_CHECKS_OF_ONE),
+        changes: Shares::new(routes::MAX_CHANGES, routes::MAX_CHANGES),
         configuration,
         packets,
         reading,
@@ -272,11 +315,10 @@ fn app(
 }
 
 fn router(app: &Arc<App>) -> Router {
-    routes::router()
-        .fallback(pages::page)
+    routes::router(app)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(Arc::clone(app), security::guard))
-        .layer(middleware::from_fn(security::headers))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), security::headers))
         .with_state(Arc::clone(app))
 }
 
@@ -300,7 +342,7 @@ fn serve_until(
 }
 
 fn spawn(app: Arc<App>, listeners: Vec<TcpListener>, tls: Option<TlsAcceptor>) {
-    let (router, room) = (router(&app), server::room());
+    let (router, room) = (router(&app), server::Room::new(Arc::clone(&app.counts)));
     for listener in listeners {
         tokio::spawn(server::accept(listener, tls.clone(), router.clone(), Arc::clone(&room)));
     }
@@ -512,7 +554,7 @@ fn hash_password(name: &str) -> Result<Exit, (Exit, String)> {
     read.map_err(|error| (Exit::Unreadable, format!("standard input: {error}")))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
-    let line = security::user_line(name, password).map_err(|error| (Exit::Usage, error))?;
+    let line = access::user_line(name, password).map_err(|error| (Exit::Usage, error))?;
     emit(&line);
     Ok(Exit::Good)
 }

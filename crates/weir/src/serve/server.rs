@@ -1,5 +1,9 @@
 //! Connections: few enough, none that stands still, with or without TLS.
 
+use super::counts::Counts;
+use super::owner::Owners;
+use super::rights::network;
+use super::shares::{Share, Shares};
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -15,12 +19,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// Connections at once, besides those on which events are read.
 const CONNECTIONS: usize = 512;
+/// Those of one address, counted before TLS and before a password is looked at.
+const CONNECTIONS_OF_ONE: usize = 256;
 /// How long a client may take to say what it wants, the handshake of TLS among it.
 const HEAD: Duration = Duration::from_secs(10);
 /// How long a client may leave what it asked for unread.
@@ -30,13 +36,55 @@ const BUFFER: usize = 32 << 10;
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
 
-/// A connection, as those who answer on it know it.
-pub struct Connection(Mutex<Option<OwnedSemaphorePermit>>);
+/// A connection, as routes see it.
+pub struct Connection {
+    /// Its place among all connections and its part of the share of its address, until it becomes a stream.
+    place: Mutex<Option<(OwnedSemaphorePermit, Share<IpAddr>)>>,
+    peer: SocketAddr,
+    own: Option<SocketAddr>,
+    owner: OnceCell<Option<u32>>,
+}
 
 impl Connection {
-    /// Events are read on it: it makes room for one that asks.
+    /// Events are read on it: its place is free for another one. Streams have limits of their own.
     pub fn is_stream(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Where it comes from.
+    pub fn address(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
+    /// The user of this machine whose connection it is, where it is one of this machine. Found once.
+    pub async fn owner(&self, owners: &Arc<Owners>) -> Option<u32> {
+        let (peer, own) = (self.peer, self.own?);
+        let find = || async {
+            let owners = Arc::clone(owners);
+            tokio::task::spawn_blocking(move || owners.of(peer, own)).await.ok().flatten()
+        };
+        *self.owner.get_or_init(find).await
+    }
+}
+
+/// What all listeners share.
+pub struct Room {
+    /// Places of connections.
+    places: Arc<Semaphore>,
+    /// What one address may have of them.
+    shares: Arc<Shares<IpAddr>>,
+    /// Counts those that are refused.
+    counts: Arc<Counts>,
+}
+
+impl Room {
+    /// Room for all connections.
+    pub fn new(counts: Arc<Counts>) -> Arc<Room> {
+        Arc::new(Room {
+            places: Arc::new(Semaphore::new(CONNECTIONS)),
+            shares: Shares::new(usize::MAX, CONNECTIONS_OF_ONE),
+            counts,
+        })
     }
 }
 
@@ -72,27 +120,31 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Takes connections until the runtime ends.
-pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, pages: Router, room: Arc<Semaphore>) {
+pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, pages: Router, room: Arc<Room>) {
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&room.places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(serve(stream, permit, tls.clone(), pages.clone()));
-            }
+            Ok((stream, peer)) => match room.shares.take(network(peer.ip())) {
+                Ok(share) => {
+                    let connection = Connection {
+                        place: Mutex::new(Some((place, share))),
+                        peer,
+                        own: stream.local_addr().ok(),
+                        owner: OnceCell::new(),
+                    };
+                    tokio::spawn(serve(stream, Arc::new(connection), tls.clone(), pages.clone()));
+                }
+                // Before TLS and before a byte is read: closing it is all that it costs.
+                Err(_) => room.counts.refused_connections.one(),
+            },
             // No descriptors left, or a client that has gone already.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// Room for connections.
-pub fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(CONNECTIONS))
-}
-
-async fn serve(stream: TcpStream, permit: OwnedSemaphorePermit, tls: Option<TlsAcceptor>, pages: Router) {
+async fn serve(stream: TcpStream, connection: Arc<Connection>, tls: Option<TlsAcceptor>, pages: Router) {
     let _ = stream.set_nodelay(true);
-    let connection = Arc::new(Connection(Mutex::new(Some(permit))));
     let wire = Wire { stream, stalled: None };
     match tls {
         None => answer(wire, pages, connection).await,

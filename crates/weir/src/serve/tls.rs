@@ -1,5 +1,6 @@
 //! The certificate and its key.
 
+use super::private;
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -20,7 +21,7 @@ pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     if chain.is_empty() {
         return Err(wrong(certificate, &"a certificate in PEM is wanted"));
     }
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+    let secret = PrivateKeyDer::from_pem_slice(&private::read(key)?).map_err(|error| wrong(key, &error))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?

@@ -322,6 +322,14 @@ pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// Writes a file that only its owner can read, whatever the umask.
+pub fn put_private(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = put(folder, name, bytes);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode is set");
+    path
+}
+
 /// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("the path is UTF-8")

@@ -4,12 +4,14 @@ use super::Ask;
 use super::asked::{count, flow_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::{Client, Right};
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
+use weir_output::store::payload::Withheld;
 use weir_output::store::{FlowOrder, FlowsWanted, RecordsWanted};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
 
@@ -58,13 +60,26 @@ pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Re
 #[utoipa::path(get, path = "/api/v1/flows/{id}",
     params(("id" = String, Path, description = "As it stands in a row of /api/v1/flows")),
     responses((status = 200, body = FlowDetail), (status = 404, body = Failure)))]
-pub async fn flow(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<FlowDetail>, Failure> {
+pub async fn flow(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Path(id): Path<String>,
+) -> Result<Json<FlowDetail>, Failure> {
     if id.len() > 256 {
         return Err(Failure::question("no flow is called so", "an `id` of /api/v1/flows"));
     }
     let asked = id.clone();
     match app.ask(move |store| store.flow(&asked)).await? {
-        Some(detail) => Ok(Json(detail)),
+        Some(mut detail) => {
+            if !client.rights.has(Right::Packets) {
+                let mut withheld = Withheld::default();
+                for record in &mut detail.records {
+                    withheld.withhold(&record.table, &mut record.values);
+                }
+                detail.partial = detail.partial.or_else(|| withheld.sentence());
+            }
+            Ok(Json(detail))
+        }
         None => {
             Err(Failure::unknown(format!("there is no flow {id:?}: it was never stored, or it is too old")))
         }
@@ -140,6 +155,7 @@ pub struct RecordsAsked {
 pub async fn records(
     State(app): State<Shared>,
     Path(table): Path<String>,
+    Extension(client): Extension<Client>,
     Ask(asked): Ask<RecordsAsked>,
 ) -> Result<Json<Records>, Failure> {
     if !weir_proto::tables().any(|known| known.name == table) {
@@ -149,7 +165,7 @@ pub async fn records(
         table,
         test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
         text: asked.text.unwrap_or_default(),
-        payload: true,
+        payload: client.rights.has(Right::Packets),
         span: span(asked.from, asked.to)?,
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,

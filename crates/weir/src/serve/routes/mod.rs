@@ -10,18 +10,57 @@ mod sensor;
 mod settings;
 
 use super::app::Shared;
-use super::{live, packets};
+use super::rights::Right;
+use super::security::{Door, admit};
+use super::{live, packets, pages};
 use axum::Router;
-use utoipa::OpenApi;
+use axum::handler::Handler;
+use axum::middleware::from_fn_with_state;
+use axum::routing::MethodRouter;
+use std::sync::Arc;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::{Modify, OpenApi};
 
 pub use asked::Ask;
+pub use settings::{MAX_CHANGES, MAX_CHECKS, MAX_CHECKS_OF_ONE};
+
+/// A question that is answered. Each field has to be given, the right too: a route without one does not compile.
+pub struct Route {
+    /// `get` or `post`.
+    pub method: &'static str,
+    /// Its path, in which `{id}` stands for a part.
+    pub path: &'static str,
+    /// The right that a client needs; none where every client is answered, which is a decision too.
+    pub right: Option<Right>,
+    serve: fn() -> MethodRouter<Shared>,
+}
+
+/// The right of a line of the list.
+macro_rules! right {
+    (anyone) => {
+        None
+    };
+    (look) => {
+        Some(Right::Look)
+    };
+    (packets) => {
+        Some(Right::Packets)
+    };
+    (write) => {
+        Some(Right::Write)
+    };
+}
 
 macro_rules! served {
-    ($($method:ident $path:literal $($handler:ident)::+;)+) => {
-        /// A router with all of them.
-        pub fn router() -> Router<Shared> {
-            Router::new()$(.route($path, axum::routing::$method($($handler)::+)))+
-        }
+    ($($right:ident $method:ident $path:literal $($handler:ident)::+;)+) => {
+        /// All of them.
+        pub static ROUTES: &[Route] = &[$(Route {
+            method: stringify!($method),
+            path: $path,
+            right: right!($right),
+            serve: || axum::routing::$method($($handler)::+),
+        }),+];
 
         /// What the document is made of.
         #[derive(OpenApi)]
@@ -34,44 +73,89 @@ macro_rules! served {
                 version = "1",
                 license(name = "MIT OR Apache-2.0")
             ),
-            paths($($($handler)::+),+)
+            paths($($($handler)::+),+),
+            modifiers(&Rights)
         )]
         pub struct Document;
-
-        /// Method and path of each.
-        #[cfg(test)]
-        pub static ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path)),+];
     };
 }
 
 served! {
-    get "/api/v1/status" sensor::status;
-    get "/api/v1/sensor" sensor::sensor;
-    get "/api/v1/events" sensor::events;
-    get "/api/v1/charts" history::charts;
-    get "/api/v1/series" history::series;
-    get "/api/v1/series/data" history::data;
-    get "/api/v1/series/band" history::band;
-    get "/api/v1/lists" lists::lists;
-    get "/api/v1/top" lists::top;
-    get "/api/v1/distinct" lists::distinct;
-    get "/api/v1/new" lists::news;
-    get "/api/v1/query" query::query;
-    get "/api/v1/flows" flows::flows;
-    get "/api/v1/flows/{id}" flows::flow;
-    get "/api/v1/protocols" flows::protocols;
-    get "/api/v1/records/{table}" flows::records;
-    get "/api/v1/filter" filter::filter;
-    get "/api/v1/filter/try" filter::attempt;
-    get "/api/v1/config" settings::config;
-    post "/api/v1/config/check" settings::check;
-    post "/api/v1/config/apply" settings::apply;
-    get "/api/v1/packets" packets::packets;
-    get "/api/v1/packets/size" packets::size;
-    get "/api/v1/live" live::live;
-    get "/api/openapi.json" document;
-    get "/metrics" sensor::metrics;
-    get "/healthz" sensor::health;
+    look get "/api/v1/status" sensor::status;
+    look get "/api/v1/sensor" sensor::sensor;
+    look get "/api/v1/events" sensor::events;
+    look get "/api/v1/charts" history::charts;
+    look get "/api/v1/series" history::series;
+    look get "/api/v1/series/data" history::data;
+    look get "/api/v1/series/band" history::band;
+    look get "/api/v1/lists" lists::lists;
+    look get "/api/v1/top" lists::top;
+    look get "/api/v1/distinct" lists::distinct;
+    look get "/api/v1/new" lists::news;
+    look get "/api/v1/query" query::query;
+    look get "/api/v1/flows" flows::flows;
+    look get "/api/v1/flows/{id}" flows::flow;
+    look get "/api/v1/protocols" flows::protocols;
+    look get "/api/v1/records/{table}" flows::records;
+    look get "/api/v1/filter" filter::filter;
+    look get "/api/v1/filter/try" filter::attempt;
+    look get "/api/v1/config" settings::config;
+    look post "/api/v1/config/check" settings::check;
+    write post "/api/v1/config/apply" settings::apply;
+    packets get "/api/v1/packets" packets::packets;
+    packets get "/api/v1/packets/size" packets::size;
+    look get "/api/v1/live" live::live;
+    look get "/api/openapi.json" document;
+    look get "/metrics" sensor::metrics;
+    anyone get "/healthz" sensor::health;
+}
+
+/// A router with all of them, each behind its door.
+pub fn router(app: &Shared) -> Router<Shared> {
+    let door = |route: &'static str, right| Door { app: Arc::clone(app), route, right };
+    let page = pages::page.layer(from_fn_with_state(door("", Some(Right::Look)), admit));
+    ROUTES.iter().fold(Router::new().fallback(page), |router, route| {
+        let behind = (route.serve)().layer(from_fn_with_state(door(route.path, route.right), admit));
+        router.route(route.path, behind)
+    })
+}
+
+/// Writes the right of each route into the document: as the role of its security requirement, and as `x-right`.
+struct Rights;
+
+impl Modify for Rights {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let token = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("A token of --token-file; not needed on loopback where none is configured"))
+            .build();
+        let password = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Basic)
+            .description(Some("A user of --user-file, or any name and a token"))
+            .build();
+        components.add_security_scheme("token", SecurityScheme::Http(token));
+        components.add_security_scheme("password", SecurityScheme::Http(password));
+        for route in ROUTES {
+            let Some(item) = document.paths.paths.get_mut(route.path) else { continue };
+            let operation = if route.method == "post" { &mut item.post } else { &mut item.get };
+            let Some(operation) = operation else { continue };
+            let word = route.right.map_or("none", Right::word);
+            operation.extensions.get_or_insert_default().insert("x-right".to_owned(), word.into());
+            let Some(right) = route.right else { continue };
+            let by = |scheme: &str| SecurityRequirement::new(scheme, [right.word()]);
+            operation.security = Some(vec![by("token"), by("password")]);
+            for (status, when) in [
+                ("401", "No user or token was named, or its password is wrong".to_owned()),
+                ("403", format!("The client does not have the right `{}`", right.word())),
+            ] {
+                let body = Content::new(Some(Ref::from_schema_name("Failure")));
+                let refusal =
+                    ResponseBuilder::new().description(when).content("application/json", body).build();
+                operation.responses.responses.insert(status.to_owned(), RefOr::T(refusal));
+            }
+        }
+    }
 }
 
 /// This document.
@@ -97,9 +181,41 @@ mod tests {
             })
             .collect();
         let served: BTreeSet<(String, String)> =
-            ROUTES.iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
+            ROUTES.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
         assert_eq!(served, documented);
         assert_eq!(served.len(), ROUTES.len(), "one is there twice");
+    }
+
+    /// What has payload needs `packets`, what changes anything `write`, and only the check for life needs nothing.
+    #[test]
+    fn each_route_has_its_right_and_the_document_shows_it() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        for route in ROUTES {
+            let expected = match (route.method, route.path) {
+                (_, "/healthz") => None,
+                (_, path) if path.starts_with("/api/v1/packets") => Some(Right::Packets),
+                ("post", "/api/v1/config/apply") => Some(Right::Write),
+                _ => Some(Right::Look),
+            };
+            assert_eq!(route.right, expected, "{}", route.path);
+            let operation = &document["paths"][route.path][route.method];
+            let word = expected.map_or("none", Right::word);
+            assert_eq!(operation["x-right"], word, "{}", route.path);
+            match expected {
+                Some(_) => {
+                    let roles = serde_json::json!([{"token": [word]}, {"password": [word]}]);
+                    assert_eq!(operation["security"], roles, "{}", route.path);
+                    assert!(
+                        operation["responses"]["403"].is_object()
+                            && operation["responses"]["401"].is_object()
+                    );
+                }
+                None => assert!(operation["security"].is_null()),
+            }
+        }
+        for scheme in ["token", "password"] {
+            assert_eq!(document["components"]["securitySchemes"][scheme]["type"], "http");
+        }
     }
 
     /// What is referred to is there, and every question and every field says what it is.

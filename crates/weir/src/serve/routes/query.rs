@@ -3,8 +3,9 @@
 use super::Ask;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::{Client, Right};
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::Answered;
@@ -30,7 +31,14 @@ impl From<QueryError> for Failure {
 /// The answer to a question, as `weir query` gives it.
 #[utoipa::path(get, path = "/api/v1/query", params(Asked),
     responses((status = 200, body = Answered), (status = 400, body = Failure), (status = 404, body = Failure)))]
-pub async fn query(State(app): State<Shared>, Ask(asked): Ask<Asked>) -> Result<Json<Answered>, Failure> {
-    let question = Question::parse(&asked.q, &app.reading.options())?;
+pub async fn query(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<Asked>,
+) -> Result<Json<Answered>, Failure> {
+    let mut question = Question::parse(&asked.q, &app.reading.options())?;
+    if !client.rights.has(Right::Packets) {
+        question = question.without_payload();
+    }
     Ok(Json(app.ask(move |store| question.ask(store)).await?))
 }

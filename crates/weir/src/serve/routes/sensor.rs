@@ -6,7 +6,8 @@ use crate::run::cost_profile;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::hub::{clock, seconds};
-use crate::serve::security::Right;
+use crate::serve::rights::{Client, Right};
+use crate::serve::security::FOR_THE_OWNER;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -19,7 +20,7 @@ use weir_api::{Counter, counters};
 
 /// Who answers, and what it has.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = Status)))]
-pub async fn status(State(app): State<Shared>, Extension(right): Extension<Right>) -> Json<Status> {
+pub async fn status(State(app): State<Shared>, Extension(client): Extension<Client>) -> Json<Status> {
     let about = &app.hub.about;
     let now = app.hub.now();
     let extent = app.ask(|store| store.extent()).await.ok().flatten();
@@ -28,6 +29,8 @@ pub async fn status(State(app): State<Shared>, Extension(right): Extension<Right
         Mode::File => now.total.interval.end,
         Mode::Store => extent.map_or_else(clock, |(_, last)| last),
     };
+    let are_there = app.packets.as_ref().is_some_and(|source| source.is_there());
+    let may_download = client.rights.has(Right::Packets);
     Json(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sensor: about.sensor.clone(),
@@ -40,9 +43,20 @@ pub async fn status(State(app): State<Shared>, Extension(right): Extension<Right
         first: extent.map(|(first, _)| seconds(first)),
         last: extent.map(|(_, last)| seconds(last)),
         zone: about.zone.clone(),
-        write: right == Right::Write && app.configuration.can_apply(),
-        packets: app.packets.as_ref().is_some_and(|source| source.is_there()),
+        user: client.name.clone(),
+        rights: client.rights.to_string(),
+        write: client.rights.has(Right::Write) && app.configuration.can_apply(),
+        packets: are_there && may_download,
+        packets_refused: (are_there && !may_download).then(|| why_not(&client)),
     })
+}
+
+/// Why a client cannot download packets, as one sentence.
+fn why_not(client: &Client) -> String {
+    match client.is_named {
+        true => format!("downloading packets needs the right packets, which {} does not have", client.name),
+        false => FOR_THE_OWNER.to_owned(),
+    }
 }
 
 /// What became of each packet, what tables hold, what the pass costs, what waits, and who looks.
@@ -153,6 +167,8 @@ pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
             streams.dropped.load(Ordering::Relaxed)
         ),
     );
+    let end = text.rfind("# EOF").unwrap_or(text.len());
+    text.insert_str(end, &app.counts.metrics());
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
 }
 

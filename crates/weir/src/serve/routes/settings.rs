@@ -3,11 +3,17 @@
 use crate::serve::app::Shared;
 use crate::serve::config::{Applied, Checked, Effective};
 use crate::serve::failure::Failure;
-use crate::serve::security::Right;
+use crate::serve::rights::{Client, Right};
+use crate::serve::shares::Share;
+use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request, State};
-use axum::{Extension, Json};
+use axum::http::StatusCode;
+
 use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 /// The text of a configuration.
@@ -17,21 +23,46 @@ pub struct Text {
     text: String,
 }
 
-/// A body of JSON; what is wrong with it is answered as JSON too.
-pub struct Posted(Text);
+/// Texts that clients without the right `write` have under way at once, and one of them.
+pub const MAX_CHECKS: usize = 2;
+pub const MAX_CHECKS_OF_ONE: usize = 1;
+/// Texts of those with that right.
+pub const MAX_CHANGES: usize = 1;
+/// How long a client may take to send a text: it holds a place meanwhile.
+const BODY: Duration = Duration::from_secs(10);
 
-impl<S: Send + Sync> FromRequest<S> for Posted {
+/// A body of JSON; what is wrong with it is answered as JSON too. Its place is taken before it is read, so that the
+/// memory of texts and of their checks is bounded.
+pub struct Posted {
+    text: String,
+    place: Share<String>,
+}
+
+impl FromRequest<Shared> for Posted {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        match Json::<Text>::from_request(request, state).await {
-            Ok(Json(text)) => Ok(Posted(text)),
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Failure> {
+        let client = request.extensions().get::<Client>();
+        let holder = client.map_or_else(String::new, Client::holder);
+        let may_change = client.is_some_and(|client| client.rights.has(Right::Write));
+        let places = if may_change { &app.changes } else { &app.checks };
+        let Ok(place) = places.take(holder) else {
+            app.counts.refused_checks.one();
+            return Err(Failure::busy("other configurations are being checked: try again in a moment"));
+        };
+        let read = timeout(BODY, Json::<Text>::from_request(request, app)).await;
+        let read = read.map_err(|_| {
+            let text = format!("the configuration was not sent within {} s", BODY.as_secs());
+            Failure::new(StatusCode::REQUEST_TIMEOUT, text)
+        })?;
+        match read {
+            Ok(Json(Text { text })) => Ok(Posted { text, place }),
             Err(rejection) => {
                 let help =
                     Some("`{\"text\": \"...\"}` with content-type application/json, up to 1 MiB".to_owned());
                 let status = match &rejection {
                     JsonRejection::BytesRejection(_) => rejection.status(),
-                    _ => axum::http::StatusCode::BAD_REQUEST,
+                    _ => StatusCode::BAD_REQUEST,
                 };
                 Err(Failure { help, ..Failure::new(status, rejection.body_text()) })
             }
@@ -47,36 +78,35 @@ pub async fn config(State(app): State<Shared>) -> Json<Effective> {
 
 /// Whether a text is a good configuration, and what it changes.
 #[utoipa::path(post, path = "/api/v1/config/check", request_body = Text,
-    responses((status = 200, body = Checked), (status = 400, body = Failure)))]
-pub async fn check(State(app): State<Shared>, Posted(posted): Posted) -> Result<Json<Checked>, Failure> {
-    let shared = std::sync::Arc::clone(&app);
-    Ok(Json(app.wait(move || Ok(shared.configuration.check(&posted.text))).await?))
+    responses((status = 200, body = Checked), (status = 400, body = Failure), (status = 503, body = Failure)))]
+pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Checked>, Failure> {
+    let shared = Arc::clone(&app);
+    let check = move || {
+        let checked = shared.configuration.check(&posted.text);
+        // The place is free when the work is done, whether the client has waited for it or not.
+        drop(posted.place);
+        Ok(checked)
+    };
+    Ok(Json(app.wait(check).await?))
 }
 
 /// Puts a configuration into effect on a link, for those who may. One that is not good changes nothing.
 #[utoipa::path(post, path = "/api/v1/config/apply", request_body = Text,
     responses((status = 200, body = Checked), (status = 400, body = Failure), (status = 403, body = Failure)))]
-pub async fn apply(
-    State(app): State<Shared>,
-    Extension(right): Extension<Right>,
-    Posted(posted): Posted,
-) -> Result<Json<Checked>, Failure> {
-    if right != Right::Write {
-        let help = "start with --user-file or --token-file, in which the user or token has `write`";
-        return Err(Failure::forbidden("this user may look, and not apply a configuration", help));
-    }
+pub async fn apply(State(app): State<Shared>, posted: Posted) -> Result<Json<Checked>, Failure> {
     if !app.configuration.can_apply() {
         return Err(Failure::forbidden(
             "there is no link that is listened to: nothing would change",
             "`weir serve -i IF`",
         ));
     }
-    let shared = std::sync::Arc::clone(&app);
+    let shared = Arc::clone(&app);
     let done = move || {
         let Applied { checked, text } = shared.configuration.apply(&posted.text);
         if let Some(text) = text {
             shared.hub.note("configuration", text);
         }
+        drop(posted.place);
         Ok(checked)
     };
     Ok(Json(app.wait(done).await?))
