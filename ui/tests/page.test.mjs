@@ -326,6 +326,24 @@ test('a capture is not called live, and its range is its own', { skip: !own && '
   await done(page);
 });
 
+test(
+  'without the right packets there is no download, and the reason stands in its place',
+  { skip: !own && 'needs a client without it' },
+  async (t) => {
+    const other = await target({ packets: false });
+    t.after(other.stop);
+    const refused = await open('/flows?filter=tcp', { base: other.url });
+    assert.equal(await refused.locator('.packets button, .packets a, a[download]').count(), 0);
+    assert.match(await refused.locator('main').innerText(), /needs the right packets, which ann does not have/);
+    assert.ok(!refused.asked.some((url) => url.includes('/api/v1/packets')));
+    await refused.context().close();
+    const page = await open('/flows?filter=tcp');
+    assert.ok((await page.locator('.packets button').count()) > 0);
+    assert.doesNotMatch(await page.locator('main').innerText(), /needs the right packets/);
+    await done(page);
+  },
+);
+
 test('an error, a slow answer and an empty one each have their words', { skip: !own && 'needs a server that can be broken' }, async (t) => {
   const broken = await target({ fail: '^top' });
   t.after(broken.stop);

@@ -23,10 +23,16 @@ export interface Status {
   last: number | null;
   /** The sensor's time zone, an IANA name. */
   zone: string;
+  /** The name of this client's user or token. */
+  user: string;
+  /** `look`, `packets` and `write`, with commas between them. */
+  rights: string;
   /** Whether this client may apply a configuration. */
   write: boolean;
-  /** Whether packets can be downloaded. */
+  /** Whether this client can download packets. */
   packets: boolean;
+  /** Why it cannot, where there are packets that others can download. */
+  packets_refused: string | null;
 }
 
 export interface ChartLine {
