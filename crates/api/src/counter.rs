@@ -1,27 +1,27 @@
-//! One row for each thing that is counted: metrics, series, the interface and the manual read it.
+//! The registry of counters. Metrics, series, the pages and the manual read it.
 
 use crate::{SessionCount, Snapshot};
 
-/// Something that is counted of packets, flows and what is said in them. It only grows while a run lasts.
+/// A counter of packets, flows or flow payload. It only grows during a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter {
-    /// Its name in metrics, series and addresses: letters and underscores.
+    /// Name in metrics, series and URLs: lower-case letters and underscores.
     pub name: &'static str,
-    /// What people read where it stands below the one whose part it is.
+    /// Label on the pages and in tables, below the counter that it is part of.
     pub label: &'static str,
-    /// What is counted, in the plural: `packets`, `bytes`.
+    /// Unit, in the plural: `packets`, `bytes`.
     pub unit: &'static str,
-    /// What it means.
+    /// Meaning, one or two sentences.
     pub help: &'static str,
-    /// How deep it is in what stands above it: it is a part of the nearest row above that is less deep.
+    /// Nesting depth: a counter is part of the nearest one above it of less depth.
     pub depth: usize,
-    /// Whether each of it is something that should have been seen or written and was not.
+    /// Whether it counts loss: something that should have been received or written and was not.
     pub loss: bool,
-    /// Its value in an interval.
+    /// Reads its value of an interval.
     pub of: fn(&Snapshot) -> u64,
 }
 
-/// Every counter, in the order in which they are read: a part stands below its whole.
+/// All counters in display order: parts follow their whole.
 pub fn counters() -> impl Iterator<Item = &'static Counter> {
     PACKETS.iter().chain(FLOWS).chain(SessionCount::COUNTERS)
 }
@@ -42,14 +42,14 @@ const fn lost(counter: Counter) -> Counter {
 
 /// What became of each packet.
 static PACKETS: &[Counter] = &[
-    row(0, ("offered", "packets"), "offered", "Packets that the source had for us.", |s| {
+    row(0, ("offered", "packets"), "offered", "Packets that the source offered.", |s| {
         s.ledger.capture.offered
     }),
     lost(row(
         1,
         ("dropped", "packets"),
-        "dropped",
-        "Packets that the kernel dropped: the ring was full.",
+        "dropped by the kernel",
+        "Packets that the kernel dropped because the ring was full.",
         |s| s.ledger.capture.dropped,
     )),
     row(1, ("caught", "packets"), "caught", "Packets read from a file or taken from a ring.", |s| {
@@ -58,79 +58,77 @@ static PACKETS: &[Counter] = &[
     row(2, ("filtered", "packets"), "not matched", "Packets that the run's expression did not match.", |s| {
         s.ledger.filtered
     }),
-    row(2, ("analysed", "packets"), "analysed", "Packets put through functions and flows.", |s| {
+    row(2, ("analysed", "packets"), "analysed", "Packets passed to functions and flows.", |s| {
         s.ledger.analysed
     }),
-    row(3, ("flowed", "packets"), "in flows", "Analysed packets that are part of a flow.", |s| {
-        s.ledger.flowed
-    }),
+    row(3, ("flowed", "packets"), "in flows", "Analysed packets that belong to a flow.", |s| s.ledger.flowed),
     row(
         3,
         ("unflowed", "packets"),
-        "in no flow",
-        "Analysed packets that are part of none: not IP, or broken before the addresses.",
+        "outside flows",
+        "Analysed packets without a flow: not IP, or truncated before the addresses.",
         |s| s.ledger.unflowed,
     ),
     lost(row(
         0,
         ("interface_dropped", "packets"),
         "dropped by the interface",
-        "Packets that the interface dropped before the kernel saw them, where it says so.",
+        "Packets that the interface dropped before the kernel received them, where its driver counts them.",
         |s| s.ledger.capture.interface_dropped,
     )),
-    row(0, ("bytes", "bytes"), "on the wire", "Bytes on the wire of packets that were caught.", |s| {
+    row(0, ("bytes", "bytes"), "bytes on the wire", "Bytes on the wire of all packets caught.", |s| {
         s.ledger.bytes
     }),
-    row(1, ("captured_bytes", "bytes"), "captured", "Bytes of them that were captured.", |s| {
+    row(1, ("captured_bytes", "bytes"), "captured", "Bytes captured of these packets.", |s| {
         s.ledger.captured_bytes
     }),
     row(
         0,
         ("decode_errors", "packets"),
-        "broken",
-        "Analysed packets whose decoding stopped early; their good layers were used.",
+        "decode errors",
+        "Analysed packets whose decoding stopped early. Layers before the error are used.",
         |s| s.ledger.errors.total(),
     ),
     row(
         0,
         ("checksums_verified", "packets"),
-        "checksums looked at",
-        "Analysed packets with a checksum that was looked at.",
+        "checksums verified",
+        "Analysed packets with a checksum that was verified.",
         |s| s.ledger.checksums_verified,
     ),
     row(
         1,
         ("checksums_bad", "packets"),
         "wrong",
-        "Those whose network or transport checksum was wrong.",
+        "Packets with a wrong network or transport checksum.",
         |s| s.ledger.checksums_bad,
     ),
     row(
         1,
-        ("checksums_pending", "packets"),
-        "left to the card",
-        "Those whose transport checksum was left to the sender's network card.",
+        ("checksums_offloaded", "packets"),
+        "offloaded",
+        "Packets whose transport checksum was left to the sender's network card.",
         |s| s.ledger.checksums_offloaded,
     ),
     row(
         0,
         ("time_jumps", "packets"),
-        "out of time",
-        "Packets older than one before them by more than the time guard allows.",
+        "time jumps",
+        "Packets older than an earlier packet by more than the time guard allows.",
         |s| s.ledger.time_jumps,
     ),
     lost(row(
         0,
         ("rows_shed", "rows"),
-        "rows not written",
-        "Rows of flows and records that the outputs were too slow to take.",
+        "log rows shed",
+        "Flow and record rows shed because outputs were too slow.",
         |s| s.ledger.rows_shed,
     )),
     lost(row(
         0,
         ("packets_unwritten", "packets"),
         "packets not written",
-        "Packets that match which the packet file was too slow to take.",
+        "Matching packets that were not written because the packet file was too slow.",
         |s| s.ledger.packets_unwritten,
     )),
 ];
@@ -138,40 +136,40 @@ static PACKETS: &[Counter] = &[
 /// What the flow table did.
 static FLOWS: &[Counter] = &[
     row(0, ("flows_created", "flows"), "flows", "Flows that began.", |s| s.flows.created),
-    row(1, ("flows_ended", "flows"), "ended", "Flows that ended, for whatever reason.", |s| s.flows.ended),
+    row(1, ("flows_ended", "flows"), "ended", "Flows that ended, for any reason.", |s| s.flows.ended),
     lost(row(
         2,
         ("flows_evicted", "flows"),
-        "early: the table was full",
-        "Flows that had to go before their end because the table was full.",
+        "evicted: table full",
+        "Flows evicted before their end because the table was full.",
         |s| s.flows.evicted,
     )),
     row(
         0,
         ("fragments_joined", "packets"),
-        "fragments of known flows",
-        "IP fragments counted to the flow of the first one of their packet.",
+        "fragments joined to their flow",
+        "IP fragments counted to the flow of their packet's first fragment.",
         |s| s.flows.fragments_joined,
     ),
     row(
         0,
         ("fragments_unmatched", "packets"),
-        "fragments of unknown flows",
-        "IP fragments whose first one was not seen in time: counted to a flow without ports.",
+        "fragments without the first",
+        "IP fragments whose first fragment was not seen in time: counted to a flow without ports.",
         |s| s.flows.fragments_unmatched,
     ),
     lost(row(
         0,
         ("fragments_forgotten", "datagrams"),
         "fragmented packets forgotten",
-        "Fragmented packets that had to be forgotten because there were too many.",
+        "Fragmented packets forgotten because the fragment table was full.",
         |s| s.flows.fragments_shed,
     )),
     lost(row(
         0,
         ("holes_shed", "streams"),
-        "streams not followed",
-        "TCP streams whose gaps could not be followed because there were too many.",
+        "streams with untracked gaps",
+        "TCP streams whose gaps were not tracked because there were too many.",
         |s| s.flows.holes_shed,
     )),
 ];
@@ -197,7 +195,7 @@ mod tests {
         assert!(names.len() > 50);
     }
 
-    /// Each field has another value, and each of these is found in a row.
+    /// Every field gets a different value, and each value is found in a row.
     #[test]
     fn nothing_is_counted_without_a_row() {
         let mut next = 0;

@@ -115,7 +115,7 @@ impl Ledger {
     pub fn imbalance(&self) -> Option<String> {
         let sums = [
             ("caught", self.caught, "filtered + analysed", self.filtered + self.analysed),
-            ("analysed", self.analysed, "in flows + in no flow", self.flowed + self.unflowed),
+            ("analysed", self.analysed, "in flows + outside flows", self.flowed + self.unflowed),
             ("offered", self.capture.offered, "caught + dropped", self.caught + self.capture.dropped),
         ];
         sums.iter()

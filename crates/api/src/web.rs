@@ -1,49 +1,49 @@
-//! What the HTTP interface answers, and the questions of the store behind it.
+//! Answers of the HTTP interface and of the store behind it.
 //!
-//! Times are seconds since the epoch with a fraction; rates are per second. An answer that a limit has cut says so in
-//! `partial`, a sentence for people. Texts may hold anything that came from a packet: they are text, never markup.
-//! The OpenAPI document and the types of the pages are made from these.
+//! Times are seconds since the epoch with a fraction; rates are per second. `partial` explains, in
+//! one sentence, what a limit left out of an answer. Strings may hold anything that came from a packet: they are text,
+//! never markup. The OpenAPI document and the types of the pages are generated from these types.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// Where a program's data come from.
+/// Origin of the data.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// A link that is listened to.
+    /// Live capture on a link.
     Live,
-    /// A capture that was analysed.
+    /// A capture file.
     File,
-    /// Only what is stored.
+    /// A store without capture.
     Store,
 }
 
-/// Who answers, and what it has.
+/// The sensor and the time that it has data for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Status {
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// The sensor's name.
+    /// Name of the sensor.
     pub sensor: String,
-    /// Where the data come from.
+    /// Origin of the data.
     pub mode: Mode,
     /// Interfaces or files.
     pub source: Vec<String>,
-    /// Of the run; "" for every packet.
+    /// Expression of the run; "" for every packet.
     pub expression: String,
-    /// When it began.
+    /// Start of the run.
     pub started: f64,
-    /// The sensor's clock; that of the packets in mode `file`.
+    /// Current time of the sensor; time of the last packet in mode `file`.
     pub now: f64,
-    /// Seconds of a report.
+    /// Interval in seconds.
     pub interval: f64,
-    /// The beginning of what is stored.
+    /// Start of the stored data.
     pub first: Option<f64>,
-    /// Its end.
+    /// End of the stored data.
     pub last: Option<f64>,
-    /// The sensor's time zone.
+    /// Time zone of the sensor, by its IANA name.
     pub zone: String,
     /// The name of the client's user or token.
     pub user: String,
@@ -57,56 +57,56 @@ pub struct Status {
     pub packets_refused: Option<String>,
 }
 
-/// Charts of lines.
+/// All charts.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Charts {
-    /// In the order of the configuration, built in ones first.
+    /// Built-in charts first, then those of the configuration in its order.
     pub charts: Vec<Chart>,
 }
 
-/// A chart: Ourmon's filter-set.
+/// A chart: a set of expressions, each drawn as a line.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Chart {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people read.
+    /// Label for display.
     pub title: String,
-    /// Of all its lines.
+    /// Unit of all lines.
     pub unit: String,
-    /// Whether it is of the configuration, else built in.
+    /// Whether the configuration defines it; `false` for built-in charts.
     pub configured: bool,
-    /// Its lines.
+    /// Lines of the chart.
     pub lines: Vec<ChartLine>,
 }
 
 /// A line of a chart.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChartLine {
-    /// The series.
+    /// Identifier of the series.
     pub id: String,
-    /// What people read.
+    /// Label for display.
     pub name: String,
-    /// Which packets; "" where it is not an expression that says so.
+    /// Expression of its packets; "" where the line is not defined by one.
     pub expression: String,
-    /// Whether it is what no other line is.
+    /// Whether it counts the packets that no other line matches.
     pub remainder: bool,
 }
 
-/// Every series there is.
+/// All series.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct SeriesList {
-    /// By name.
+    /// Sorted by identifier.
     pub series: Vec<SeriesInfo>,
 }
 
 /// A series.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct SeriesInfo {
-    /// Its name: parts joined by `/`.
+    /// Identifier: parts joined by `/`.
     pub id: String,
-    /// Of its values.
+    /// Unit of the values.
     pub unit: String,
-    /// What they mean.
+    /// Meaning of the values.
     pub help: String,
 }
 
@@ -115,130 +115,130 @@ pub struct SeriesInfo {
 pub struct SeriesData {
     /// Seconds between points.
     pub step: f64,
-    /// Of what was stored they were made: `interval`, `5m`, `1h`, `1d`.
+    /// Storage tier that was read: `interval`, `5m`, `1h` or `1d`.
     pub tier: String,
-    /// When each point begins.
+    /// Start of each point.
     pub times: Vec<f64>,
-    /// In the order of the question, or the heaviest first; those that there are not are left out.
+    /// In the order of the request, or heaviest first. Unknown series are left out.
     pub series: Vec<Points>,
-    /// Where the heaviest were asked for: the sum of all others.
+    /// Sum of all other series, when the heaviest were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<PointsOfOthers>,
-    /// Where the heaviest were asked for: what each series comes to, the heaviest first.
+    /// Weight of each series, heaviest first, when the heaviest were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Vec<Weight>>,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
-/// The sum of several series.
+/// Sum of several series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct PointsOfOthers {
     /// Averages over time.
     pub avg: Vec<Option<f64>>,
-    /// The sum of what each had at least, which they need not have had at once.
+    /// Sum of the minima, which need not have been simultaneous.
     pub min: Vec<Option<f64>>,
-    /// The sum of what each had at most, which they need not have had at once.
+    /// Sum of the maxima, which need not have been simultaneous.
     pub max: Vec<Option<f64>>,
 }
 
-/// What a series comes to in a time.
+/// Weight of a series in a time range.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Weight {
-    /// The series.
+    /// Identifier of the series.
     pub id: String,
-    /// Its values times the seconds that they held.
+    /// Integral over time: each value times its duration in seconds.
     pub weight: f64,
 }
 
-/// The points of a series; nothing where nothing was measured.
+/// Points of a series; `null` where nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Points {
-    /// The series.
+    /// Identifier of the series.
     pub id: String,
     /// Averages over time.
     pub avg: Vec<Option<f64>>,
-    /// The least of an interval.
+    /// Minimum of an interval.
     pub min: Vec<Option<f64>>,
-    /// The most of an interval.
+    /// Maximum of an interval.
     pub max: Vec<Option<f64>>,
 }
 
-/// What the same hours of the weeks before had.
+/// Range of values at the same time of previous weeks.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Band {
-    /// Those of the range, not of the weeks before.
+    /// Start of each point, in the requested range.
     pub times: Vec<f64>,
-    /// How many weeks had something.
+    /// Number of previous weeks with data.
     pub weeks: usize,
-    /// In the order of the question.
+    /// In the order of the request.
     pub series: Vec<BandPoints>,
 }
 
-/// Least, median and most of the weeks before.
+/// Minimum, median and maximum of previous weeks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BandPoints {
-    /// The series.
+    /// Identifier of the series.
     pub id: String,
-    /// The least.
+    /// Minimum.
     pub low: Vec<Option<f64>>,
-    /// The median.
+    /// Median.
     pub mid: Vec<Option<f64>>,
-    /// The most.
+    /// Maximum.
     pub high: Vec<Option<f64>>,
 }
 
-/// What lists there are.
+/// All top lists and distinct counts.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Lists {
     /// Top lists.
     pub lists: Vec<ListInfo>,
-    /// Counts of different things.
+    /// Distinct counts.
     pub distinct: Vec<DistinctInfo>,
 }
 
 /// A top list.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct ListInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people read.
+    /// Label for display.
     pub title: String,
-    /// What its rows are about.
+    /// Kind of key.
     pub key: String,
-    /// What they are ranked by: `bytes` or `packets`.
+    /// Unit of ranking: `bytes` or `packets`.
     pub unit: String,
 }
 
-/// A count of different things.
+/// A distinct count.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct DistinctInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Of what.
+    /// Kind of key that is counted.
     pub of: String,
 }
 
-/// A top list over a range.
+/// A top list over a time range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct TopList {
-    /// Its name.
+    /// Name.
     pub list: String,
-    /// What its rows are about.
+    /// Kind of key.
     pub key: String,
-    /// What they were ranked by when they were kept.
+    /// Unit that ranked the keys when they were stored.
     pub unit: String,
-    /// Whether every row is exact and none is missing.
+    /// Whether every row is exact and no key is missing.
     pub exact: bool,
-    /// The heaviest.
+    /// Rows, heaviest first.
     pub rows: Vec<ListRow>,
-    /// The most that a key without a row can have had, in `unit`.
+    /// Upper bound for any key without a row, in `unit`.
     pub absent: u64,
-    /// Keys that had no row when they came.
+    /// Number of times that a key without a row arrived.
     pub inserts: u64,
-    /// All that the list was given.
+    /// Sum over all keys, with and without a row.
     pub total: Amount,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
@@ -254,76 +254,76 @@ pub struct Amount {
 /// A row of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ListRow {
-    /// What people read.
+    /// Label for display.
     pub label: String,
-    /// Its parts.
+    /// Parts of the key.
     #[schema(value_type = Object)]
     pub key: Map<String, Value>,
     /// Packets.
     pub packets: u64,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// Flows that had it.
+    /// Flows with this key.
     pub flows: u64,
-    /// By how much the truth may be above the count, in the list's unit; 0 where it is exact.
+    /// Maximum undercount, in the list's unit; 0 when the row is exact.
     pub error: u64,
-    /// A pcap-filter(7) expression for its packets.
+    /// A pcap-filter(7) expression that matches its packets.
     pub filter: String,
-    /// A name of DNS or of a service.
+    /// Host name or service name.
     pub name: Option<String>,
-    /// What it was ranked by in each of the parts of the time, where they were asked for.
+    /// Ranked value in each part of the time range, when parts were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spark: Option<Vec<u64>>,
 }
 
-/// Counts of different things over a range.
+/// Distinct counts over a time range.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Distincts {
     /// In the order of the configuration.
     pub rows: Vec<DistinctRow>,
 }
 
-/// How many different things there were.
+/// A distinct count over a time range.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DistinctRow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Of what.
+    /// Kind of key that is counted.
     pub of: String,
-    /// How many.
+    /// Estimated number of distinct keys.
     pub estimate: u64,
-    /// The standard error in percent; 0 where it is exact.
+    /// Standard error in percent; 0 when the count is exact.
     pub error_percent: f64,
 }
 
-/// What was seen in a range and not in the seven days before it.
+/// Keys seen in a time range and not in the seven days before it.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct News {
-    /// The heaviest first.
+    /// Heaviest first.
     pub rows: Vec<NewsRow>,
-    /// The time that was compared with.
+    /// Time range of the comparison.
     pub against: Against,
-    /// What was cut, or why there is nothing to compare with.
+    /// What the answer leaves out, or why there is nothing to compare with.
     pub partial: Option<String>,
 }
 
-/// A time that is compared with.
+/// Time range of a comparison.
 #[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 pub struct Against {
-    /// Its beginning.
+    /// Start.
     pub from: f64,
-    /// Its end.
+    /// End.
     pub to: f64,
 }
 
-/// Something new.
+/// A key that was not seen before.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewsRow {
-    /// `source`, `destination`, `service`, `protocol`.
+    /// Kind of key: `source`, `destination`, `service` or `protocol`.
     pub kind: String,
-    /// What people read.
+    /// Label for display.
     pub label: String,
-    /// A pcap-filter(7) expression for its packets.
+    /// A pcap-filter(7) expression that matches its packets.
     pub filter: String,
     /// Bytes on the wire.
     pub bytes: u64,
@@ -331,406 +331,406 @@ pub struct NewsRow {
     pub packets: u64,
 }
 
-/// Flows of a range.
+/// Flows of a time range.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Flows {
-    /// One page of them.
+    /// One page of rows.
     pub rows: Vec<Flow>,
-    /// How many there are.
+    /// Number of matching rows on all pages.
     pub matched: u64,
-    /// Their packets.
+    /// Packets of these flows.
     pub matched_packets: u64,
-    /// Their bytes.
+    /// Bytes on the wire of these flows.
     pub matched_bytes: u64,
-    /// When they began.
+    /// Flows by start time.
     pub histogram: FlowHistogram,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
-/// When flows began.
+/// Flows by start time.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct FlowHistogram {
-    /// Seconds of a bin.
+    /// Width of a bin in seconds.
     pub step: f64,
-    /// Their beginnings.
+    /// Start of each bin.
     pub times: Vec<f64>,
-    /// Flows that began in each.
+    /// Flows that began in each bin.
     pub flows: Vec<u64>,
-    /// Bytes of these.
+    /// Bytes of these flows.
     pub bytes: Vec<u64>,
 }
 
 /// A flow.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Flow {
-    /// To ask for it.
+    /// Identifier for `/api/v1/flows/{id}`.
     pub id: String,
-    /// As Zeek's logs name it.
+    /// Zeek's uid.
     pub uid: String,
-    /// As other tools name it.
+    /// Community ID.
     pub community_id: String,
     /// Time of its first packet.
     pub first: f64,
-    /// Of its last.
+    /// Time of its last packet.
     pub last: f64,
-    /// Of the transport: `tcp`, `udp`, ...
+    /// Transport protocol: `tcp`, `udp`, ...
     pub protocol: String,
-    /// Who began it.
+    /// Address of the initiator.
     pub source: String,
-    /// Its port; of ICMP the type.
+    /// Port of the initiator; the type for ICMP.
     pub source_port: u16,
-    /// Who was asked.
+    /// Address of the responder.
     pub destination: String,
-    /// Its port; of ICMP the code.
+    /// Port of the responder; the code for ICMP.
     pub destination_port: u16,
-    /// Forward and reverse.
+    /// Packets forward and reverse.
     pub packets: [u64; 2],
-    /// The same in bytes on the wire.
+    /// Bytes on the wire, forward and reverse.
     pub bytes: [u64; 2],
-    /// How far it came, in Zeek's words.
+    /// Connection state, as in Zeek's conn.log.
     pub state: String,
-    /// The protocols that were found in it.
+    /// Application protocols identified in it.
     pub service: Option<String>,
     /// Outer VLAN identifier.
     pub vlan: Option<u16>,
-    /// The name by which the initiator had asked for the responder.
+    /// Name that the initiator had resolved to the responder's address.
     pub name: Option<String>,
 }
 
-/// A flow and what was said in it.
+/// A flow with its records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FlowDetail {
     /// The flow.
     pub flow: Flow,
-    /// All that is known of it.
+    /// Further properties.
     pub details: Vec<Detail>,
-    /// What was said, in order.
+    /// Records of the flow, in order of time.
     pub records: Vec<FlowRecordRow>,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
-/// One thing that is known.
+/// A property of a flow.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Detail {
-    /// What.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
-    /// What it means.
+    /// Meaning.
     pub help: String,
 }
 
-/// Something that was said in a flow.
+/// A record of a flow.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FlowRecordRow {
     /// The table.
     pub table: String,
-    /// When.
+    /// Time.
     pub time: f64,
-    /// By field.
+    /// Values by field name.
     #[schema(value_type = Object)]
     pub values: Map<String, Value>,
 }
 
-/// The tables of protocols.
+/// All record tables.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Protocols {
     /// In the order of the registry.
     pub tables: Vec<TableInfo>,
 }
 
-/// A table.
+/// A record table.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TableInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When there is a row.
+    /// What a row describes.
     pub help: String,
-    /// The protocol it is of.
+    /// Protocol; "" for tables that protocols share.
     pub protocol: String,
-    /// Rows that are stored.
+    /// Number of stored rows.
     pub rows: u64,
-    /// Its fields, in the order of the log.
+    /// Fields, in the order of the log.
     pub fields: Vec<FieldInfo>,
 }
 
-/// A field.
+/// A field of a record table.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FieldInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it means.
+    /// Meaning.
     pub help: String,
-    /// `text`, `number`, `time`, `address`, `list` or `bool`.
+    /// Type of the values: `text`, `number`, `time`, `address`, `list` or `bool`.
     pub kind: String,
 }
 
-/// Rows of a table.
+/// Records of a table.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Records {
     /// The table.
     pub table: String,
-    /// One page of them, the latest first.
+    /// One page of rows, latest first.
     pub rows: Vec<RecordRow>,
-    /// How many there are.
+    /// Number of matching rows on all pages.
     pub matched: u64,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordRow {
-    /// When.
+    /// Time.
     pub time: f64,
-    /// The flow it was said in, where that has ended.
+    /// Identifier of its flow, once that has ended.
     pub flow: Option<String>,
-    /// As Zeek's logs name the flow.
+    /// Zeek's uid of the flow.
     pub uid: String,
-    /// Who began the flow.
+    /// Address of the flow's initiator.
     pub source: String,
-    /// Its port.
+    /// Port.
     pub source_port: u16,
-    /// Who was asked.
+    /// Address of the responder.
     pub destination: String,
-    /// Its port.
+    /// Port.
     pub destination_port: u16,
-    /// By field.
+    /// Values by field name.
     #[schema(value_type = Object)]
     pub values: Map<String, Value>,
 }
 
-/// How the sensor is.
+/// State of the sensor.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Sensor {
-    /// What became of each packet: parts of a parent add up to it.
+    /// Packet ledger and other counters. Parts of a parent add up to it.
     pub ledger: Vec<LedgerRow>,
-    /// A sum that does not hold.
+    /// The first sum of the ledger that does not hold.
     pub imbalance: Option<String>,
-    /// Tables that packets fill.
+    /// Memory of tables.
     pub memory: Vec<MemoryRow>,
-    /// What the pass costs.
+    /// Processing cost of stages and subscriptions.
     pub costs: Vec<CostRow>,
-    /// What is under way between threads.
+    /// Queues between threads.
     pub queues: Vec<QueueRow>,
-    /// The store, where there is one.
+    /// State of the store, if any.
     pub store: Option<StoreState>,
-    /// Who looks.
+    /// Connected clients.
     pub clients: Vec<ClientRow>,
 }
 
 /// A counter.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct LedgerRow {
-    /// Its name in metrics.
+    /// Name in metrics.
     pub name: String,
-    /// What people read.
+    /// Label for display.
     pub label: String,
-    /// Its value since the beginning.
+    /// Value since the start of the run.
     pub value: u64,
-    /// What is counted.
+    /// Unit.
     pub unit: String,
-    /// What it means.
+    /// Meaning.
     pub help: String,
-    /// Whose part it is.
+    /// Name of the counter that it is part of.
     pub parent: Option<String>,
-    /// Whether each of it was lost.
+    /// Whether it counts loss.
     pub loss: bool,
 }
 
-/// A table that packets fill.
+/// Memory of a table.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct MemoryRow {
-    /// Its name.
+    /// Name.
     pub table: String,
-    /// Bytes in use; none where that is not counted, as of rings, which are taken as a whole.
+    /// Bytes in use; `null` where they are not counted, as for rings, which are allocated as a whole.
     pub used: Option<u64>,
-    /// Bytes that it may have.
+    /// Limit in bytes.
     pub limit: u64,
-    /// What had no room.
+    /// Entries that found no room.
     pub shed: u64,
-    /// What it is for.
+    /// Purpose.
     pub help: String,
 }
 
-/// What a part of the pass costs.
+/// Processing cost of a stage or subscription.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CostRow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// `stage` or `subscription`.
+    /// Kind: `stage` or `subscription`.
     pub kind: String,
-    /// Nanoseconds for each packet.
+    /// Worker time in nanoseconds per analysed packet.
     pub ns_per_packet: f64,
 }
 
 /// A queue between threads.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct QueueRow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What waits.
+    /// Entries waiting.
     pub length: u64,
-    /// The most that can.
+    /// Capacity.
     pub capacity: u64,
-    /// What had no room.
+    /// Entries that found no room.
     pub shed: u64,
 }
 
-/// How the store is.
+/// State of the store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct StoreState {
-    /// Its folder.
+    /// Directory.
     pub path: String,
-    /// Bytes on the disk.
+    /// Bytes on disk.
     pub bytes: u64,
-    /// The most that may be.
+    /// Size limit in bytes.
     pub limit: u64,
-    /// What series and lists come to when every tier is full.
+    /// Size of series and lists when every tier is full, in bytes.
     pub bound: u64,
-    /// Bytes free on the disk.
+    /// Free disk space in bytes.
     pub free: u64,
-    /// `writing`, `waiting` (it cannot write, and tries again) or `reading`.
+    /// `writing`, `waiting` (writing failed and is retried) or `reading`.
     pub state: String,
-    /// Why it waits.
+    /// Error of the last attempt to write.
     pub failed: Option<String>,
-    /// Rows that were lost while it could not write.
+    /// Rows lost because they could not be written.
     pub dropped_rows: u64,
-    /// What is kept how long.
+    /// Tiers, with their age limits.
     pub tiers: Vec<TierState>,
 }
 
 /// A tier of the store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct TierState {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Seconds that it is kept.
+    /// Age limit in seconds.
     pub keep: f64,
-    /// Bytes, roughly.
+    /// Approximate size in bytes.
     pub bytes: u64,
-    /// The beginning of what is there.
+    /// Start of the stored data.
     pub first: Option<f64>,
 }
 
-/// Those who look at the pages.
+/// Clients of one kind.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ClientRow {
-    /// What they read.
+    /// Kind of stream that they read.
     pub name: String,
-    /// How many there are.
+    /// Number of connections.
     pub connected: u64,
-    /// How many were dropped because they were too slow.
+    /// Connections dropped because the client read too slowly.
     pub dropped: u64,
 }
 
-/// What has happened to the sensor.
+/// Events of the sensor.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Events {
-    /// The latest first.
+    /// Latest first.
     pub events: Vec<Event>,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
-/// Something that has happened.
+/// An event of the sensor.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub time: f64,
-    /// `start`, `end`, `link`, `loss`, `store`, `clock`, `configuration`.
+    /// `start`, `end`, `link`, `loss`, `store`, `clock` or `configuration`.
     pub kind: String,
-    /// For people.
+    /// Description.
     pub text: String,
 }
 
-/// The answer to a question of the query language.
+/// Answer to a query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Answered {
-    /// The question.
+    /// The query.
     pub q: String,
-    /// What stands in each column.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Texts, numbers or nothing.
+    /// Cells: text, number or `null`.
     #[schema(value_type = Vec<Vec<Object>>)]
     pub rows: Vec<Vec<Value>>,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
-    /// How long it took.
+    /// Duration of the query in milliseconds.
     pub milliseconds: f64,
 }
 
 /// A column of an answer.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Column {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Of its values; "" for text.
+    /// Unit of the values; "" for text.
     pub unit: String,
 }
 
-/// What an expression would catch of the flows that are stored.
+/// Stored flows that an expression matches.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct FilterTry {
-    /// Flows that match.
+    /// Matching flows.
     pub flows: u64,
-    /// Their packets.
+    /// Packets of these flows.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes on the wire of these flows.
     pub bytes: u64,
-    /// All there are.
+    /// All flows of the time range.
     pub of: FilterOf,
-    /// By time.
+    /// Bytes over time.
     pub histogram: TryHistogram,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }
 
-/// All flows of a range.
+/// All flows of a time range.
 #[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 pub struct FilterOf {
     /// Flows.
     pub flows: u64,
-    /// Their packets.
+    /// Packets of these flows.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes on the wire of these flows.
     pub bytes: u64,
 }
 
-/// Bytes of flows that match beside those of all, by the time of their beginning.
+/// Bytes of matching flows and of all flows, by start time.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct TryHistogram {
-    /// Seconds of a bin.
+    /// Width of a bin in seconds.
     pub step: f64,
-    /// Their beginnings.
+    /// Start of each bin.
     pub times: Vec<f64>,
-    /// Of those that match.
+    /// Bytes of matching flows.
     pub bytes: Vec<u64>,
-    /// Of all.
+    /// Bytes of all flows.
     pub all: Vec<u64>,
 }
 
-/// A moment of a live run.
+/// One tick of a live run.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Tick {
-    /// Its end.
+    /// End of the tick.
     pub time: f64,
-    /// How long it was.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Packets in it.
+    /// Packets in the tick.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes on the wire in the tick.
     pub bytes: u64,
-    /// Caught since the beginning.
+    /// Packets caught since the start of the run.
     pub caught: u64,
-    /// Dropped since the beginning.
+    /// Packets dropped since the start of the run.
     pub dropped: u64,
-    /// Flows that are open.
+    /// Open flows.
     pub flows_active: u64,
-    /// Values of series in it, by name.
+    /// Values of series, by identifier.
     pub series: std::collections::BTreeMap<String, f64>,
-    /// The five heaviest talkers.
+    /// The top five talkers.
     pub talkers: Vec<ListRow>,
 }

@@ -71,7 +71,7 @@ pub struct SessionStats {
     /// Read flows that have ended and that no protocol was found in.
     pub unidentified: u64,
     /// Flows that were not read because there was no memory for it when they began to speak.
-    pub refused: u64,
+    pub skipped: u64,
     /// Records emitted.
     pub records: u64,
     /// Packets of flows that were not measured because there was no memory for it.
@@ -93,7 +93,7 @@ impl From<&SessionStats> for SessionCount {
         let SessionStats { streams, fragments, .. } = stats;
         Self {
             with_payload: stats.with_payload,
-            refused: stats.refused,
+            skipped: stats.skipped,
             sessions: stats.sessions,
             identified: stats.identified,
             unidentified: stats.unidentified,
@@ -507,7 +507,7 @@ impl Reader<'_> {
                 }
                 self.stats.with_payload += 1;
                 if self.is_full {
-                    self.stats.refused += 1;
+                    self.stats.skipped += 1;
                     self.refused.insert(row);
                     return;
                 }

@@ -1,8 +1,8 @@
 //! Counters for Prometheus: what a run has counted since it began, as OpenMetrics text.
 //!
-//! Labels have values from the configuration and from our own words alone, never from packets: their number is bounded
-//! by what was asked. As an output it is `weir.prom`, a file that is replaced as a whole at each interval, which the
-//! textfile collector of Prometheus' node exporter reads.
+//! Label values come from the configuration and from fixed names, never from packets, so that their number is bounded.
+//! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile collector
+//! of the Prometheus node exporter.
 
 use crate::{Output, OutputContext, OutputSpec};
 use prometheus_client::collector::Collector;
@@ -22,7 +22,7 @@ const FILE: &str = "weir.prom";
 
 pub(crate) static METRICS: OutputSpec = OutputSpec {
     name: "prometheus",
-    help: "All counters and cost receipts as OpenMetrics text.",
+    help: "All counters and the cost profile as OpenMetrics text.",
     files: &[FILE],
     flows: false,
     has: |_| false,
@@ -208,7 +208,7 @@ impl Collector for Sums {
         self.encode_lists(&mut to)?;
         let end = to.encode_descriptor(
             "interval_end",
-            "When the last interval ended, since the epoch",
+            "End of the last interval, since the epoch",
             Some(&Unit::Seconds),
             MetricType::Gauge,
         );
@@ -233,7 +233,7 @@ impl Sums {
                 }
             }
         }
-        let help = "Flows that ended, by state in Zeek's words";
+        let help = "Ended flows by connection state, as Zeek names it";
         let mut metric = to.encode_descriptor("flows_by_state", help, None, MetricType::Counter)?;
         for (state, value) in CONN_STATES.iter().zip(self.counted.flows.states.0) {
             total(&mut metric.encode_family(&[("state", *state)])?, value)?;
@@ -241,21 +241,21 @@ impl Sums {
         Ok(())
     }
 
-    /// The receipts: time that adds up, and what it is for each packet.
+    /// The cost profile: time in total and for each packet.
     fn encode_costs(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let unit = Some(&Unit::Seconds);
-        let help = "Workers' time of a stage of the pass, estimated from a part of the packets";
+        let help = "Worker time of a stage, estimated from a sample of packets";
         let mut metric = to.encode_descriptor("stage", help, unit, MetricType::Counter)?;
         for (stage, nanoseconds) in self.counted.costs.parts() {
             seconds(&mut metric.encode_family(&[("stage", stage)])?, nanoseconds)?;
         }
-        let help = "Workers' time of a function of a subscription, estimated from a part of the packets";
+        let help = "Worker time of a subscription's function, estimated from a sample of packets";
         let mut metric = to.encode_descriptor("function", help, unit, MetricType::Counter)?;
         for line in &self.lines {
             seconds(&mut metric.encode_family(&line.labels())?, line.nanoseconds)?;
         }
-        let help = "Nanoseconds of workers' time for each analysed packet, since the beginning";
-        let mut metric = to.encode_descriptor("receipt_ns_per_packet", help, None, MetricType::Gauge)?;
+        let help = "Worker time in nanoseconds per analysed packet, since the start";
+        let mut metric = to.encode_descriptor("cost_ns_per_packet", help, None, MetricType::Gauge)?;
         let each = |nanoseconds: u64| nanoseconds as f64 / self.counted.ledger.analysed.max(1) as f64;
         for (stage, nanoseconds) in self.counted.costs.parts() {
             metric.encode_family(&[("stage", stage)])?.encode_gauge(&each(nanoseconds))?;
@@ -273,7 +273,7 @@ impl Sums {
             ("bytes", Unit::Bytes, |n| n.bytes),
         ];
         for (what, unit, of) in &parts {
-            let help = format!("Matched {what} of a subscription");
+            let help = format!("Matching {what} of a subscription");
             let mut metric = to.encode_descriptor("matched", &help, Some(unit), MetricType::Counter)?;
             for line in &self.lines {
                 if let Found::Count(count) = &line.found {
@@ -292,12 +292,8 @@ impl Sums {
                 }
             }
         }
-        let mut metric = to.encode_descriptor(
-            "values",
-            "Values that a subscription measures",
-            None,
-            MetricType::Histogram,
-        )?;
+        let mut metric =
+            to.encode_descriptor("values", "Values measured by a subscription", None, MetricType::Histogram)?;
         for line in &self.lines {
             if let Found::Histogram(histogram) = &line.found {
                 let labels = line.with("of", &histogram.of);
@@ -320,12 +316,12 @@ impl Sums {
                 _ => None,
             })
         };
-        let help = "Keys that had no row in a list when they came";
+        let help = "Keys that had no row in the list when they arrived";
         let mut metric = to.encode_descriptor("list_inserts", help, None, MetricType::Counter)?;
         for (line, inserts, ..) in lists() {
             total(&mut metric.encode_family(&line.labels())?, inserts)?;
         }
-        let help = "Packets counted for keys that had no room in a list";
+        let help = "Packets of keys that had no room in the list";
         let mut metric = to.encode_descriptor("list_shed_packets", help, None, MetricType::Counter)?;
         for (line, _, shed, ..) in lists() {
             total(&mut metric.encode_family(&line.labels())?, shed.packets)?;
@@ -338,16 +334,16 @@ impl Sums {
             Ok(())
         };
         gauge("list_rows", "Rows of a list in the last interval", &|rows, _| rows)?;
-        let help = "The most that a key without a row had in the last interval, in the list's unit";
+        let help = "Maximum of a key without a row in the last interval, in the list's unit";
         gauge("list_absent", help, &|_, absent| absent)?;
-        let help = "Different things in the last interval, estimated";
+        let help = "Distinct values in the last interval, estimated";
         let mut metric = to.encode_descriptor("distinct", help, None, MetricType::Gauge)?;
         for line in &self.lines {
             if let Found::Distinct { of, estimate } = &line.found {
                 metric.encode_family(&line.with("of", of))?.encode_gauge(&(*estimate as f64))?;
             }
         }
-        let help = "Scans that were found in the last interval";
+        let help = "Scans detected in the last interval";
         let mut metric = to.encode_descriptor("scans", help, None, MetricType::Gauge)?;
         for line in &self.lines {
             if let Found::Scans(found) = &line.found {
@@ -410,11 +406,11 @@ mod tests {
         let labels = r#"{chart="c\\",subscription="a\"}\n",function="count"}"#;
         assert_eq!(value(&text, &format!("weir_matched_packets_total{labels}")), 3.0);
         assert_eq!(value(&text, &format!("weir_function_seconds_total{labels}")), 1.5e-6);
-        assert_eq!(value(&text, &format!("weir_receipt_ns_per_packet{labels}")), 150.0);
+        assert_eq!(value(&text, &format!("weir_cost_ns_per_packet{labels}")), 150.0);
     }
 
     #[test]
-    fn bins_are_told_by_their_upper_edges() {
+    fn bins_have_upper_edges() {
         let mut snapshot = Snapshot::default();
         let mut histogram = Histogram::new("size", vec![0, 64, 128]);
         [63, 64, 127, 128, 1500].into_iter().for_each(|value| histogram.add(value));

@@ -188,7 +188,7 @@ impl Carver {
             return record.set("stored", Value::Bool(false));
         };
         if kept.refused || kept.bytes == 0 {
-            self.count.files_refused += 1;
+            self.count.files_skipped += 1;
             record.set("stored", Value::Bool(false));
             return;
         }

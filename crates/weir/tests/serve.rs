@@ -240,7 +240,7 @@ fn wrong_questions_are_answered_with_what_would_be_accepted() {
         ("/api/v1/flows?from=NaN", 400, "seconds since the epoch"),
         ("/api/v1/flows?from=-1", 400, "seconds since the epoch"),
         ("/api/v1/flows?to=1e300", 400, "seconds since the epoch"),
-        ("/api/v1/flows?from=20&to=10", 400, "before it begins"),
+        ("/api/v1/flows?from=20&to=10", 400, "before it starts"),
         ("/api/v1/flows/nothing", 404, "no flow"),
         ("/api/v1/top?list=nothing", 404, "nothing"),
         ("/api/v1/top", 400, "list"),
@@ -416,8 +416,8 @@ fn a_taken_port() {
     let sample = sample();
     let port = port().to_string();
     let first = Server::start(program().args(["open", text(&sample), "--port", &port]));
-    weir(["open", text(&sample), "--port", &port]).exits(4).says("is taken");
-    weir(["serve", "-i", "lo", "--port", &port]).exits(4).says("is taken");
+    weir(["open", text(&sample), "--port", &port]).exits(4).says("is in use");
+    weir(["serve", "-i", "lo", "--port", &port]).exits(4).says("is in use");
     drop(first);
     // Without a port the next free one is found.
     let usual = std::net::TcpListener::bind(("127.0.0.1", 8470));
@@ -429,7 +429,7 @@ fn a_taken_port() {
 #[test]
 fn usage() {
     let sample = sample();
-    weir(["open"]).exits(1).says("which capture");
+    weir(["open"]).exits(1).says("nothing to open");
     weir(["open", "/nowhere.pcap"]).exits(2).says("no such file");
     weir(["open", text(&sample), "--port", "0"]).exits(1);
     weir(["open", text(&sample), "tcp prt 80"]).exits(1).says("prt");

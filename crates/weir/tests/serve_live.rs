@@ -232,7 +232,7 @@ fn packets_of_what_is_being_written() {
     assert_eq!((code, dump.exists()), (Some(130), true));
 }
 
-/// Two files of a megabyte, one after the other: what was in those before is said to be gone.
+/// Two files of a megabyte, one after the other: the answer reports that earlier files are gone.
 #[test]
 fn packets_of_a_ring_of_files() {
     let Some(net) = Net::new() else { return };
@@ -255,7 +255,7 @@ fn packets_of_a_ring_of_files() {
     );
     assert!(last["bytes"].as_u64().is_some_and(|bytes| bytes <= kept), "{last}, {kept} bytes are there");
     assert!(
-        last["partial"].as_str().is_some_and(|text| text.contains("files of the dump are there no more")),
+        last["partial"].as_str().is_some_and(|text| text.contains("files of the dump no longer exist")),
         "{last}"
     );
     assert_eq!(pages.server.end().0, Some(130));
@@ -430,7 +430,7 @@ fn a_configuration_is_applied_by_who_may() {
         points.iter().filter_map(Value::as_f64).sum::<f64>()
     };
     assert!(eventually(|| points() > 0.0), "the new line has points");
-    assert!(get("/api/v1/events")["events"].to_string().contains("a configuration was applied"));
+    assert!(get("/api/v1/events")["events"].to_string().contains("configuration applied"));
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();

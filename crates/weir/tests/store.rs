@@ -57,7 +57,7 @@ fn what_is_asked_of_a_store_is_what_the_capture_has() {
     let web = query(folder.path(), "records http limit 100 text weir.test");
     assert!(web["rows"].as_array().unwrap().len() > 10, "{web}");
     weir(["query", "-d", text(folder.path()), "flows where len > 9"]).exits(1).says("packets alone");
-    weir(["query", "-d", "/nowhere", "flows"]).exits(2).says("there is no store");
+    weir(["query", "-d", "/nowhere", "flows"]).exits(2).says("no store");
     let csv = weir(["query", "-d", text(folder.path()), "--csv", "top service limit 2"]).exits(0).text();
     assert_eq!(csv.lines().count(), 3, "{csv}");
     weir(["store", "state", "-d", text(folder.path())]).exits(0).prints("when all tiers are full");

@@ -1,4 +1,4 @@
-//! Rows of lists as people read them, each with the expression that finds its packets.
+//! Rows of top lists with their labels, and the expressions that match their packets.
 
 use crate::ports;
 use crate::row::COLUMNS;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use weir_api::web::{Detail, ListRow};
 use weir_api::{Count, Key, TopRow};
 
-/// A row of a list.
+/// A row of a top list.
 pub fn list_row(row: &TopRow) -> ListRow {
     ListRow {
         label: key(&row.key, false),
@@ -23,7 +23,7 @@ pub fn list_row(row: &TopRow) -> ListRow {
     }
 }
 
-/// A row whose key is a word.
+/// A row with a text as its key.
 pub fn text_row(text: String, count: Count, flows: u64) -> ListRow {
     let key = Map::from_iter([("text".to_owned(), json!(text))]);
     let Count { packets, bytes } = count;
@@ -66,7 +66,7 @@ fn service(key: &Key) -> Option<String> {
     ports::service(protocol, port).map(str::to_owned)
 }
 
-/// The protocol in words that an expression has.
+/// A protocol as a pcap-filter expression.
 fn protocol(number: u8) -> String {
     match number {
         1 => "icmp".to_owned(),
@@ -85,7 +85,7 @@ fn port(number: u8, port: u16) -> String {
     }
 }
 
-/// The expression that finds a key's packets, in either direction.
+/// The expression that matches a key's packets, in either direction.
 pub fn expression(key: &Key) -> String {
     let both = |a: IpAddr, b: IpAddr| format!("host {a} and host {b}");
     match *key {
@@ -109,21 +109,22 @@ pub fn expression(key: &Key) -> String {
     }
 }
 
-/// What people read above a list.
+/// Title of a list.
 pub fn title(name: &str) -> String {
     match name {
-        "talkers" => "Talkers",
-        "services" => "Services",
-        "sources" => "Sources",
-        "destinations" => "Destinations",
-        "flows" => "Flows",
-        "protocols" => "Protocols",
+        "talkers" => "Top talkers",
+        "services" => "Top services",
+        "sources" => "Top sources",
+        "destinations" => "Top destinations",
+        "flows" => "Top flows",
+        "protocols" => "Top protocols",
+        "unidentified" => "Unidentified payload by port",
         other => other,
     }
     .to_owned()
 }
 
-/// What is known of a flow besides its row, in the order of its columns.
+/// Further properties of a flow, in the order of the log's columns.
 pub fn detail_rows(detail: &str) -> Vec<Detail> {
     let members: Map<String, Value> = serde_json::from_str(detail).unwrap_or_default();
     let mut rows = Vec::new();

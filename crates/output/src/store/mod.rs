@@ -29,7 +29,7 @@ use weir_filter::FlowTest;
 pub enum StoreError {
     /// A newer version of the program has written it.
     #[error(
-        "{path}: the store has version {found}, and this program knows up to {known}: a newer Weir can read it"
+        "{path}: store version {found} is newer than this program supports ({known}): a newer Weir can read it"
     )]
     Newer {
         /// Its database.
@@ -40,7 +40,7 @@ pub enum StoreError {
         known: i64,
     },
     /// There is nothing there.
-    #[error("{0}: there is no store; `weir -i IF -o DIR --log store` makes one")]
+    #[error("{0}: no store; create one with `weir -i INTERFACE -o DIR --log store`")]
     NotThere(PathBuf),
     /// There is none of that name.
     #[error("{0}")]
@@ -129,7 +129,7 @@ impl FlowOrder {
             Some((_, order)) => Ok((order, descending)),
             None => {
                 let names = Self::ALL.map(|(name, _)| name).join(", ");
-                Err(format!("one of {names}, with `-` before it for the greatest first"))
+                Err(format!("one of {names}, with a leading `-` for descending order"))
             }
         }
     }

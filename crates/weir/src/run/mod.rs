@@ -170,18 +170,18 @@ impl Session {
         Ok(Session { options, request, plan, zone, logs, anonymiser, stop, interrupted, hangup, beside })
     }
 
-    /// How a run divides its memory, for those who look at it.
+    /// Memory shares of a run's tables, as the pages show them.
     pub fn tables(request: &Request) -> Vec<Share> {
         let part = request.memory / PARTS;
         let is_live = request.inputs.is_empty();
-        // The store has what is said.
+        // The store keeps records, so that payload is parsed.
         let (flow_parts, session_parts) = flow_parts(true, is_live);
         // A small table has rows of the same size.
         let table = FlowTable::new(&FlowConfig { memory: 1 << 20, ..FlowConfig::default() }).stats();
         let mut tables = vec![
             Share {
                 table: "flows",
-                help: "Flows that are open. When it is full, one that was not used lately ends early.",
+                help: "Open flows. When the table is full, the least recently used flow is evicted.",
                 limit: part * flow_parts,
                 each: table.memory / table.capacity.max(1),
                 used: Some(|total, _, share| total.flows.active() * share.each),
@@ -189,17 +189,17 @@ impl Session {
             },
             Share {
                 table: "streams",
-                help: "Streams and fragments that are put together, and what reads them. Without room a flow is not read.",
+                help: "TCP streams, IP fragments and parsers. A flow that finds no room is skipped.",
                 limit: part * session_parts,
                 each: 1,
                 used: None,
                 shed: |total| {
-                    total.sessions.refused + total.sessions.abandoned + total.sessions.fragments_shed
+                    total.sessions.skipped + total.sessions.abandoned + total.sessions.fragments_shed
                 },
             },
             Share {
                 table: "rows",
-                help: "Rows of flows and records that wait for the end of their interval.",
+                help: "Flow and record rows waiting for the end of their interval.",
                 limit: part * ROW_PARTS,
                 each: 1,
                 used: Some(|_, load, _| load.waiting as u64),
@@ -209,7 +209,7 @@ impl Session {
         if is_live {
             tables.push(Share {
                 table: "ring",
-                help: "Where the kernel puts packets until a worker takes them. When it is full, packets are dropped.",
+                help: "Packets waiting in the kernel for a worker. When the ring is full, packets are dropped.",
                 limit: part * RING_PARTS,
                 each: 1,
                 used: None,
@@ -427,7 +427,7 @@ impl Session {
             exit = exit.or(Exit::Output);
         }
         if self.options.max_loss.is_some_and(|max| total.ledger.loss_percent() > max) {
-            let text = format!("{:.3}% of the packets were lost", total.ledger.loss_percent());
+            let text = format!("{:.3}% of packets lost", total.ledger.loss_percent());
             exit = exit.or(complain(Exit::Loss, text));
         }
         if self.interrupted.load(Ordering::Relaxed) {
@@ -437,7 +437,7 @@ impl Session {
             eprintln!("weir: the ledger does not add up: {imbalance}; please report this");
         }
         if let Some(imbalance) = total.sessions.imbalance() {
-            eprintln!("weir: what was said does not add up: {imbalance}; please report this");
+            eprintln!("weir: the payload counts do not add up: {imbalance}; please report this");
         }
         exit
     }
@@ -482,7 +482,7 @@ impl Finished {
     fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
-            (&self.unidentified, &options.unidentified, "packets of no known protocol"),
+            (&self.unidentified, &options.unidentified, "packets of unidentified flows"),
         ];
         let emitted = files.into_iter().filter_map(|(written, name, what)| {
             let ((written, _), name) = (written.as_ref()?, name.as_ref()?);
@@ -491,9 +491,9 @@ impl Finished {
             Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
         });
         let carved = self.carved.as_ref().zip(options.files.as_ref()).map(|((again, _), directory)| {
-            let SessionCount { files_kept, files_cut, files_refused, .. } = total.sessions;
+            let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
             let parts =
-                [("the same again", *again), ("cut short", files_cut), ("beyond the limits", files_refused)];
+                [("duplicates", *again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
             let parts =
                 parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
             format!(

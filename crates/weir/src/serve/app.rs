@@ -1,4 +1,4 @@
-//! What every route has at hand.
+//! State shared by all routes.
 
 use super::access::Access;
 use super::access_log::AccessLog;
@@ -16,48 +16,47 @@ use tokio::time::timeout;
 use weir_filter::Options;
 use weir_output::store::Store;
 
-/// Questions to the store that are answered at once.
+/// Maximum concurrent store queries.
 const QUESTIONS: usize = 8;
-/// How long one waits for its answer, and before that for its turn.
+/// Time limit of a store query, and of the wait before it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What every route has at hand.
+/// State shared by all routes.
 pub type Shared = Arc<App>;
 
-/// How expressions of questions are read. Names of hosts are not looked up: that would be a packet that the monitor
-/// sends because somebody looks.
+/// How expressions of requests are interpreted. Host names are not resolved: a passive monitor sends no packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// As libpcap reads them.
+    /// Exactly as libpcap does.
     pub strict_bpf: bool,
-    /// They look at the innermost packet of a tunnel.
+    /// On the innermost packet of a tunnel.
     pub inner: bool,
 }
 
 impl Reading {
-    /// For the compiler.
+    /// Options of the compiler.
     pub fn options(self) -> Options<'static> {
         Options { strict_bpf: self.strict_bpf, inner: self.inner, ..Options::default() }
     }
 }
 
-/// What all routes share.
+/// State shared by all routes.
 pub struct App {
-    /// What the run tells.
+    /// State of the run.
     pub hub: Arc<Hub>,
-    /// What is stored, where anything is.
+    /// The store, if any.
     pub store: Option<Arc<dyn Store>>,
-    /// Who may do what.
+    /// Access control.
     pub access: Access,
-    /// What the run was asked for, and how to ask it for something else.
+    /// The configuration, and the means to change it.
     pub configuration: Configuration,
-    /// Where packets can be read again.
+    /// Capture files that can be read again.
     pub packets: Option<Source>,
-    /// How expressions are read.
+    /// How expressions are interpreted.
     pub reading: Reading,
-    /// Where pulses go.
+    /// Readers of the event stream.
     pub readers: Mutex<Vec<mpsc::Sender<Bytes>>>,
-    /// Turns at the store.
+    /// Permits for store queries.
     pub turns: Arc<Semaphore>,
     /// Whether connections have TLS.
     pub has_tls: bool,
@@ -74,7 +73,7 @@ pub struct App {
 }
 
 impl App {
-    /// Turns for questions that take a thread.
+    /// Permits for store queries, each of which takes a thread.
     pub fn turns() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(QUESTIONS))
     }
@@ -82,15 +81,15 @@ impl App {
     /// The store.
     ///
     /// # Errors
-    /// That there is none.
+    /// The run has no store.
     pub fn store(&self) -> Result<Arc<dyn Store>, Failure> {
-        self.store.clone().ok_or_else(|| Failure::unknown("nothing is stored in this run"))
+        self.store.clone().ok_or_else(|| Failure::unknown("this run has no store"))
     }
 
-    /// Asks the store on a thread that may wait, a few at once and each for a limited time.
+    /// Queries the store on a blocking thread, with a limit on concurrency and time.
     ///
     /// # Errors
-    /// That there is no store, what it says, or that it takes too long.
+    /// The run has no store, the store fails, or the time limit is reached.
     pub async fn ask<T: Send + 'static, E: Into<Failure> + Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Store) -> Result<T, E> + Send + 'static,
@@ -99,29 +98,29 @@ impl App {
         self.wait(move || question(store.as_ref()).map_err(Into::into)).await
     }
 
-    /// Does something that takes its time on a thread that may.
+    /// Runs blocking work on a thread, with a limit on concurrency and time.
     ///
     /// # Errors
-    /// What it says, or that it takes too long.
+    /// The work fails, or the time limit is reached.
     pub async fn wait<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.turns);
         let Ok(Ok(turn)) = timeout(PATIENCE, turns.acquire_owned()).await else {
-            return Err(Failure::busy("too many questions are being answered: ask again"));
+            return Err(Failure::busy("too many requests in progress: try again"));
         };
         let answer = tokio::task::spawn_blocking(move || {
             let answer = work();
-            // Whoever asked may have gone; the turn ends with the work.
+            // The client may have disconnected: the permit is held until the work ends.
             drop(turn);
             answer
         });
         match timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Failure::busy("the question could not be answered")),
+            Ok(Err(_)) => Err(Failure::busy("the request failed")),
             Err(_) => Err(Failure::busy(format!(
-                "no answer within {} s: ask for a shorter time or less of it",
+                "no answer within {} s: choose a shorter time range or fewer rows",
                 PATIENCE.as_secs()
             ))),
         }

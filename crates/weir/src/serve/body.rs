@@ -1,4 +1,4 @@
-//! Bodies of answers that are made while they are sent.
+//! Bodies of answers that are produced while they are sent.
 
 use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 
-/// Pieces as they come, until nobody makes them any more.
+/// A body of pieces from a channel, which ends when the channel closes.
 pub struct Pieces<H> {
     from: Receiver<Bytes>,
     _held: H,
 }
 
 impl<H> Pieces<H> {
-    /// What is `held` goes when the body does.
+    /// Creates a body; `held` is dropped with it.
     pub fn new(from: Receiver<Bytes>, held: H) -> Self {
         Self { from, _held: held }
     }

@@ -1,4 +1,4 @@
-//! The configuration of a run as the pages show, check and change it.
+//! The configuration of a run, as the pages show, check and apply it.
 
 use crate::config::{self, Config};
 use serde::Serialize;
@@ -13,17 +13,17 @@ use weir_api::{SubscriptionSpec, Unit};
 use weir_output::figures;
 use weir_output::store::sqlite::line_id;
 
-/// Mistakes of a text that are answered.
+/// Maximum errors of an answer.
 const MAX_WRONG: usize = 100;
-/// How long a difference is made shorter; then it is shown as it is.
+/// Time limit for minimising a difference.
 const COMPARED: Duration = Duration::from_millis(200);
 
-/// What can be changed while a run lasts.
+/// Changes a running capture.
 pub trait Control: Send + Sync {
-    /// Makes a plan of an expression and subscriptions; what is given back puts it into effect.
+    /// Compiles an expression and subscriptions into a plan. Calling the result puts it into effect.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in the expression or a subscription.
     fn prepare(
         &self,
         expression: &str,
@@ -31,14 +31,14 @@ pub trait Control: Send + Sync {
     ) -> Result<Box<dyn FnOnce() + '_>, String>;
 }
 
-/// A value that does not come from the file: its key there, the value, and where it comes from.
+/// A value that overrides the file: key, value and origin.
 pub type Given = (&'static str, String, &'static str);
 
-/// What is in effect, and how to put something else into effect.
+/// The configuration in effect, and the means to apply another.
 pub struct Configuration {
     path: Option<PathBuf>,
     current: Mutex<Current>,
-    /// What holds whatever the file says, by its keys, and why.
+    /// Values that override the file.
     given: Vec<Given>,
     control: OnceLock<Box<dyn Control>>,
 }
@@ -48,47 +48,47 @@ struct Current {
     config: Config,
 }
 
-/// The configuration that is in effect.
+/// The configuration in effect.
 #[derive(Serialize, ToSchema)]
 pub struct Effective {
-    /// Its file.
+    /// Path of its file.
     path: Option<String>,
-    /// What stands in it.
+    /// Text of the file.
     text: String,
-    /// Every value, and where it comes from.
+    /// All values with their origin.
     values: Vec<EffectiveValue>,
 }
 
 /// A value of the configuration.
 #[derive(Serialize, ToSchema)]
 pub struct EffectiveValue {
-    /// Its key, tables before it joined by a point.
+    /// Key, with its tables, joined by points.
     key: String,
-    /// As it is in effect.
+    /// Value in effect.
     value: String,
-    /// `default`, `command line`, `short capture`, or the file and its line.
+    /// Origin: `default`, `command line`, `short capture`, or file and line.
     origin: String,
 }
 
-/// What there is to say of a text.
+/// Result of checking a configuration.
 #[derive(Serialize, ToSchema)]
 pub struct Checked {
-    /// Whether it is a good configuration.
+    /// Whether the configuration is valid.
     ok: bool,
-    /// Whether it is in effect now.
+    /// Whether it is now in effect.
     applied: bool,
-    /// What is wrong with it.
+    /// Errors.
     errors: Vec<Wrong>,
-    /// Lines that it takes away (`-`) and brings (`+`).
+    /// Lines removed (`-`) and added (`+`).
     difference: String,
 }
 
-/// Something that is wrong with a text, and where.
+/// An error in a configuration.
 #[derive(Serialize, ToSchema)]
 pub struct Wrong {
-    /// Counted from 1; 0 where it is about all of it.
+    /// Line, counted from 1; 0 for the whole text.
     line: usize,
-    /// Counted from 1, in characters.
+    /// Column, counted from 1, in characters.
     column: usize,
     /// What was found.
     message: String,
@@ -96,18 +96,18 @@ pub struct Wrong {
     help: Option<String>,
 }
 
-/// What became of a text that was to be put into effect.
+/// Result of applying a configuration.
 pub struct Applied {
     pub checked: Checked,
-    /// For those who read what has happened.
+    /// Text of the event, when it was applied.
     pub text: Option<String>,
 }
 
 impl Configuration {
-    /// What the file says, if there is one, and what the command line says.
+    /// Reads the file, if any; `given` overrides it.
     ///
     /// # Errors
-    /// Everything that is wrong with the file.
+    /// All errors of the file.
     pub fn read(path: Option<&Path>, given: Vec<Given>) -> Result<Self, String> {
         let (text, config) = match path {
             None => (String::new(), Config::default()),
@@ -121,7 +121,7 @@ impl Configuration {
         Ok(Self { path: path.map(Path::to_owned), current, given, control: OnceLock::new() })
     }
 
-    /// The same with what holds whatever the file says.
+    /// Sets the values that override the file.
     pub fn with(mut self, given: Vec<Given>) -> Self {
         self.given = given;
         self
@@ -132,13 +132,13 @@ impl Configuration {
         self.current().config.expression.value.clone()
     }
 
-    /// From now on it can be changed.
+    /// Enables applying configurations.
     pub fn control(&self, control: Box<dyn Control>) {
         // There is one run.
         let _ = self.control.set(control);
     }
 
-    /// Whether anything is there to be changed.
+    /// Whether a configuration can be applied.
     pub fn can_apply(&self) -> bool {
         self.control.get().is_some()
     }
@@ -151,7 +151,7 @@ impl Configuration {
         self.path.as_ref().map_or("weir.toml".to_owned(), |path| path.display().to_string())
     }
 
-    /// What is in effect.
+    /// All values in effect.
     pub fn effective(&self) -> Effective {
         let current = self.current();
         let file = self.shown_path();
@@ -174,12 +174,12 @@ impl Configuration {
         }
     }
 
-    /// The charts that were configured.
+    /// The configured charts.
     pub fn charts(&self) -> Vec<Chart> {
         self.current().config.charts.iter().map(chart).collect()
     }
 
-    /// Whether a text is good, and what it changes.
+    /// Checks a configuration and shows what it changes.
     pub fn check(&self, text: &str) -> Checked {
         self.read_text(text).0
     }
@@ -208,8 +208,8 @@ impl Configuration {
         }
     }
 
-    /// Puts a text into effect: first the plan is made, then the file is written, then workers are told. What fails
-    /// leaves everything as it was.
+    /// Applies a configuration: compiles the plan, writes the file, then passes the plan to the workers. An error changes
+    /// nothing.
     pub fn apply(&self, text: &str) -> Applied {
         let (mut checked, config) = self.read_text(text);
         let Some(config) = config else { return Applied { checked, text: None } };
@@ -222,14 +222,19 @@ impl Configuration {
         };
         let mut current = self.current();
         if let Some((key, line)) = needs_a_start(&current.config, &config) {
-            let help = "charts, subscriptions and the expression can be changed while a run lasts";
-            let message = format!("{key} holds from the next start on");
+            let help = "only charts, subscriptions and the expression can be changed during a run";
+            let message = format!("{key} cannot be changed during a run: restart to apply it");
             return refuse(Checked { ok: false, ..checked }, line.unwrap_or(0), message, help);
         }
         let Some(control) = self.control.get() else {
-            return refuse(checked, 0, "there is no run to change".to_owned(), "`weir serve -i IF`");
+            return refuse(
+                checked,
+                0,
+                "no live capture: a configuration cannot be applied".to_owned(),
+                "`weir serve -i IF`",
+            );
         };
-        // What the command line says holds.
+        // The command line overrides the file.
         let given = self.given.iter().find(|(key, ..)| *key == "expression");
         let expression = given.map_or(config.expression.value.as_str(), |(_, expression, _)| expression);
         let ready = match control.prepare(expression, config.plan()) {
@@ -239,18 +244,18 @@ impl Configuration {
         if let Some(path) = &self.path
             && let Err(error) = weir_files::rewrite(path, text.as_bytes())
         {
-            let message = format!("{error}: nothing was changed");
+            let message = format!("{error}; nothing was changed");
             return refuse(checked, 0, message, "a file that can be written");
         }
         ready();
         let (added, taken) = counts(&checked.difference);
         checked.applied = true;
         *current = Current { text: text.to_owned(), config };
-        Applied { checked, text: Some(format!("a configuration was applied: +{added} -{taken} lines")) }
+        Applied { checked, text: Some(format!("configuration applied: +{added} -{taken} lines")) }
     }
 }
 
-/// The first setting that differs and that a run cannot change, with its line.
+/// Finds the first changed setting that needs a restart, with its line.
 fn needs_a_start(old: &Config, new: &Config) -> Option<(&'static str, Option<usize>)> {
     let (before, after) = (config::settings(old), config::settings(new));
     let differs = before.iter().zip(&after).find(|((key, a, _), (_, b, _))| *key != "expression" && a != b);
@@ -282,7 +287,7 @@ fn chart(chart: &config::Chart) -> Chart {
     }
 }
 
-/// Lines that come and go between two texts, without those around them.
+/// Lines removed and added between two texts, without context.
 fn difference(old: &str, new: &str) -> String {
     let mut out = String::new();
     let lines = TextDiff::configure().timeout(COMPARED).diff_lines(old, new);
@@ -313,7 +318,7 @@ mod tests {
         assert_eq!(counts(&difference(&long, "")), (0, 2009));
     }
 
-    /// Counts plans that were put into effect, and refuses an expression.
+    /// Counts applied plans, and rejects one expression.
     struct Run(Arc<AtomicUsize>, Arc<StdMutex<String>>);
 
     impl Control for Run {
@@ -337,7 +342,7 @@ mod tests {
         "[[chart]]\nname = \"c\"\nunit = \"packets\"\nlines = [{ name = \"a\", expression = \"tcp\" }]\n";
 
     #[test]
-    fn what_is_bad_changes_nothing_and_what_is_good_is_written_and_told() {
+    fn an_invalid_configuration_changes_nothing_and_a_valid_one_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weir.toml");
         std::fs::write(&path, "interval = \"30s\"\n").unwrap();
@@ -362,7 +367,7 @@ mod tests {
         }
         let Applied { checked, text } = configuration.apply(&good);
         assert!(checked.ok && checked.applied, "{}", checked.errors.len());
-        assert_eq!(text.as_deref(), Some("a configuration was applied: +5 -0 lines"));
+        assert_eq!(text.as_deref(), Some("configuration applied: +5 -0 lines"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), good);
         assert_eq!((lines.load(Ordering::Relaxed), expression.lock().unwrap().as_str()), (1, "tcp"));
         assert_eq!(configuration.charts().len(), 1);

@@ -1,4 +1,4 @@
-//! What is answered when there is no answer.
+//! Error answers.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,46 +8,46 @@ use utoipa::ToSchema;
 use weir_filter::FilterError;
 use weir_output::store::StoreError;
 
-/// Why there is no answer.
+/// An error answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Failure {
     #[serde(skip)]
     pub status: StatusCode,
-    /// What was found.
+    /// What is wrong.
     pub error: String,
     /// What would be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// Where in the expression, in bytes.
+    /// Position in the expression, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
-    /// How many bytes of it.
+    /// Length in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
 }
 
 impl Failure {
-    /// One of that status.
+    /// An error with a status.
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self { status, error: error.into(), help: None, offset: None, length: None }
     }
 
-    /// A question that is wrong, and what would be accepted.
+    /// A bad request, and what would be accepted.
     pub fn question(error: impl Into<String>, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..Self::new(StatusCode::BAD_REQUEST, error) }
     }
 
-    /// There is nothing of that name.
+    /// Not found.
     pub fn unknown(error: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, error)
     }
 
-    /// It cannot be answered now.
+    /// Temporarily unavailable.
     pub fn busy(error: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
     }
 
-    /// Who asks may not.
+    /// Forbidden for this client.
     pub fn forbidden(error: impl Into<String>, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..Self::new(StatusCode::FORBIDDEN, error) }
     }

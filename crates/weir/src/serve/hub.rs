@@ -1,8 +1,8 @@
-//! What a run tells those who look at it.
+//! The state of a run, as the pages read it.
 //!
-//! The collector hands over each pulse; here it becomes sums, a text for metrics and a message for streams, and all of
-//! that is swapped in as one [`Now`]. Whoever reads takes the latest and holds nothing back: the collector never waits
-//! for a reader, and a packet never for the collector.
+//! The collector hands over each tick. It becomes sums, metrics and a message of the event stream, which are swapped in
+//! as one [`Now`]. Readers take the latest and hold nothing back: the collector never waits for a reader, and a packet
+//! never waits for the collector.
 
 use axum::body::Bytes;
 use serde::Serialize;
@@ -18,79 +18,79 @@ use weir_output::store::label::list_row;
 use weir_output::store::sqlite::{Health, points};
 use weir_output::summary::top_by;
 
-/// Events that are remembered besides those of the store.
+/// Events kept in memory, besides those of the store.
 const EVENTS: usize = 1000;
-/// Talkers of a pulse.
+/// Talkers of a tick.
 const TALKERS: usize = 5;
 
-/// What does not change while the program runs.
+/// Properties of the run that do not change.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The sensor's name.
+    /// Name of the sensor.
     pub sensor: String,
-    /// Where the data come from.
+    /// Origin of the data.
     pub mode: Mode,
     /// Interfaces or files.
     pub source: Vec<String>,
-    /// When the program began, in nanoseconds since the epoch.
+    /// Start of the program, in nanoseconds since the epoch.
     pub started: u64,
-    /// Nanoseconds of a report.
+    /// Interval in nanoseconds.
     pub interval: u64,
-    /// The time zone, by its name in the IANA database.
+    /// Time zone, by its IANA name.
     pub zone: String,
 }
 
-/// What is known at a moment.
+/// State of the run at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
-    /// Sums since the beginning. What functions found is left out of the answers; what they cost is there.
+    /// Sums since the start. Answers have their cost and no readings.
     pub total: Snapshot,
-    /// All that is counted, for Prometheus.
+    /// All counters, for Prometheus.
     pub metrics: Metrics,
-    /// The last pulse of a link as a message of a stream.
+    /// The last tick of a live run as a message of the event stream.
     pub tick: Option<Bytes>,
-    /// Tables that packets fill.
+    /// Memory of tables.
     pub memory: Vec<MemoryRow>,
-    /// What is under way between threads.
+    /// Queues between threads.
     pub queues: Vec<QueueRow>,
-    /// The run is over: nothing more comes.
+    /// The run has ended.
     pub ended: bool,
 }
 
-/// How full the collector is when it hands a pulse over.
+/// Load of the collector at a tick.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Messages that wait for it.
+    /// Messages waiting.
     pub messages: usize,
-    /// Messages that can.
+    /// Maximum messages waiting.
     pub max_messages: usize,
-    /// Bytes of rows and records that wait for the end of their interval.
+    /// Bytes of rows and records waiting for the end of their interval.
     pub waiting: usize,
 }
 
-/// Who reads streams of events.
+/// Counts of event streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// How many there are.
+    /// Open streams.
     pub connected: AtomicU64,
-    /// How many were dropped because they did not read.
+    /// Streams dropped because the client read too slowly.
     pub dropped: AtomicU64,
 }
 
-/// The place where a run and those who look at it meet.
+/// Passes the state of a run to the pages.
 pub struct Hub {
-    /// What does not change.
+    /// Properties of the run.
     pub about: About,
-    /// Who reads.
+    /// Counts of event streams.
     pub streams: Streams,
     now: watch::Sender<Arc<Now>>,
     expression: Mutex<String>,
     events: Mutex<VecDeque<Event>>,
-    /// Packets that had been lost before, while some are.
+    /// Packets lost before the present loss began; `None` while none are lost.
     lossy_since: Mutex<Option<u64>>,
-    /// The store's writer, which keeps events too.
+    /// The store's writer, which also stores events.
     health: OnceLock<Arc<Health>>,
-    /// Limits of tables, which the run knows.
+    /// Memory shares of tables.
     tables: Mutex<Vec<Share>>,
 }
 
@@ -99,35 +99,35 @@ pub struct Hub {
 pub struct Share {
     /// The table.
     pub table: &'static str,
-    /// What it is for.
+    /// Purpose.
     pub help: &'static str,
-    /// The most bytes that it takes.
+    /// Limit in bytes.
     pub limit: usize,
-    /// Bytes of one row of it.
+    /// Bytes of one row.
     pub each: u64,
-    /// What of it is in use; none where that is not counted.
+    /// Reads the bytes in use; `None` where they are not counted.
     pub used: Option<fn(&Snapshot, &Load, &Share) -> u64>,
-    /// What had no room.
+    /// Reads the number of entries that found no room.
     pub shed: fn(&Snapshot) -> u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked here had only begun to write one value.
+    // Each lock guards one value, so that a panic cannot leave a partial update.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds since the epoch, by the clock of the machine.
+/// Nanoseconds since the epoch, by the system clock.
 pub fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
-/// Nanoseconds as seconds with a fraction.
+/// Converts nanoseconds to seconds.
 pub fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
 impl Hub {
-    /// A hub to which nothing has been told.
+    /// A hub before the first tick.
     pub fn new(about: About, expression: String) -> Hub {
         let (now, _) = watch::channel(Arc::new(Now::default()));
         Hub {
@@ -142,12 +142,12 @@ impl Hub {
         }
     }
 
-    /// What is known now.
+    /// The latest state.
     pub fn now(&self) -> Arc<Now> {
         Arc::clone(&self.now.borrow())
     }
 
-    /// To be woken when there is something new.
+    /// Subscribes to changes of the state.
     pub fn watch(&self) -> watch::Receiver<Arc<Now>> {
         self.now.subscribe()
     }
@@ -157,28 +157,28 @@ impl Hub {
         lock(&self.expression).clone()
     }
 
-    /// Another one holds.
+    /// Sets the run's expression.
     pub fn set_expression(&self, expression: &str) {
         expression.clone_into(&mut lock(&self.expression));
     }
 
-    /// What the run finds is written by it.
+    /// Sets the store's writer.
     pub fn set_health(&self, health: Arc<Health>) {
         // There is one run.
         let _ = self.health.set(health);
     }
 
-    /// The store's writer, where there is one.
+    /// The store's writer, if any.
     pub fn health(&self) -> Option<Arc<Health>> {
         self.health.get().cloned()
     }
 
-    /// How the memory is divided.
+    /// Sets the memory shares of tables.
     pub fn set_tables(&self, tables: Vec<Share>) {
         *lock(&self.tables) = tables;
     }
 
-    /// Takes an interval that is complete.
+    /// Adds a complete tick.
     pub fn tick(&self, tick: &Snapshot, load: &Load) {
         let before = self.now();
         self.watch_loss(&before.total, tick);
@@ -203,7 +203,7 @@ impl Hub {
         self.now.send_replace(Arc::new(next));
     }
 
-    /// Notes when packets begin to be lost, and when that ends with a pulse in which none is.
+    /// Notes the start of packet loss, and its end with the first tick without loss.
     fn watch_loss(&self, before: &Snapshot, tick: &Snapshot) {
         let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
         let mut since = lock(&self.lossy_since);
@@ -211,7 +211,7 @@ impl Hub {
         match (*since, now) {
             (None, 1..) => {
                 *since = Some(lost(before));
-                let text = format!("packets are being lost: {now} of {}", tick.ledger.capture.offered);
+                let text = format!("packet loss: {now} of {} packets", tick.ledger.capture.offered);
                 self.note_at(end, "loss", text);
             }
             (Some(known), 0) => {
@@ -219,14 +219,14 @@ impl Hub {
                 self.note_at(
                     end,
                     "loss",
-                    format!("no packets are lost any more: {} were", lost(before) - known),
+                    format!("packet loss ended: {} packets lost", lost(before) - known),
                 );
             }
             _ => {}
         }
     }
 
-    /// The run is over, and this is what it found in all.
+    /// Ends the run with its total.
     pub fn end(&self, total: &Snapshot) {
         let before = self.now();
         let mut metrics = Metrics::default();
@@ -250,12 +250,12 @@ impl Hub {
         lock(&self.tables).iter().map(row).collect()
     }
 
-    /// Notes something that has happened, by the clock of the machine.
+    /// Notes an event at the present time of the system clock.
     pub fn note(&self, kind: &str, text: impl Into<String>) {
         self.note_at(clock(), kind, text);
     }
 
-    /// Notes something that happened at a time, in nanoseconds since the epoch.
+    /// Notes an event at a time in nanoseconds since the epoch.
     pub fn note_at(&self, time: u64, kind: &str, text: impl Into<String>) {
         let event = Event { time: seconds(time), kind: kind.to_owned(), text: text.into() };
         if let Some(health) = self.health.get() {
@@ -268,19 +268,19 @@ impl Hub {
         events.push_back(event);
     }
 
-    /// What has happened, the latest first.
+    /// Events in memory, latest first.
     pub fn events(&self) -> Vec<Event> {
         lock(&self.events).iter().rev().cloned().collect()
     }
 
-    /// One more reads a stream, as long as the value lives.
+    /// Counts one event stream for the lifetime of the returned value.
     pub fn reader(self: &Arc<Self>) -> Reader {
         self.streams.connected.fetch_add(1, Ordering::Relaxed);
         Reader(Arc::clone(self))
     }
 }
 
-/// Somebody who reads a stream.
+/// An open event stream.
 pub struct Reader(Arc<Hub>);
 
 impl Drop for Reader {
@@ -289,7 +289,7 @@ impl Drop for Reader {
     }
 }
 
-/// What of a snapshot can be added up for ever without growing.
+/// A snapshot without readings: its size does not grow when it is added up.
 fn without_readings(snapshot: &Snapshot) -> Snapshot {
     let answer = |answer: &Answer| Answer {
         subscription: answer.subscription.clone(),
@@ -309,7 +309,7 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-/// What a stream tells of a pulse.
+/// The tick as the event stream has it.
 fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     let length = seconds(tick.interval.end.saturating_sub(tick.interval.start));
     let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
@@ -329,7 +329,7 @@ fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     }
 }
 
-/// A message of a stream of events (HTML, 9.2.5): JSON has no line breaks.
+/// A message of an event stream (HTML, 9.2.5). JSON has no line breaks.
 pub fn message(event: &str, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn pulses_add_up_and_are_told() {
+    fn ticks_add_up_and_are_streamed() {
         let hub = hub(Mode::Live);
         hub.tick(&tick(1, 10), &Load::default());
         hub.tick(&tick(2, 32), &Load::default());
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_told_when_it_begins_and_when_it_ends() {
+    fn loss_is_noted_when_it_begins_and_when_it_ends() {
         let hub = hub(Mode::Live);
         for (second, dropped) in [(1, 0), (2, 3), (3, 4), (4, 0), (5, 0)] {
             let mut tick = tick(second, 10);
@@ -392,8 +392,8 @@ mod tests {
         }
         let described: Vec<(f64, String)> =
             hub.events().into_iter().map(|event| (event.time, event.text)).collect();
-        let began = (3.0, "packets are being lost: 3 of 13".to_owned());
-        assert_eq!(described, [(5.0, "no packets are lost any more: 7 were".to_owned()), began]);
+        let began = (3.0, "packet loss: 3 of 13 packets".to_owned());
+        assert_eq!(described, [(5.0, "packet loss ended: 7 packets lost".to_owned()), began]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Streams of events: one pulse a second for each who reads, and no more memory for one who does not.
+//! Event streams: one tick a second for each reader, with bounded memory for slow ones.
 
 use super::app::{App, Shared};
 use super::body::Pieces;
@@ -20,18 +20,18 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
 
-/// Streams at once.
+/// Maximum open streams.
 pub const MAX_STREAMS: usize = 1000;
-/// Those of one client.
+/// Maximum open streams of one client.
 pub const MAX_STREAMS_OF_ONE: usize = 250;
-/// Pulses that wait for one reader, besides what its connection holds: then it is dropped.
+/// Messages that wait for one reader, besides those in its connection. A reader with more is dropped.
 const WAITING: usize = 4;
-/// A stream on which nothing is said is kept open by a comment.
+/// An idle stream is kept open by a comment this often.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// A pulse a second of a live run, and the end of it.
+/// Ticks of a live run, one a second, and its end.
 #[utoipa::path(get, path = "/api/v1/live", responses(
-    (status = 200, description = "Server-sent events: `tick` with a Pulse, at most one a second, and `end`",
+    (status = 200, description = "Server-sent events: `tick` with a Tick, at most one a second, and `end`",
      content_type = "text/event-stream", body = weir_api::web::Tick),
     (status = 429, description = "250 streams of this client are open", body = Failure),
     (status = 503, description = "1,000 streams are open", body = Failure)))]
@@ -60,7 +60,7 @@ pub async fn live(
         true => message("end", &json!({})),
         false => Bytes::from_static(b": a tick a second\n\n"),
     };
-    // There is room for one.
+    // The channel is empty.
     let _ = to.try_send(first);
     readers.push(to);
     drop(readers);
@@ -72,7 +72,7 @@ pub async fn live(
     Ok(response)
 }
 
-/// Hands pulses to all who read until the program ends.
+/// Sends ticks to all readers until the program ends.
 pub async fn broadcast(app: Arc<App>) {
     let mut news = app.hub.watch();
     let mut has_ended = app.hub.now().ended;

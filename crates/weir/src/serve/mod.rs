@@ -1,8 +1,7 @@
 //! The pages and the HTTP interface: `weir open` and `weir serve`.
 //!
-//! The server has a thread of its own, on which everything waits at once; what takes time (the store, a capture that
-//! is read again, a password) has threads that may wait. It reads what the run has told the [`hub`], and nothing that
-//! it does can hold the run up.
+//! The server has one thread for all connections; blocking work (the store, captures, passwords) runs on other threads.
+//! It reads the state in the [`hub`], and never delays the run.
 
 mod access;
 mod access_log;
@@ -58,35 +57,35 @@ use weir_files::TemporaryFolder;
 use weir_output::store::Store;
 use weir_output::store::sqlite::SqliteStore;
 
-/// Bytes of a request's body.
+/// Maximum bytes of a request's body.
 const MAX_BODY: usize = 1 << 20;
-/// Bytes of captures that are short.
+/// Maximum bytes of a short capture.
 const SHORT: u64 = 256 << 20;
-/// Nanoseconds of a report of them.
+/// Interval for short captures, in nanoseconds.
 const SHORT_INTERVAL: u64 = 1_000_000_000;
-/// Ports that `weir open` tries one after the other.
+/// Number of ports that `weir open` tries.
 const PORTS: u16 = 100;
-/// How often it is looked whether the program is to end.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long answers that have begun may go on when the program ends.
+/// Grace time for open answers when the program ends.
 const LEAVE: Duration = Duration::from_millis(300);
 
-/// The pages beside a run.
+/// The server of a run's pages.
 pub struct WebService {
-    /// Who is told.
+    /// Receives the state of the run.
     pub hub: Arc<Hub>,
-    /// The folder of the store.
+    /// Directory of the store.
     pub store: PathBuf,
     /// Whether a configuration may be applied.
     pub changeable: bool,
-    /// Begins to serve when the run has begun.
+    /// Starts the server when the run has started.
     begin: Mutex<Option<Begin>>,
 }
 
 type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<DumpIndex>) + Send>;
 
 impl WebService {
-    /// The run has begun, can be changed so, and writes its packets there.
+    /// Starts the server: the run has started. `control` changes it, `dump_index` finds the packets that it writes.
     pub fn begin(&self, control: impl Control + 'static, dump_index: Option<DumpIndex>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
@@ -113,11 +112,11 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         request.interval = SHORT_INTERVAL;
     }
     if request.inputs.is_empty() {
-        let text = "open: which capture? `weir open x.pcap`; `weir serve -i IF` is for links";
+        let text = "nothing to open: give a capture, as in `weir open x.pcap`; for a live capture use `weir serve -i INTERFACE`";
         return Err((Exit::Usage, text.to_owned()));
     }
     let runtime = runtime()?;
-    // The port is taken first: it is not found out behind a long analysis that it cannot be.
+    // The port is bound first, so that a conflict is reported before a long analysis.
     let (listeners, port) = runtime.block_on(async { free(options.pages.port) })?;
     let mut access = Access::read(None, None).map_err(|error| (Exit::Usage, error))?;
     access.only_loopback(port);
@@ -146,7 +145,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let app = app(hub, Some(store), doors, configuration, packets, reading);
     let address = address(false, &listeners, port);
     if options.no_wait {
-        emit(&format!("{address} is where `weir open` serves pages of this until Ctrl-C"));
+        emit(&format!("without --no-wait, `weir open` serves this capture at {address} until Ctrl-C"));
         return Ok(exit);
     }
     serve_until(runtime, &stop, app, listeners, None, &address);
@@ -160,7 +159,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let mut request = Request::new(&options.run)?;
     request.pages = true;
     if !request.inputs.is_empty() {
-        let text = "serve listens to links; `weir open x.pcap` serves pages of a capture";
+        let text = "serve captures from interfaces; for a capture file use `weir open x.pcap`";
         return Err((Exit::Usage, text.to_owned()));
     }
     let usage = |error: String| (Exit::Usage, error);
@@ -185,8 +184,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             }
         };
         if let Some(missing) = missing {
-            let text =
-                format!("{address} can be reached by others, which needs {missing}; loopback needs neither");
+            let text = format!("listening on {address} needs {missing}; loopback needs neither");
             return Err((Exit::Usage, text));
         }
     }
@@ -209,7 +207,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let doors = Doors { access, has_tls: tls.is_some(), log, folder: folder.clone(), echo: true };
     if mode == Mode::Store {
         let Some(folder) = &folder else {
-            let text = "serve: what? `-i IF` listens to a link, `--store DIR` shows what was stored";
+            let text = "nothing to serve: give a capture, -i INTERFACE or --store DIR";
             return Err((Exit::Usage, text.to_owned()));
         };
         hub.end(&weir_api::Snapshot::default());
@@ -224,7 +222,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
     let begin: Begin = Box::new(move |control, dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
-        // What is in the dump has gone through the run's expression.
+        // The dump is already filtered by the run's expression.
         let packets = dump_index.map(|dump_index| Source {
             captures: Captures::Written(dump_index),
             expression: String::new(),
@@ -234,7 +232,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         if changeable {
             app.configuration.control(control);
         }
-        app.hub.note("start", format!("listening to {}", app.hub.about.source.join(", ")));
+        app.hub.note("start", format!("capture started on {}", app.hub.about.source.join(", ")));
         let _inside = handle.enter();
         spawn(app, listeners, tls);
         emit(&address);
@@ -254,7 +252,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     Ok(exit)
 }
 
-/// Whether there is so little to read that a chart wants a point a second.
+/// Whether the input is short enough for an interval of one second.
 fn is_short(request: &Request) -> bool {
     let size = |input: &Input| match input {
         Input::Path(path) => std::fs::metadata(path).map_or(0, |data| data.len()),
@@ -263,7 +261,7 @@ fn is_short(request: &Request) -> bool {
     request.inputs.iter().map(size).fold(0_u64, u64::saturating_add) <= SHORT
 }
 
-/// Everything waits on one thread, so that the cores are left to packets.
+/// One thread for all connections leaves the cores to packets.
 fn runtime() -> Result<Runtime, (Exit, String)> {
     let built = Builder::new_current_thread().enable_all().max_blocking_threads(32).build();
     built.map_err(|error| (Exit::Output, format!("the server cannot start: {error}")))
@@ -322,7 +320,7 @@ fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Serves until it is told to stop.
+/// Serves until the stop flag is set.
 fn serve_until(
     runtime: Runtime,
     stop: &AtomicBool,
@@ -349,7 +347,7 @@ fn spawn(app: Arc<App>, listeners: Vec<TcpListener>, tls: Option<TlsAcceptor>) {
     tokio::spawn(live::broadcast(app));
 }
 
-/// Where the store is: the folder that was named, or one that is gone at the end.
+/// Directory of the store: a named one, or a temporary one that is removed at the end.
 enum Folder {
     Named(PathBuf),
     Temporary(TemporaryFolder),
@@ -374,13 +372,13 @@ impl Folder {
     }
 }
 
-/// What is stored in a folder.
+/// Opens the store of a directory.
 fn stored(folder: &Path, hub: &Hub) -> Result<Arc<dyn Store>, (Exit, String)> {
     let store = SqliteStore::open(folder, hub.health());
     Ok(Arc::new(store.map_err(|error| (Exit::Output, error.to_string()))?))
 }
 
-/// The port that was asked for, or the first from the usual one that is free.
+/// Binds the given port, or the first free one from the default on.
 fn free(asked: Option<u16>) -> Result<(Vec<TcpListener>, u16), (Exit, String)> {
     if let Some(port) = asked {
         let listeners = server::bind(None, port).map_err(|error| taken(port, &error))?;
@@ -391,31 +389,31 @@ fn free(asked: Option<u16>) -> Result<(Vec<TcpListener>, u16), (Exit, String)> {
         match server::bind(None, port) {
             Ok(listeners) => {
                 if port != cli::PORT {
-                    eprintln!("weir: port {} is taken: {port} is used", cli::PORT);
+                    eprintln!("weir: port {} is in use; using {port}", cli::PORT);
                 }
                 return Ok((listeners, port));
             }
             Err(error) => last = Some(taken(port, &error)),
         }
     }
-    Err(last.unwrap_or_else(|| (Exit::Output, "there is no port".to_owned())))
+    Err(last.unwrap_or_else(|| (Exit::Output, "no free port".to_owned())))
 }
 
 fn taken(port: u16, error: &std::io::Error) -> (Exit, String) {
     let text = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken, perhaps by another Weir: --port N takes another one")
+            format!("port {port} is in use, perhaps by another Weir: choose another with --port N")
         }
         std::io::ErrorKind::PermissionDenied => {
-            format!("port {port} needs a privilege (CAP_NET_BIND_SERVICE): those from 1024 on need none")
+            format!("port {port} needs CAP_NET_BIND_SERVICE: ports from 1024 on need no privilege")
         }
-        std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+        std::io::ErrorKind::AddrNotAvailable => "the address is not one of this machine's".to_owned(),
         _ => format!("port {port}: {error}"),
     };
     (Exit::Output, text)
 }
 
-/// Where the pages are, as a browser takes it.
+/// URL of the pages.
 fn address(tls: bool, listeners: &[TcpListener], port: u16) -> String {
     let scheme = if tls { "https" } else { "http" };
     let host = match listeners
@@ -432,13 +430,13 @@ fn address(tls: bool, listeners: &[TcpListener], port: u16) -> String {
     format!("{scheme}://{host}:{port}/")
 }
 
-/// A line on standard output, which may have gone.
+/// Prints a line on standard output; a closed pipe is ignored.
 fn emit(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Set when the program is to end.
+/// The stop flag, set by SIGINT and SIGTERM.
 fn signalled() -> Result<Arc<AtomicBool>, (Exit, String)> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -471,7 +469,7 @@ fn named(input: &Input) -> String {
     }
 }
 
-/// The captures, where all of them can be read again.
+/// The capture files, if all of them can be read again.
 fn source(options: &cli::Run, request: &Request) -> Option<Source> {
     let file = |input: &Input| match input {
         Input::Path(path) if path.is_file() || path.is_dir() => Some(path.clone()),
@@ -489,7 +487,7 @@ fn reading(options: &cli::Run) -> Reading {
     Reading { strict_bpf: options.strict_bpf, inner: options.inner }
 }
 
-/// What the configuration says, and what the command line says over it.
+/// The configuration, with the values of the command line that override it.
 fn configuration(
     options: &cli::Run,
     pages: &cli::Pages,
@@ -497,48 +495,48 @@ fn configuration(
     is_short: bool,
 ) -> Result<Configuration, (Exit, String)> {
     let mut given = Vec::new();
-    let mut says = |is_given: bool, key: &'static str, value: String| {
+    let mut set = |is_given: bool, key: &'static str, value: String| {
         if is_given {
             given.push((key, value, "command line"));
         }
     };
     let path: Option<&Path> = request.config.as_deref();
     let configured = Configuration::read(path, Vec::new()).map_err(|error| (Exit::Usage, error))?;
-    says(options.interval.is_some(), "interval", format!("{}s", request.interval / 1_000_000_000));
-    says(options.memory.is_some(), "memory", format!("{}M", request.memory >> 20));
-    says(options.workers > 0, "workers", options.workers.to_string());
-    says(!options.interface.is_empty(), "interfaces", options.interface.join(", "));
-    says(
+    set(options.interval.is_some(), "interval", format!("{}s", request.interval / 1_000_000_000));
+    set(options.memory.is_some(), "memory", format!("{}M", request.memory >> 20));
+    set(options.workers > 0, "workers", options.workers.to_string());
+    set(!options.interface.is_empty(), "interfaces", options.interface.join(", "));
+    set(
         !request.expression.is_empty() && configured.expression() != request.expression,
         "expression",
         request.expression.clone(),
     );
     if let (Some(directory), Some((_, kinds))) = (&options.output, &request.logs) {
-        says(true, "output.dir", directory.display().to_string());
-        says(!options.log.is_empty(), "output.log", kinds.join(", "));
+        set(true, "output.dir", directory.display().to_string());
+        set(!options.log.is_empty(), "output.log", kinds.join(", "));
     }
-    says(
+    set(
         options.log_rotate.is_some(),
         "output.rotate",
         format!("after {}s", request.rotate.unwrap_or(0) / 1_000_000_000),
     );
-    says(
+    set(
         options.log_rotate_size.is_some(),
         "output.rotate_size",
         format!("after {} bytes", request.rolling.bytes.unwrap_or(0)),
     );
-    says(options.log_zstd, "output.zstd", "true".to_owned());
+    set(options.log_zstd, "output.zstd", "true".to_owned());
     if let Some(port) = pages.port {
-        says(true, "server.port", port.to_string());
+        set(true, "server.port", port.to_string());
     }
     if let Some(store) = &pages.store {
-        says(true, "store.dir", store.display().to_string());
+        set(true, "store.dir", store.display().to_string());
     }
     if let Some(limits) = options.keep {
         let keep = limits.over(request.store.keep());
         let given = [limits.age, limits.bytes, limits.free];
         for ((key, value), given) in crate::config::limits(&keep).into_iter().zip(given) {
-            says(given.is_some(), key, value);
+            set(given.is_some(), key, value);
         }
     }
     if is_short {

@@ -1,4 +1,4 @@
-//! Packets of a capture that is still there, or of the dump of a link: read again through an expression.
+//! Packets of the capture file or of a live run's dump, read again through an expression.
 
 use super::app::{Reading, Shared};
 use super::body::Pieces;
@@ -21,32 +21,32 @@ use weir_filter::Filter;
 use weir_output::store::TimeRange;
 use weir_wire::{LinkType, Packet, PacketBuf, decode};
 
-/// How long a capture is read for one answer.
+/// Maximum time to read a capture for one answer.
 const MAX_LENGTH: Duration = Duration::from_secs(25);
-/// How long for a download, which its client may take slowly.
+/// Maximum time of a download, whose client may be slow.
 const MAX_DOWNLOAD: Duration = Duration::from_secs(600);
-/// Bytes of a download at most.
+/// Maximum bytes of a download.
 const MAX_BYTES: u64 = 4 << 30;
-/// Bytes that are handed on at once.
+/// Bytes sent at once.
 const GATHER: usize = 64 << 10;
 
-/// Where packets can be read again.
+/// Capture files that can be read again.
 #[derive(Clone)]
 pub struct Source {
     /// The files.
     pub captures: Captures,
-    /// The expression of the run that they have not gone through yet.
+    /// Expression of the run, when the files have not been filtered by it.
     pub expression: String,
-    /// How expressions are read.
+    /// How expressions are interpreted.
     pub reading: Reading,
 }
 
-/// Files with packets.
+/// Capture files.
 #[derive(Clone)]
 pub enum Captures {
-    /// Those that the run has read.
+    /// Files that the run has read.
     Read(Vec<PathBuf>),
-    /// Those that it writes.
+    /// Files that the run writes.
     Written(DumpIndex),
 }
 
@@ -55,24 +55,24 @@ pub enum Captures {
 pub struct PacketsAsked {
     /// A pcap-filter(7) expression.
     filter: Option<String>,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
 }
 
-/// How much a download would be.
+/// Size of a download.
 #[derive(Default, Serialize, ToSchema)]
 pub struct Size {
     /// Packets.
     packets: u64,
     /// Bytes of the file.
     bytes: u64,
-    /// What was cut.
+    /// What the answer leaves out, and why.
     partial: Option<String>,
 }
 
-/// How many packets an expression and a time have, and how long their file would be.
+/// Number of packets that match an expression and time range, and the size of their file.
 #[utoipa::path(get, path = "/api/v1/packets/size", params(PacketsAsked),
     responses((status = 200, body = Size), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Json<Size>, Failure> {
@@ -89,14 +89,14 @@ pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> R
     Ok(Json(app.wait(count).await?))
 }
 
-/// The packets of an expression and a time as a capture file.
+/// Packets that match an expression and time range, as a capture file.
 #[utoipa::path(get, path = "/api/v1/packets", params(PacketsAsked), responses(
-    (status = 200, description = "A pcap file with nanoseconds", content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>),
+    (status = 200, description = "A pcap file with nanosecond timestamps", content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>),
     (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Response, Failure> {
     let (source, wanted) = wanted(&app, &asked)?;
     let Ok(turn) = std::sync::Arc::clone(&app.turns).try_acquire_owned() else {
-        return Err(Failure::busy("too many questions are being answered: ask again"));
+        return Err(Failure::busy("too many requests in progress: try again"));
     };
     let (to, from) = mpsc::channel::<Bytes>(4);
     tokio::task::spawn_blocking(move || {
@@ -112,13 +112,13 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
                 return true;
             }
             sent += gathered.len() as u64;
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             to.blocking_send(Bytes::from(std::mem::take(&mut gathered))).is_ok() && sent <= MAX_BYTES
         });
         if gathered.is_empty() && sent == 0 {
             gathered.extend(header(LinkType::ETHERNET));
         }
-        // The answer has begun: what was cut can only be seen by its size, which was told before.
+        // The answer has begun: the client compares its length with the announced size.
         let _ = (read, to.blocking_send(Bytes::from(gathered)));
     });
     let headers = [
@@ -128,7 +128,7 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
     Ok((headers, Body::new(Pieces::new(from, ()))).into_response())
 }
 
-/// Which packets.
+/// A selection of packets.
 struct Wanted {
     filters: Vec<Filter>,
     span: TimeRange,
@@ -136,15 +136,14 @@ struct Wanted {
 
 fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failure> {
     let source = app.packets.clone().filter(Source::is_there);
-    let source =
-        source.ok_or_else(|| Failure::unknown("there is no capture file that packets could be read from"))?;
+    let source = source.ok_or_else(|| Failure::unknown("no capture file to read packets from"))?;
     let own = Filter::compile(asked.filter.as_deref().unwrap_or_default(), &source.reading.options())?;
     let run = Filter::compile(&source.expression, &source.reading.options())?;
     Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)? }))
 }
 
 impl Source {
-    /// Whether the files are still there.
+    /// Whether the files still exist.
     pub fn is_there(&self) -> bool {
         match &self.captures {
             Captures::Read(files) => !files.is_empty() && files.iter().all(|file| file.exists()),
@@ -152,7 +151,7 @@ impl Source {
         }
     }
 
-    /// The files that may have packets of a time, how they are read, and what to say of those that are gone.
+    /// Opens the files that may have packets of a time range; the text reports files that no longer exist.
     fn open(&self, span: TimeRange) -> Result<(Files, Option<String>), ReadError> {
         let (paths, order, gone) = match &self.captures {
             Captures::Read(files) => (files.clone(), Order::Time, 0),
@@ -164,15 +163,15 @@ impl Source {
         };
         let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
         let files = Files::open(&inputs, &ReadOptions { order, ..ReadOptions::default() })?;
-        let said = format!("{gone} files of the dump are there no more: what they had is left out");
-        Ok((files, (gone > 0).then_some(said)))
+        let notice = format!("{gone} files of the dump no longer exist; their packets are left out");
+        Ok((files, (gone > 0).then_some(notice)))
     }
 
     fn is_written(&self) -> bool {
         matches!(self.captures, Captures::Written(_))
     }
 
-    /// Shows the packets that are wanted, in order, as long as it is told true; what was left out.
+    /// Passes matching packets to `show`, in order, until it returns false. Returns what was left out.
     fn read(
         &self,
         wanted: &Wanted,
@@ -193,7 +192,7 @@ impl Source {
                 Ok(false) => break,
                 // The record that is being written is not whole yet.
                 Err(error) if self.is_written() && error.severity() == Severity::Partial => {}
-                // The summary has said it.
+                // The summary has reported it.
                 Err(error) => partial = Some(error.to_string()),
             }
             for packet in chunk.batch().packets() {
@@ -206,29 +205,31 @@ impl Source {
                 if !wanted.filters.iter().all(|filter| filter.matches(&packet, &layers)) {
                     continue;
                 }
-                // A file of that format has packets of one kind of link.
+                // A pcap file has one link type.
                 if *link.get_or_insert(packet.link) != packet.link {
                     others += 1;
                     continue;
                 }
                 if !show(&packet) {
-                    partial = Some(format!("a download ends behind {} GiB", MAX_BYTES >> 30));
+                    partial = Some(format!("downloads are limited to {} GiB", MAX_BYTES >> 30));
                     break 'read;
                 }
             }
-            // What has come since it was asked is not asked for: a file that grows might never end.
+            // Packets that arrived after the request are left out: a growing file might never end.
             let progress = files.progress();
             if self.is_written() && progress.total.is_some_and(|total| progress.bytes > total) {
                 break;
             }
             if started.elapsed() > longest {
-                partial =
-                    Some(format!("the capture was read for {} s, and not to its end", longest.as_secs()));
+                partial = Some(format!(
+                    "reading stopped after {} s, before the end of the capture",
+                    longest.as_secs()
+                ));
                 break;
             }
         }
         if others > 0 && partial.is_none() {
-            partial = Some(format!("{others} packets of links of another type are left out"));
+            partial = Some(format!("{others} packets of other link types are left out"));
         }
         Ok(partial)
     }

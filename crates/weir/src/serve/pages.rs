@@ -1,4 +1,4 @@
-//! The pages: the files of `ui/dist`, which are part of the program.
+//! The pages: the files of `ui/dist`, embedded in the program.
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -17,23 +17,23 @@ use super::failure::Failure;
 #[folder = "../../ui/dist"]
 struct Files;
 
-/// The page that all others begin from.
+/// The page served for every address of the pages.
 const INDEX: &str = "index.html";
-/// Files under this folder have a checksum in their names: what is called so never changes.
+/// Files in this folder have a checksum in their name and never change.
 const HASHED: &str = "assets/";
-/// Shorter files are not worth compressing.
+/// Minimum size of a file that is compressed.
 const COMPRESSED: usize = 1024;
 
-/// What is said where the pages were not built.
+/// Shown when the program was built without its pages.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Weir</title>\
     <h1>Weir</h1><p>This program was built without its pages: <code>make ui</code> builds them, then \
-    <code>make build</code> the program.<p>What they would show is at <a href=\"/api/openapi.json\">\
+    <code>make build</code> the program.<p>The data is at <a href=\"/api/openapi.json\">\
     /api/openapi.json</a>, <a href=\"/api/v1/status\">/api/v1/status</a> and <a href=\"/metrics\">/metrics</a>.";
 
-/// A file, or the first page for an address that a page made. Nothing outside of the program is ever opened.
+/// Serves an embedded file, or the index page for an address of the pages. No file outside the program is opened.
 pub async fn page(request: Request) -> Response {
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        return Failure::new(StatusCode::METHOD_NOT_ALLOWED, "pages are read with GET").into_response();
+        return Failure::new(StatusCode::METHOD_NOT_ALLOWED, "pages support only GET").into_response();
     }
     let path = request.uri().path().trim_start_matches('/');
     let accepts = request.headers().get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
@@ -41,10 +41,8 @@ pub async fn page(request: Request) -> Response {
         accepted.split(',').any(|one| matches!(one.split(';').next().map(str::trim), Some("gzip" | "*")))
     });
     if path.starts_with("api/") {
-        return Failure::unknown(format!(
-            "/{path}: there is no such question; /api/openapi.json has them all"
-        ))
-        .into_response();
+        return Failure::unknown(format!("no such route: /{path}; /api/openapi.json lists all routes"))
+            .into_response();
     }
     let is_file = path.contains('.') || path.contains('%');
     let name = if path.is_empty() || !is_file { INDEX } else { path };
@@ -53,7 +51,7 @@ pub async fn page(request: Request) -> Response {
         None if name == INDEX => {
             ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], NOT_BUILT).into_response()
         }
-        None => Failure::unknown("there is no such page").into_response(),
+        None => Failure::unknown("no such page").into_response(),
     }
 }
 
@@ -75,7 +73,7 @@ fn found(name: &str, data: &[u8], gzip: bool) -> Response {
     response
 }
 
-/// A file compressed, which is done once.
+/// Compresses a file; the result is kept.
 fn compressed(name: &str, data: &[u8]) -> Bytes {
     static DONE: OnceLock<Mutex<HashMap<String, Bytes>>> = OnceLock::new();
     let done = DONE.get_or_init(Mutex::default);
@@ -91,7 +89,7 @@ fn compressed(name: &str, data: &[u8]) -> Bytes {
     bytes
 }
 
-/// Kinds of files by the end of their names.
+/// Content types by file extension.
 static KINDS: [(&str, &str); 9] = [
     (".html", "text/html; charset=utf-8"),
     (".js", "text/javascript; charset=utf-8"),

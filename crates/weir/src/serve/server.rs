@@ -1,4 +1,4 @@
-//! Connections: few enough, none that stands still, with or without TLS.
+//! Connections: limited in number and idle time, with or without TLS.
 
 use super::counts::Counts;
 use super::owner::Owners;
@@ -23,17 +23,17 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at once, besides those on which events are read.
+/// Maximum connections, event streams excluded.
 const CONNECTIONS: usize = 512;
 /// Those of one address, counted before TLS and before a password is looked at.
 const CONNECTIONS_OF_ONE: usize = 256;
 /// How long a client may take to say what it wants, the handshake of TLS among it.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long a client may leave what it asked for unread.
+/// Time after which a client that does not read its answer is disconnected.
 const UNREAD: Duration = Duration::from_secs(20);
-/// Bytes of a request's head, and of an answer that waits here for a client to read. The system holds as much again.
+/// Bytes of a request's head, and of an answer waiting for the client. The kernel buffers as much again.
 const BUFFER: usize = 32 << 10;
-/// Connections that wait to be taken.
+/// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// A connection, as routes see it.
@@ -88,10 +88,10 @@ impl Room {
     }
 }
 
-/// Takes the port on both addresses of loopback, or on one address.
+/// Binds the port on both loopback addresses, or on one address.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the operating system.
 pub fn bind(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> {
     match address {
         Some(address) => Ok(vec![listen(SocketAddr::new(address, port))?]),
@@ -101,7 +101,7 @@ pub fn bind(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> 
             let port = first.local_addr()?.port();
             match listen((Ipv6Addr::LOCALHOST, port).into()) {
                 Ok(second) => Ok(vec![first, second]),
-                // There are machines without IPv6.
+                // The machine may have no IPv6.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
                 Err(_) => Ok(vec![first]),
             }
@@ -111,9 +111,9 @@ pub fn bind(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> 
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // The connections of a run before may be ending yet.
+    // Connections of an earlier run may still be closing.
     socket.set_reuseaddr(true)?;
-    // What a client does not read must not fill megabytes of the system's memory before that is seen.
+    // An unread answer must not fill megabytes of kernel memory before it is noticed.
     socket.set_send_buffer_size(BUFFER as u32)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -168,14 +168,14 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER).max_headers(64);
-    // Whatever ends a connection ends that one alone.
+    // An error ends only this connection.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A connection that ends when what is written to it is not read.
+/// A connection that is closed when the client stops reading.
 struct Wire {
     stream: TcpStream,
-    /// Runs while the client reads nothing.
+    /// Runs while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

@@ -9,17 +9,17 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Reads both, PEM.
+/// Reads the certificate and key, both PEM.
 ///
 /// # Errors
-/// What is wrong with which file.
+/// The error, with the path of the file.
 pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     let wrong = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|error| wrong(certificate, &error))?;
     if chain.is_empty() {
-        return Err(wrong(certificate, &"a certificate in PEM is wanted"));
+        return Err(wrong(certificate, &"expected a certificate in PEM format"));
     }
     let secret = PrivateKeyDer::from_pem_slice(&private::read(key)?).map_err(|error| wrong(key, &error))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

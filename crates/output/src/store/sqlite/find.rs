@@ -182,10 +182,7 @@ impl Progress {
     /// What an answer says of it.
     fn partial(&self, parts: usize) -> Option<String> {
         self.is_stopped.then(|| {
-            format!(
-                "stopped when its time was over: {} of {parts} partitions were read to their end, the latest first",
-                self.asked
-            )
+            format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
         })
     }
 }
@@ -295,8 +292,9 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
     }
     answer.partial = progress.partial(parts.len());
     if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
-        answer.partial =
-            Some(format!("pages end at row {MAX_ROWS}: a narrower time or expression shows the others"));
+        answer.partial = Some(format!(
+            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
+        ));
     }
     Ok(answer)
 }
@@ -574,7 +572,7 @@ pub fn group(
     groups.rows.sort_by_cached_key(|row| (Reverse(weight(row)), format!("{:?}", row.0)));
     groups.partial = progress.partial(parts.len());
     if left_out > 0 {
-        groups.partial = Some(format!("{left_out} keys beyond the first {MAX_KEYS} are left out"));
+        groups.partial = Some(format!("limited to {MAX_KEYS} keys: {left_out} are left out"));
     }
     Ok(groups)
 }

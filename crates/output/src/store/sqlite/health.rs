@@ -1,4 +1,4 @@
-//! How the writer does, seen by readers of the same process; and what it thinks of the clock.
+//! State of the writer, shared with readers of the same process, and its guard against clock jumps.
 
 use super::keep::Keep;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use weir_api::web::Event;
 
 const HOUR: u64 = 3_600_000_000_000;
 const DAY: u64 = 24 * HOUR;
-/// Events that wait to be written.
+/// Maximum events waiting to be written.
 const MAX_EVENTS: usize = 1000;
 
-/// How the writer does.
+/// State of the writer.
 pub struct Health {
     keep: Keep,
     state: Mutex<State>,
@@ -23,22 +23,22 @@ struct State {
 }
 
 impl Health {
-    /// Of a store that keeps so much.
+    /// Creates the state for a store with these limits.
     pub fn new(keep: &Keep) -> Self {
         Self { keep: *keep, state: Mutex::default() }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        // A thread that died while it held it has left it whole: each change is one field.
+        // Each change sets one field, so that a panic cannot leave a partial update.
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How much is kept.
+    /// Limits of the store.
     pub fn keep(&self) -> Keep {
         self.keep
     }
 
-    /// Something has happened, at a time in nanoseconds since the epoch; it is written with the next interval.
+    /// Adds an event at a time in nanoseconds since the epoch. It is written with the next interval.
     pub fn note(&self, time: u64, kind: &str, text: String) {
         self.with(|state| {
             if state.events.len() < MAX_EVENTS {
@@ -47,64 +47,64 @@ impl Health {
         });
     }
 
-    /// Whether there is something to write.
+    /// Whether events wait to be written.
     pub fn has_events(&self) -> bool {
         self.with(|state| !state.events.is_empty())
     }
 
-    /// What there is to write.
+    /// Events waiting to be written.
     pub fn events(&self) -> Vec<Event> {
         self.with(|state| state.events.clone())
     }
 
-    /// So many of them are written.
+    /// Removes the first `events`, which are written.
     pub fn written(&self, events: usize) {
         self.with(|state| drop(state.events.drain(..events.min(state.events.len()))));
     }
 
-    /// Rows, or intervals, were lost.
+    /// Counts lost rows or intervals.
     pub fn lost(&self, rows: u64) {
         self.with(|state| state.lost += rows);
     }
 
-    /// How many were.
+    /// Number of lost rows and intervals.
     pub fn lost_rows(&self) -> u64 {
         self.with(|state| state.lost)
     }
 
-    /// Writing has failed.
+    /// Notes that writing failed.
     pub fn failed(&self, why: &str) {
         self.with(|state| state.failed = Some(why.to_owned()));
     }
 
-    /// Writing goes on.
+    /// Notes that writing succeeded again.
     pub fn recovered(&self, time: u64) {
         let why = self.with(|state| state.failed.take());
         if let Some(why) = why {
             let lost = self.lost_rows();
-            self.note(time, "store", format!("writing goes on after: {why}; {lost} rows were lost so far"));
+            self.note(time, "store", format!("writing resumed after: {why}; rows lost so far: {lost}"));
         }
     }
 
-    /// Why nothing can be written, where that is so.
+    /// Error of the last attempt to write, if it failed.
     pub fn why(&self) -> Option<String> {
         self.with(|state| state.failed.clone())
     }
 }
 
-/// What the writer thinks of the clock: one that leaps must not make it drop what is kept.
+/// Guard against clock jumps: data is not dropped by age because of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leap {
-    /// The time by which ages are counted.
+    /// Reference time for ages.
     trusted: u64,
-    /// The end of the last interval.
+    /// End of the last interval.
     latest: u64,
-    /// Where the clock was after it has leapt forward.
+    /// Time after a forward jump that is not trusted yet.
     since: Option<u64>,
 }
 
 impl Leap {
-    /// Goes on from what was trusted when the store was closed; 0 for nothing.
+    /// Continues from the reference time of the last run; 0 for none.
     pub fn after(trusted: u64) -> Self {
         Self { trusted, latest: trusted, since: None }
     }
@@ -114,12 +114,12 @@ impl Leap {
         self.trusted
     }
 
-    /// The end of the last interval.
+    /// End of the last interval.
     pub fn latest(&self) -> u64 {
         self.latest
     }
 
-    /// Sees the end of an interval; what is to be told of it.
+    /// Takes the end of an interval; returns the text of an event for a clock jump.
     pub fn see(&mut self, time: u64) -> Option<String> {
         let before = std::mem::replace(&mut self.latest, time);
         if self.trusted == 0 || (time >= self.trusted && time - self.trusted <= DAY) {
@@ -129,10 +129,7 @@ impl Leap {
         if time < self.trusted {
             let by = before.saturating_sub(time);
             return (by > 60_000_000_000).then(|| {
-                format!(
-                    "the clock was set back by {} s: what is written is added to what is there",
-                    by / 1_000_000_000
-                )
+                format!("the clock went back by {} s: new data is added to stored data", by / 1_000_000_000)
             });
         }
         match self.since {
@@ -144,9 +141,7 @@ impl Leap {
             _ => {
                 self.since = Some(time);
                 let days = (time - self.trusted) / DAY;
-                Some(format!(
-                    "{days} days have passed since the last interval: nothing is dropped by age until an hour was written"
-                ))
+                Some(format!("the clock advanced by {days} days: nothing is dropped by age for one hour"))
             }
         }
     }
@@ -173,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_is_told_once() {
+    fn a_clock_set_back_is_noted_once() {
         let mut leap = Leap::after(20_000 * DAY);
         assert!(leap.see(20_000 * DAY - HOUR).is_some_and(|text| text.contains("3600 s")));
         assert_eq!(leap.see(20_000 * DAY - HOUR + 30_000_000_000), None);

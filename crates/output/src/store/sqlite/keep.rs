@@ -74,17 +74,17 @@ impl Keep {
             }
             let size = schema::size(path);
             let why = if now.saturating_sub(end) > self.age {
-                "it is too old"
+                "age limit"
             } else if sizes > self.bytes {
-                "the store has reached its size"
+                "size limit"
             } else if free(folder) < self.free {
-                "the disk has too little room"
+                "free space limit"
             } else {
                 break;
             };
             remove(path).map_err(|error| StoreError::File { path: path.clone(), error })?;
             sizes = sizes.saturating_sub(size);
-            dropped.push(format!("{} was dropped: {why}", path.display()));
+            dropped.push(format!("{} dropped: {why}", path.display()));
         }
         Ok(dropped)
     }

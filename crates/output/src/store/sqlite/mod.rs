@@ -7,6 +7,7 @@ mod health;
 mod keep;
 mod names;
 mod readings;
+mod renamed;
 mod rows;
 mod schema;
 mod series;
@@ -290,7 +291,7 @@ impl Store for SqliteStore {
                 return Ok(TopList { list: list.to_owned(), exact: true, ..TopList::default() });
             }
             let names: Vec<String> = lists.into_iter().map(|list| list.name).collect();
-            return Err(StoreError::Unknown(format!("no list {list:?}; there are {}", names.join(", "))));
+            return Err(StoreError::Unknown(format!("no list {list:?}; available: {}", names.join(", "))));
         };
         let by = by.unwrap_or(RankBy::Unit(top.unit));
         let mut total = Amount { packets: top.shed.packets, bytes: top.shed.bytes };
@@ -384,7 +385,7 @@ impl Store for SqliteStore {
             ..News::default()
         };
         if from <= first || last <= first {
-            news.partial = Some("there is nothing before this time to compare with".to_owned());
+            news.partial = Some("no data before this time to compare with".to_owned());
             return Ok(news);
         }
         let lists = [
@@ -402,7 +403,7 @@ impl Store for SqliteStore {
             let unsure = old.as_ref().map_or(0, |old| old.absent);
             if unsure > 0 {
                 news.partial = Some(format!(
-                    "{list} before were more than were kept: what had less than they did may not be new"
+                    "the earlier list of {list} is incomplete: light {list} may be missing here"
                 ));
             }
             for row in now
@@ -439,13 +440,13 @@ impl Store for SqliteStore {
             if found.is_none() {
                 found = find::flow(part, number, first)?;
             }
-            // What was said is written when it was said, and the flow when it has ended.
+            // Records are written at their time, and the flow when it has ended.
             records.extend(find::flows_in(part, number, MAX_RECORDS + 1)?);
         }
         let Some((flow, detail)) = found else { return Ok(None) };
         records.sort_by(|a, b| a.time.total_cmp(&b.time));
         let partial =
-            (records.len() > MAX_RECORDS).then(|| format!("the first {MAX_RECORDS} records are shown"));
+            (records.len() > MAX_RECORDS).then(|| format!("only the first {MAX_RECORDS} records are shown"));
         records.truncate(MAX_RECORDS);
         Ok(Some(FlowDetail { flow, details: detail_rows(&detail), records, partial }))
     }
@@ -514,7 +515,7 @@ impl Store for SqliteStore {
                 })
                 .map_err(describe)?;
             let mut events: Vec<Event> = rows.collect::<Result<_, _>>().map_err(describe)?;
-            let partial = (events.len() > limit).then(|| format!("the latest {limit} are shown"));
+            let partial = (events.len() > limit).then(|| format!("only the latest {limit} events are shown"));
             events.truncate(limit);
             Ok(Events { events, partial })
         })
@@ -600,10 +601,10 @@ impl Store for SqliteStore {
     }
 }
 
-/// Bytes that a point takes, in a page that is two thirds full.
+/// Bytes of a point, in a page that is two thirds full.
 const POINT: u64 = 50;
 
-/// How much the writer of a database keeps; what an older one has not said is as by default.
+/// Limits that the writer of a database has set; defaults for those that an older one did not write.
 fn keep_of(main: &Connection, path: &Path) -> Result<Keep, StoreError> {
     let mut keep = Keep::default();
     for (name, limit) in keep.limits() {

@@ -211,9 +211,8 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
             };
             if is_last && at > 0 && (begin < from || end > to) {
                 let tier = LISTS.get(at).map_or("", |tier| tier.name);
-                sum.partial = Some(format!(
-                    "the ends of the time are rounded to {tier}: finer times are no longer kept"
-                ));
+                sum.partial =
+                    Some(format!("the time range is rounded to {tier}: finer data is no longer kept"));
             }
             for (.., reading) in cells {
                 match &mut sum.reading {
@@ -221,7 +220,7 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
                         whole.merge(&reading);
                     }
                     Some(_) => {
-                        sum.partial = Some("the list was asked by another key before".to_owned());
+                        sum.partial = Some("the list had another key earlier".to_owned());
                         sum.reading = Some(reading);
                     }
                     None => sum.reading = Some(reading),

@@ -4,8 +4,9 @@
 //! partition of time, so that what is too old or too much goes as whole files, at no cost for what stays. All are in WAL mode:
 //! readers do not wait for the writer, and a process that is killed loses at most what it had not committed.
 
+use super::renamed;
 use crate::store::StoreError;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub const MAIN: &str = "weir.db";
 /// What the names of partitions begin with.
 pub const PARTITION: &str = "rows-";
 
-/// Which kind of database, each with what leads from one version to the next.
+/// Kinds of databases, each with the steps from one version to the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Series, lists, events.
@@ -23,9 +24,10 @@ pub enum Kind {
     Rows,
 }
 
-/// Of series and lists: times are nanoseconds since the epoch. In the tier of intervals, least and most are those of
-/// the sum and are left out.
-static MAIN_STEPS: &[&str] = &["
+/// Steps of the database of series and lists. Times are nanoseconds since the epoch. In the tier of intervals, the
+/// minimum (`least`) and the maximum (`most`) equal the value and are NULL.
+static MAIN_STEPS: &[Step] = &[
+    Step::Sql("
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
     CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, help TEXT NOT NULL)
         STRICT;
@@ -37,12 +39,16 @@ static MAIN_STEPS: &[&str] = &["
     CREATE UNIQUE INDEX readings_by_time ON readings (tier, name, time);
     CREATE TABLE events (time INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;
     CREATE INDEX events_by_time ON events (time);
-", "
+"),
+    Step::Sql("
     CREATE TABLE names (address BLOB PRIMARY KEY, name TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID, STRICT;
-"];
+"),
+    Step::Code(renamed::migrate),
+];
 
-/// Of flows and records: addresses are 16 bytes, IPv4 mapped into IPv6, so that their order is that of numbers.
-static ROW_STEPS: &[&str] = &["
+/// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
+/// numbers.
+static ROW_STEPS: &[Step] = &[Step::Sql("
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
     CREATE TABLE flows (id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
         proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
@@ -54,10 +60,25 @@ static ROW_STEPS: &[&str] = &["
         vlan INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
     CREATE INDEX records_by_uid ON records (uid);
     CREATE INDEX records_by_table ON records (tbl, time);
-"];
+")];
+
+/// What brings a database from one version to the next.
+enum Step {
+    Sql(&'static str),
+    Code(fn(&Transaction<'_>) -> rusqlite::Result<()>),
+}
+
+impl Step {
+    fn run(&self, to: &Transaction<'_>) -> rusqlite::Result<()> {
+        match self {
+            Step::Sql(text) => to.execute_batch(text),
+            Step::Code(change) => change(to),
+        }
+    }
+}
 
 impl Kind {
-    fn steps(self) -> &'static [&'static str] {
+    fn steps(self) -> &'static [Step] {
         match self {
             Kind::Main => MAIN_STEPS,
             Kind::Rows => ROW_STEPS,
@@ -70,7 +91,7 @@ impl Kind {
     }
 }
 
-/// What the database of a file says.
+/// Maps an error of the database to one of the store, with the path of its file.
 pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
     move |error| StoreError::Database { path: path.to_owned(), error }
 }
@@ -126,7 +147,7 @@ fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), S
     refuse_newer(found, path, kind)?;
     for (at, step) in kind.steps().iter().enumerate().skip(found as usize) {
         let transaction = connection.transaction().map_err(describe(path))?;
-        transaction.execute_batch(step).map_err(describe(path))?;
+        step.run(&transaction).map_err(describe(path))?;
         transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(describe(path))?;
         transaction.commit().map_err(describe(path))?;
     }
@@ -198,10 +219,12 @@ mod tests {
             for from in 0..=kind.version() {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("x.db");
-                let old = Connection::open(&path).unwrap();
+                let mut old = Connection::open(&path).unwrap();
+                let steps = old.transaction().unwrap();
                 for step in kind.steps().iter().take(from as usize) {
-                    old.execute_batch(step).unwrap();
+                    step.run(&steps).unwrap();
                 }
+                steps.commit().unwrap();
                 old.pragma_update(None, "user_version", from).unwrap();
                 drop(old);
                 let now = open(&path, kind).unwrap();

@@ -1,5 +1,6 @@
-//! Series: what of an interval becomes points, how they are kept, and how they are read.
+//! Series: the points of an interval, their storage, and their queries.
 
+use super::renamed;
 use super::schema::describe;
 use super::tiers::{SERIES, Tier};
 use crate::store::{StoreError, TimeRange};
@@ -19,16 +20,16 @@ const MAX_POINTS: usize = 2_000_000;
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
 
-/// A point on its way: a sum over an interval, in the unit of its series times seconds.
+/// A point to be written: the mean of a series over an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The series.
     pub id: String,
-    /// Of its values.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// What they mean.
+    /// Meaning of the values.
     pub help: String,
-    /// The value over the interval.
+    /// Mean over the interval.
     pub value: f64,
 }
 
@@ -102,19 +103,19 @@ fn answer_points(answer: &Answer, length: f64, points: &mut Vec<Point>) {
         Reading::Top(top) => points.push(Point {
             id: format!("list/{}/inserts", part(name)),
             unit: "keys/s",
-            help: format!("Keys that had no row in {name} when they came: a flood shows here first"),
+            help: format!("Keys that had no row in {name} when they arrived; rises first in a flood"),
             value: top.inserts as f64 / length,
         }),
         Reading::Distinct(count) => points.push(Point {
             id: format!("distinct/{}", part(name)),
             unit: count.of.name(),
-            help: format!("Different {} in an interval", count.of.name()),
+            help: format!("Distinct {} in an interval", count.of.name()),
             value: count.estimate() as f64,
         }),
         Reading::Scans(scans) => points.push(Point {
             id: format!("scans/{}", part(name)),
             unit: "scans",
-            help: "Scans that were found in an interval".to_owned(),
+            help: "Scans detected in an interval".to_owned(),
             value: scans.found().len() as f64,
         }),
         Reading::Histogram(histogram) if histogram.n > 0 => points.push(Point {
@@ -172,7 +173,9 @@ pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreErro
     let mut rows =
         from.prepare_cached("SELECT name, unit, help FROM series ORDER BY name").map_err(describe)?;
     let found = rows
-        .query_map([], |row| Ok(SeriesInfo { id: row.get(0)?, unit: row.get(1)?, help: row.get(2)? }))
+        .query_map([], |row| {
+            Ok(SeriesInfo { id: renamed::current(row.get(0)?), unit: row.get(1)?, help: row.get(2)? })
+        })
         .map_err(describe)?;
     found.collect::<Result<_, _>>().map_err(describe)
 }
@@ -349,12 +352,12 @@ impl Reader<'_> {
         Ok(first.map(|first| first as u64))
     }
 
-    /// The number of a series.
+    /// The number of a series, by its present or its earlier name.
     pub fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
         let describe = describe(self.path);
-        let mut query =
-            self.from.prepare_cached("SELECT id FROM series WHERE name = ?1").map_err(describe)?;
-        query.query_row([id], |row| row.get(0)).optional().map_err(describe)
+        let text = "SELECT id FROM series WHERE name IN (?1, ?2) ORDER BY name != ?1 LIMIT 1";
+        let mut query = self.from.prepare_cached(text).map_err(describe)?;
+        query.query_row([id, &renamed::other(id)], |row| row.get(0)).optional().map_err(describe)
     }
 
     /// See [`crate::store::Store::points`].
@@ -365,7 +368,7 @@ impl Reader<'_> {
             if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
                 let (shown, all) = (data.series.len(), ids.len());
                 data.partial =
-                    Some(format!("{shown} of {all} series: an answer has {MAX_POINTS} points at most"));
+                    Some(format!("{shown} of {all} series: an answer is limited to {MAX_POINTS} points"));
                 break;
             }
             let Some(number) = self.number(id)? else { continue };
@@ -394,7 +397,7 @@ impl Reader<'_> {
             if Instant::now() >= self.until {
                 let (weighed, all) = (ranking.len(), ids.len());
                 data.partial =
-                    Some(format!("stopped when its time was over: {weighed} of {all} series were weighed"));
+                    Some(format!("stopped at the time limit: {weighed} of {all} series were ranked"));
                 break;
             }
             let Some(number) = self.number(id)? else { continue };

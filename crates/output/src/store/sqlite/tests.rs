@@ -237,6 +237,49 @@ fn a_store_without_names_is_read_as_before() {
     assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
 }
 
+/// A store that an earlier version has written, read only and then written by this one: its series are found by their
+/// present names, and by their earlier ones.
+#[test]
+fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    old.execute_batch(
+        "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
+         UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
+         PRAGMA user_version = 2",
+    )
+    .unwrap();
+    drop(old);
+    let listed = |store: &SqliteStore| -> Vec<String> {
+        store.series().unwrap().into_iter().map(|series| series.id).collect()
+    };
+    let points = |store: &SqliteStore, id: &str| {
+        let data = store.points(&[id.to_owned()], TimeRange::default(), 100).unwrap();
+        data.series.first().map(|series| series.avg.len())
+    };
+    for is_migrated in [false, true] {
+        if is_migrated {
+            let mut to = writer(folder.path());
+            to.interval(&interval(DAY0 + 10 * S, 10 * S, 5, &[(1, 9)])).unwrap();
+            to.finish().unwrap();
+        }
+        let store = store(folder.path());
+        for (before, now) in
+            [("ledger/said", "ledger/with_payload"), ("ledger/stream_octets", "ledger/stream_bytes")]
+        {
+            let ids = listed(&store);
+            assert!(ids.iter().any(|id| id == now) && ids.iter().all(|id| id != before), "{ids:?}");
+            assert!(points(&store, now).is_some(), "{now}");
+            assert_eq!(points(&store, before), points(&store, now), "{before}");
+        }
+        assert_eq!(points(&store, "ledger/caught"), points(&store, "ledger/with_payload"));
+    }
+}
+
 /// As many names as there may be, and no more; those that were used last stay.
 #[test]
 fn names_are_bounded_and_the_oldest_go() {
@@ -347,7 +390,7 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     assert!(flows.matched < all, "{}", flows.matched);
     for partial in [flows.partial, group.partial, heaviest.partial] {
         let partial = partial.unwrap();
-        assert!(partial.contains("stopped when its time was over"), "{partial}");
+        assert!(partial.contains("stopped at the time limit"), "{partial}");
     }
 }
 
@@ -397,7 +440,7 @@ fn a_list_over_a_time_is_the_sum_of_its_intervals() {
         to.interval(&interval(start + at * step, step, 1, &sources(at))).unwrap();
     }
     let store = store(folder.path());
-    // Single intervals are kept for two days; before, ends are rounded to hours, which is said.
+    // Single intervals are kept for two days; before, ends are rounded to hours, as `partial` states.
     let last = count - 2 * 144;
     let exact =
         [(0, count), (0, 6), (144, 288), (6, 900), (last + 7, count), (6, last + 100), (last + 9, last + 10)];
@@ -618,7 +661,7 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
     let data = store.points(&ids("caught"), TimeRange::default(), 1000).unwrap();
     assert_eq!(caught(&data).into_iter().flatten().count(), 41);
     let events = store.events(TimeRange::default(), 10).unwrap().events;
-    assert!(events.iter().any(|event| event.text.contains("writing goes on")), "{events:?}");
+    assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
 }
 
 #[test]

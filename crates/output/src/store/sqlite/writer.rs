@@ -32,7 +32,7 @@ const MAX_INTERVALS: usize = 1000;
 
 pub(crate) static STORE: OutputSpec = OutputSpec {
     name: "store",
-    help: "Series, lists, flows and records in SQLite databases: what `weir serve` shows and `weir query` asks.",
+    help: "Series, lists, flows and records in SQLite databases, for `weir serve` and `weir query`.",
     files: &[MAIN],
     flows: true,
     has: |_| true,
@@ -168,7 +168,7 @@ impl Writer {
             self.health.note(
                 now,
                 "store",
-                format!("{} was broken and is now {}", partition.path().display(), aside.display()),
+                format!("{} was corrupt and was moved to {}", partition.path().display(), aside.display()),
             );
             drop(partition);
             return written;
@@ -204,7 +204,7 @@ impl Writer {
                 self.health.note(
                     now,
                     "store",
-                    format!("{} was broken and is now {}", path.display(), aside.display()),
+                    format!("{} was corrupt and was moved to {}", path.display(), aside.display()),
                 );
                 self.main = schema::open(&path, Kind::Main)?;
             }
@@ -345,7 +345,8 @@ fn open_main(path: &Path, now: u64, health: &Health) -> Result<Connection, Store
         Err(error) => return Err(error),
     }
     let aside = schema::move_aside(path, now)?;
-    let text = format!("{} was broken and is now {}; a new one is begun", path.display(), aside.display());
+    let text =
+        format!("{} was corrupt and was moved to {}; a new one was created", path.display(), aside.display());
     warn(&text);
     health.note(now, "store", text);
     schema::open(path, Kind::Main)
@@ -371,7 +372,7 @@ fn clear(folder: &Path) -> Result<(), StoreError> {
         };
         if mode.as_deref() == Some("live") {
             let text = format!(
-                "{}: this is the store of a live run, which one over files would replace: take another directory",
+                "{}: this is the store of a live run; choose another directory for captures",
                 path.display()
             );
             return Err(StoreError::Unknown(text));
@@ -456,7 +457,7 @@ impl Output for Writer {
         }
         match self.health.lost_rows() {
             0 => Ok(()),
-            lost => Err(io::Error::other(format!("{}: {lost} rows were lost", self.folder.display()))),
+            lost => Err(io::Error::other(format!("{}: {lost} rows lost", self.folder.display()))),
         }
     }
 }

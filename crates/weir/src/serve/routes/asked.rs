@@ -1,4 +1,4 @@
-//! What a request asks: its parameters, read strictly.
+//! Parameters of requests, parsed strictly.
 
 use crate::serve::failure::Failure;
 use axum::extract::FromRequestParts;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use weir_filter::{FlowTest, Options};
 use weir_output::store::TimeRange;
 
-/// The parameters behind the question mark.
+/// The query parameters of a request.
 pub struct Ask<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ask<T> {
@@ -20,19 +20,19 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ask<T> 
             Err(rejection) => {
                 let text = rejection.body_text();
                 let text = text.trim_start_matches("Failed to deserialize query string: ");
-                Err(Failure::question(text, "/api/openapi.json says which parameters there are"))
+                Err(Failure::question(text, "/api/openapi.json lists the parameters"))
             }
         }
     }
 }
 
-/// The latest time that can be asked for, in seconds since the epoch: nanoseconds of it fit into 64 bits.
+/// The latest valid time, in seconds since the epoch: its nanoseconds fit into 64 bits.
 const LATEST: f64 = 18_446_744_073.0;
 
-/// A range of seconds in nanoseconds.
+/// Converts a time range from seconds to nanoseconds.
 ///
 /// # Errors
-/// That a time is none, or that the end is before the beginning.
+/// A time is out of range, or the end is before the start.
 pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
     let time = |name: &str, value: Option<f64>| match value {
         None => Ok(None),
@@ -42,35 +42,35 @@ pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
             Ok(Some(value.trunc() as u64 * 1_000_000_000 + fraction))
         }
         Some(value) => Err(Failure::question(
-            format!("{name} cannot be {value}"),
-            "a time in seconds since the epoch is wanted, such as 1750000000 or 1750000000.5",
+            format!("invalid {name}: {value}"),
+            "expected a time in seconds since the epoch, such as 1750000000 or 1750000000.5",
         )),
     };
     let (from, to) = (time("from", from)?, time("to", to)?);
     if from.zip(to).is_some_and(|(from, to)| from > to) {
-        return Err(Failure::question("the range ends before it begins", "`from` is not after `to`"));
+        return Err(Failure::question("the range ends before it starts", "`from` must not be after `to`"));
     }
     Ok(TimeRange { from, to })
 }
 
-/// A number of rows or points.
+/// Checks a number of rows or points, with a default and a maximum.
 ///
 /// # Errors
-/// That it is 0 or too many.
+/// It is 0 or above the maximum.
 pub fn count(name: &str, asked: Option<usize>, otherwise: usize, max: usize) -> Result<usize, Failure> {
     match asked.unwrap_or(otherwise) {
         n if (1..=max).contains(&n) => Ok(n),
         n => Err(Failure::question(
-            format!("{name} cannot be {n}"),
-            format!("a number from 1 to {max} is wanted"),
+            format!("invalid {name}: {n}"),
+            format!("expected a number from 1 to {max}"),
         )),
     }
 }
 
-/// An expression of flows that are over.
+/// Compiles an expression for stored flows.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The error, with its position in the expression.
 pub fn flow_test(text: Option<&str>, options: &Options<'_>) -> Result<FlowTest, Failure> {
     Ok(FlowTest::parse(text.unwrap_or_default(), options)?)
 }

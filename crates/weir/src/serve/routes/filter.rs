@@ -1,4 +1,4 @@
-//! Expressions: whether one is good, how it would be evaluated, what it would have caught.
+//! Expressions: validation, evaluation plan and trial against stored flows.
 
 use super::Ask;
 use super::asked::{flow_test, span};
@@ -19,27 +19,27 @@ pub struct FilterAsked {
     expression: String,
 }
 
-/// Whether an expression is good.
+/// Result of validating an expression.
 #[derive(Serialize, ToSchema)]
 pub struct FilterCheck {
-    /// Whether it is.
+    /// Whether the expression is valid.
     ok: bool,
-    /// What is wrong with it.
+    /// The error, if any.
     error: Option<Fault>,
     /// The expression on one line, with single spaces.
     canonical: String,
-    /// How it is evaluated, line by line, as `weir explain` says it.
+    /// Evaluation plan, line by line, as `weir explain` prints it.
     explain: Vec<String>,
 }
 
-/// What is wrong with an expression, and where.
+/// An error in an expression.
 #[derive(Serialize, ToSchema)]
 pub struct Fault {
     /// What was found and what was expected.
     message: String,
-    /// Where, in bytes.
+    /// Position in bytes.
     offset: usize,
-    /// How many bytes of it.
+    /// Length in bytes.
     length: usize,
     /// What would be accepted.
     help: Option<String>,
@@ -51,7 +51,7 @@ impl From<FilterError> for Fault {
     }
 }
 
-/// Whether an expression is good, and how it is evaluated.
+/// Validates an expression and explains its evaluation.
 #[utoipa::path(get, path = "/api/v1/filter", params(FilterAsked),
     responses((status = 200, body = FilterCheck), (status = 400, body = Failure)))]
 pub async fn filter(
@@ -74,15 +74,15 @@ pub async fn filter(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TryAsked {
-    /// A pcap-filter(7) expression of what flows have: addresses, nets, ports, protocols, VLAN.
+    /// A pcap-filter(7) expression over flow properties: addresses, nets, ports, protocols, VLAN.
     expression: String,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
 }
 
-/// What an expression would have caught of the flows that are stored, beside all of them.
+/// Counts the stored flows that an expression matches, and all flows.
 #[utoipa::path(get, path = "/api/v1/filter/try", params(TryAsked),
     responses((status = 200, body = FilterTry), (status = 400, body = Failure)))]
 pub async fn attempt(

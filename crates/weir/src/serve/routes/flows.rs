@@ -1,4 +1,4 @@
-//! Flows, and what was said in them.
+//! Flows and records.
 
 use super::Ask;
 use super::asked::{count, flow_test, span};
@@ -15,36 +15,36 @@ use weir_output::store::payload::Withheld;
 use weir_output::store::{FlowOrder, FlowsWanted, RecordsWanted};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
 
-/// Rows of one answer.
+/// Maximum rows of one answer.
 const MAX_ROWS: usize = 10_000;
-/// Rows before them.
+/// Maximum rows to skip.
 const MAX_OFFSET: usize = 100_000_000;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct FlowsAsked {
-    /// A pcap-filter(7) expression of what flows have: addresses, nets, ports, protocols, VLAN.
+    /// A pcap-filter(7) expression over flow properties: addresses, nets, ports, protocols, VLAN.
     filter: Option<String>,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// `first`, `last`, `duration`, `bytes`, `packets`, `source`, `destination`, `service` or `state`; with `-` before
-    /// it, the greatest first (`-first`).
+    /// Sort key: `first`, `last`, `duration`, `bytes`, `packets`, `source`, `destination`, `service` or `state`; a `-`
+    /// in front sorts in descending order (`-first`).
     sort: Option<String>,
-    /// Most rows of the answer (100).
+    /// Maximum number of rows (100).
     limit: Option<usize>,
-    /// Rows before them (0).
+    /// Rows to skip (0).
     offset: Option<usize>,
 }
 
-/// Flows for which an expression holds, when they began, and how many there are in all.
+/// Flows that match an expression, with a histogram of their start times and totals.
 #[utoipa::path(get, path = "/api/v1/flows", params(FlowsAsked),
     responses((status = 200, body = Flows), (status = 400, body = Failure)))]
 pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Result<Json<Flows>, Failure> {
     let sort = asked.sort.as_deref().unwrap_or("-first");
     let (order, descending) = FlowOrder::parse(sort)
-        .map_err(|names| Failure::question(format!("flows cannot be sorted by {sort:?}"), names))?;
+        .map_err(|names| Failure::question(format!("invalid sort key {sort:?}"), names))?;
     let wanted = FlowsWanted {
         test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
         span: span(asked.from, asked.to)?,
@@ -56,9 +56,9 @@ pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Re
     Ok(Json(app.ask(move |store| store.flows(&wanted)).await?))
 }
 
-/// A flow and what was said in it.
+/// A flow with its records.
 #[utoipa::path(get, path = "/api/v1/flows/{id}",
-    params(("id" = String, Path, description = "As it stands in a row of /api/v1/flows")),
+    params(("id" = String, Path, description = "The `id` of a row of /api/v1/flows")),
     responses((status = 200, body = FlowDetail), (status = 404, body = Failure)))]
 pub async fn flow(
     State(app): State<Shared>,
@@ -66,7 +66,7 @@ pub async fn flow(
     Path(id): Path<String>,
 ) -> Result<Json<FlowDetail>, Failure> {
     if id.len() > 256 {
-        return Err(Failure::question("no flow is called so", "an `id` of /api/v1/flows"));
+        return Err(Failure::question("invalid flow identifier", "an `id` of /api/v1/flows"));
     }
     let asked = id.clone();
     match app.ask(move |store| store.flow(&asked)).await? {
@@ -81,15 +81,15 @@ pub async fn flow(
             Ok(Json(detail))
         }
         None => {
-            Err(Failure::unknown(format!("there is no flow {id:?}: it was never stored, or it is too old")))
+            Err(Failure::unknown(format!("no flow {id:?}: it was never stored, or has expired")))
         }
     }
 }
 
-/// Every table of protocols, with its fields and how many rows of it are stored.
+/// All record tables, with their fields and their number of stored rows.
 #[utoipa::path(get, path = "/api/v1/protocols", responses((status = 200, body = Protocols)))]
 pub async fn protocols(State(app): State<Shared>) -> Json<Protocols> {
-    // Without a store there are tables, and no rows of them.
+    // Without a store the tables are listed with no rows.
     let counts = app.ask(|store| store.record_counts()).await.unwrap_or_default();
     let rows: BTreeMap<String, u64> = counts.into_iter().collect();
     let shared = SHARED_TABLES.iter().map(|table| (*table, ""));
@@ -97,7 +97,7 @@ pub async fn protocols(State(app): State<Shared>) -> Json<Protocols> {
         PROTOCOLS.iter().flat_map(|protocol| protocol.tables.iter().map(|table| (*table, protocol.name)));
     let mut tables: Vec<TableInfo> = Vec::new();
     for (table, protocol) in shared.chain(own) {
-        // Protocols that are spoken in two ways have one table.
+        // Protocols with two transports share one table.
         if !tables.iter().any(|known| known.name == table.name) {
             tables.push(described(table, protocol, rows.get(table.name).copied().unwrap_or(0)));
         }
@@ -134,21 +134,21 @@ fn kind(kind: Kind) -> &'static str {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RecordsAsked {
-    /// A pcap-filter(7) expression of the flow in which it was said.
+    /// A pcap-filter(7) expression over properties of the record's flow.
     filter: Option<String>,
-    /// What stands in one of the values.
+    /// Text that one of the values contains.
     text: Option<String>,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// Most rows of the answer (100).
+    /// Maximum number of rows (100).
     limit: Option<usize>,
-    /// Rows before them (0).
+    /// Rows to skip (0).
     offset: Option<usize>,
 }
 
-/// Rows of a table, the latest first.
+/// Records of a table, latest first.
 #[utoipa::path(get, path = "/api/v1/records/{table}",
     params(("table" = String, Path, description = "A table of /api/v1/protocols"), RecordsAsked),
     responses((status = 200, body = Records), (status = 400, body = Failure), (status = 404, body = Failure)))]
@@ -159,7 +159,7 @@ pub async fn records(
     Ask(asked): Ask<RecordsAsked>,
 ) -> Result<Json<Records>, Failure> {
     if !weir_proto::tables().any(|known| known.name == table) {
-        return Err(Failure::unknown(format!("there is no table {table:?}; /api/v1/protocols has them all")));
+        return Err(Failure::unknown(format!("no table {table:?}; /api/v1/protocols lists them")));
     }
     let wanted = RecordsWanted {
         table,
@@ -177,8 +177,8 @@ fn offset(asked: Option<usize>) -> Result<usize, Failure> {
     match asked.unwrap_or(0) {
         n if n <= MAX_OFFSET => Ok(n),
         n => Err(Failure::question(
-            format!("offset cannot be {n}"),
-            format!("a number up to {MAX_OFFSET} is wanted"),
+            format!("invalid offset: {n}"),
+            format!("expected a number up to {MAX_OFFSET}"),
         )),
     }
 }

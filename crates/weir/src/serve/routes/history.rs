@@ -12,14 +12,14 @@ use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, Seri
 use weir_output::store::sqlite::counter_id;
 use weir_output::zone::Zone;
 
-/// Series of one answer.
+/// Maximum series of one answer.
 const MAX_SERIES: usize = 100;
-/// Points of each.
+/// Maximum points of each.
 const MAX_POINTS: usize = 100_000;
-/// Weeks that a band may be made of.
+/// Maximum weeks of a band.
 const MAX_WEEKS: usize = 52;
 
-/// What charts there are, built in ones first, and of which series their lines are.
+/// All charts, built-in ones first, with the series of their lines.
 #[utoipa::path(get, path = "/api/v1/charts", responses((status = 200, body = Charts)))]
 pub async fn charts(State(app): State<Shared>) -> Json<Charts> {
     let known = app.ask(|store| store.series()).await.unwrap_or_default();
@@ -28,10 +28,10 @@ pub async fn charts(State(app): State<Shared>) -> Json<Charts> {
     Json(Charts { charts })
 }
 
-/// The chart of that name.
+/// Finds a chart by name.
 async fn chart(app: &Shared, name: &str) -> Option<Chart> {
     let is_it = |chart: &Chart| chart.name == name;
-    // Lines of those that are configured are known without asking for every series there is.
+    // Configured charts do not need the list of all series.
     let is_configured =
         !["traffic", "packets"].contains(&name) && CLASSES.iter().all(|(class, ..)| *class != name);
     if is_configured {
@@ -40,7 +40,7 @@ async fn chart(app: &Shared, name: &str) -> Option<Chart> {
     built_in(&app.ask(|store| store.series()).await.unwrap_or_default()).into_iter().find(is_it)
 }
 
-/// Charts of what is always counted: all of the link, then classes of packets, as far as there are series of them.
+/// Built-in charts: total traffic, then classes of packets, as far as their series exist.
 fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
     let chart = |name: &str, title: &str, unit: &str, lines: Vec<ChartLine>| Chart {
         name: name.to_owned(),
@@ -64,7 +64,8 @@ fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
         let class = |series: &SeriesInfo| {
             let name = series.id.strip_prefix(&from)?.strip_suffix(to)?;
             let expression = if EXPRESSIONS.contains(&name) { name } else { "" };
-            Some(ChartLine { remainder: name == REST, ..line(series.id.clone(), name, expression) })
+            let label = if name == REST { "other" } else { name };
+            Some(ChartLine { remainder: name == REST, ..line(series.id.clone(), label, expression) })
         };
         let lines: Vec<ChartLine> = known.iter().filter_map(class).collect();
         if !lines.is_empty() {
@@ -74,20 +75,20 @@ fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
     charts
 }
 
-/// Classes of packets that every run of the pages counts, and whether their bytes are drawn.
+/// Packet classes counted in every run with pages: subscription, title, and whether bytes are drawn.
 static CLASSES: [(&str, &str, bool); 3] = [
     ("ipproto", "Protocols", true),
     ("cast", "Unicast, multicast, broadcast", false),
-    ("size", "Sizes of packets", false),
+    ("size", "Packet sizes", false),
 ];
 
-/// The class of what is in no other.
+/// The class of packets outside all other classes.
 const REST: &str = "xtra";
 
 /// Classes whose names are expressions.
 static EXPRESSIONS: [&str; 4] = ["tcp", "udp", "icmp", "arp"];
 
-/// Every series there is.
+/// All series.
 #[utoipa::path(get, path = "/api/v1/series", responses((status = 200, body = SeriesList), (status = 503, body = Failure)))]
 pub async fn series(State(app): State<Shared>) -> Result<Json<SeriesList>, Failure> {
     Ok(Json(SeriesList { series: app.ask(|store| store.series()).await? }))
@@ -96,22 +97,22 @@ pub async fn series(State(app): State<Shared>) -> Result<Json<SeriesList>, Failu
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DataAsked {
-    /// Names of series, joined by commas; at most 100.
+    /// Identifiers of series, separated by commas; at most 100.
     #[serde(default)]
     ids: String,
-    /// Instead of names: a chart of /api/v1/charts, of which the heaviest lines are wanted and the sum of the others.
+    /// Instead of `ids`: a chart of /api/v1/charts, which returns its heaviest lines and the sum of all other lines.
     chart: Option<String>,
-    /// How many lines of the chart; at most 100 (12).
+    /// Number of lines of the chart; at most 100 (12).
     top: Option<usize>,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// About how many points are wanted (600); of a chart of thousands of lines there are fewer.
+    /// Approximate number of points (600); fewer for a chart with thousands of lines.
     points: Option<usize>,
 }
 
-/// Points of series: average, least and most.
+/// Points of series: average, minimum and maximum.
 #[utoipa::path(get, path = "/api/v1/series/data", params(DataAsked),
     responses((status = 200, body = SeriesData), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn data(
@@ -123,7 +124,7 @@ pub async fn data(
     let top = count("top", asked.top, 12, MAX_SERIES)?;
     if let Some(name) = asked.chart {
         let Some(chart) = chart(&app, &name).await else {
-            return Err(Failure::unknown(format!("there is no chart {name:?}; /api/v1/charts has them all")));
+            return Err(Failure::unknown(format!("no chart {name:?}; /api/v1/charts lists them")));
         };
         let ids: Vec<String> = chart.lines.into_iter().map(|line| line.id).collect();
         return Ok(Json(app.ask(move |store| store.heaviest(&ids, span, points, top)).await?));
@@ -135,21 +136,21 @@ pub async fn data(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct BandAsked {
-    /// Names of series, joined by commas; at most 100.
+    /// Identifiers of series, separated by commas; at most 100.
     ids: String,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// About how many points are wanted (600).
+    /// Approximate number of points (600).
     points: Option<usize>,
-    /// How many weeks before (4).
+    /// Number of previous weeks (4).
     weeks: Option<usize>,
-    /// By whose clocks hours are the same: a name of the IANA time zone database (the sensor's).
+    /// Time zone by which hours of the day are compared, by its IANA name (the sensor's).
     zone: Option<String>,
 }
 
-/// Least, median and most of the same hours in the weeks before.
+/// Minimum, median and maximum at the same time of previous weeks.
 #[utoipa::path(get, path = "/api/v1/series/band", params(BandAsked),
     responses((status = 200, body = Band), (status = 400, body = Failure)))]
 pub async fn band(State(app): State<Shared>, Ask(asked): Ask<BandAsked>) -> Result<Json<Band>, Failure> {
@@ -165,10 +166,10 @@ fn ids(text: &str) -> Result<Vec<String>, Failure> {
     let ids: Vec<String> =
         text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     match ids.len() {
-        0 => Err(Failure::question("no series is named", "`ids=ledger/caught`; /api/v1/series has them all")),
+        0 => Err(Failure::question("no series given", "`ids=ledger/caught`; /api/v1/series lists them")),
         n if n > MAX_SERIES => Err(Failure::question(
-            format!("{n} series at once"),
-            format!("at most {MAX_SERIES}: ask again for the others"),
+            format!("too many series: {n}"),
+            format!("at most {MAX_SERIES} per request"),
         )),
         _ => Ok(ids),
     }

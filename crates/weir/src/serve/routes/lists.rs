@@ -13,13 +13,13 @@ use weir_api::web::{Distincts, Lists, News, TopList};
 use weir_output::store::RankBy;
 use weir_output::store::query::lists_of_flows;
 
-/// Rows of one answer.
+/// Maximum rows of one answer.
 const MAX_ROWS: usize = 10_000;
 
-/// Parts of the time of which a row tells what it had.
+/// Maximum parts of a row's curve.
 const MAX_PARTS: usize = 100;
 
-/// What lists and distinct counts there are.
+/// All top lists and distinct counts.
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
 pub async fn lists(State(app): State<Shared>) -> Result<Json<Lists>, Failure> {
     Ok(Json(app.ask(|store| store.lists()).await?))
@@ -28,40 +28,41 @@ pub async fn lists(State(app): State<Shared>) -> Result<Json<Lists>, Failure> {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TopAsked {
-    /// The list.
+    /// Name of the list.
     list: String,
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// Most rows of the answer (20).
+    /// Maximum number of rows (20).
     limit: Option<usize>,
-    /// What ranks the rows: `bytes`, `packets` or `flows`; the list's own unit when nothing is said.
+    /// Ranking: `bytes`, `packets` or `flows` (the list's unit).
     by: Option<String>,
-    /// Of how many parts of the time each row tells what it had (0); those of an expression do not.
+    /// Number of parts of the time range for which each row has a value (0); ignored with `filter`.
     curves: Option<usize>,
-    /// A pcap-filter(7) expression: then flows that were stored are added up.
+    /// A pcap-filter(7) expression; the list is then computed from stored flows.
     filter: Option<String>,
 }
 
-/// A list, and the expression it was narrowed by.
+/// A top list and the expression that restricts it.
 #[derive(Serialize, ToSchema)]
 pub struct Narrowed {
     #[serde(flatten)]
     list: TopList,
-    /// The expression that was applied; none where the list is that of all packets.
+    /// The expression that was applied; absent when the list covers all packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
 }
 
-/// The heaviest rows of a list over a time.
+/// The heaviest rows of a list over a time range.
 #[utoipa::path(get, path = "/api/v1/top", params(TopAsked),
     responses((status = 200, body = Narrowed), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result<Json<Narrowed>, Failure> {
     let span = span(asked.from, asked.to)?;
     let limit = count("limit", asked.limit, 20, MAX_ROWS)?;
     let by = asked.by.as_deref().map(|by| {
-        let wanted = |names| Failure::question(format!("by cannot be {by:?}"), format!("{names} is wanted"));
+        let wanted =
+            |names| Failure::question(format!("invalid ranking {by:?}"), format!("expected {names}"));
         RankBy::parse(by).map_err(wanted)
     });
     let by = by.transpose()?;
@@ -76,8 +77,8 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
             let test = flow_test(Some(filter), &app.reading.options())?;
             let Some((_, group)) = lists_of_flows().find(|(name, _)| *name == asked.list) else {
                 let names = lists_of_flows().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-                let text = format!("{} is not made of flows", asked.list);
-                return Err(Failure::question(text, format!("with an expression: {names}")));
+                let text = format!("list {} cannot be restricted by an expression", asked.list);
+                return Err(Failure::question(text, format!("expected one of {names}")));
             };
             let rank = by.unwrap_or(RankBy::Unit(Unit::Bytes));
             let mut list = app.ask(move |store| store.group(group, &test, span, rank, limit)).await?;
@@ -91,13 +92,13 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TimeAsked {
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
 }
 
-/// How many different things there were.
+/// Distinct counts over a time range.
 #[utoipa::path(get, path = "/api/v1/distinct", params(TimeAsked),
     responses((status = 200, body = Distincts), (status = 400, body = Failure)))]
 pub async fn distinct(
@@ -108,7 +109,7 @@ pub async fn distinct(
     Ok(Json(app.ask(move |store| store.distinct(span)).await?))
 }
 
-/// What was seen in the time and not in the seven days before it.
+/// Keys seen in a time range and not in the seven days before it.
 #[utoipa::path(get, path = "/api/v1/new", params(TimeAsked),
     responses((status = 200, body = News), (status = 400, body = Failure)))]
 pub async fn news(State(app): State<Shared>, Ask(asked): Ask<TimeAsked>) -> Result<Json<News>, Failure> {

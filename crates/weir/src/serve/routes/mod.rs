@@ -1,4 +1,4 @@
-//! Every question that is answered, in one list: the router and the OpenAPI document are made from it.
+//! The list of routes. The router and the OpenAPI document are generated from it.
 
 pub mod asked;
 mod filter;
@@ -62,13 +62,13 @@ macro_rules! served {
             serve: || axum::routing::$method($($handler)::+),
         }),+];
 
-        /// What the document is made of.
+        /// Source of the OpenAPI document.
         #[derive(OpenApi)]
         #[openapi(
             info(
                 title = "Weir",
-                description = "What a network monitor has seen: all that its pages show, and nothing that they cannot. \
-                    Times are seconds since the epoch, rates are per second. What a limit has cut is said in `partial`. \
+                description = "Data of a passive network monitor. The pages use this interface and no other. \
+                    Times are seconds since the epoch, rates are per second. `partial` explains what a limit left out. \
                     Strings may hold anything that came from a packet: they are text, never markup.",
                 version = "1",
                 license(name = "MIT OR Apache-2.0")
@@ -158,7 +158,7 @@ impl Modify for Rights {
     }
 }
 
-/// This document.
+/// The OpenAPI document of this interface.
 #[utoipa::path(get, path = "/api/openapi.json", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub async fn document() -> axum::Json<utoipa::openapi::OpenApi> {
     axum::Json(Document::openapi())

@@ -1,4 +1,4 @@
-//! Questions of the query language.
+//! Queries in the query language.
 
 use super::Ask;
 use crate::serve::app::Shared;
@@ -14,7 +14,7 @@ use weir_output::store::query::{QueryError, Question};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Asked {
-    /// The question, on one line or as a JSON object: `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    /// The query, on one line or as a JSON object: `top src by bytes since 24h where dst net 10.0.0.0/8`.
     q: String,
 }
 
@@ -23,12 +23,12 @@ impl From<QueryError> for Failure {
         Self {
             offset: Some(error.offset),
             length: Some(error.length),
-            ..Failure::question(error.message, "`weir query --help` says what can be asked")
+            ..Failure::question(error.message, "`weir query --help` describes the query language")
         }
     }
 }
 
-/// The answer to a question, as `weir query` gives it.
+/// Answers a query, as `weir query` does.
 #[utoipa::path(get, path = "/api/v1/query", params(Asked),
     responses((status = 200, body = Answered), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn query(

@@ -1,4 +1,4 @@
-//! How the sensor is, and what has happened to it.
+//! State and events of the sensor.
 
 use super::Ask;
 use super::asked::{count, span};
@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
 use weir_api::{Counter, counters};
 
-/// Who answers, and what it has.
+/// Identity of the sensor and the time that it has data for.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = Status)))]
 pub async fn status(State(app): State<Shared>, Extension(client): Extension<Client>) -> Json<Status> {
     let about = &app.hub.about;
@@ -64,8 +64,8 @@ fn why_not(client: &Client) -> String {
 pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let now = app.hub.now();
     let total = &now.total;
-    // The whole that a row is a part of is the nearest above that is less deep; what is counted in another unit is
-    // about it, and no part of it.
+    // A counter is part of the nearest one above it of less depth. One with another unit describes it, and is not part
+    // of it.
     let mut wholes: Vec<&'static Counter> = Vec::new();
     let ledger = counters().map(|counter| {
         wholes.truncate(counter.depth);
@@ -87,7 +87,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let streams = &app.hub.streams;
     Json(Sensor {
         ledger,
-        // While flows are open what is said in them is neither known nor unknown.
+        // While flows are open, they are neither identified nor unidentified.
         imbalance: total
             .ledger
             .imbalance()
@@ -107,15 +107,15 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct EventsAsked {
-    /// The beginning of the time that is asked about, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
-    /// Its end, not included.
+    /// End of the time range, excluded.
     to: Option<f64>,
-    /// Most events of the answer (100).
+    /// Maximum number of events (100).
     limit: Option<usize>,
 }
 
-/// What has happened to the sensor, the latest first.
+/// Events of the sensor, latest first.
 #[utoipa::path(get, path = "/api/v1/events", params(EventsAsked),
     responses((status = 200, body = Events), (status = 400, body = Failure)))]
 pub async fn events(
@@ -132,7 +132,7 @@ pub async fn events(
         span.from.is_none_or(|from| time >= seconds(from)) && span.to.is_none_or(|to| time < seconds(to))
     };
     for event in app.hub.events().into_iter().filter(|event| within(event.time)) {
-        // Those that the store has already are not told twice.
+        // The store may have the event already.
         let is_same = |known: &Event| {
             known.kind == event.kind && known.text == event.text && (known.time - event.time).abs() < 0.001
         };
@@ -142,13 +142,13 @@ pub async fn events(
     }
     found.events.sort_by(|a, b| b.time.total_cmp(&a.time));
     if found.events.len() > limit {
-        found.partial.get_or_insert(format!("the latest {limit} events; there are more"));
+        found.partial.get_or_insert(format!("only the latest {limit} events are shown"));
         found.events.truncate(limit);
     }
     Ok(Json(found))
 }
 
-/// All that is counted, for Prometheus. Labels have values of the configuration alone, never of packets.
+/// All counters for Prometheus. Label values come from the configuration, never from packets.
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, description = "OpenMetrics text", content_type = "text/plain", body = String)))]
 pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
@@ -159,9 +159,9 @@ pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
     text.insert_str(
         end,
         &format!(
-            "# HELP weir_event_streams Streams of events that are open.\n# TYPE weir_event_streams gauge\n\
+            "# HELP weir_event_streams Open event streams.\n# TYPE weir_event_streams gauge\n\
              weir_event_streams {}\n\
-             # HELP weir_event_streams_dropped Streams that were dropped because they were not read.\n\
+             # HELP weir_event_streams_dropped Event streams dropped because the client read too slowly.\n\
              # TYPE weir_event_streams_dropped counter\nweir_event_streams_dropped_total {}\n",
             streams.connected.load(Ordering::Relaxed),
             streams.dropped.load(Ordering::Relaxed)
@@ -172,9 +172,9 @@ pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
 }
 
-/// Whether the server answers.
+/// Health check of the server.
 #[utoipa::path(get, path = "/healthz",
-    responses((status = 200, description = "It does", content_type = "text/plain", body = String)))]
+    responses((status = 200, description = "The server is up", content_type = "text/plain", body = String)))]
 pub async fn health() -> &'static str {
     "ok\n"
 }

@@ -1,4 +1,4 @@
-//! The configuration: what is in effect, whether another text is good, and putting it into effect.
+//! The configuration: reading, checking and applying it.
 
 use crate::serve::app::Shared;
 use crate::serve::config::{Applied, Checked, Effective};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-/// The text of a configuration.
+/// A configuration as text.
 #[derive(Deserialize, ToSchema)]
 pub struct Text {
     /// TOML.
@@ -70,13 +70,13 @@ impl FromRequest<Shared> for Posted {
     }
 }
 
-/// The configuration that is in effect, and where each value comes from.
+/// The configuration in effect, with the origin of each value.
 #[utoipa::path(get, path = "/api/v1/config", responses((status = 200, body = Effective)))]
 pub async fn config(State(app): State<Shared>) -> Json<Effective> {
     Json(app.configuration.effective())
 }
 
-/// Whether a text is a good configuration, and what it changes.
+/// Checks a configuration and shows what it changes.
 #[utoipa::path(post, path = "/api/v1/config/check", request_body = Text,
     responses((status = 200, body = Checked), (status = 400, body = Failure), (status = 503, body = Failure)))]
 pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Checked>, Failure> {
@@ -90,13 +90,13 @@ pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Che
     Ok(Json(app.wait(check).await?))
 }
 
-/// Puts a configuration into effect on a link, for those who may. One that is not good changes nothing.
+/// Applies a configuration to a live run; needs the right `write`. An invalid one changes nothing.
 #[utoipa::path(post, path = "/api/v1/config/apply", request_body = Text,
     responses((status = 200, body = Checked), (status = 400, body = Failure), (status = 403, body = Failure)))]
 pub async fn apply(State(app): State<Shared>, posted: Posted) -> Result<Json<Checked>, Failure> {
     if !app.configuration.can_apply() {
         return Err(Failure::forbidden(
-            "there is no link that is listened to: nothing would change",
+            "no live capture: a configuration cannot be applied",
             "`weir serve -i IF`",
         ));
     }
