@@ -1,4 +1,4 @@
-//! What a run found, on at most twenty lines, and as one line a second.
+//! The summary of a run in at most twenty lines, and the line of one interval.
 
 mod label;
 mod lists;
@@ -19,64 +19,64 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_api::{Count, Key, KeyKind, Reading, Series, Snapshot, Top, Trials};
 
-/// What the summary tells.
+/// Contents of the summary.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Where the packets came from.
+    /// The inputs.
     pub inputs: Vec<InputFacts>,
-    /// The run's expression, where there is one.
+    /// Expression of the run, if any.
     pub expression: Option<String>,
-    /// The answers of the whole run.
+    /// Totals of the run.
     pub total: Snapshot,
-    /// Ended flows by state, most first; empty where nobody counted them.
+    /// Ended flows by state, in descending order; empty where they were not counted.
     pub states: Vec<(String, u64)>,
-    /// Names of responders, by their address and that of who asked for it.
+    /// Names of responders, by their address and that of the initiator that resolved it.
     pub names: BTreeMap<(IpAddr, IpAddr), String>,
-    /// What else the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What could not be written, in words.
+    /// Descriptions of failed outputs.
     pub failures: Vec<String>,
-    /// The run was ended before its input was.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
 }
 
-/// What is known of an input.
+/// An input.
 #[derive(Clone, Debug, Default)]
 pub struct InputFacts {
     /// Path of the file, or name of the interface.
     pub name: String,
-    /// Such as `pcapng, gzip` or `live`.
+    /// Format, such as `pcapng, gzip` or `live`.
     pub format: String,
     /// Names of its link types.
     pub links: Vec<String>,
-    /// Those among them whose packets are not decoded.
+    /// Names of its link types that are not supported.
     pub undecoded: Vec<String>,
     /// Packets read.
     pub packets: u64,
-    /// Bytes of those packets on the wire.
+    /// Bytes on the wire of these packets.
     pub bytes: u64,
-    /// What was wrong with it: why not all of it was read.
+    /// Error that ended reading, if any.
     pub problem: Option<String>,
-    /// Whether its packets came in the order of their times, where that is known.
+    /// Whether its packets were in time order; `None` where that is not known.
     pub in_order: Option<bool>,
-    /// Packets that were lost when the file was made, where it says so.
+    /// Packets lost during capture, where the file records it.
     pub lost_before: Option<u64>,
-    /// A network interface, and not a file.
+    /// Whether it is a network interface.
     pub live: bool,
 }
 
-/// How the summary is written.
+/// Style of the summary.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// Columns of the terminal; no line is longer. Fewer than [`MIN_WIDTH`] are taken as that.
+    /// Maximum width of a line in columns, at least [`MIN_WIDTH`].
     pub width: usize,
-    /// Whether colour may be used. It is a second cue: everything is said in words too.
+    /// Whether colour is used. It never carries information alone.
     pub colour: bool,
-    /// For times.
+    /// Time zone.
     pub zone: Zone,
-    /// Whether ports are named.
+    /// Whether ports have service names.
     pub names: bool,
-    /// Whether commands that may come next are told.
+    /// Whether commands are suggested.
     pub next: bool,
 }
 
@@ -157,7 +157,7 @@ fn in_unit(all: &Count, top: &Top) -> u64 {
     all.in_unit(top.unit)
 }
 
-/// By how much the truth may be above a count, in parts of it: `±3%`, `±>100%`; `None` when it is exact.
+/// The maximum undercount relative to a count: `±3%`, `±>100%`; `None` when it is exact.
 pub fn error_share(error: u64, value: u64) -> Option<String> {
     match error {
         0 => None,

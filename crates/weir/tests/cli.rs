@@ -194,7 +194,7 @@ fn a_run_over_a_file_repeats_byte_by_byte_where_tables_are_full() {
     let verbose = weir([text(&file), "-v"]);
     let verbose = String::from_utf8(verbose.stdout).unwrap();
     assert!(
-        verbose.contains("\nLists\n") && verbose.contains(" in no row, no key of it above "),
+        verbose.contains("\nTop lists\n") && verbose.contains(" without a row, each key at most "),
         "{verbose}"
     );
 }
@@ -561,9 +561,9 @@ fn configurations_are_checked_explained_and_translated() {
     assert!(mon.contains("protocols"), "{mon}");
 }
 
-/// Every stage and every function of every subscription has its receipt, and the counters are the ledger's.
+/// Every stage and every function of every subscription has a cost, and the counters are the ledger's.
 #[test]
-fn metrics_have_counters_and_receipts() {
+fn metrics_have_counters_and_costs() {
     let desk = desk();
     let facts = shell(desk.path(), "weir -c weir.toml x.pcap -o out --log prometheus -j -v").exits(0).json();
     let text = fs::read_to_string(desk.path().join("out/weir.prom")).unwrap();
@@ -581,13 +581,13 @@ fn metrics_have_counters_and_receipts() {
             ["chart", "subscription", "function"].map(|name| cost[name].as_str().unwrap_or(""));
         let labels = format!(r#"{{chart="{chart}",subscription="{subscription}",function="{function}"}}"#);
         assert_eq!(
-            value(&format!("weir_receipt_ns_per_packet{labels}")).is_some_and(|ns| ns > 0.0),
+            value(&format!("weir_cost_ns_per_packet{labels}")).is_some_and(|ns| ns > 0.0),
             cost["ns_per_packet"].as_f64() > Some(0.0),
             "{labels}: {cost}"
         );
         assert!(value(&format!("weir_function_seconds_total{labels}")).is_some(), "{labels}");
     }
-    assert!(value("weir_receipt_ns_per_packet{stage=\"flows\"}") > Some(0.0), "{text}");
+    assert!(value("weir_cost_ns_per_packet{stage=\"flows\"}") > Some(0.0), "{text}");
 }
 
 /// Whether the key of the flow decides, each packet, or a program, and that the cost was measured.

@@ -171,7 +171,7 @@ fn loss_above_what_is_accepted_is_an_exit_code() {
     let sent = net.send(200_000);
     signal(&child, "INT");
     signal(&child, "CONT");
-    let ran = finish(child).exits(5).says("of the packets were lost");
+    let ran = finish(child).exits(5).says("of packets lost");
     let (offered, caught, dropped) = ledger(&ran);
     println!("sent {sent}, caught {caught}, dropped {dropped}");
     assert_eq!(offered, sent);
@@ -200,7 +200,7 @@ fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
     // A few lines that nobody reads.
     thread::sleep(Duration::from_millis(2500));
     signal(&child, "INT");
-    finish(child).exits(4).says("standard output was not read");
+    finish(child).exits(4).says("standard output is too slow");
     drop(reader);
     assert_eq!(weir([text(&copy), "-j"]).exits(0).fact("ledger", "caught"), sent);
 }
@@ -385,7 +385,7 @@ fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
         ("5", "[5 destinations]", "10.77.0.9"),
         ("6", "[6 flows]", "FLOWS"),
         ("7", "[7 protocols]", "IP PROTOCOLS"),
-        ("8", "[8 errors]", "DECODING ERRORS"),
+        ("8", "[8 errors]", "DECODE ERRORS"),
         ("9", "[9 ledger]", "LEDGER"),
         ("1", "[1 overview]", "TALKERS"),
     ] {
@@ -396,19 +396,19 @@ fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
     terminal.press("p", "PAUSED");
     terminal.press("p2", "by bits/s now");
     terminal.press("o", "by packets/s now");
-    terminal.press("o", "by bytes in all");
-    // An expression with an error stays in the editor; a good one is taken.
+    terminal.press("o", "by total bytes");
+    // An expression with an error stays in the editor.
     terminal.press("/", "/");
     terminal.press("udp prt 9\r", "expected");
     terminal.press("\u{1b}", "q quit");
-    // A file of what is seen, begun at the pulse after next.
+    // The file begins at the tick after next.
     terminal.press("w", "WRITING weir-");
     thread::sleep(Duration::from_millis(2500));
     let sent = net.send(300);
     thread::sleep(Duration::from_millis(1500));
-    terminal.press("w", "is written");
+    terminal.press("w", " written");
     terminal.press("?", "KEYS");
-    terminal.press("?", "by bytes in all");
+    terminal.press("?", "by total bytes");
     terminal.shows("LOSS none   offered 1,300");
     terminal.child.stdin.as_mut().unwrap().write_all(b"q").unwrap();
     let (code, after, folder) = terminal.end();

@@ -70,7 +70,7 @@ fn records_in(folder: &Path) -> u64 {
     of_records.map(|file| rows(&fs::read(file.path()).unwrap())).sum()
 }
 
-/// said = refused + sessions; sessions = known + unknown; datagrams = whole + timed_out + fragments_shed +
+/// with_payload = skipped + sessions; sessions = identified + unidentified; datagrams = whole + timed_out + fragments_shed +
 /// fragments_bad; records = rows of records written.
 #[test]
 fn what_was_said_adds_up_on_captures_of_all_kinds() {
@@ -87,7 +87,7 @@ fn what_was_said_adds_up_on_captures_of_all_kinds() {
             continue;
         }
         let sum = |of: &[&str]| of.iter().map(|field| number(&said, field)).sum::<u64>();
-        assert_eq!(sum(&["with_payload"]), sum(&["refused", "sessions"]), "{}", path.display());
+        assert_eq!(sum(&["with_payload"]), sum(&["skipped", "sessions"]), "{}", path.display());
         assert_eq!(sum(&["sessions"]), sum(&["identified", "unidentified"]), "{}", path.display());
         let pieces = sum(&["whole", "timed_out", "fragments_shed", "fragments_bad"]);
         assert_eq!(sum(&["datagrams"]), pieces, "{}", path.display());
@@ -120,14 +120,15 @@ fn what_no_protocol_knows_is_counted_by_port() {
     assert!(log.iter().any(|line| line["kind"] == "sessions" && line["unidentified"] == 3));
 
     let emitted = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
-    let emitted = emitted.prints("UNPARSED  tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
+    let emitted =
+        emitted.prints("PAYLOAD   unidentified: tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
     let lines: Vec<String> =
         emitted.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for line in ["What was said", "flows that said something 5", "read 5", "known to no protocol 3"] {
+    for line in ["Payload", "flows with payload 5", "inspected 5", "unidentified 3"] {
         assert!(lines.iter().any(|other| other == line), "{line}: {lines:#?}");
     }
     // Where nobody reads there is nothing to say of it.
-    assert!(!weir([text(&capture), "-v"]).exits(0).text().contains("UNPARSED"));
+    assert!(!weir([text(&capture), "-v"]).exits(0).text().contains("PAYLOAD"));
 }
 
 #[test]
@@ -140,13 +141,13 @@ fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
         let said = sessions(&ran);
         // All of them: the handshakes too, which came before anything was said; none of the others.
         assert_eq!(
-            (number(&said, "unidentified"), number(&said, "unidentified_packets_lost")),
+            (number(&said, "unidentified_packets"), number(&said, "unidentified_packets_lost")),
             (11, 0),
             "{said}"
         );
         let summary = &ran.json()[0];
         assert!(
-            summary["notes"][0].as_str().unwrap().starts_with("11 packets of no known protocol written to")
+            summary["notes"][0].as_str().unwrap().starts_with("11 packets of unidentified flows written to")
         );
         let again = weir([text(&file), "-j"]).exits(0);
         assert_eq!(again.fact("ledger", "caught"), 11);
@@ -180,16 +181,18 @@ fn the_file_has_what_the_list_counts() {
         let all = listed + number(&list["shed"], "packets");
         if list["rows"].as_array().unwrap().len() == 10 {
             // No more rows are shown.
-            assert!(number(&said, "unidentified") + number(&said, "unidentified_packets_lost") >= listed);
+            assert!(
+                number(&said, "unidentified_packets") + number(&said, "unidentified_packets_lost") >= listed
+            );
             continue;
         }
         assert_eq!(
-            number(&said, "unidentified") + number(&said, "unidentified_packets_lost"),
+            number(&said, "unidentified_packets") + number(&said, "unidentified_packets_lost"),
             all,
             "{}",
             path.display()
         );
-        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unidentified"));
+        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unidentified_packets"));
         compared += 1;
         packets += all;
     }

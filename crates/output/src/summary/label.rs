@@ -1,4 +1,4 @@
-//! Keys of top lists as people read them.
+//! Labels of keys of top lists.
 
 use crate::figures::counted;
 use crate::ports;
@@ -31,7 +31,7 @@ pub fn key(key: &Key, names: bool) -> String {
         Key::Vlan(id) => format!("VLAN {id}"),
         Key::Talker { server, port, client, protocol } => {
             let ends = format!("{} <-> {client}", socket(server, port, protocol));
-            format!("{ends} {}", talk(protocol, port, names))
+            format!("{ends} {}", service_name(protocol, port, names))
         }
     }
 }
@@ -41,7 +41,7 @@ pub fn scan(row: &Trials) -> String {
     scan_short(row, usize::MAX)
 }
 
-/// The same in `width` columns, where addresses without their middle make it fit.
+/// A scan in `width` columns; addresses lose their middle to fit.
 pub(super) fn scan_short(row: &Trials, width: usize) -> String {
     let about = if row.failed.is_exact() { "" } else { "about " };
     let many = |noun| format!("{about}{}", counted(row.failed.estimate(), noun));
@@ -84,7 +84,7 @@ pub(super) fn ranges(numbers: &[u128], width: usize) -> String {
     text
 }
 
-/// A talker's ends, each in at most `width` columns: an address that is too long loses its middle.
+/// The endpoints of a talker, each in at most `width` columns: a long address loses its middle.
 pub fn key_short(key: &Key, width: usize) -> (String, String) {
     match *key {
         Key::Talker { server, port, client, protocol } => {
@@ -104,9 +104,8 @@ pub fn key_short(key: &Key, width: usize) -> (String, String) {
     }
 }
 
-/// What was probably spoken, by the port alone: the service's name, with the transport where it is not the one that
-/// the service mostly uses, or the transport.
-pub(super) fn talk(protocol: u8, port: u16, names: bool) -> String {
+/// The service registered for a port, with the transport where it is unusual for the service; else the transport.
+pub(super) fn service_name(protocol: u8, port: u16, names: bool) -> String {
     match ports::service(protocol, port).filter(|_| names) {
         Some(name) if ports::unusual_transport(protocol, port) => {
             format!("{name}/{}", ports::protocol(protocol))
@@ -124,7 +123,7 @@ fn socket(address: IpAddr, port: u16, protocol: u8) -> String {
     }
 }
 
-/// An address in at most `width` columns: the middle goes first, because the ends tell most.
+/// An address in at most `width` columns, without its middle: its ends identify it best.
 fn middle_out(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

@@ -1,22 +1,22 @@
-//! How full the lists were and what may be missing in them, and the distinct counts: what `-v` adds to the summary.
+//! Statistics of top lists and distinct counts, which `-v` adds to the summary.
 
 use crate::figures::{bytes, count, counted, left, right};
 use std::fmt::Write;
 use weir_api::{Answer, DistinctCount, Reading, Snapshot, Top, Unit};
 
-/// A line for each list and for each distinct count; nothing where there are none.
+/// One line for each list and each distinct count; "" without any.
 pub fn lists(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let tops = snapshot.answers.iter().filter_map(|answer| match &answer.reading {
         Reading::Top(top) => Some((name(answer), top)),
         _ => None,
     });
-    section(&mut text, "Lists", tops.map(|(name, top)| (name, about(top))).collect());
+    section(&mut text, "Top lists", tops.map(|(name, top)| (name, about(top))).collect());
     let counts = snapshot.answers.iter().filter_map(|answer| match &answer.reading {
         Reading::Distinct(count) => Some((name(answer), distinct(count))),
         _ => None,
     });
-    section(&mut text, "Distinct", counts.collect());
+    section(&mut text, "Distinct counts", counts.collect());
     text
 }
 
@@ -39,7 +39,7 @@ fn name(answer: &Answer) -> String {
     crate::figures::printable(&name)
 }
 
-/// Rows, inserts (a flood shows there first), and what has no row.
+/// Rows, inserts (which rise first in a flood), and the weight without a row.
 fn about(top: &Top) -> String {
     let size = format!(
         "{} rows {} inserts",
@@ -54,7 +54,7 @@ fn about(top: &Top) -> String {
         Unit::Packets => counted(n, "packet"),
     };
     let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
-    format!("{size}   {shed} in no row, no key of it above {max}")
+    format!("{size}   {shed} without a row, each key at most {max}")
 }
 
 fn distinct(found: &DistinctCount) -> String {

@@ -1,28 +1,28 @@
-//! Facts to lines.
+//! Layout of a summary.
 
 use super::sections::{self, Section};
 use super::{Facts, Style};
 use crate::figures::{fit, left};
 
-/// Most lines of a summary.
+/// Maximum lines of a summary.
 pub const MAX_LINES: usize = 20;
-/// The narrowest that a summary can be.
+/// Minimum width of a summary in columns.
 pub const MIN_WIDTH: usize = 60;
-/// Columns before the text of a line.
+/// Columns of the labels.
 const LABEL: usize = 10;
-/// Most talkers shown, and the fewest for which commands to try next give way.
+/// Maximum talkers, and the number below which suggested commands give way to talkers.
 const TALKERS: usize = 5;
 const MIN_TALKERS: usize = 3;
 
-/// How much a line matters, which colour repeats.
+/// Severity of a line, which colour repeats.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Tone {
-    /// As it should be.
+    /// Normal.
     #[default]
     Plain,
-    /// To be looked at.
+    /// Needs attention.
     Warning,
-    /// Something is missing.
+    /// Loss or an error.
     Bad,
 }
 
@@ -42,7 +42,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let loss = sections::loss(facts, room);
     let fixed = [&traffic, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss];
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
-    // What was wrong and what was lost is told before all else.
+    // Errors and loss have priority over all other sections.
     for section in
         [&mut hosts, &mut unidentified, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic]
     {

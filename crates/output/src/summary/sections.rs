@@ -1,6 +1,6 @@
-//! The parts of a summary, each some lines with a label before the first.
+//! The sections of a summary: lines with a label before the first.
 
-use super::label::{ranges, talk};
+use super::label::{ranges, service_name};
 use super::render::Tone;
 use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, scan_short, series, top_by};
 use crate::figures::{
@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow};
 use weir_engine::UNIDENTIFIED;
 
-/// What the ledger calls packets of a link type that is not decoded.
+/// The decode error of packets whose link type is not supported.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
 
-/// Most scans told.
+/// Maximum scans listed.
 const SCANS: usize = 2;
 
 /// Lines under a label.
@@ -34,28 +34,28 @@ impl Section {
         self.lines.push((text, tone));
     }
 
-    /// Says what may be too long for a line.
+    /// Adds a text in up to `max` lines.
     fn emit_wrapped(&mut self, text: &str, room: usize, max: usize, tone: Tone) {
         self.lines.extend(wrap(text, room, max).into_iter().map(|line| (line, tone)));
     }
 }
 
-/// Most cells of the strip.
+/// Maximum bars of the sparkline.
 const CELLS: usize = 24;
-/// Fewest cells for which room is made.
+/// Minimum bars of the sparkline.
 const MIN_CELLS: usize = 4;
-/// Columns of an input's name that are worth to be shown.
+/// Minimum columns of an input's name beside its description.
 const MIN_OF_NAME: usize = 24;
-/// Most inputs whose problems are told one by one.
+/// Maximum inputs whose problems are listed.
 const PROBLEMS: usize = 2;
-/// Most lines of a problem or a failure.
+/// Maximum lines of a problem or a failure.
 const PROBLEM_LINES: usize = 2;
-/// Most lines of the balance.
+/// Maximum lines of the balance.
 const BALANCE_LINES: usize = 3;
-/// Columns before what the lines at the top say.
+/// Indentation of the lines below the name of the input.
 const INDENT: usize = 10;
 
-/// Where the packets came from: the lines without a label at the top.
+/// The inputs: the lines without a label at the top.
 pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
     let interval = facts.total.interval;
     let took = match interval.end.saturating_sub(interval.start) {
@@ -76,8 +76,8 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
         several => format!("{} inputs", several.len()),
     };
     let mut lines = Vec::new();
-    // Of a long name the end is shown: that is what tells files apart. Where it would be too little, it has a
-    // line of its own.
+    // The end of a long name is shown, since it distinguishes files. Where the room is too small, the name has a
+    // separate line.
     let name = printable(&name);
     let beside = room.saturating_sub(width(&what) + 2);
     if beside >= width(&name).min(MIN_OF_NAME) {
@@ -121,7 +121,7 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
             found.push(name);
         }
     }
-    // More kinds than these tell less than their number.
+    // Of more than three kinds, two and their number are shown.
     if found.len() > 3 {
         let more = found.len() - 2;
         found.truncate(2);
@@ -146,7 +146,7 @@ fn times(start: u64, end: u64, style: &Style) -> String {
     }
 }
 
-/// Whether the inputs were whole and in order.
+/// Whether the inputs were complete and in order.
 fn condition(facts: &Facts, room: usize) -> impl Iterator<Item = (String, Tone)> {
     let mut lines = Vec::new();
     let several = facts.inputs.len() > 1;
@@ -161,10 +161,7 @@ fn condition(facts: &Facts, room: usize) -> impl Iterator<Item = (String, Tone)>
         lines.extend(wrap(&text, room, PROBLEM_LINES).into_iter().map(|line| (line, Tone::Bad)));
     }
     if troubled.len() > PROBLEMS {
-        lines.push((
-            format!("and {} more that were not read to their end", troubled.len() - PROBLEMS),
-            Tone::Bad,
-        ));
+        lines.push((format!("and {} more not read to the end", troubled.len() - PROBLEMS), Tone::Bad));
     }
     let mut words = Vec::new();
     if facts.interrupted {
@@ -179,7 +176,7 @@ fn condition(facts: &Facts, room: usize) -> impl Iterator<Item = (String, Tone)>
         words.push("in time order".to_owned());
     }
     if facts.total.ledger.time_jumps > 0 {
-        words.push(format!("time leaps {}", times_over(facts.total.ledger.time_jumps)));
+        words.push(counted(facts.total.ledger.time_jumps, "time jump"));
     }
     if !words.is_empty() {
         lines.push((words.join("  "), Tone::Plain));
@@ -187,11 +184,7 @@ fn condition(facts: &Facts, room: usize) -> impl Iterator<Item = (String, Tone)>
     lines.into_iter()
 }
 
-fn times_over(n: u64) -> String {
-    if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) }
-}
-
-/// How much there was, when, and of what.
+/// Rates, their course over time, and shares of protocols.
 pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("TRAFFIC");
     let all = analysed(&facts.total);
@@ -208,7 +201,7 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
             packet_rate(all.packets as f64 / seconds)
         )
     } else {
-        format!("{}, {} at one moment", counted(all.packets, "packet"), bytes(all.bytes))
+        format!("{}, {} at a single time", counted(all.packets, "packet"), bytes(all.bytes))
     };
     let strip = series(&facts.total).and_then(|series| strip(series, room.saturating_sub(width(&rates) + 3)));
     section.line(strip.map_or_else(|| rates.clone(), |strip| format!("{rates}   {strip}")), Tone::Plain);
@@ -219,14 +212,14 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// The bytes by time and what a cell stands for, where there is room and more than one moment.
+/// A sparkline of bytes with the duration of a bar, where there is room and more than one interval.
 fn strip(series: &Series, room: usize) -> Option<String> {
     let values: Vec<u64> = series.cells.iter().map(|cell| cell.bytes).collect();
     let first = values.iter().position(|&value| value > 0)?;
     let last = values.iter().rposition(|&value| value > 0)?;
     let values = values.get(first..=last).filter(|values| values.len() > 1)?;
-    let note = |each: usize| format!("  (a cell {})", duration(series.step.saturating_mul(each as u64)));
-    // What a cell stands for depends on their number, and the room for them on the length of that.
+    let note = |each: usize| format!("  (each bar {})", short(series.step.saturating_mul(each as u64)));
+    // The duration of a bar depends on their number, and their number on the room beside that duration.
     (MIN_CELLS..=CELLS.min(room)).rev().find_map(|cells| {
         let (values, each) = squeeze(values, cells);
         let strip = format!("{}{}", sparkline(&values), note(each));
@@ -234,7 +227,16 @@ fn strip(series: &Series, room: usize) -> Option<String> {
     })
 }
 
-/// Shares of the bytes by network and transport protocol; only such as are known exactly.
+/// A duration without trailing zeros: `0.64 s`.
+fn short(nanoseconds: u64) -> String {
+    let text = duration(nanoseconds);
+    match text.strip_suffix(" s").filter(|number| number.contains('.')) {
+        Some(number) => format!("{} s", number.trim_end_matches('0').trim_end_matches('.')),
+        None => text,
+    }
+}
+
+/// Shares of bytes by network and transport protocol, where they are exact.
 fn shares(facts: &Facts, all: &Count) -> Vec<String> {
     let mut shares = Vec::new();
     if let Some(top) = top_by(&facts.total, KeyKind::Source).filter(|top| top.is_exact()) {
@@ -276,12 +278,12 @@ fn protocol_name(protocol: u8) -> String {
     }
 }
 
-/// How many talkers there are to show.
+/// Number of talkers to show.
 pub(super) fn talker_count(facts: &Facts) -> usize {
     top_by(&facts.total, KeyKind::Talker).map_or(0, |top| top.rows.len().min(top.show))
 }
 
-/// Who spoke most with whom.
+/// The top talkers.
 pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> Section {
     let mut section = Section::new("TALKERS");
     let Some(top) = top_by(&facts.total, KeyKind::Talker) else { return section };
@@ -293,7 +295,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     };
     let widths: [usize; 4] = std::array::from_fn(widest);
     let gaps = 2 * widths.iter().filter(|width| **width > 0).count();
-    // What is left is shared by the two addresses and, if it is more than they need, the bar.
+    // The rest of the line is shared by the two addresses; what they do not need is for the bar.
     let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + " <-> ".len());
     let ends: Vec<(String, String)> = rows.iter().map(|row| key_short(&row.key, left_over / 2)).collect();
     let server = ends.iter().map(|(server, _)| width(server)).max().unwrap_or(0);
@@ -308,7 +310,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
         if widths[3] > 0 {
             text.push_str(&format!("  {}", left(error, widths[3])));
         }
-        // A name says more than a bar.
+        // A name takes the place of the bar.
         if let Some(name) = name_of(facts, &row.key).filter(|_| columns >= 4) {
             text.push_str(&format!(
                 "  {}",
@@ -322,13 +324,13 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     section
 }
 
-/// The name by which a talker's client asked for its server.
+/// The name that a talker's client resolved for its server.
 fn name_of<'f>(facts: &'f Facts, key: &Key) -> Option<&'f str> {
     let Key::Talker { server, client, .. } = *key else { return None };
     facts.names.get(&(server, client)).map(String::as_str)
 }
 
-/// Who scanned.
+/// The scans detected.
 pub(super) fn scans(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("SCANS");
     let found = super::scans(&facts.total);
@@ -367,7 +369,7 @@ pub(super) fn scans(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// Who sent and who was sent most, where no pair of hosts stands out: as in a flood from many addresses.
+/// The heaviest source and destination where no pair of hosts stands out, as in a flood from many addresses.
 pub(super) fn hosts(facts: &Facts) -> Section {
     let mut section = Section::new("HOSTS");
     let all = analysed(&facts.total);
@@ -396,7 +398,7 @@ pub(super) fn hosts(facts: &Facts) -> Section {
 /// Service, flows, volume and error of a talker.
 fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
     let service = match row.key {
-        Key::Talker { port, protocol, .. } => talk(protocol, port, names),
+        Key::Talker { port, protocol, .. } => service_name(protocol, port, names),
         _ => String::new(),
     };
     let value = row.count.in_unit(top.unit);
@@ -408,7 +410,7 @@ fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
     ]
 }
 
-/// Which ports of servers were used. What was spoken there nobody has looked at.
+/// Ports of servers by their share. The names are those registered for the ports; payload is not considered.
 pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("PORTS");
     let Some(top) = top_by(&facts.total, KeyKind::Service) else { return section };
@@ -417,7 +419,7 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let worth = |row: &TopRow| row.count.in_unit(top.unit).saturating_mul(100) >= all;
     if ranked.len() > 3 && !ranked.iter().any(worth) {
         let more = if top.is_exact() { "" } else { "more than " };
-        let text = format!("{more}{}, none with 1%", counted(top.rows.len() as u64, "port"));
+        let text = format!("{more}{}, each below 1%", counted(top.rows.len() as u64, "port"));
         section.line(text, Tone::Plain);
         return section;
     }
@@ -440,27 +442,28 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     section
 }
 
-/// What no protocol knows, by port: there where what is said was read, and not all was understood.
+/// Ports of flows with payload in which no protocol was identified.
 pub(super) fn unidentified(facts: &Facts, style: &Style, room: usize) -> Section {
-    let mut section = Section::new("UNPARSED");
+    let mut section = Section::new("PAYLOAD");
     let answer = facts.total.answers.iter().find(|answer| answer.function == UNIDENTIFIED);
     let Some(Reading::Top(top)) = answer.map(|answer| &answer.reading) else { return section };
     let ranked = top.ranked();
     let mut line = String::new();
     for (at, row) in ranked.iter().enumerate() {
         let entry = format!(
-            "{} {} in {}",
+            "{}{} {} in {}",
+            if at == 0 { "unidentified: " } else { "" },
             key(&row.key, style.names),
             bytes(row.count.bytes),
             counted(row.flows, "flow")
         );
         let more = match top.rows.len() - at - 1 {
             0 => String::new(),
-            more => format!("   and {} more", counted(more as u64, "port")),
+            more => format!("   and {}", counted(more as u64, "more port")),
         };
         let so_far = if at == 0 { entry } else { format!("{line}   {entry}") };
         if at > 0 && width(&so_far) + width(&more) > room {
-            line.push_str(&format!("   and {} more", counted((top.rows.len() - at) as u64, "port")));
+            line.push_str(&format!("   and {}", counted((top.rows.len() - at) as u64, "more port")));
             break;
         }
         line = so_far;
@@ -471,7 +474,7 @@ pub(super) fn unidentified(facts: &Facts, style: &Style, room: usize) -> Section
     section
 }
 
-/// How many flows, how they ended.
+/// Number of flows and the states of those that ended.
 pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("FLOWS");
     let (flows, ledger) = (&facts.total.flows, &facts.total.ledger);
@@ -490,11 +493,11 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     let mut more = Vec::new();
     if ledger.unflowed > 0 {
         more.push(format!(
-            "{} in no flow (not IP, or cut off before the addresses)",
+            "{} outside flows (not IP, or truncated before the addresses)",
             counted(ledger.unflowed, "packet")
         ));
     }
-    let evicted = format!("{} ended early: the table was full", counted(flows.evicted, "flow"));
+    let evicted = format!("{} evicted: flow table full", counted(flows.evicted, "flow"));
     let rest = more.join("");
     if rest.is_empty() || width(&text) + 3 + width(&rest) <= room {
         let gap = if rest.is_empty() { "" } else { "   " };
@@ -509,7 +512,7 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// Packets that were not whole or not right.
+/// Decode errors and wrong checksums.
 pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("ERRORS");
     let ledger = &facts.total.ledger;
@@ -517,8 +520,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     if skipped > 0 {
         let links = distinct(facts.inputs.iter().flat_map(|input| input.undecoded.iter().cloned()));
         let links = if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) };
-        let text =
-            format!("{} of a link type that is not decoded{links}: skipped", counted(skipped, "packet"));
+        let text = format!("{} skipped: link type not supported{links}", counted(skipped, "packet"));
         section.emit_wrapped(&text, room, 2, Tone::Warning);
     }
     let total = ledger.errors.total() - skipped;
@@ -526,7 +528,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
         let mut kinds: Vec<(&str, &str, u64)> =
             ledger.errors.named().filter(|(_, kind, _)| *kind != UNKNOWN_LINK).collect();
         kinds.sort_by_key(|(.., n)| std::cmp::Reverse(*n));
-        let mut text = format!("{} decoded in part:", counted(total, "packet"));
+        let mut text = format!("{} partly decoded:", counted(total, "packet"));
         for (at, (layer, kind, n)) in kinds.iter().enumerate() {
             let entry = format!("{} {layer} {kind} {}", if at == 0 { "" } else { "," }, count(*n));
             if width(&text) + width(&entry) + 8 > room {
@@ -548,12 +550,12 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// What else is to be known.
+/// Notes for the user.
 pub(super) fn notes(facts: &Facts) -> Section {
     let mut section = Section::new("NOTE");
     if let [first, rest @ ..] = facts.total.offloaders.as_slice() {
         let more = if rest.is_empty() { "" } else { " and others" };
-        section.line(format!("checksum offload seen (sender {first}{more}): checks relaxed"), Tone::Plain);
+        section.line(format!("checksum offload (sender {first}{more}): checks relaxed"), Tone::Plain);
     }
     for note in facts.notes.iter().take(2 - section.lines.len()) {
         section.line(note.clone(), Tone::Plain);
@@ -561,7 +563,7 @@ pub(super) fn notes(facts: &Facts) -> Section {
     section
 }
 
-/// What became of each packet. Nothing is rounded away here.
+/// Packet loss and the balance of the ledger, in exact numbers.
 pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("LOSS");
     let ledger = &facts.total.ledger;
@@ -570,7 +572,7 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let before: u64 = facts.inputs.iter().filter_map(|input| input.lost_before).sum();
     let cut = facts.inputs.iter().any(|input| input.problem.is_some());
     let balance = balance(facts);
-    // The balance stands behind the verdict where there is room, else below.
+    // The balance follows the verdict on its line where there is room, else below.
     let mut verdict = |verdict: &str, tone: Tone| {
         let both = format!("{verdict}   {balance}");
         if width(&both) <= room {
@@ -581,9 +583,9 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
         }
     };
     match (lost, cut) {
-        (0, false) if before > 0 => verdict("none here", Tone::Plain),
+        (0, false) if before > 0 => verdict("none in this run", Tone::Plain),
         (0, false) => verdict("none", Tone::Plain),
-        (0, true) => verdict("unknown past the fault", Tone::Bad),
+        (0, true) => verdict("unknown after the error", Tone::Bad),
         (lost, _) => {
             let shares: Vec<String> = [("kernel", capture.dropped), ("interface", capture.interface_dropped)]
                 .iter()
@@ -602,7 +604,7 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     }
     if before > 0 {
         section.line(
-            format!("{} lost when the file was made, as it says itself", counted(before, "packet")),
+            format!("{} lost during capture, as recorded in the file", counted(before, "packet")),
             Tone::Warning,
         );
     }
@@ -614,14 +616,14 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
         unwritten.push(counted(ledger.packets_unwritten, "packet"));
     }
     if !unwritten.is_empty() {
-        let text = format!("not written, because the disk was too slow: {}", unwritten.join(", "));
+        let text = format!("not written (disk too slow): {}", unwritten.join(", "));
         section.emit_wrapped(&text, room, PROBLEM_LINES, Tone::Bad);
     }
     for failure in facts.failures.iter().take(1) {
         section.emit_wrapped(failure, room, PROBLEM_LINES, Tone::Bad);
     }
     if let Some(imbalance) = ledger.imbalance() {
-        section.emit_wrapped(&format!("the sums do not hold: {imbalance}"), room, PROBLEM_LINES, Tone::Bad);
+        section.emit_wrapped(&format!("ledger imbalance: {imbalance}"), room, PROBLEM_LINES, Tone::Bad);
     }
     section
 }
@@ -633,7 +635,7 @@ fn balance(facts: &Facts) -> String {
         (if facts.inputs.iter().any(|input| input.live) { "caught" } else { "read" }, ledger.caught);
     if ledger.filtered > 0 {
         return format!(
-            "{verb} {} = not matching {} + analysed {}",
+            "{verb} {} = not matched {} + analysed {}",
             count(caught),
             count(ledger.filtered),
             count(ledger.analysed)
@@ -641,7 +643,7 @@ fn balance(facts: &Facts) -> String {
     }
     let (errors, skipped) = (ledger.errors.total(), ledger.errors.unknown_link());
     let mut parts = format!("decoded {}", count(caught.saturating_sub(errors)));
-    for (name, n) in [("in part", errors - skipped), ("not decoded", skipped)] {
+    for (name, n) in [("partly", errors - skipped), ("skipped", skipped)] {
         if n > 0 {
             parts.push_str(&format!(" + {name} {}", count(n)));
         }
@@ -649,7 +651,7 @@ fn balance(facts: &Facts) -> String {
     format!("{verb} {} = {parts} = analysed {}", count(caught), count(ledger.analysed))
 }
 
-/// Commands that may come next, made from what was found: each the lines that it takes, the most useful first.
+/// Suggested commands, made from the results: each as its lines, the most useful first.
 pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     let [input] = facts.inputs.as_slice() else { return Vec::new() };
     // Standard input cannot be read again.
@@ -657,8 +659,7 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let Some(name) = quoted(&input.name) else { return Vec::new() };
-    let mut commands =
-        vec![explained(&format!("weir {name} -o out --log zeek,eve"), "flow logs, into out/", room)];
+    let mut commands = vec![explained(&format!("weir {name} -o out --log zeek,eve"), "logs into out/", room)];
     let heaviest =
         top_by(&facts.total, KeyKind::Talker).and_then(|top| top.ranked().first().map(|row| row.key));
     if let Some(Key::Talker { client, port, protocol, .. }) = heaviest {
@@ -669,29 +670,29 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
             room,
         ));
     }
-    commands.push(explained("weir -i any", "the same of this machine's links, live", room));
+    commands.push(explained("weir -i any", "live capture on all interfaces", room));
     commands.retain(|lines| !lines.is_empty() && lines.iter().all(|line| width(line) <= room));
     commands
 }
 
-/// A command and what it does, as far as there is room.
+/// A command with its description, where there is room.
 fn explained(command: &str, what: &str, room: usize) -> Vec<String> {
     let both = format!("{command}  {what}");
     vec![if width(&both) <= room { both } else { command.to_owned() }]
 }
 
-/// A command on one line or, as a shell takes it, on two.
+/// A command on one line, or on two with a shell continuation.
 fn broken(begin: &str, end: &str, room: usize) -> Vec<String> {
     let line = format!("{begin} {end}");
     if width(&line) <= room { vec![line] } else { vec![format!("{begin} \\"), format!("  {end}")] }
 }
 
-/// A name as a shell takes it; `None` where it would have to be escaped to be shown.
+/// A name quoted for a shell; `None` when it has characters that cannot be printed.
 fn quoted(name: &str) -> Option<String> {
     if name.is_empty() || printable(name) != name {
         return None;
     }
-    // What begins with a minus would be an option.
+    // A leading minus would make it an option.
     let here = if name.starts_with('-') { "./" } else { "" };
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c));
     Some(if plain { format!("{here}{name}") } else { format!("'{here}{}'", name.replace('\'', "'\\''")) })

@@ -28,18 +28,18 @@ fn the_summary_of_a_capture() {
 web.pcap  pcap, Ethernet, 906 packets, 359.8 kB, 0.547 s
           2026-11-21 01:46:08.985 -> 01:46:09.532 UTC
           complete  in time order
-TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▁▆▆▆▆▅▄▅▆▆▆▆▆▄▁▁▁▂▃▄█▇  (a cell 24 ms)
+TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▁▆▆▆▆▅▄▅▆▆▆▆▆▄▁▁▁▂▃▄█▇  (each bar 24 ms)
           IPv4 100%  TCP 100%
 TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp    6 flows  261.0 kB  ████████████
           10.99.0.2:443  <-> 10.99.0.77  https   1 flow   98.0 kB  ████▌
           10.99.0.2:80   <-> 10.99.0.1   http   2 flows    1.2 kB  ▏
 PORTS     tcp/8000 73%   tcp/443 https 27%   tcp/80 http <1%
 FLOWS     405 flows: REJ 399  SF 6
-NOTE      checksum offload seen (sender 10.99.0.2): checks relaxed
+NOTE      checksum offload (sender 10.99.0.2): checks relaxed
 LOSS      none   read 906 = decoded 906 = analysed 906
-Next      weir web.pcap -o out --log zeek,eve  flow logs, into out/
+Next      weir web.pcap -o out --log zeek,eve  logs into out/
           weir web.pcap 'host 10.99.0.1 and port 8000' -w part.pcapng
-          weir -i any  the same of this machine's links, live
+          weir -i any  live capture on all interfaces
 ";
     assert_eq!(text, expected);
 }
@@ -177,20 +177,20 @@ fn loss_is_never_called_none_when_there_is_some() {
     cut.inputs[0].problem = Some("cut off at byte 4711, after 906 packets".to_owned());
     let text = render(&cut, &Style::default());
     assert!(text.contains("          cut off at byte 4711, after 906 packets\n"), "{text}");
-    assert!(text.contains("LOSS      unknown past the fault") && !text.contains("complete"), "{text}");
+    assert!(text.contains("LOSS      unknown after the error") && !text.contains("complete"), "{text}");
 
     let mut before = facts();
     before.inputs[0].lost_before = Some(12);
     let text = render(&before, &Style::default());
     assert!(
-        text.contains("LOSS      none here") && text.contains("12 packets lost when the file was made"),
+        text.contains("LOSS      none in this run") && text.contains("12 packets lost during capture"),
         "{text}"
     );
 
     let mut unbalanced = facts();
     unbalanced.total.ledger.flowed -= 1;
     let text = render(&unbalanced, &Style::default());
-    assert!(text.contains("the sums do not hold: analysed 906 is not in flows + in no flow 905"), "{text}");
+    assert!(text.contains("ledger imbalance: analysed 906 is not in flows + outside flows 905"), "{text}");
 
     let mut filtered = facts();
     filtered.expression = Some("tcp port 80".to_owned());
@@ -198,7 +198,7 @@ fn loss_is_never_called_none_when_there_is_some() {
     filtered.total.ledger.filtered = 94;
     let text = render(&filtered, &Style::default());
     assert!(text.contains("906 of 1,000 packets match: tcp port 80"), "{text}");
-    assert!(text.contains("read 1,000 = not matching 94 + analysed 906"), "{text}");
+    assert!(text.contains("read 1,000 = not matched 94 + analysed 906"), "{text}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_was_wrong_is_told_to_its_end() {
 ";
     assert!(text.contains(problem), "{text}");
     let loss = "
-LOSS      unknown past the fault
+LOSS      unknown after the error
           read 1,310,455 = decoded 1,310,455 = analysed 1,310,455
 ";
     assert!(text.contains(loss) && !text.contains('…'), "{text}");
@@ -257,10 +257,10 @@ fn strips_and_bars_are_never_cut() {
             for line in text.lines().filter(|line| line.contains(['█', '▁'])) {
                 let whole = match line.contains(" <-> ") {
                     true => line.ends_with(|c| ('█'..='▏').contains(&c)),
-                    false => line.contains("(a cell ") && line.ends_with(')'),
+                    false => line.contains("(each bar ") && line.ends_with(')'),
                 };
                 assert!(whole, "{columns}:\n{text}");
-                cells += usize::from(line.contains("(a cell "));
+                cells += usize::from(line.contains("(each bar "));
             }
         }
     }
@@ -273,15 +273,15 @@ fn what_is_not_decoded_is_said_plainly() {
     facts.inputs[0].undecoded = vec!["USER0".to_owned()];
     facts.total.ledger.errors.0[0][2] = 3;
     let text = render(&facts, &Style::default());
-    let expected = "\nERRORS    3 packets of a link type that is not decoded (USER0): skipped\n";
-    assert!(text.contains(expected) && !text.contains("in part"), "{text}");
-    assert!(text.contains("read 906 = decoded 903 + not decoded 3 = analysed 906"), "{text}");
+    let expected = "\nERRORS    3 packets skipped: link type not supported (USER0)\n";
+    assert!(text.contains(expected) && !text.contains("partly"), "{text}");
+    assert!(text.contains("read 906 = decoded 903 + skipped 3 = analysed 906"), "{text}");
 
     facts.total.ledger.errors.0[1][0] = 2;
     let text = render(&facts, &Style::default());
     assert!(text.contains(expected), "{text}");
-    assert!(text.contains("\n          2 packets decoded in part: network truncated 2\n"), "{text}");
-    assert!(text.contains("decoded 901 + in part 2 + not decoded 3 = analysed 906"), "{text}");
+    assert!(text.contains("\n          2 packets partly decoded: network truncated 2\n"), "{text}");
+    assert!(text.contains("decoded 901 + partly 2 + skipped 3 = analysed 906"), "{text}");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn commands_are_such_as_a_shell_takes() {
     let two = "          weir captures/of/last/week/web.pcap \\\n            'host 10.99.0.1 and port 8000' -w part.pcapng\n";
     assert!(long.contains(two), "{long}");
     assert_eq!(next("-"), None, "standard input is gone");
-    assert_eq!(next(&"x".repeat(90)).unwrap(), "weir -i any  the same of this machine's links, live\n");
+    assert_eq!(next(&"x".repeat(90)).unwrap(), "weir -i any  live capture on all interfaces\n");
     assert!(next("-x.pcap").unwrap().starts_with("weir ./-x.pcap -o"));
 }
 
@@ -354,7 +354,7 @@ fn what_is_not_exact_says_so() {
     let text = render(&facts, &Style::default());
     assert!(text.contains("261.0 kB  ±5%"), "{text}");
     assert!(text.contains("tcp/8000 73% ±5%"), "{text}");
-    assert!(!text.contains("IPv4"), "shares that are not known exactly are not told:\n{text}");
+    assert!(!text.contains("IPv4"), "shares that are not exact are left out:\n{text}");
     assert!(line(&facts.total, &Zone::utc(), true).contains("73% ±5%"));
 }
 
@@ -370,13 +370,13 @@ fn a_list_says_how_full_it_was_and_what_it_had_no_room_for() {
     ));
     let text = lists(&facts.total);
     let expected = "
-Lists
-  talkers                      3 rows        98,304 inserts   9.0 MB in no row, no key of it above 4.0 kB
+Top lists
+  talkers                      3 rows        98,304 inserts   9.0 MB without a row, each key at most 4.0 kB
   services                     3 rows             3 inserts   exact
   sources                      1 rows             1 inserts   exact
   protocols                    1 rows             1 inserts   exact
 
-Distinct
+Distinct counts
   hosts                        3 hosts
   c/\\u{1b}many        ";
     assert!(text.starts_with(expected) && text.ends_with(" ±1.6%\n"), "{text}");
@@ -443,5 +443,5 @@ fn a_flood_shows_its_target() {
     ));
     let text = render(&facts, &Style::default());
     assert!(text.contains("HOSTS     100% to 192.0.2.80   100% from 10.99.0.2\n"), "{text}");
-    assert!(text.contains("PORTS     400 ports, none with 1%\n"), "{text}");
+    assert!(text.contains("PORTS     400 ports, each below 1%\n"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The line in which the expression is edited. It is left only with an expression that compiles.
+//! The editor of the expression. It accepts only an expression that compiles.
 
 use super::Palette;
 use ratatui::Frame;
@@ -8,10 +8,10 @@ use ratatui::text::{Line, Span};
 use weir_filter::{Filter, Options};
 use weir_output::figures;
 
-/// Most characters of an expression that is typed in.
+/// Maximum characters of an expression.
 const MAX_LENGTH: usize = 4096;
 
-/// An expression, the cursor in it, and what was wrong when it was last given.
+/// An expression, the cursor, and the error of the last attempt to apply it.
 #[derive(Clone, Debug)]
 pub struct Editor {
     text: Vec<char>,
@@ -19,34 +19,34 @@ pub struct Editor {
     error: Option<Mistake>,
 }
 
-/// What is wrong with the expression, and from which character on.
+/// An error in the expression and its character position.
 #[derive(Clone, Debug)]
 struct Mistake {
     at: usize,
     message: String,
 }
 
-/// What became of a key.
+/// Effect of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Edited {
-    /// It means nothing here.
+    /// None.
     Nothing,
-    /// The line is different.
+    /// The line has changed.
     Changed,
-    /// An expression that compiles, or none.
+    /// An expression that compiles, or "", is to be applied.
     Given(String),
-    /// The line was left as it was.
+    /// The editor is closed without a change.
     Left,
 }
 
 impl Editor {
-    /// Begins with an expression, the cursor behind it.
+    /// Opens with an expression and the cursor after it.
     pub fn new(expression: &str) -> Self {
         let text: Vec<char> = expression.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect();
         Self { cursor: text.len(), text, error: None }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Edited {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -101,7 +101,7 @@ impl Editor {
         }
     }
 
-    /// Draws the expression and, below it, what is wrong.
+    /// Draws the expression, and its error below it.
     pub fn render(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
         let room = usize::from(area.width).saturating_sub(2).max(1);
         // The line scrolls so that the cursor stays in it.
@@ -123,7 +123,7 @@ impl Editor {
 
     fn below(&self, skipped: usize, width: usize, palette: Palette) -> Line<'static> {
         let Some(Mistake { at, message }) = &self.error else {
-            let keys = "enter: look at packets that match   esc: leave   empty: every packet";
+            let keys = "Enter: apply   Esc: cancel   empty: all packets";
             return Line::styled(figures::fit(keys, width), palette.faint());
         };
         let before: String = self.text.iter().skip(skipped).take(at.saturating_sub(skipped)).collect();
@@ -131,7 +131,7 @@ impl Editor {
         let text = if column + 3 + figures::width(message) <= width || column < width / 2 {
             format!("{}^ {message}", " ".repeat(column))
         } else {
-            // Right of the middle the message stands before the caret, its end cut if need be.
+            // Right of the middle the message is placed before the caret, truncated if necessary.
             let message = figures::fit(message, column.saturating_sub(1));
             format!("{}{message} ^", " ".repeat(column - 1 - figures::width(&message)))
         };

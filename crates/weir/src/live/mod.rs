@@ -22,34 +22,34 @@ use std::time::Duration;
 use weir_api::{Count, Ledger, Reading, Snapshot};
 use weir_output::figures;
 
-/// What there is to be seen at a moment.
+/// Data of one screen.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveView<'a> {
-    /// What is listened to.
+    /// Interfaces of the capture.
     pub interfaces: &'a [String],
     /// The expression of the run; empty for every packet.
     pub expression: &'a str,
-    /// When the run began, in nanoseconds since the epoch.
+    /// Start of the run, in nanoseconds since the epoch.
     pub started: u64,
-    /// Now, likewise.
+    /// Current time, in nanoseconds since the epoch.
     pub now: u64,
     /// The last whole second.
     pub last: &'a Snapshot,
-    /// Everything since the run began, or since the expression was changed.
+    /// Totals since the start, or since the expression was changed.
     pub total: &'a Snapshot,
-    /// The seconds before, since the run began.
+    /// The last seconds of the run.
     pub history: &'a History,
-    /// How full the fullest ring is, from 0 to 1, where that is known.
+    /// Fill level of the fullest ring, from 0 to 1, if known.
     pub ring_fill: Option<f64>,
-    /// The file that packets are written to, if they are.
+    /// File that packets are written to, if any.
     pub writing: Option<&'a str>,
-    /// Whether well-known ports are named.
+    /// Whether ports have service names.
     pub names: bool,
-    /// What was to be said last: an interface that went down, a file that cannot be written.
+    /// The last notice, such as an interface that went down or a file that cannot be written.
     pub notice: Option<&'a str>,
 }
 
-/// Packets and bytes of each of the last seconds, the newest last, and what became of every packet of the run.
+/// Packets and bytes of the last seconds, newest last, and the ledger of the run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     seconds: VecDeque<Count>,
@@ -57,10 +57,10 @@ pub struct History {
 }
 
 impl History {
-    /// Most seconds that are kept: more than the widest terminal has columns.
+    /// Maximum seconds kept: more than the columns of the widest terminal.
     pub const SECONDS: usize = 1024;
 
-    /// Adds a second: what matched, where the run counts that by time, else what was caught.
+    /// Adds a second: the packets that matched, if the run counts them by time, else those caught.
     pub fn push(&mut self, second: &Snapshot) {
         let matched = second.answers.iter().find_map(|answer| match &answer.reading {
             Reading::Series(series) => Some(&series.cells),
@@ -80,12 +80,12 @@ impl History {
         self.seconds.push_back(count);
     }
 
-    /// How many seconds there are, at most `n`.
+    /// Number of seconds kept, at most `n`.
     fn known(&self, n: usize) -> usize {
         self.seconds.len().min(n)
     }
 
-    /// The last `n` seconds, oldest first; zeros where there are not so many.
+    /// The last `n` seconds, oldest first, padded with zeros at the front.
     fn last(&self, n: usize) -> Vec<Count> {
         let missing = n.saturating_sub(self.seconds.len());
         let skipped = self.seconds.len().saturating_sub(n);
@@ -95,7 +95,7 @@ impl History {
     }
 }
 
-/// How things are set off. Colour is never the only cue.
+/// Styles of the screen. Colour is never the only cue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Palette {
     /// Whether colours may be used.
@@ -135,7 +135,7 @@ pub const PANES: [&str; 9] =
 /// Their names on a terminal of 80 columns.
 const SHORT: [&str; 9] = ["over", "talk", "serv", "src", "dst", "flow", "proto", "err", "ledger"];
 
-/// Draws the view. `frozen` is what a paused screen shows in its place; the loss line is never frozen.
+/// Draws the view. `frozen` replaces it in the panes while the screen is paused; the loss line is always current.
 pub fn render(
     frame: &mut Frame<'_>,
     view: &LiveView<'_>,
@@ -160,7 +160,7 @@ pub fn render(
     frame.render_widget(loss(view, palette, area.width), rows.loss);
 }
 
-/// What is where. The loss line has its row first, then the header, then the rest as far as there is room.
+/// Rows of the screen. The loss line has priority, then the header, then the rest.
 struct Rows {
     header: Rect,
     tabs: Rect,
@@ -194,7 +194,7 @@ impl Rows {
     }
 }
 
-/// What is watched, for how long, and how much goes by.
+/// Rates, interfaces, running time and expression.
 fn header(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static> {
     let rate = view.history.last(1).first().copied().unwrap_or_default();
     let running = Duration::from_nanos(view.now.saturating_sub(view.started));
@@ -222,7 +222,7 @@ fn header(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static>
     Line::from(vec![Span::styled(marks, state.palette.bad()), Span::styled(text, state.palette.strong())])
 }
 
-/// The panes by their keys, the open one in brackets: with as much of their names as there is room for.
+/// The panes with their keys, the open one in brackets; names are shortened to fit.
 fn tabs(state: &ScreenState, width: u16) -> Line<'static> {
     let named = |names: &[&'static str; 9], brackets: usize| {
         let wide: usize = names.iter().map(|name| name.len() + brackets).sum();

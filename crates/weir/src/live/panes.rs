@@ -37,7 +37,7 @@ fn cut(area: Rect, height: u16) -> (Rect, Rect) {
     (upper, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// A title with a word about it, on the first row of an area; the rest is given back.
+/// Draws a title with a note on the first row of an area; returns the rest.
 fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, about: &str, palette: Palette) -> Rect {
     let (upper, rest) = cut(area, 1);
     let about = figures::fit(about, usize::from(area.width).saturating_sub(title.len() + 2));
@@ -122,7 +122,7 @@ fn span(seconds: usize) -> String {
 
 // -- lists -----------------------------------------------------------------------------------------------
 
-/// A key with what it had in the last second and in all.
+/// A key with its counts in the last second and in total.
 #[derive(Clone, Copy)]
 struct Entry {
     key: Key,
@@ -195,7 +195,7 @@ fn top_list(
         return;
     }
     let Some(total) = top_of(view.total, kinds) else {
-        titled(frame, area, title, "nothing counts these", state.palette);
+        titled(frame, area, title, "not counted", state.palette);
         return;
     };
     let about = about_list(total, state.order);
@@ -231,7 +231,7 @@ fn top_list(
     Table { titles, rows: rows.collect() }.render(frame, rest, state.palette);
 }
 
-/// A figure that may be too low says so, and by how much where it is the one that the list weighs by.
+/// Marks a count that may be too low; with its error in the unit that ranks the list.
 fn bounded(text: String, unit: Unit, entry: &Entry, weighed: Unit) -> String {
     match error_share(entry.error, entry.all.in_unit(weighed)) {
         None => text,
@@ -240,11 +240,11 @@ fn bounded(text: String, unit: Unit, entry: &Entry, weighed: Unit) -> String {
     }
 }
 
-/// The order of a list and how far it can be trusted.
+/// The order of a list, its size and its error.
 fn about_list(top: &Top, order: Order) -> String {
     let keys = figures::count(top.rows.len() as u64);
     if top.is_exact() {
-        return format!("{}, {keys} known", order.name());
+        return format!("{}, {keys} keys", order.name());
     }
     let inserts = figures::count(top.inserts);
     let weight = |n: u64| match top.unit {
@@ -252,7 +252,7 @@ fn about_list(top: &Top, order: Order) -> String {
         Unit::Packets => figures::counted(n, "packet"),
     };
     let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
-    format!("{}, {keys} known, {inserts} inserts, {shed} had no room, none above {max}", order.name())
+    format!("{}, {keys} keys, {inserts} inserts, {shed} without a row, each at most {max}", order.name())
 }
 
 /// Bits and packets a second.
@@ -262,7 +262,7 @@ fn rates(count: Count, interval: Interval) -> [String; 2] {
     [figures::bit_rate(per(count.bytes) * 8.0), figures::count(per(count.packets).round() as u64)]
 }
 
-/// A key as a row begins with it; `names` puts services to ports.
+/// The label of a key; with `names`, ports have service names.
 fn key_text(key: &Key, names: bool) -> String {
     let service = |protocol, port| ports::service(protocol, port).filter(|_| names);
     match *key {
@@ -288,7 +288,7 @@ fn key_text(key: &Key, names: bool) -> String {
     }
 }
 
-/// An address, with its port where there is one.
+/// An address with its port, if any.
 fn end(address: IpAddr, port: u16) -> String {
     match (address, port) {
         (_, 0) => address.to_string(),
@@ -352,14 +352,14 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
     let (all, now) = (&view.total.ledger, &view.last.ledger);
     let wrong = all.errors.total();
     let about = match wrong {
-        0 => "none: every packet could be read to its end".to_owned(),
+        0 => "none".to_owned(),
         n => format!(
-            "{} of {} packets; what comes before the error is kept",
+            "{} of {} packets; layers before the error are used",
             figures::count(n),
             figures::count(all.analysed)
         ),
     };
-    let rest = titled(frame, area, "DECODING ERRORS", &about, palette);
+    let rest = titled(frame, area, "DECODE ERRORS", &about, palette);
     let mut rows: Vec<Row> = all
         .errors
         .named()
@@ -374,13 +374,13 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         Table { titles: vec!["", "packets", "last second"], rows: std::mem::take(&mut rows) }
             .render(frame, part, palette);
     }
-    let rest = titled(frame, rest, "OTHERWISE NOTABLE", "", palette);
+    let rest = titled(frame, rest, "OTHER", "", palette);
     let notable = [
-        ("wrong checksum", all.checksums_bad, now.checksums_bad),
-        ("checksum left to the sender's card", all.checksums_offloaded, now.checksums_offloaded),
-        ("checksum looked at", all.checksums_verified, now.checksums_verified),
-        ("in no flow: not IP, or no addresses", all.unflowed, now.unflowed),
-        ("time went back", all.time_jumps, now.time_jumps),
+        ("checksums wrong", all.checksums_bad, now.checksums_bad),
+        ("checksums offloaded", all.checksums_offloaded, now.checksums_offloaded),
+        ("checksums verified", all.checksums_verified, now.checksums_verified),
+        ("outside flows: not IP, or no addresses", all.unflowed, now.unflowed),
+        ("time jumps", all.time_jumps, now.time_jumps),
     ];
     let rows = notable.iter().map(|(name, count, last)| figures_row(name, *count, *last, all.analysed));
     Table { titles: vec!["", "packets", "last second"], rows: rows.collect() }.render(frame, rest, palette);
@@ -393,8 +393,8 @@ fn figures_row(name: &str, count: u64, last: u64, of: u64) -> Row {
 
 // -- ledger ----------------------------------------------------------------------------------------------
 
-/// Packets that the kernel has counted and no worker has taken yet, and the first sum that does not hold besides.
-/// While a run goes on, its ring is never quite empty: that is no gap.
+/// Packets that the kernel has counted and no worker has taken yet, and the first sum that does not hold without them.
+/// During a run the ring is never quite empty, which is no imbalance.
 fn on_the_way(ledger: &Ledger) -> (u64, Option<String>) {
     let waiting = ledger.capture.offered.saturating_sub(ledger.caught + ledger.capture.dropped);
     let mut settled = *ledger;
@@ -405,8 +405,8 @@ fn on_the_way(ledger: &Ledger) -> (u64, Option<String>) {
 fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
     let (all, now) = (&view.history.ledger, &view.last.ledger);
     let about = match on_the_way(all).1 {
-        None => "since the run began; every packet is accounted for".to_owned(),
-        Some(imbalance) => format!("DOES NOT ADD UP: {imbalance}"),
+        None => "since the start, balanced".to_owned(),
+        Some(imbalance) => format!("IMBALANCE: {imbalance}"),
     };
     let rest = titled(frame, area, "LEDGER", &about, palette);
     type Stage = (&'static str, fn(&Ledger) -> u64);
@@ -416,9 +416,9 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ("  - dropped by the kernel", |l| l.capture.dropped),
         ("  - waiting in the ring", |l| on_the_way(l).0),
         ("caught", |l| l.caught),
-        ("  - not matched by the expression", |l| l.filtered),
+        ("  - not matched", |l| l.filtered),
         ("analysed", |l| l.analysed),
-        ("  - in no flow", |l| l.unflowed),
+        ("  - outside flows", |l| l.unflowed),
         ("in flows", |l| l.flowed),
     ];
     let of = stages[0].1(all);
@@ -427,22 +427,22 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
     let (part, rest) = cut(rest, rows.len() as u16 + 2);
     Table { titles: vec!["", "packets", "last second"], rows }.render(frame, part, palette);
     let flows = [
-        ("flows that began", view.total.flows.created, view.last.flows.created),
-        ("flows that ended", view.total.flows.ended, view.last.flows.ended),
-        ("  - because the table was full", view.total.flows.evicted, view.last.flows.evicted),
-        ("log rows shed by slow outputs", all.rows_shed, now.rows_shed),
-        ("packets the packet file did not take", all.packets_unwritten, now.packets_unwritten),
+        ("flows", view.total.flows.created, view.last.flows.created),
+        ("flows ended", view.total.flows.ended, view.last.flows.ended),
+        ("  - evicted: table full", view.total.flows.evicted, view.last.flows.evicted),
+        ("log rows shed", all.rows_shed, now.rows_shed),
+        ("packets not written", all.packets_unwritten, now.packets_unwritten),
     ];
     let rows = flows.iter().map(|(name, count, last)| Row {
         cells: vec![(*name).to_owned(), figures::count(*count), figures::count(*last)],
         share: (0, 0),
     });
-    Table { titles: vec!["", "in all", "last second"], rows: rows.collect() }.render(frame, rest, palette);
+    Table { titles: vec!["", "total", "last second"], rows: rows.collect() }.render(frame, rest, palette);
 }
 
 // -- the loss line ---------------------------------------------------------------------------------------
 
-/// What was lost and where, as much of it as there is room for: the loss itself always comes first.
+/// Packet loss and where it occurred, as far as there is room; the loss comes first.
 pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> {
     let (all, now) = (&view.history.ledger, &view.last.ledger);
     let lost = |ledger: &Ledger| ledger.capture.dropped + ledger.capture.interface_dropped;
@@ -466,12 +466,12 @@ pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> 
     }
     if let (_, Some(imbalance)) = on_the_way(all) {
         bad = true;
-        parts.push(format!("LEDGER IS OFF: {imbalance}"));
+        parts.push(format!("IMBALANCE: {imbalance}"));
     }
-    for (count, what) in [(all.rows_shed, "log rows"), (all.packets_unwritten, "packets of the file")] {
+    for (count, what) in [(all.rows_shed, "log rows shed"), (all.packets_unwritten, "packets not written")] {
         if count > 0 {
             bad = true;
-            parts.push(format!("shed {} {what}", figures::count(count)));
+            parts.push(format!("{} {what}", figures::count(count)));
         }
     }
     if let Some(fill) = view.ring_fill {
@@ -495,14 +495,14 @@ pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> 
 
 const KEYS: [(&str, &str); 9] = [
     ("1-9", "overview, talkers, services, sources, destinations, flows, protocols, errors, ledger"),
-    ("/", "edit the expression: enter takes it, esc leaves it"),
-    ("p", "pause: the panes stand still, the loss line does not; again to go on"),
-    ("w", "write the packets that are seen to a file; again to stop"),
-    ("o", "order of lists: bits/s now, packets/s now, bytes in all, packets in all"),
-    ("left, right", "the pane before, the pane after"),
-    ("?", "this page; again to leave it"),
-    ("q, Ctrl-C", "end, and print the summary"),
-    ("", "The loss line at the bottom counts from the start of the run and is always current."),
+    ("/", "edit the expression: Enter applies it, Esc cancels"),
+    ("p", "pause or resume the panes; the loss line goes on"),
+    ("w", "start or stop writing packets to a file"),
+    ("o", "order of lists: bits/s now, packets/s now, total bytes, total packets"),
+    ("left, right", "previous pane, next pane"),
+    ("?", "show or hide this help"),
+    ("q, Ctrl-C", "quit and print the summary"),
+    ("", "The loss line at the bottom counts from the start of the run."),
 ];
 
 /// The keys.

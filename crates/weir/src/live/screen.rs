@@ -15,17 +15,17 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 use weir_api::Snapshot;
 
-/// The full screen of a terminal. It is given back when this is dropped, and before a panic says its word.
+/// The full screen of a terminal. The terminal is restored on drop, and before a panic message.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     state: ScreenState,
-    /// What a paused screen shows.
+    /// The view of a paused screen.
     frozen: Option<Frozen>,
-    /// What an editor that opens begins with.
+    /// Initial text of the editor.
     expression: String,
 }
 
-/// A view that stands still.
+/// The data of a paused view.
 struct Frozen {
     last: Snapshot,
     total: Snapshot,
@@ -33,10 +33,10 @@ struct Frozen {
     now: u64,
 }
 
-/// Whether the terminal is ours at the moment.
+/// Whether the full screen is active.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Held while a panic says its word, so that the screen is not taken again in the middle of it.
-static SPEAKING: Mutex<()> = Mutex::new(());
+/// Held while a panic message is printed, so that the screen is not taken over during it.
+static PANICKING: Mutex<()> = Mutex::new(());
 
 impl Screen {
     /// Takes the terminal over. Colours are left out where NO_COLOR is set (no-color.org).
@@ -57,8 +57,8 @@ impl Screen {
     /// The terminal is gone.
     pub fn show(&mut self, view: &LiveView<'_>) -> io::Result<()> {
         if !TAKEN.load(Ordering::Relaxed) {
-            // Another thread has panicked and said so on the plain screen, where it can be read afterwards.
-            drop(SPEAKING.lock().unwrap_or_else(PoisonError::into_inner));
+            // Another thread has panicked and printed its message on the normal screen.
+            drop(PANICKING.lock().unwrap_or_else(PoisonError::into_inner));
             take()?;
             self.terminal.clear()?;
         }
@@ -86,7 +86,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a key, `patience` at most. [`Action::Redraw`] wants the view to be drawn again.
+    /// Waits for a key, `patience` at most. [`Action::Redraw`] means that the view must be drawn again.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -95,7 +95,7 @@ impl Screen {
             return Ok(None);
         }
         let mut found = None;
-        // What was typed or pasted meanwhile is taken in one go, up to what the run has to act on.
+        // All keys that wait are handled at once, up to the first with an action of the run.
         loop {
             let action = match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => self.state.key(key, &self.expression),
@@ -123,7 +123,7 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen).inspect_err(|_| give_back())
 }
 
-/// Puts the terminal back as it was. There is nothing to be done about a failure.
+/// Restores the terminal. Errors are ignored.
 fn give_back() {
     if TAKEN.swap(false, Ordering::Relaxed) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
@@ -132,13 +132,13 @@ fn give_back() {
     }
 }
 
-/// A message on the alternate screen would be gone with it: the terminal is given back before it is printed.
+/// Restores the terminal before a panic message, which would be lost with the alternate screen.
 fn give_back_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            let _speaking = SPEAKING.lock().unwrap_or_else(PoisonError::into_inner);
+            let _panicking = PANICKING.lock().unwrap_or_else(PoisonError::into_inner);
             give_back();
             print(panic);
         }));

@@ -1,23 +1,23 @@
-//! What keys change: which pane, in which order, paused or not, and the expression being edited.
+//! State that keys change: pane, order, pause, and the expression being edited.
 
 use super::editor::{Edited, Editor};
 use super::{PANES, Palette};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What the run is to do.
+/// An action of the run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// End, after everything received has been reported.
+    /// End the run after everything received is reported.
     Quit,
-    /// Begin to write the packets that are seen, or stop it.
+    /// Start or stop writing packets.
     Write,
-    /// Look at the packets that this expression matches, every packet if it is empty. It compiles.
+    /// Apply this expression, which compiles; "" matches every packet.
     Filter(String),
-    /// Nothing, but what is shown has changed: draw now.
+    /// Draw now: the state of the screen has changed.
     Redraw,
 }
 
-/// How lists are ordered.
+/// Order of lists.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
     /// By bytes in the last second.
@@ -25,9 +25,9 @@ pub enum Order {
     BytesNow,
     /// By packets in the last second.
     PacketsNow,
-    /// By bytes since the beginning.
+    /// By bytes since the start.
     Bytes,
-    /// By packets since the beginning.
+    /// By packets since the start.
     Packets,
 }
 
@@ -41,31 +41,31 @@ impl Order {
         }
     }
 
-    /// In words.
+    /// Label of the order.
     pub fn name(self) -> &'static str {
         match self {
             Order::BytesNow => "by bits/s now",
             Order::PacketsNow => "by packets/s now",
-            Order::Bytes => "by bytes in all",
-            Order::Packets => "by packets in all",
+            Order::Bytes => "by total bytes",
+            Order::Packets => "by total packets",
         }
     }
 }
 
-/// What is shown and how.
+/// State of the screen.
 #[derive(Clone, Debug)]
 pub struct ScreenState {
     /// The open pane, 1 to 9.
     pub pane: u8,
-    /// How lists are ordered.
+    /// Order of lists.
     pub order: Order,
-    /// Whether the panes stand still.
+    /// Whether the panes are paused.
     pub paused: bool,
-    /// Whether the keys are explained.
+    /// Whether the help is shown.
     pub help: bool,
-    /// The expression that is being edited, if one is.
+    /// The editor of the expression, while it is open.
     pub editor: Option<Editor>,
-    /// How things are set off.
+    /// Colours.
     pub palette: Palette,
 }
 
@@ -82,7 +82,7 @@ impl ScreenState {
         }
     }
 
-    /// Takes a key. `expression` is what an editor that opens now begins with.
+    /// Handles a key. `expression` is the initial text of an editor that opens.
     pub fn key(&mut self, key: KeyEvent, expression: &str) -> Option<Action> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {

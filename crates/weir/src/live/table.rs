@@ -1,4 +1,4 @@
-//! Rows of figures in as many columns as there is room for.
+//! Tables of figures with as many columns as fit.
 
 use super::Palette;
 use ratatui::Frame;
@@ -6,17 +6,17 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use weir_output::figures;
 
-/// A table. The first column is what the rows are about and stands on the left; the others are figures, the
-/// most important first: those at the end are left out when there is no room.
+/// A table. The first column is the key, left-aligned; the others are figures in order of importance. Columns at the end
+/// are left out when there is no room.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What stands over the columns.
+    /// Titles of the columns.
     pub titles: Vec<&'static str>,
     /// The cells, as many in each row as there are titles.
     pub rows: Vec<Row>,
 }
 
-/// How much of how much.
+/// A part and its whole.
 pub type Share = (u64, u64);
 
 /// A row of a table.
@@ -24,15 +24,15 @@ pub type Share = (u64, u64);
 pub struct Row {
     /// The cells.
     pub cells: Vec<String>,
-    /// Its bar: how much of how much.
+    /// Part and whole of its bar.
     pub share: Share,
 }
 
 /// Columns between two columns.
 const GAP: usize = 2;
-/// Columns that the first column keeps before the second figure, and those after it, are left out.
+/// Width of the first column below which the second and further figures are left out.
 const NAME: usize = 44;
-/// Columns that it keeps before the first figure is left out.
+/// Width of the first column below which the first figure is left out.
 const MIN_NAME: usize = 16;
 /// Least and most columns of a bar.
 const BAR: (usize, usize) = (6, 30);

@@ -1,4 +1,4 @@
-//! What each subscription and each stage has cost: the receipts that `-v` shows.
+//! The cost profile: processing cost of each stage and subscription, which `-v` shows.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -7,30 +7,30 @@ use weir_api::{Answer, Snapshot};
 use weir_engine::UNIDENTIFIED;
 use weir_output::figures::printable;
 
-/// Lines of a chart, and answers of a subscription, are one receipt.
-struct CostProfile<'s> {
+/// The cost of a subscription, or of all lines of a chart.
+struct Cost<'s> {
     name: &'s str,
     chart: Option<&'s str>,
     lines: usize,
     nanoseconds: u64,
 }
 
-fn cost_profile(total: &Snapshot) -> Vec<CostProfile<'_>> {
-    let mut cost_profile: Vec<CostProfile<'_>> = Vec::new();
+fn subscriptions(total: &Snapshot) -> Vec<Cost<'_>> {
+    let mut costs: Vec<Cost<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
-    // What no protocol knows is counted with the flows, and has no cost of its own.
+    // Unidentified flows are counted with all flows, without separate cost.
     for answer in total.answers.iter().filter(|answer| answer.function != UNIDENTIFIED) {
         let is_same = last.is_some_and(|last| {
             let same_chart = answer.chart.is_some() && last.chart == answer.chart;
             same_chart || (answer.chart == last.chart && answer.subscription == last.subscription)
         });
         let is_same_line = last.is_some_and(|last| last.subscription == answer.subscription);
-        match cost_profile.last_mut().filter(|_| is_same) {
-            Some(profile) => {
-                profile.lines += usize::from(!is_same_line);
-                profile.nanoseconds += answer.nanoseconds;
+        match costs.last_mut().filter(|_| is_same) {
+            Some(cost) => {
+                cost.lines += usize::from(!is_same_line);
+                cost.nanoseconds += answer.nanoseconds;
             }
-            None => cost_profile.push(CostProfile {
+            None => costs.push(Cost {
                 name: answer.chart.as_deref().unwrap_or(&answer.subscription),
                 chart: answer.chart.as_deref(),
                 lines: 1,
@@ -39,28 +39,28 @@ fn cost_profile(total: &Snapshot) -> Vec<CostProfile<'_>> {
         }
         last = Some(answer);
     }
-    cost_profile
+    costs
 }
 
 fn per_packet(nanoseconds: u64, total: &Snapshot) -> f64 {
     nanoseconds as f64 / total.ledger.analysed.max(1) as f64
 }
 
-/// A table for people; empty where nothing was measured.
+/// The cost profile as a table; "" where nothing was measured.
 pub fn table(total: &Snapshot) -> String {
     let stages = total.costs.parts();
-    let cost_profile = cost_profile(total);
-    if stages.iter().all(|(_, ns)| *ns == 0) && cost_profile.iter().all(|profile| profile.nanoseconds == 0) {
+    let subscriptions = subscriptions(total);
+    if stages.iter().all(|(_, ns)| *ns == 0) && subscriptions.iter().all(|cost| cost.nanoseconds == 0) {
         return String::new();
     }
-    let mut text = String::from("\nCost, in nanoseconds a packet\n");
+    let mut text = String::from("\nProcessing cost, ns per packet\n");
     let mut row = |name: &str, nanoseconds: u64| {
         let _ = writeln!(text, "  {name:<46} {:>20.2}", per_packet(nanoseconds, total));
     };
     for (stage, nanoseconds) in stages.into_iter().filter(|(_, nanoseconds)| *nanoseconds > 0) {
         row(&format!("stage {stage}"), nanoseconds);
     }
-    for CostProfile { name, chart, lines, nanoseconds } in cost_profile {
+    for Cost { name, chart, lines, nanoseconds } in subscriptions {
         match chart {
             Some(_) => row(&format!("chart {}, {lines} lines", printable(name)), nanoseconds),
             None => row(&printable(name), nanoseconds),
@@ -69,7 +69,7 @@ pub fn table(total: &Snapshot) -> String {
     text
 }
 
-/// One line for programs.
+/// The cost profile as one line of JSON.
 pub fn json(total: &Snapshot) -> String {
     let stages: serde_json::Map<String, Value> = total
         .costs
@@ -96,7 +96,7 @@ pub fn json(total: &Snapshot) -> String {
         + "\n"
 }
 
-/// The same as rows, stages first.
+/// The cost profile as rows for the pages, stages first.
 pub fn costs(total: &Snapshot) -> Vec<CostRow> {
     let row = |name: &str, kind: &str, nanoseconds: u64| CostRow {
         name: name.to_owned(),
@@ -104,8 +104,7 @@ pub fn costs(total: &Snapshot) -> Vec<CostRow> {
         ns_per_packet: per_packet(nanoseconds, total),
     };
     let stages = total.costs.parts().into_iter().map(|(stage, nanoseconds)| row(stage, "stage", nanoseconds));
-    let cost_profile = cost_profile(total);
-    let subscriptions =
-        cost_profile.iter().map(|profile| row(profile.name, "subscription", profile.nanoseconds));
+    let subscriptions = subscriptions(total);
+    let subscriptions = subscriptions.iter().map(|cost| row(cost.name, "subscription", cost.nanoseconds));
     stages.chain(subscriptions).collect()
 }

@@ -1,4 +1,4 @@
-//! A live run where there is no terminal for the full screen: one line a second.
+//! A live run without a terminal for the full screen: one line a second.
 
 use super::{Exit, Session, complain};
 use crate::printer::Printer;
@@ -6,17 +6,17 @@ use weir_api::Snapshot;
 use weir_capture::{LinkChange, LinkEvent};
 use weir_output::zone::Zone;
 
-/// Prints a line for each pulse, the summary at the end.
+/// Prints a line for each tick.
 pub struct Lines {
     printer: Printer,
-    /// Standard output is for packets or for the summary's facts alone.
+    /// Whether standard output is reserved for packets or for the summary in JSON.
     silent: bool,
     zone: Zone,
     names: bool,
 }
 
 impl Lines {
-    /// Begins to print.
+    /// Starts printing.
     pub fn new(session: &Session) -> Lines {
         let to_stdout = session.options.write.as_deref() == Some("-");
         Lines {
@@ -27,43 +27,41 @@ impl Lines {
         }
     }
 
-    /// Prints what the last second had.
+    /// Prints the line of a tick.
     pub fn tick(&mut self, tick: &Snapshot) {
         if !self.silent {
             self.printer.offer(weir_output::summary::line(tick, &self.zone, self.names) + "\n");
         }
     }
 
-    /// Says on standard error that a link went or came: what it carried in between was not seen. The words.
+    /// Reports a change of a link on standard error, and returns its text.
     pub fn link(&mut self, event: &LinkEvent) -> String {
         let text = notice(event, &self.zone);
         eprintln!("weir: {text}");
         text
     }
 
-    /// Waits for the lines to be read.
+    /// Waits until all lines are read.
     pub fn finish(self) -> Exit {
         Self::end(self.printer)
     }
 
-    /// Waits for a printer's texts to be read, and says what was not.
+    /// Waits until all texts of a printer are read, and reports those that were not.
     pub fn end(printer: Printer) -> Exit {
         match printer.finish() {
             Ok(0) => Exit::Good,
-            Ok(shed) => {
-                complain(Exit::Output, format!("standard output was not read: {shed} lines were shed"))
-            }
+            Ok(shed) => complain(Exit::Output, format!("standard output is too slow: {shed} lines shed")),
             Err(error) => complain(Exit::Output, format!("standard output: {error}")),
         }
     }
 }
 
-/// A change of a link in words.
+/// Text for a change of a link.
 pub fn notice(event: &LinkEvent, zone: &Zone) -> String {
     let what = match event.change {
-        LinkChange::Down => "is down: nothing is seen until it is up again",
+        LinkChange::Down => "is down: no packets until it is up again",
         LinkChange::Up => "is up again",
-        LinkChange::Removed => "is gone: waiting for its name to return",
+        LinkChange::Removed => "is gone: waiting until it returns",
         LinkChange::Back => "is back",
     };
     format!("{} {}: {what}", zone.date_time(event.at.0), event.name)

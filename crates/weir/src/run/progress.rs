@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_capture::Files;
 
-/// Runs that are over by then show no bar.
+/// Shorter runs show no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Shown from the workers as they read.
+/// The progress bar, which workers update as they read.
 pub struct Progress {
     started: Instant,
-    /// Whether anybody would see it.
+    /// Whether standard error is a terminal.
     visible: bool,
     bar: Mutex<Option<ProgressBar>>,
 }
@@ -25,7 +25,7 @@ impl Progress {
         Progress { started: Instant::now(), visible, bar: Mutex::new(None) }
     }
 
-    /// Takes note of how far reading has come.
+    /// Updates the bar with the position of reading.
     pub fn watch(&self, files: &Files) {
         if !self.visible || self.started.elapsed() < PATIENCE {
             return;
@@ -35,7 +35,7 @@ impl Progress {
         bar.get_or_insert_with(|| begin(progress.total)).set_position(progress.bytes);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();
@@ -48,7 +48,7 @@ fn begin(total: Option<u64>) -> ProgressBar {
         Some(total) => {
             (ProgressBar::new(total), "{bar:30} {percent}% of {total_bytes}  {bytes_per_sec}  {eta} left")
         }
-        // The length of a pipe is not known: there is no end to count towards.
+        // The length of a pipe is not known.
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}"),
     };
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -1,4 +1,4 @@
-//! A live run on a terminal: keys in, the full screen out.
+//! A live run on the full screen of a terminal.
 
 use super::lines::notice;
 use super::{Exit, Session, compile, complain};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use weir_api::Snapshot;
 use weir_capture::InterfaceInfo;
 
-/// How long a key is waited for before messages are looked at again.
+/// Maximum wait for a key between checks for messages.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// The screen is drawn this often when nothing happens.
+/// Interval of redraws without changes.
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// The screen and all that it shows.
+/// The screen and its data.
 pub struct FullScreen<'s> {
     session: &'s Session,
     screen: Screen,
@@ -30,16 +30,16 @@ pub struct FullScreen<'s> {
     started: u64,
     expression: String,
     last: Snapshot,
-    /// Everything since the expression was changed.
+    /// Totals since the expression was changed.
     total: Snapshot,
     history: History,
     notice: Option<String>,
-    /// The file that the `w` key began.
+    /// The file that the `w` key started.
     writing: Option<(String, Dump)>,
 }
 
 impl<'s> FullScreen<'s> {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub fn new(
         session: &'s Session,
         screen: Screen,
@@ -63,14 +63,14 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Shows the run until every worker is done.
+    /// Shows the run until all workers are done.
     pub fn watch(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> Exit {
         collector.silence();
         let mut terminal = Ok(());
         let mut drawn: Option<Instant> = None;
         while !collector.is_done() {
             let mut changed = self.take(collector, from);
-            // Without its terminal the run cannot be steered: it ends as if it had been told to.
+            // Without its terminal the run cannot be controlled, and ends.
             if terminal.is_ok() {
                 match self.screen.poll(PATIENCE) {
                     Ok(action) => changed |= action.is_some_and(|action| self.act(action)),
@@ -88,11 +88,11 @@ impl<'s> FullScreen<'s> {
         let exit = self.end_writing();
         match terminal {
             Ok(()) => exit,
-            Err(error) => exit.or(complain(Exit::Output, format!("the terminal: {error}"))),
+            Err(error) => exit.or(complain(Exit::Output, format!("terminal: {error}"))),
         }
     }
 
-    /// Takes the messages that are there; whether there is something new to be seen.
+    /// Takes the messages that wait; returns whether the screen has changed.
     fn take(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> bool {
         let mut changed = false;
         collector.attend();
@@ -133,7 +133,7 @@ impl<'s> FullScreen<'s> {
         self.screen.show(&view)
     }
 
-    /// Does what a key asks for; whether there is something new to be seen.
+    /// Performs the action of a key; returns whether the screen has changed.
     fn act(&mut self, action: Action) -> bool {
         match action {
             Action::Quit => self.session.stop.store(true, Ordering::Relaxed),
@@ -159,7 +159,7 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Begins to write what is seen into a file named after the time.
+    /// Starts writing packets to a file named after the time.
     fn begin_writing(&mut self) {
         let now = self.clock.now().0;
         let stamp: String =
@@ -182,12 +182,12 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Ends the file that the `w` key began. It ends in the background: workers hold senders to it until they
+    /// Ends the file that the `w` key started. It ends in the background, since workers hold senders to it until they
     /// have read their orders.
     fn end_writing(&mut self) -> Exit {
         let Some((name, dump)) = self.writing.take() else { return Exit::Good };
         self.mailbox.change(self.clock.now(), |orders| orders.packets = None);
-        self.notice = Some(format!("{name} is written"));
+        self.notice = Some(format!("{name} written"));
         let ending = std::thread::spawn(move || dump.finish());
         if !self.session.stop.load(Ordering::Relaxed) {
             return Exit::Good;

@@ -1,4 +1,4 @@
-//! The facts of a run, for the summary.
+//! The contents of the summary, from the results of a run.
 
 use super::{Finished, Session, cost_profile, verbose};
 use crate::offline::Outcome;
@@ -36,7 +36,7 @@ pub fn of_files(
     text
 }
 
-/// Facts for programs are complete as they are.
+/// Whether the text of `-v` follows; the summary in JSON is complete without it.
 fn is_verbose(session: &Session) -> bool {
     session.options.verbose && !session.options.json
 }
@@ -88,7 +88,7 @@ fn input(info: &InputInfo) -> InputFacts {
     }
 }
 
-/// What is wrong with an input; the summary has its name already.
+/// The error of an input without its name, which the summary has already.
 fn problem(error: &ReadError) -> String {
     let text = error.to_string();
     let named = text.strip_prefix(error.input()).and_then(|rest| rest.strip_prefix(": "));
@@ -116,7 +116,7 @@ fn facts(
     }
 }
 
-/// States of the flows that ended, most first.
+/// Ended flows by state, in descending order.
 fn states(total: &Snapshot) -> Vec<(String, u64)> {
     let mut states: Vec<(String, u64)> =
         total.flows.states.named().map(|(name, n)| (name.to_owned(), n)).collect();

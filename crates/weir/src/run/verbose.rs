@@ -1,14 +1,14 @@
-//! What `-v` adds to the summary: the whole ledger, and what each file held.
+//! What `-v` adds to the summary: the whole ledger, and the contents of each file.
 
 use std::fmt::Write;
 use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
 use weir_capture::{Files, InputInfo, InterfaceInfo};
 use weir_output::figures::{count, printable};
 
-/// Most interfaces and comments that are listed of a file.
+/// Maximum interfaces and comments listed of a file.
 const LISTED: usize = 16;
 
-/// The ledger, stage by stage; every line is part of the one above it that is less indented.
+/// The ledger, stage by stage; each line is part of the nearest one above it with less indentation.
 pub fn ledger(total: &Snapshot) -> String {
     let Ledger { capture, errors, .. } = total.ledger;
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
@@ -18,40 +18,40 @@ pub fn ledger(total: &Snapshot) -> String {
     let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
     let mut text = String::from("\nLedger\n");
     let rows = [
-        (0, "offered by the source", capture.offered),
-        (1, "dropped by the kernel: the ring was full", capture.dropped),
+        (0, "offered", capture.offered),
+        (1, "dropped by the kernel", capture.dropped),
         (1, "dropped by the interface", capture.interface_dropped),
         (1, "caught", caught),
         (2, "bytes on the wire", bytes),
         (2, "bytes captured", captured_bytes),
-        (2, "not matched by the expression", filtered),
+        (2, "not matched", filtered),
         (2, "analysed", analysed),
-        (3, "in a flow", flowed),
-        (3, "in none", unflowed),
-        (3, "decoding stopped early", errors.total()),
+        (3, "in flows", flowed),
+        (3, "outside flows", unflowed),
+        (3, "decode errors", errors.total()),
     ];
     rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
     for (layer, kind, n) in errors.named() {
         row(&mut text, 4, &format!("{layer}: {kind}"), n);
     }
     let rows = [
-        (3, "checksums looked at", checksums_verified),
+        (3, "checksums verified", checksums_verified),
         (4, "wrong", checksums_bad),
-        (4, "left to the sender's card", checksums_offloaded),
-        (0, "flows begun", created),
-        (0, "flows ended", ended),
-        (1, "to make room", evicted),
+        (4, "offloaded", checksums_offloaded),
+        (0, "flows", created),
+        (1, "ended", ended),
+        (2, "evicted: table full", evicted),
         (0, "fragments joined to their flow", fragments_joined),
-        (0, "fragments whose first was not seen", fragments_unmatched),
-        (0, "fragmented packets forgotten: too many", fragments_shed),
-        (0, "streams with more gaps than are followed", holes_shed),
-        (0, "leaps in time", time_jumps),
-        (0, "flow rows shed by slow outputs", rows_shed),
-        (0, "matching packets not written", packets_unwritten),
+        (0, "fragments without the first", fragments_unmatched),
+        (0, "fragmented packets forgotten", fragments_shed),
+        (0, "streams with untracked gaps", holes_shed),
+        (0, "time jumps", time_jumps),
+        (0, "log rows shed", rows_shed),
+        (0, "packets not written", packets_unwritten),
     ];
     rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
     if total.sessions != SessionCount::default() {
-        text.push_str("\nWhat was said\n");
+        text.push_str("\nPayload\n");
         total.sessions.named().for_each(|(depth, name, n)| row(&mut text, depth, name, n));
     }
     text
@@ -62,7 +62,7 @@ fn row(text: &mut String, depth: usize, name: &str, n: u64) {
     let _ = writeln!(text, "{indented:<48} {:>20}", count(n));
 }
 
-/// What each input held.
+/// The contents of each input.
 pub fn files(files: &Files) -> String {
     let mut text = String::from("\nInputs\n");
     for (index, info) in files.describe().enumerate() {
@@ -71,7 +71,7 @@ pub fn files(files: &Files) -> String {
         input(&mut text, info, &interfaces);
     }
     if files.interfaces_beyond() > 0 {
-        let _ = writeln!(text, "  {} more interfaces, taken together", count(files.interfaces_beyond()));
+        let _ = writeln!(text, "  {} more interfaces, counted together", count(files.interfaces_beyond()));
     }
     text
 }
@@ -96,6 +96,6 @@ fn input(text: &mut String, info: &InputInfo, interfaces: &[&InterfaceInfo]) {
     }
     if info.resumed > 0 {
         let skipped = count(info.skipped_bytes);
-        let _ = writeln!(text, "    resumed {} times, {skipped} bytes passed over", count(info.resumed));
+        let _ = writeln!(text, "    resumed {} times, {skipped} bytes skipped", count(info.resumed));
     }
 }
