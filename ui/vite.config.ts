@@ -1,18 +1,18 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
-// The daemon that the development server asks; `npm run mock` listens there too.
+// The daemon behind the development server; `npm run mock` uses the same port.
 const target = process.env.WEIR_URL ?? 'http://127.0.0.1:8470';
-// The daemon answers only to its own name, so that no other site can speak through a browser.
+// The daemon accepts only its own host name (against DNS rebinding).
 const api = { target, changeOrigin: true, headers: { origin: target } };
 
 export default defineConfig({
   plugins: [svelte()],
   build: {
     target: 'es2022',
-    // A file each, never a data: address in a style sheet: the content security policy stays short.
+    // Separate files instead of data: URLs, as the content security policy requires.
     assetsInlineLimit: 0,
-    // Browsers of the target know modulepreload; the polyfill would be dead weight on the first page.
+    // All target browsers support modulepreload, so that the polyfill is not needed.
     modulePreload: { polyfill: false },
   },
   server: { proxy: { '/api': api, '/metrics': api, '/healthz': api } },

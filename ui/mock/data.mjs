@@ -1,4 +1,4 @@
-// Plausible traffic, the same every time: everything follows from a hash of its name and its time.
+// Plausible traffic, reproducible: all values are derived from a hash of name and time.
 
 export function hash(text) {
   let h = 2166136261;
@@ -11,7 +11,7 @@ export function hash(text) {
 export const unit = (text) => hash(text) / 2 ** 32;
 const pickOf = (list, text) => list[hash(text) % list.length];
 
-/** Hostile strings as they come from packets: none may become markup. */
+/** Hostile strings from packets: none may become markup. */
 export const HOSTILE = '<script>document.title="owned"</script><img src=x onerror=alert(1)>';
 
 /** Paths of requests; one is an attempt at script injection, one is too long for its column. */
@@ -114,7 +114,7 @@ const SHARE = {
 
 /** Rates in bits/s or packets/s of a series at a time. */
 export function rate(id, time, step) {
-  // Thousands of lines: a share each, and nothing that takes long.
+  // Thousands of lines: an equal share each, which is fast.
   if (id.startsWith('hosts/')) return 2e6 * (0.002 + unit(id) ** 14 * 40) * (0.6 + 0.4 * unit(`${id}${Math.floor(time / 3600)}`));
   const hour = (((time / 3600) % 24) + 24) % 24;
   const weekday = Math.floor(time / 86_400 + 4) % 7;
@@ -143,7 +143,7 @@ export function tier(span, points, interval) {
   return { tier: name, step: Math.max(base, Math.ceil(want / base) * base) };
 }
 
-/** `count` flows of the range that is covered, spread over it by the day's shape. */
+/** `count` flows, spread over the range by time of day. */
 export function flows(first, last, count) {
   const made = [];
   for (let at = 0; at < count; at += 1) {
@@ -190,26 +190,26 @@ export const TABLES = [
   {
     name: 'http',
     protocol: 'http',
-    help: 'A request and its answer',
+    help: 'A request with its response',
     fields: [
       field('method', 'text', 'Method of the request'),
-      field('host', 'text', 'Host that was asked'),
-      field('uri', 'text', 'What was asked for'),
-      field('status', 'number', 'Status of the answer'),
-      field('user_agent', 'text', 'What the client says it is'),
+      field('host', 'text', 'Host of the request'),
+      field('uri', 'text', 'URI of the request'),
+      field('status', 'number', 'Status code'),
+      field('user_agent', 'text', 'User agent of the client'),
       field('length', 'number', 'Bytes of the body'),
     ],
   },
   {
     name: 'dns',
     protocol: 'dns',
-    help: 'A question and its answers',
+    help: 'A query with its answers',
     fields: [
-      field('query', 'text', 'Name that was asked for'),
-      field('type', 'text', 'Type of the question'),
-      field('code', 'text', 'Outcome'),
-      field('answers', 'list', 'What was answered'),
-      field('time', 'number', 'Seconds until the answer'),
+      field('query', 'text', 'Name of the query'),
+      field('type', 'text', 'Type of the query'),
+      field('code', 'text', 'Response code'),
+      field('answers', 'list', 'Answers'),
+      field('time', 'number', 'Seconds until the response'),
     ],
   },
   {
@@ -217,8 +217,8 @@ export const TABLES = [
     protocol: 'tls',
     help: 'A handshake',
     fields: [
-      field('server_name', 'text', 'Name that the client asked for (SNI)'),
-      field('version', 'text', 'Version agreed on'),
+      field('server_name', 'text', 'Server name of the client (SNI)'),
+      field('version', 'text', 'Negotiated version'),
       field('cipher', 'text', 'Cipher suite'),
       field('ja4', 'text', 'JA4 of the client'),
       field('established', 'bool', 'Whether the handshake was completed'),
@@ -238,17 +238,17 @@ export const TABLES = [
   {
     name: 'files',
     protocol: '',
-    help: 'A file that was seen',
+    help: 'An observed file',
     fields: [
       field('source', 'text', 'Protocol that carried it'),
-      field('filename', 'text', 'Name that the sender gave'),
+      field('filename', 'text', 'File name'),
       field('mime_type', 'text', 'Type by content'),
-      field('size', 'number', 'Bytes seen'),
+      field('size', 'number', 'Bytes observed'),
       field('md5', 'text', 'MD5'),
       field('sha1', 'text', 'SHA-1'),
       field('sha256', 'text', 'SHA-256'),
-      field('sender', 'address', 'Who sent it'),
-      field('complete', 'bool', 'Whether all of it was seen'),
+      field('sender', 'address', 'Address of the sender'),
+      field('complete', 'bool', 'Whether it is complete'),
     ],
   },
 ];
@@ -304,7 +304,7 @@ export function record(table, flow) {
   }
 }
 
-/** The tables that a flow has records in. */
+/** The tables with records of a flow. */
 export function tablesOf(flow) {
   const own = TABLES.filter((table) => table.protocol === flow.service).map((table) => table.name);
   if ((flow.service === 'http' || flow.service === 'smb' || flow.service === 'smtp') && hash(flow.id) % 3 === 0) own.push('files');

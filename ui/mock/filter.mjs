@@ -1,5 +1,5 @@
-// A small part of the pcap-filter language, enough to try the page: host, net (IPv4), port, tcp, udp, icmp, ip, and, or,
-// not, parentheses. Errors carry a place, as the daemon's do.
+// A part of the pcap-filter language: host, net (IPv4), port, tcp, udp, icmp, ip, and, or, not, parentheses. Errors have
+// a position, as those of the daemon.
 
 class Wrong extends Error {
   constructor(message, offset, length, help = null) {
@@ -26,7 +26,7 @@ export function compile(text) {
     const token = all[at++] ?? end;
     if (token.text === '(') {
       const inner = either();
-      if (peek()?.text !== ')') throw new Wrong('this parenthesis is not closed', token.at, 1, 'add ")"');
+      if (peek()?.text !== ')') throw new Wrong('unmatched opening parenthesis', token.at, 1, 'add ")"');
       at += 1;
       return inner;
     }
@@ -57,20 +57,20 @@ export function compile(text) {
       const value = all[at++] ?? end;
       const port = Number(value.text);
       if (!Number.isInteger(port) || value.text === '')
-        throw new Wrong('a port is wanted here', value.at, value.text.length || 1, 'a number from 0 to 65535, or a service name');
+        throw new Wrong('expected a port', value.at, value.text.length || 1, 'a number from 0 to 65535, or a service name');
       return (flow) => sides(flow, (_host, each) => each === port);
     }
     if (word.text === 'host') {
       const value = all[at++] ?? end;
       if (!/^[\da-f.:]+$/i.test(value.text))
-        throw new Wrong(`"${value.text}" is not an address`, value.at, value.text.length || 1, 'write 10.0.0.1 or 2001:db8::1');
+        throw new Wrong(`"${value.text}" is not an address`, value.at, value.text.length || 1, 'such as 10.0.0.1 or 2001:db8::1');
       return (flow) => sides(flow, (host) => host === value.text);
     }
     if (word.text === 'net') {
       const value = all[at++] ?? end;
       const [base, bits = '32'] = value.text.split('/');
       const low = ip4(base);
-      if (low === null) throw new Wrong(`"${value.text}" is not a network`, value.at, value.text.length || 1, 'write 10.0.0.0/8');
+      if (low === null) throw new Wrong(`"${value.text}" is not a network`, value.at, value.text.length || 1, 'such as 10.0.0.0/8');
       const size = 2 ** (32 - Number(bits));
       return (flow) =>
         sides(flow, (host) => {
@@ -79,7 +79,7 @@ export function compile(text) {
         });
     }
     throw new Wrong(
-      word.text === '' ? 'the expression ends too early' : `"${word.text}" is not known here`,
+      word.text === '' ? 'unexpected end of the expression' : `unexpected "${word.text}"`,
       word.at,
       word.text.length || 1,
       'host, net, port, tcp, udp, icmp, ip, ip6, and, or, not',
@@ -98,11 +98,11 @@ export function compile(text) {
       } else if (token.text === 'or' || token.text === '||') {
         const right = primary();
         left = (flow) => before(flow) || right(flow);
-      } else throw new Wrong(`"and" or "or" is wanted before "${token.text}"`, token.at, token.text.length);
+      } else throw new Wrong(`expected "and" or "or" before "${token.text}"`, token.at, token.text.length);
     }
   }
   if (text.trim() === '') return () => true;
   const test = either();
-  if (at < all.length) throw new Wrong('this parenthesis was not opened', all[at].at, 1);
+  if (at < all.length) throw new Wrong('unmatched closing parenthesis', all[at].at, 1);
   return test;
 }

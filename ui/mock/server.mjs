@@ -1,8 +1,8 @@
-// A stand-in for the daemon: every endpoint of the API with made-up traffic, so that the page can be built and tried
-// without a link. `npm run mock`, then `npm run dev`; or, after `npm run build`, the page itself on the same port.
+// A mock of the daemon: every endpoint of the API with generated traffic, to develop the pages without a link. Run
+// `npm run mock`, then `npm run dev`; after `npm run build` it also serves the pages on its port.
 //
 //   MOCK_PORT=8470  MOCK_MODE=live|file|store  MOCK_SLOW=milliseconds  MOCK_FAIL='regular expression of paths'
-//   MOCK_LINES=10000 (a chart with so many lines)  MOCK_READONLY=1
+//   MOCK_LINES=10000 (a chart with 10,000 lines)  MOCK_READONLY=1
 
 import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -31,7 +31,7 @@ export function serve(options = {}) {
   const first = file ? last - 14.2 : last - 400 * 86_400;
   const interval = file ? 0.1 : 5;
   const now = () => (file ? last : Date.now() / 1000);
-  // Rows of flows are kept for a day, as the series are for years.
+  // Flows are kept for a day, series for years.
   const all = makeFlows(file ? first : last - 86_400, last, file ? 900 : 6000);
   let config = CONFIG;
 
@@ -68,7 +68,7 @@ export function serve(options = {}) {
     const { from, to } = range(request);
     const points = Math.min(60_000, number(request, 'points', 600));
     const found = file ? { tier: 'interval', step: Math.max(interval, (to - from) / points) } : tier(to - from, points, interval);
-    // More points than there are intervals, where the test of drawing asks for them.
+    // More points than intervals, for the drawing test.
     const step = points > 5000 ? (to - from) / points : found.step;
     const list = [];
     for (let time = Math.floor(from / step) * step; time < to && list.length < 60_000; time += step) list.push(Number(time.toFixed(3)));
@@ -80,12 +80,12 @@ export function serve(options = {}) {
   }
 
   const LISTS = [
-    { name: 'talkers', title: 'Talkers', key: 'server, port and client', unit: 'bytes' },
-    { name: 'services', title: 'Services', key: 'protocol and port', unit: 'bytes' },
-    { name: 'sources', title: 'Sources', key: 'address', unit: 'bytes' },
-    { name: 'destinations', title: 'Destinations', key: 'address', unit: 'bytes' },
-    { name: 'flows', title: 'Flows', key: 'five-tuple', unit: 'bytes' },
-    { name: 'protocols', title: 'Protocols', key: 'protocol', unit: 'bytes' },
+    { name: 'talkers', title: 'Top talkers', key: 'server, port and client', unit: 'bytes' },
+    { name: 'services', title: 'Top services', key: 'protocol and port', unit: 'bytes' },
+    { name: 'sources', title: 'Top sources', key: 'address', unit: 'bytes' },
+    { name: 'destinations', title: 'Top destinations', key: 'address', unit: 'bytes' },
+    { name: 'flows', title: 'Top flows', key: 'five-tuple', unit: 'bytes' },
+    { name: 'protocols', title: 'Top protocols', key: 'protocol', unit: 'bytes' },
   ];
   const KEYS = {
     talkers: (flow) => [
@@ -145,8 +145,8 @@ export function serve(options = {}) {
       }));
     return wanted ? rows.filter((row) => JSON.stringify(row.values).toLowerCase().includes(wanted)) : rows;
   }
-  const page = (request, rows, most = 100) =>
-    rows.slice(number(request, 'offset', 0), number(request, 'offset', 0) + Math.min(1000, number(request, 'limit', most)));
+  const page = (request, rows, max = 100) =>
+    rows.slice(number(request, 'offset', 0), number(request, 'offset', 0) + Math.min(1000, number(request, 'limit', max)));
 
   function check(body) {
     const errors = [];
@@ -156,7 +156,7 @@ export function serve(options = {}) {
         errors.push({
           line: at + 1,
           column: line.indexOf(match[1]) + 1,
-          message: `there is no key "${match[1]}"`,
+          message: `unknown key "${match[1]}"`,
           help: 'did you mean "interval"?',
         });
     });
@@ -194,8 +194,8 @@ export function serve(options = {}) {
         ...CHARTS(0).flatMap((chart) =>
           chart.lines.map((line) => ({ id: line.id, unit: chart.unit, help: `${chart.title}: ${line.name}` })),
         ),
-        { id: 'ledger/caught', unit: 'packets/s', help: 'Packets that were read' },
-        { id: 'ledger/dropped', unit: 'packets/s', help: 'Packets that the kernel dropped' },
+        { id: 'ledger/caught', unit: 'packets/s', help: 'Packets read from a file or taken from a ring' },
+        { id: 'ledger/dropped', unit: 'packets/s', help: 'Packets that the kernel dropped because the ring was full' },
       ],
     }),
     'series/data': (request) => {
@@ -241,8 +241,7 @@ export function serve(options = {}) {
     }),
     top: (request) => {
       const list = LISTS.find((each) => each.name === text(request, 'list'));
-      if (!list)
-        throw Object.assign(new Error(`there is no list "${text(request, 'list')}"`), { help: LISTS.map((each) => each.name).join(', ') });
+      if (!list) throw Object.assign(new Error(`no list "${text(request, 'list')}"`), { help: LISTS.map((each) => each.name).join(', ') });
       const by = text(request, 'by') || 'bytes';
       const rows = selected(request);
       return {
@@ -280,7 +279,7 @@ export function serve(options = {}) {
               { kind: 'name', label: HOSTILE, filter: 'host 192.0.2.80', bytes: 81_000, packets: 130 },
             ],
         against: { from: from - 7 * 86_400, to: from },
-        partial: file ? 'There is nothing older than the capture to compare with.' : null,
+        partial: file ? 'No data before this time to compare with.' : null,
       };
     },
     flows: (request) => {
@@ -299,7 +298,7 @@ export function serve(options = {}) {
         state: (f) => f.state,
       }[key];
       if (!value)
-        throw Object.assign(new Error(`flows cannot be sorted by "${key}"`), {
+        throw Object.assign(new Error(`invalid sort key "${key}"`), {
           help: 'first, last, duration, bytes, packets, source, destination, service, state',
         });
       const sorted = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.startsWith('-') ? -1 : 1));
@@ -310,7 +309,7 @@ export function serve(options = {}) {
         matched_packets: sum(rows, packetsOf),
         matched_bytes: sum(rows, bytesOf),
         histogram: histogram(request, rows),
-        partial: !file && from < last - 86_400 ? 'Flows are kept for one day: older ones are not counted here.' : null,
+        partial: !file && from < last - 86_400 ? 'Flows are kept for one day; older flows are left out.' : null,
       };
     },
     protocols: () => ({
@@ -322,15 +321,15 @@ export function serve(options = {}) {
       const row = (name, label, value, parent, loss, help) => ({ name, label, value, unit: 'packets', help, parent, loss });
       return {
         ledger: [
-          row('offered', 'Offered by the link', caught + dropped, null, false, 'What the kernel saw'),
-          row('dropped', 'Dropped by the kernel', dropped, 'offered', true, 'The ring was full'),
-          row('caught', 'Caught', caught, 'offered', false, 'Read by Weir'),
-          row('errors', 'Malformed', 1412, 'caught', true, 'A header could not be read'),
-          row('decoded', 'Decoded', caught - 1412, 'caught', false, 'All headers read'),
-          row('outside', 'Outside the expression', 0, 'decoded', false, 'Not asked for'),
-          row('analysed', 'Analysed', caught - 1412, 'decoded', false, 'In flows'),
-          row('shed', 'Shed: table was full', 802, 'analysed', true, 'The flow table was full'),
-          row('written', 'Written', caught - 1412 - 802, 'analysed', false, 'In the store'),
+          row('offered', 'offered', caught + dropped, null, false, 'Packets that the source offered'),
+          row('dropped', 'dropped by the kernel', dropped, 'offered', true, 'Packets that the kernel dropped because the ring was full'),
+          row('caught', 'caught', caught, 'offered', false, 'Packets taken from the ring'),
+          row('errors', 'malformed', 1412, 'caught', true, 'Packets with an invalid header'),
+          row('decoded', 'decoded', caught - 1412, 'caught', false, 'Packets with valid headers'),
+          row('outside', 'not matched', 0, 'decoded', false, 'Packets that the expression did not match'),
+          row('analysed', 'analysed', caught - 1412, 'decoded', false, 'Packets in flows'),
+          row('shed', 'shed: table full', 802, 'analysed', true, 'Packets without a flow because the table was full'),
+          row('written', 'written', caught - 1412 - 802, 'analysed', false, 'Packets in stored flows'),
         ],
         imbalance: null,
         memory: [
@@ -388,10 +387,10 @@ export function serve(options = {}) {
           ? []
           : [
               [600, 'loss', 'eth0: 812 packets dropped in 5 s'],
-              [5400, 'reload', 'weir.toml was read again: 1 chart added'],
+              [5400, 'configuration', 'configuration applied: +1 -0 lines'],
               [70_000, 'link', 'eth0 came up'],
             ]
-              .map(([ago, kind, said]) => ({ time: Math.floor(last - ago), kind, text: said }))
+              .map(([ago, kind, text]) => ({ time: Math.floor(last - ago), kind, text }))
               .filter((event) => event.time >= from && event.time < to),
         partial: null,
       };
@@ -455,7 +454,7 @@ export function serve(options = {}) {
         flow,
         details: [
           { name: 'duration', value: `${(flow.last - flow.first).toFixed(3)} s`, help: 'From the first packet to the last' },
-          { name: 'flags', value: 'SYN ACK PSH FIN', help: 'TCP flags that were seen' },
+          { name: 'flags', value: 'SYN ACK PSH FIN', help: 'TCP flags of all packets' },
           { name: 'round trip', value: '12.4 ms', help: 'Of the handshake' },
         ],
         records: tablesOf(flow).map((table) => ({ table, time: flow.first + 0.01, values: record(table, flow) })),
@@ -533,7 +532,7 @@ export function serve(options = {}) {
       if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow).unref());
       if (set.fail && new RegExp(set.fail).test(name))
         return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
-      if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'nothing is live here' });
+      if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'no live data' });
       if (name === 'packets') {
         response.writeHead(200, {
           'content-type': 'application/vnd.tcpdump.pcap',
@@ -545,7 +544,7 @@ export function serve(options = {}) {
       for await (const part of incoming) body += part;
       try {
         const value = answer(name, request, body);
-        return value === null ? json(404, { error: `there is nothing at ${request.pathname}` }) : json(200, value);
+        return value === null ? json(404, { error: `no such route: ${request.pathname}` }) : json(200, value);
       } catch (error) {
         return json(400, { error: error.message, help: error.help ?? null, offset: error.offset ?? null, length: error.length ?? null });
       }
@@ -553,7 +552,7 @@ export function serve(options = {}) {
     if (request.pathname === '/healthz') return response.end('ok');
     const path = join(DIST, normalize(request.pathname));
     const found = path.startsWith(DIST) && existsSync(path) && statSync(path).isFile() ? path : join(DIST, 'index.html');
-    if (!existsSync(found)) return json(404, { error: 'there is no dist: npm run build' });
+    if (!existsSync(found)) return json(404, { error: 'the pages are not built: npm run build' });
     response.setHeader('content-type', TYPES[extname(found)] ?? 'application/octet-stream');
     if (found.endsWith('index.html')) return response.end(readFileSync(found));
     createReadStream(found).pipe(response);
@@ -566,7 +565,7 @@ export function serve(options = {}) {
         end: () => {
           for (const each of streams) each.write('event: end\ndata: {}\n\n');
         },
-        /** Breaks every event stream, and refuses new ones until told otherwise. */
+        /** Breaks every event stream and refuses new ones while `on`. */
         deaf: (on) => {
           set.deaf = on;
           if (on) for (const each of streams) each.destroy();
@@ -590,5 +589,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     lines: Number(env.MOCK_LINES ?? 0),
     write: !env.MOCK_READONLY,
   });
-  console.log(`made-up traffic on ${url}`);
+  console.log(`generated traffic on ${url}`);
 }

@@ -1,4 +1,4 @@
-// Screenshots of every page, light and dark, wide and narrow: npm run shots DIR. WEIR_URL names a daemon, else made-up traffic.
+// Screenshots of every page, light and dark, wide and narrow: npm run shots DIR, of a daemon (WEIR_URL) or of the mock.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ for (const [width, height] of [
     for (const path of PAGES) {
       await page.goto(url + path);
       await settled(page);
-      // Into sight, part by part, so that everything is asked for and drawn.
+      // Scroll through the page, so that everything is loaded and drawn.
       for (let y = 0; y < (await page.evaluate(() => document.body.scrollHeight)); y += height * 0.8) {
         await page.evaluate((to) => scrollTo(0, to), y);
         await page.waitForTimeout(60);

@@ -1,4 +1,4 @@
-// What the first page costs on the wire, gzipped: everything that index.html names. More than 100 kB fails the build.
+// Checks the gzip size of the first page: all files that index.html names, at most 100 kB.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

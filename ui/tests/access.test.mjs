@@ -1,4 +1,4 @@
-// Every page in every theme without a serious finding of axe.
+// No page in any theme has a serious finding of axe.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,10 +15,10 @@ const THEMES = [
   ['contrast', 'light', 'contrast-light'],
   ['contrast', 'dark', 'contrast-dark'],
 ];
-// What a daemon shows differs in what is said, not in how it is painted.
+// Over a daemon only the texts differ, not the colours.
 for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0, 2) : THEMES) {
   test(`axe: ${shown}`, async () => {
-    // axe is put in by the test, which the page's own policy would refuse.
+    // The content security policy would refuse axe.
     const context = await on.browser.newContext({
       viewport: { width: 1280, height: 900 },
       colorScheme,
@@ -27,7 +27,7 @@ for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0,
     });
     await context.addInitScript((name) => localStorage.setItem('weir.theme', name), theme);
     const page = await context.newPage();
-    // What opens and unfolds is the same in each theme but for its colours: tried on light and on dark ground.
+    // Opened parts differ between themes only in colour: light and dark are tested.
     for (const path of [
       ...PAGES,
       ...(theme === 'contrast' ? [] : ['/?filter=tcp&table=traffic', '/flows?row=first', '/charts?style=lines']),

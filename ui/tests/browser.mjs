@@ -1,4 +1,4 @@
-// What tests and screenshots share: chromium, and the address of what is tested: WEIR_URL, or the stand-in.
+// Helpers of tests and screenshots: chromium, and the URL under test (WEIR_URL, or the mock).
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -16,23 +16,23 @@ export function launch(executablePath = CHROMIUM) {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
-/** For a file of tests: what is tested and chromium are there from the first test to the last, unless all are skipped. */
+/** Starts the server under test and chromium for all tests of a file, unless all are skipped. */
 export function stage({ skip = false, start = target } = {}) {
   const on = {
     site: null,
     browser: null,
-    /** A page that fails the test (at `done`) when anything is refused, fails or is sent to another host. */
+    /** Opens a page. The test fails at `done` when a request fails, is refused or goes to another host. */
     async open(path, { base = on.site.url, ...options } = {}) {
       const context = await on.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
       const page = await context.newPage();
       page.faults = [];
-      page.asked = [];
+      page.requests = [];
       page.on('console', (message) => {
         if (message.type() === 'error' || /content security/i.test(message.text())) page.faults.push(message.text());
       });
       page.on('pageerror', (error) => page.faults.push(String(error)));
       page.on('request', (request) => {
-        page.asked.push(request.url());
+        page.requests.push(request.url());
         if (!request.url().startsWith(base)) page.faults.push(`another host: ${request.url()}`);
       });
       await page.goto(base + path);
@@ -57,15 +57,15 @@ export async function done(page) {
   await page.context().close();
 }
 
-/** What is asked of a page by its address. */
+/** The query parameters of a page. */
 export const query = (page) => Object.fromEntries(new URL(page.url()).searchParams);
 
 export const PAGES = ['/', '/charts', '/talkers', '/flows', '/protocols', '/files', '/sensor', '/configuration'];
 
-/** Until the page has what it asked for: no panel is busy, and none waits for its first answer. */
+/** Waits until no panel is busy or waits for its first answer. */
 export async function settled(page) {
   await page.waitForSelector('main h1');
-  // What is below the fold is asked for when it is seen.
+  // Panels below the fold are loaded when they come into view.
   await page.waitForFunction(
     () => document.querySelectorAll('[data-panel]').length > 0 && !document.querySelector('[aria-busy="true"], .wait'),
     null,

@@ -1,5 +1,5 @@
-// Numbers on the page are those of `weir count` of the same expression: with WEIR_URL of a daemon that serves the
-// capture WEIR_PCAP, and WEIR, the program.
+// The numbers of the pages equal those of `weir count` for the same expression: needs WEIR_URL (a daemon that serves the
+// capture WEIR_PCAP) and WEIR (the program).
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -13,7 +13,7 @@ const on = stage({ skip: !here });
 for (const expression of ['tcp', 'tcp port 80', 'udp', 'tcp and not port 80']) {
   test(
     `what the page counts of ${expression} is what weir count does`,
-    { skip: !here && 'WEIR, WEIR_PCAP and WEIR_URL are wanted' },
+    { skip: !here && 'needs WEIR, WEIR_PCAP and WEIR_URL' },
     async () => {
       const counted = JSON.parse(execFileSync(WEIR, ['count', WEIR_PCAP, '-e', expression, '-j'], { encoding: 'utf8' }));
       const page = await on.browser.newPage();

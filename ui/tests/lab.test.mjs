@@ -13,12 +13,12 @@ import { count, free, launchIn, matched, start, WEIR } from './program.mjs';
 
 const { WEIR_LAB } = process.env;
 const LAB = fileURLToPath(new URL('../../lab/run', import.meta.url));
-const skip = !(WEIR && WEIR_LAB) && 'WEIR, the program, and WEIR_LAB, a folder, are wanted';
+const skip = !(WEIR && WEIR_LAB) && 'needs WEIR, the program, and WEIR_LAB, a directory';
 const on = stage({ skip: !!skip, start: () => null });
 
-const said = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+const read = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
 
-/** Until there is something. */
+/** Polls until `look` returns a value. */
 async function eventually(what, look, seconds = 30) {
   for (let tries = 0; tries < seconds * 20; tries += 1) {
     const found = look();
@@ -28,11 +28,11 @@ async function eventually(what, look, seconds = 30) {
   throw new Error(`${what}: not within ${seconds} s`);
 }
 
-/** The lab from beginning to end, with Weir on its switch and a browser beside; how the lab ended. */
+/** Runs the lab with Weir on its switch and a browser; returns the exit code of the lab. */
 async function watch(t, out) {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
-  // The namespace is known to the command alone.
+  // Only the command knows the namespace.
   const outputs = `-w ${out}/dump.pcap --store ${out}/store -o ${out}/live --log zeek,csv`;
   const serve = `${WEIR} serve -i "$LAB_IF" --interval 1s ${outputs} >${out}/live.txt`;
   const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${serve}`;
@@ -49,18 +49,18 @@ async function watch(t, out) {
   t.after(() => {
     if (lab.exitCode === null) lab.kill('SIGTERM');
   });
-  const url = await eventually('the address', () => /^(http:\/\/\S+?)\/?$/m.exec(said(join(out, 'live.txt')))?.[1], 60);
-  const space = ['ip', 'netns', 'exec', said(join(out, 'space')).trim()];
+  const url = await eventually('the address', () => /^(http:\/\/\S+?)\/?$/m.exec(read(join(out, 'live.txt')))?.[1], 60);
+  const space = ['ip', 'netns', 'exec', read(join(out, 'space')).trim()];
   const browser = await launchIn(t, space, out);
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(url);
   await page.waitForSelector('[data-live="live"]', { timeout: 2000 });
-  // While they talk the first sentence is another one each second, and somebody of the lab is named.
+  // During traffic the first sentence changes every second, and a host of the lab is named.
   const moves = await page.evaluate(
     () =>
       new Promise((resolve) => {
         const seen = new Set();
-        const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+        const watch = setInterval(() => seen.add(document.querySelector('[data-summary="traffic"]').textContent), 50);
         setTimeout(() => {
           clearInterval(watch);
           resolve(seen.size);
@@ -68,55 +68,55 @@ async function watch(t, out) {
       }),
   );
   assert.ok(moves >= 4, `${moves} in six seconds`);
-  const says = async (name, what) => {
-    const sentence = page.locator(`[data-said="${name}"]`);
+  const shows = async (name, what) => {
+    const sentence = page.locator(`[data-summary="${name}"]`);
     for (let tries = 0; tries < 100 && !what.test(await sentence.innerText()); tries += 1) await pause(100);
     assert.match(await sentence.innerText(), what);
   };
-  await says('talkers', /10\.99\.0\.|fd00:99::|weir\.test/);
-  await says('lost', /Nothing was lost/);
-  // Packets of what is under way.
+  await shows('talkers', /10\.99\.0\.|fd00:99::|weir\.test/);
+  await shows('lost', /No loss/);
+  // Download during the run.
   await page.goto(`${url}/flows?filter=${encodeURIComponent('tcp port 80')}`);
   await settled(page);
-  const ask = page.getByRole('button', { name: 'Packets of these' });
+  const button = page.getByRole('button', { name: 'Download packets' });
   const link = page.getByRole('link', { name: /^Download .* packets, / });
   for (let tries = 0; tries < 40 && !(await link.isVisible()); tries += 1) {
-    // Until somebody has asked for a page there is none.
-    if (await ask.isVisible()) await ask.click();
+    // The first flows appear with the first request.
+    if (await button.isVisible()) await button.click();
     else await page.reload();
     await pause(500);
   }
-  const told = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
+  const announced = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
   const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
   const some = join(out, 'some.pcap');
   await download.saveAs(some);
-  assert.ok(told > 0, `${told}`);
-  assert.deepEqual([count(some, 'tcp port 80').packets, count(some, '').packets], [told, told]);
-  // The browser goes with the namespace.
+  assert.ok(announced > 0, `${announced}`);
+  assert.deepEqual([count(some, 'tcp port 80').packets, count(some, '').packets], [announced, announced]);
+  // The browser ends with the namespace.
   return over;
 }
 
-test('the lab: watched while it talks, and afterwards what the page has is what was on the link', { skip, timeout: 300_000 }, async (t) => {
+test('the lab: live during its traffic, and the store equals the dump', { skip, timeout: 300_000 }, async (t) => {
   const out = WEIR_LAB;
   assert.equal(await watch(t, out), 0, 'the lab, and Weir in it');
   const [dump, store] = [join(out, 'dump.pcap'), join(out, 'store')];
-  const again = await start(t, ['serve', '--store', store, '--port', await free()]);
+  const second = await start(t, ['serve', '--store', store, '--port', await free()]);
   for (const expression of ['', 'tcp', 'udp', 'icmp', 'ip6', 'tcp port 80', 'tcp port 25', 'ip host 10.99.0.101 and not tcp']) {
     const counted = count(dump, expression);
-    const kept = await on.open(`/flows?range=all&filter=${encodeURIComponent(expression)}`, { base: again.url });
-    // What is no IP is in no flow.
+    const kept = await on.open(`/flows?range=all&filter=${encodeURIComponent(expression)}`, { base: second.url });
+    // Only IP packets belong to flows.
     const all = expression === '' ? count(dump, 'ip or ip6') : counted;
     assert.ok(all.packets > 0, expression);
     assert.deepEqual(await matched(kept), { packets: all.packets, bytes: all.bytes }, expression);
     await done(kept);
   }
-  // What was said: as many records as the other log has rows.
+  // As many records as the log has rows.
   const rows = (name) =>
-    said(join(out, 'live', `${name}.csv`))
+    read(join(out, 'live', `${name}.csv`))
       .trim()
       .split('\n').length - 1;
   for (const name of ['http', 'ftp_command', 'smtp', 'pop3', 'imap']) {
-    const kept = await on.open(`/protocols?range=all&protocol=${name}`, { base: again.url });
+    const kept = await on.open(`/protocols?range=all&protocol=${name}`, { base: second.url });
     const shown = await kept.evaluate(async (table) => (await (await fetch(`/api/v1/records/${table}`)).json()).matched, name);
     assert.ok(rows(name) > 0, name);
     assert.equal(shown, rows(name), name);
@@ -124,10 +124,10 @@ test('the lab: watched while it talks, and afterwards what the page has is what 
     assert.match(await kept.locator('[data-panel="records"]').innerText(), new RegExp(`\\b${number}\\b`), name);
     await done(kept);
   }
-  // A brush changes every tile; the address that it makes shows the same to somebody else.
-  const kept = await on.open('/?range=all', { base: again.url });
+  // A selection changes every panel, and its URL restores the view.
+  const kept = await on.open('/?range=all', { base: second.url });
   const box = await kept.locator('[data-panel="traffic"] .u-over').first().boundingBox();
-  kept.asked.length = 0;
+  kept.requests.length = 0;
   await kept.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
   await kept.mouse.down();
   await kept.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 6 });
@@ -135,15 +135,15 @@ test('the lab: watched while it talks, and afterwards what the page has is what 
   await kept.waitForFunction(() => new URL(location.href).searchParams.has('from'));
   await settled(kept);
   const { from, to } = query(kept);
-  const asked = kept.asked
+  const requested = kept.requests
     .map((each) => new URL(each))
     .filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from'));
   assert.ok(
-    asked.length > 5 && asked.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to),
-    `${asked}`,
+    requested.length > 5 && requested.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to),
+    `${requested}`,
   );
-  const text = (which) => which.locator('[data-said]').allInnerTexts();
-  const other = await on.open(kept.url().slice(again.url.length), { base: again.url });
+  const text = (which) => which.locator('[data-summary]').allInnerTexts();
+  const other = await on.open(kept.url().slice(second.url.length), { base: second.url });
   assert.deepEqual(await text(other), await text(kept));
   await done(other);
   await done(kept);

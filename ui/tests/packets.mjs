@@ -1,10 +1,10 @@
-// Captures written here, byte by byte, so that a test knows what is in them: Ethernet, IPv4, TCP and UDP.
+// Captures with known contents: Ethernet, IPv4, TCP and UDP.
 
 import { writeFileSync } from 'node:fs';
 
 const address = (text) => Buffer.from(text.split('.').map(Number));
 
-/** The Internet's sum over 16-bit words. */
+/** The Internet checksum over 16-bit words. */
 function sum(bytes) {
   let all = 0;
   for (let at = 0; at < bytes.length; at += 2) all += (bytes[at] << 8) | (bytes[at + 1] ?? 0);
@@ -28,7 +28,7 @@ function frame(from, to, protocol, segment, sumAt) {
   return Buffer.concat([Buffer.from('0200000000020200000000010800', 'hex'), ip, segment]);
 }
 
-/** Of UDP: ends are [address, port]. */
+/** A UDP datagram; endpoints are [address, port]. */
 export function datagram(from, to, payload) {
   const head = Buffer.alloc(8);
   head.writeUInt16BE(from[1], 0);
@@ -37,8 +37,8 @@ export function datagram(from, to, payload) {
   return frame(from[0], to[0], 17, Buffer.concat([head, payload]), 6);
 }
 
-/** A whole TCP connection: handshake, what each side says in turn ([0 of the client or 1 of the server, bytes]), close. */
-export function connection(client, server, said) {
+/** A TCP connection: handshake, payload in turn ([0 for the client or 1 for the server, bytes]), close. */
+export function connection(client, server, payloads) {
   const ends = [client, server];
   const next = [1000, 5000];
   const frames = [];
@@ -58,7 +58,7 @@ export function connection(client, server, said) {
   send(0, SYN);
   send(1, SYN | ACK);
   send(0, ACK);
-  for (const [side, bytes] of said) {
+  for (const [side, bytes] of payloads) {
     send(side, ACK | PUSH, Buffer.from(bytes));
     send(1 - side, ACK);
   }
@@ -72,7 +72,7 @@ const u16 = (...values) => Buffer.from(values.flatMap((value) => [value >> 8, va
 const labels = (names) =>
   Buffer.concat([...names.map((name) => Buffer.concat([Buffer.from([Buffer.byteLength(name)]), Buffer.from(name)])), Buffer.from([0])]);
 
-/** A question for the address of a name, in labels, and its answer. */
+/** A DNS query for the address of a name, given as labels, and its answer. */
 export function lookup(client, server, names, found) {
   const question = Buffer.concat([labels(names), u16(1, 1)]);
   const answer = Buffer.concat([u16(0xc00c, 1, 1, 0, 300, 4), address(found)]);
@@ -82,7 +82,7 @@ export function lookup(client, server, names, found) {
   ];
 }
 
-/** As a pcap file, a packet each millisecond from that second of the epoch on. */
+/** A pcap file with one packet per millisecond from a second of the epoch on. */
 export function pcap(path, frames, begin = 1_763_800_000) {
   const head = Buffer.alloc(24);
   head.writeUInt32LE(0xa1b2c3d4, 0);

@@ -1,4 +1,4 @@
-// What tests over the program share: it is started, asked for its own counts, and looked at from where it is.
+// Helpers of tests over the program: starting it, counting with it, and a browser in its network namespace.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,33 +17,33 @@ export function folder(t) {
   return made;
 }
 
-/** Runs the program until it has said its address; `before` stands in front of it. */
+/** Starts the program and waits for its URL; `before` precedes its command line. */
 export async function start(t, args, before = []) {
   const [name, ...rest] = [...before, WEIR, ...args];
   const child = spawn(name, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
+  let output = '';
   const ended = new Promise((resolve) => {
     child.on('close', (code) => resolve(code));
   });
   const url = await new Promise((resolve, reject) => {
-    const hear = (bytes) => {
-      said += bytes;
-      const found = /^(http:\/\/\S+?)\/?$/m.exec(said);
+    const read = (bytes) => {
+      output += bytes;
+      const found = /^(http:\/\/\S+?)\/?$/m.exec(output);
       if (found) resolve(found[1]);
     };
-    child.stdout.on('data', hear);
-    child.stderr.on('data', hear);
-    void ended.then((code) => reject(new Error(`weir ${args.join(' ')} ended with ${code}: ${said}`)));
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    void ended.then((code) => reject(new Error(`weir ${args.join(' ')} ended with ${code}: ${output}`)));
   });
   const stop = async (signal = 'SIGINT') => {
     if (child.exitCode === null) child.kill(signal);
     return ended;
   };
   t.after(() => stop('SIGKILL'));
-  return { url, stop, said: () => said };
+  return { url, stop, output: () => output };
 }
 
-/** A port that nobody has: `serve`, other than `open`, takes the one that it is told or none. */
+/** A free port: `serve` does not try others, as `open` does. */
 export async function free() {
   const listener = createServer().listen(0, '127.0.0.1');
   await once(listener, 'listening');
@@ -59,7 +59,7 @@ export const matched = async (page) => {
   return { packets: Number(await shown.getAttribute('data-packets')), bytes: Number(await shown.getAttribute('data-bytes')) };
 };
 
-/** A browser in a namespace: its way is its own program, told where to be. */
+/** A browser in a network namespace, started by a wrapper script. */
 export async function launchIn(t, space, into) {
   const chromium = join(into, 'chromium');
   writeFileSync(chromium, `#!/bin/sh\nexec ${space.join(' ')} ${CHROMIUM} "$@"\n`, { mode: 0o755 });

@@ -1,5 +1,5 @@
-// The page over the program, which these tests start themselves: WEIR names it. Captures are written here, the traffic of a
-// link is made here, and what the page shows is what `weir count` says.
+// The pages over the program (WEIR), which these tests start. The tests write captures and generate traffic, and compare
+// the pages with `weir count`.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -12,13 +12,13 @@ import { connection, lookup, pcap } from './packets.mjs';
 import { count, folder, free, launchIn, matched, start, WEIR } from './program.mjs';
 
 const SAMPLE = fileURLToPath(new URL('../../testdata/sample/sample.pcap', import.meta.url));
-const skip = !WEIR && 'WEIR, the program, is wanted';
+const skip = !WEIR && 'needs WEIR, the path of the program';
 const on = stage({ skip: !!skip, start: () => null });
 
 const OWNED = "<script>document.title='owned'</script>.example";
 const IMAGE = '<img src=x onerror="document.title=\'owned\'">';
 
-test('what a capture says is text on every page', { skip }, async (t) => {
+test('strings of a capture are text on every page', { skip }, async (t) => {
   const file = join(folder(t), 'hostile.pcap');
   const [client, server, resolver] = ['10.1.0.1', '192.0.2.80', '10.1.0.53'];
   const body = `<html>${IMAGE}</html>`;
@@ -44,7 +44,7 @@ test('what a capture says is text on every page', { skip }, async (t) => {
   for (const path of ['/', '/talkers', '/flows', '/protocols?protocol=http', '/protocols?protocol=dns', '/files']) {
     const page = await on.open(path, { base: url });
     const text = await page.locator('main').evaluate((main) => main.textContent);
-    // Lists have names where the sensor sends them; everything else is shown as it was said.
+    // Lists have names where the API sends them; other strings are shown unchanged.
     const listed =
       path === '/'
         ? await page.evaluate(async () =>
@@ -62,13 +62,13 @@ test('what a capture says is text on every page', { skip }, async (t) => {
   }
 });
 
-test('keys alone, from the address to the records of a flow', { skip }, async (t) => {
+test('keyboard only, from the URL to the records of a flow', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
   const page = await on.open('/', { base: url });
   const keys = async (...all) => {
     for (const key of all) await page.keyboard.press(key);
   };
-  // The first stop of the page leads past its head.
+  // The first tab stop skips the header.
   await keys('Tab', 'Enter');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
   await keys('g', 'f');
@@ -85,7 +85,7 @@ test('keys alone, from the address to the records of a flow', { skip }, async (t
   assert.deepEqual(few, { packets: counted.packets, bytes: counted.bytes });
   assert.ok(few.packets > 0 && few.packets < all.packets);
   await keys('Escape');
-  // Down to a row of flows.
+  // To the first row of flows.
   for (
     let step = 0;
     step < 30 && !(await page.evaluate(() => document.activeElement.matches('[data-panel="flows"] [aria-expanded]')));
@@ -105,7 +105,7 @@ test('keys alone, from the address to the records of a flow', { skip }, async (t
 test('packets of a flow: their number before the download, and then as many', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
   const page = await on.open(`/flows?filter=${encodeURIComponent('udp port 53')}`, { base: url });
-  await page.getByRole('button', { name: 'Packets of these' }).click();
+  await page.getByRole('button', { name: 'Download packets' }).click();
   const link = page.getByRole('link', { name: /^Download / });
   const counted = count(SAMPLE, 'udp port 53');
   assert.match(await link.innerText(), new RegExp(`Download ${new Intl.NumberFormat('en').format(counted.packets)} packets, \\d`));
@@ -117,7 +117,7 @@ test('packets of a flow: their number before the download, and then as many', { 
   await done(page);
 });
 
-test('a filter is tried before it is saved: what it would have matched is what weir counts', { skip }, async (t) => {
+test('a tried filter matches as many packets as weir counts', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
   const page = await on.open('/configuration', { base: url });
   await page.fill('#try-filter', 'tcp porrt 80');
@@ -136,12 +136,12 @@ test('a filter is tried before it is saved: what it would have matched is what w
     [counted.packets, counted.bytes, all.packets, all.bytes],
   );
   const panel = page.locator('[data-panel="tried"]');
-  await panel.getByText(/of the bytes of stored flows/).waitFor();
+  await panel.getByText(/of stored bytes, by flow start/).waitFor();
   assert.match(await panel.innerText(), new RegExp(`\\b${new Intl.NumberFormat('en').format(counted.packets)} packets`));
   await done(page);
 });
 
-test('ten thousand lines in a chart of the configuration: the heaviest, and one sum', { skip }, async (t) => {
+test('ten thousand lines in a configured chart: the heaviest, and one sum', { skip }, async (t) => {
   const LINES = 10_000;
   const ports = Array.from({ length: LINES }, (_, at) => at + 1);
   const into = folder(t);
@@ -154,13 +154,13 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   await page.goto(`${url}/charts`);
   await page.locator('main h1').waitFor();
   const panel = page.locator('[data-panel="chart-ports"]');
-  // What is not in sight is not asked for.
+  // Panels out of view are not loaded.
   for (let tries = 0; tries < 40 && (await panel.count()) === 0; tries += 1) {
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
     await page.waitForTimeout(100);
   }
-  await panel.getByText(`${LINES - 12} others`).waitFor({ timeout: 60_000 });
-  await panel.getByText('have been weighed').waitFor({ state: 'detached', timeout: 60_000 });
+  await panel.getByText(`${LINES - 12} other`).waitFor({ timeout: 60_000 });
+  await panel.getByText('lines ranked so far').waitFor({ state: 'detached', timeout: 60_000 });
   const took = Date.now() - begun;
   console.log(`ten thousand lines: ${took} ms`);
   assert.ok(took < 30_000, `${took} ms`);
@@ -176,7 +176,7 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   assert.equal(drawn.length, 13);
   const packets = drawn.slice(0, 12).map((name) => counts[Number(name.slice(1)) - 1]);
   assert.ok(packets[0] > 0 && packets.every((each) => each >= heaviest[11]), `${drawn}: ${packets}, of ${heaviest.slice(0, 14)}`);
-  // What is not drawn is in the sum: both together are all.
+  // Drawn lines and the sum of the others add up to the total.
   await panel.getByRole('button', { name: /^table/ }).click();
   const sums = await panel
     .locator('table')
@@ -187,17 +187,17 @@ test('ten thousand lines in a chart of the configuration: the heaviest, and one 
   const all = counts.reduce((sum, each) => sum + each, 0);
   const shown = sums.reduce((sum, each) => sum + si(each), 0);
   assert.ok(Math.abs(shown / all - 1) < 0.02, `${shown} of ${all}: ${sums}`);
-  // Any other is drawn on its own when it is searched for, and leaves the sum.
+  // A line that is searched for is drawn, and leaves the sum.
   const light = `p${counts.findIndex((each, nth) => each > 0 && each < heaviest[12] && !drawn.includes(`p${nth + 1}`)) + 1}`;
-  await panel.getByRole('button', { name: /^picture/ }).click();
+  await panel.getByRole('button', { name: /^chart/ }).click();
   await panel.locator('input[type=search]').fill(`tcp port ${light.slice(1)}`);
   await panel.getByRole('button', { name: `+ ${light}`, exact: true }).click();
-  await panel.getByText(`${LINES - 13} others`).waitFor();
+  await panel.getByText(`${LINES - 13} other`).waitFor();
   assert.ok((await panel.locator('ul').first().locator('li .name').allInnerTexts()).includes(light));
   await page.close();
 });
 
-test('what is copied as a command line prints what the page shows', { skip }, async (t) => {
+test('a copied command line prints what the page shows', { skip }, async (t) => {
   const { url } = await start(t, ['open', SAMPLE]);
   for (const [path, list] of [
     ['/talkers', 'sources'],
@@ -218,10 +218,10 @@ test('what is copied as a command line prints what the page shows', { skip }, as
       .slice(1)
       .map((line) => line.split(/\s/)[0]);
     assert.deepEqual(shown, printed, command);
-    // Small curves come with the list, unless it is narrowed: no flow is read for them.
+    // Sparklines are part of an unfiltered list: no flows are read for them.
     assert.ok((await panel.locator('svg').count()) > 0 || path.includes('filter'));
     assert.equal(
-      page.asked.some((url) => url.includes('/filter/try')),
+      page.requests.some((url) => url.includes('/filter/try')),
       path.includes('filter'),
       path,
     );
@@ -229,7 +229,7 @@ test('what is copied as a command line prints what the page shows', { skip }, as
   }
 });
 
-/** Two namespaces with a link between them, and nothing else on it; null, with the reason said, where there can be none. */
+/** Two network namespaces with a link between them; the reason as text where they cannot be created. */
 function network(t) {
   if (process.getuid() !== 0) return 'not root';
   const [here, there] = ['a', 'b'].map((side) => `weir-p${process.pid}${side}`);
@@ -266,7 +266,7 @@ function network(t) {
   return { here: inside(here), there: inside(there) };
 }
 
-/** Two halves of some talk over the link: pages over TCP and datagrams that nobody answers, until the end is told. */
+/** Traffic over the link: pages over TCP and unanswered datagrams, until the client reads from standard input. */
 const SERVER = `const server = require('http').createServer((request, response) => response.end('x'.repeat(20000)));
 server.listen(80, '10.77.0.2', () => console.log('ready'));
 require('dgram').createSocket('udp4').bind(9999, '10.77.0.2');`;
@@ -275,7 +275,7 @@ const page = setInterval(() => http.get({ host: '10.77.0.2', agent: false }, (an
 const datagram = setInterval(() => socket.send('a datagram of weir', 9999, '10.77.0.2'), 20);
 process.stdin.on('data', () => { clearInterval(page); clearInterval(datagram); setTimeout(() => process.exit(), 500); });`;
 
-test('a link: live within two seconds, each second anew, and what stays is what was dumped', { skip }, async (t) => {
+test('a link: live, updated every second, and the store equals the dump', { skip }, async (t) => {
   const net = network(t);
   if (typeof net === 'string') return t.skip(net);
   const into = folder(t);
@@ -291,7 +291,7 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     client.on('close', resolve);
   });
   const browser = await launchIn(t, net.there, into);
-  // A tick comes each second, so when it is opened decides a part of the time: the middle one of three.
+  // Ticks come once a second, so that the wait depends on the moment of opening: the median of three is taken.
   const times = [];
   let page;
   for (let opened = 0; opened < 3; opened += 1) {
@@ -302,7 +302,7 @@ test('a link: live within two seconds, each second anew, and what stays is what 
     await page.waitForFunction(
       () =>
         document.querySelector('[data-live="live"]') &&
-        /[1-9][\d.]* (k|M)?bit\/s and .* on far now/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''),
+        /Now [1-9][\d.]* (k|M)?bit\/s, .* on far;/.test(document.querySelector('[data-summary="traffic"]')?.textContent ?? ''),
       null,
       { polling: 50 },
     );
@@ -311,12 +311,12 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   times.sort((a, b) => a - b);
   console.log(`live after ${times.join(', ')} ms`);
   assert.ok(times[1] < 2000, `${times} ms`);
-  // Six seconds: the first sentence is another one each second.
+  // The traffic sentence changes every second.
   const moves = await page.evaluate(
     () =>
       new Promise((resolve) => {
         const seen = new Set();
-        const watch = setInterval(() => seen.add(document.querySelector('[data-said="traffic"]').textContent), 50);
+        const watch = setInterval(() => seen.add(document.querySelector('[data-summary="traffic"]').textContent), 50);
         setTimeout(() => {
           clearInterval(watch);
           resolve(seen.size);
@@ -325,18 +325,18 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   );
   assert.ok(moves >= 5, `${moves} in six seconds`);
   assert.equal(await page.locator('[data-panel="now"] canvas').count(), 1);
-  // What is written to the dump is there for whoever looks: the size first, and then as much.
+  // Packets of the dump can be downloaded during the run: the size first, then as many packets.
   await page.goto(`${weir.url}/talkers?filter=${encodeURIComponent('udp port 9999')}`);
   await settled(page);
-  await page.getByRole('button', { name: 'its packets' }).click();
+  await page.getByRole('button', { name: 'Download packets' }).click();
   const link = page.getByRole('link', { name: /^Download .* packets, .*, until \d\d:\d\d:\d\d/ });
-  const told = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
+  const announced = Number((await link.innerText()).replace(/^Download ([\d,]+) packets.*/, '$1').replaceAll(',', ''));
   const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
   const some = join(into, 'some.pcap');
   await download.saveAs(some);
   assert.ok(
-    told > 100 && count(some, 'udp port 9999').packets === told && count(some, '').packets === told,
-    `${told}, ${count(some, '').packets}`,
+    announced > 100 && count(some, 'udp port 9999').packets === announced && count(some, '').packets === announced,
+    `${announced}, ${count(some, '').packets}`,
   );
   client.stdin.end('enough\n');
   await gone;
@@ -344,19 +344,19 @@ test('a link: live within two seconds, each second anew, and what stays is what 
   assert.equal(await weir.stop('SIGTERM'), 130);
   await page.waitForSelector('[data-live="ended"], [data-live="lost"]', { timeout: 12_000 });
   await page.close();
-  // What was stored, in a second life.
-  const again = await start(t, ['serve', '--store', store, '--port', await free()]);
+  // The store, served again.
+  const second = await start(t, ['serve', '--store', store, '--port', await free()]);
   for (const expression of ['tcp', 'udp']) {
     const counted = count(dump, expression);
     assert.ok(counted.packets > 100, `${expression}: ${counted.packets}`);
-    const kept = await on.open(`/flows?range=all&filter=${expression}`, { base: again.url });
+    const kept = await on.open(`/flows?range=all&filter=${expression}`, { base: second.url });
     assert.deepEqual(await matched(kept), { packets: counted.packets, bytes: counted.bytes }, expression);
     await done(kept);
   }
   server.kill();
 });
 
-test('a link before its first report: its last second is said, and what is stored comes by itself', { skip }, async (t) => {
+test('a link before its first interval: the last tick is shown, and stored data follows without a reload', { skip }, async (t) => {
   const net = network(t);
   if (typeof net === 'string') return t.skip(net);
   const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -365,7 +365,7 @@ test('a link before its first report: its last second is said, and what is store
     server.stdout.once('data', resolve);
   });
   run(net.here, CLIENT);
-  // Reports end with a dozen seconds of the clock: one that has just begun is waited for.
+  // Intervals end at multiples of 12 s: wait for the start of one.
   await new Promise((resolve) => {
     setTimeout(resolve, Date.now() % 12_000 < 3000 ? 0 : 12_000 - (Date.now() % 12_000));
   });
@@ -373,17 +373,17 @@ test('a link before its first report: its last second is said, and what is store
   const browser = await launchIn(t, net.there, folder(t));
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(weir.url);
-  await page.locator('[data-said="talkers"]', { hasText: /^In the last second .*10\.77\.0\.2/ }).waitFor({ timeout: 4000 });
-  await page.locator('[data-said="lost"]', { hasText: /^Nothing was lost/ }).waitFor({ timeout: 1000 });
-  assert.match(await page.locator('[data-panel="traffic"]').innerText(), /first report of this run is stored within 12 s/);
-  // Nobody loads the page again.
+  await page.locator('[data-summary="talkers"]', { hasText: /^Last second: .*10\.77\.0\.2/ }).waitFor({ timeout: 4000 });
+  await page.locator('[data-summary="lost"]', { hasText: /^No loss/ }).waitFor({ timeout: 1000 });
+  assert.match(await page.locator('[data-panel="traffic"]').innerText(), /first interval ends 12 s after the start/);
+  // Without a reload.
   await page.locator('[data-panel="list-talkers"] li').first().waitFor({ timeout: 20_000 });
-  await page.locator('[data-said="talkers"]', { hasText: /^10\.77\.0\..* of all/ }).waitFor({ timeout: 5000 });
+  await page.locator('[data-summary="talkers"]', { hasText: /^10\.77\.0\..* of all bytes/ }).waitFor({ timeout: 5000 });
   await page.locator('[data-panel="traffic"] canvas').waitFor({ timeout: 5000 });
   server.kill();
 });
 
-test('a configuration is checked, compared and applied to a link by who may', { skip }, async (t) => {
+test('a configuration is checked, compared and applied to a link with write access', { skip }, async (t) => {
   const net = network(t);
   if (typeof net === 'string') return t.skip(net);
   const into = folder(t);
@@ -413,6 +413,6 @@ test('a configuration is checked, compared and applied to a link by who may', { 
   await page.getByText('Applied:').waitFor();
   assert.equal(readFileSync(file, 'utf8'), good);
   await page.goto(`${weir.url}/charts?chart=web`);
-  await page.locator('h1', { hasText: 'Filter-sets: web' }).waitFor();
+  await page.locator('h1', { hasText: 'Charts: web' }).waitFor();
   await context.close();
 });

@@ -1,4 +1,4 @@
-// What the page holds itself to: size of the first page, first paint, and the time that a chart takes to draw.
+// Limits of the pages: size of the first page, first paint, and drawing time of a chart.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -35,7 +35,7 @@ test('first paint comes within a second on loopback', async () => {
     const context = await on.browser.newContext();
     const page = await context.newPage();
     await page.goto(on.site.url);
-    await page.waitForFunction(() => /Mostly/.test(document.querySelector('[data-said="traffic"]')?.textContent ?? ''));
+    await page.waitForFunction(() => /Top protocols/.test(document.querySelector('[data-summary="traffic"]')?.textContent ?? ''));
     whole.push(await page.evaluate(() => performance.now()));
     times.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
     await context.close();
@@ -70,7 +70,7 @@ test('100,000 points are drawn within 200 ms', { skip: process.env.WEIR_URL && '
     drawn.every((each) => each.took > 1 && each.took < 200),
     JSON.stringify(drawn),
   );
-  // The canvas holds a picture: the measure is of drawing, not of asking for it.
+  // The canvas is drawn: the measure is of drawing, not of loading.
   const inked = await page
     .locator('[data-panel="chart-protocols"] canvas')
     .first()

@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => vite.close());
 
-test('what was clicked is joined in parentheses, and taken off again', async () => {
+test('clicked parts are joined in parentheses, and can be removed', async () => {
   const { include, exclude, parts, without } = await load('/src/lib/filter.ts');
   let filter = include('', 'host 10.0.0.1');
   assert.equal(filter, 'host 10.0.0.1');
@@ -31,7 +31,7 @@ test('what was clicked is joined in parentheses, and taken off again', async () 
   assert.equal(exclude('host a', 'host a'), 'not (host a)', 'to exclude what was included turns it');
 });
 
-test('an expression that a person wrote stays whole', async () => {
+test('a typed expression stays whole', async () => {
   const { include, parts } = await load('/src/lib/filter.ts');
   for (const typed of ['host a and b', '(tcp) or (udp)', '(tcp', 'tcp) and (udp', '(a) and', '(a) and b'])
     assert.deepEqual(parts(typed), [typed]);
@@ -72,12 +72,12 @@ test('clocks of a zone, over both changes', async () => {
   assert.equal(parseInstant('2026-10-25T12:00:30 +05:30', zone), Date.UTC(2026, 9, 25, 6, 30, 30) / 1000);
   assert.equal(parseInstant('1763800000', zone), 1_763_800_000);
   assert.equal(parseInstant('yesterday', zone), null);
-  assert.equal(hours(0.9999, 'UTC', 3), '00:00:00.999', 'a second is not told twice');
+  assert.equal(hours(0.9999, 'UTC', 3), '00:00:00.999', 'a second is not printed twice');
   const midnight = Date.UTC(2026, 10, 22) / 1000;
   assert.deepEqual(labels([midnight - 3600, midnight, midnight + 3600], 3600, 'UTC'), ['23:00', '22 Nov', '01:00']);
 });
 
-test('the sentence about loss says what the ledger says', async () => {
+test('the loss sentence has the figures of the ledger', async () => {
   const { loss } = await load('/src/lib/prose.ts');
   const data = (dropped) => ({
     step: 10,
@@ -91,13 +91,13 @@ test('the sentence about loss says what the ledger says', async () => {
   });
   const status = { mode: 'live', first: 0, last: 20 };
   const range = { from: 0, to: 20 };
-  assert.match(loss(data([0, 0]), 'UTC', status, range).text, /^Nothing was lost: all 2 ?\.?0?0? ?k packets/);
+  assert.match(loss(data([0, 0]), 'UTC', status, range).text, /^No loss: all 2,000 packets captured\.$/);
   const some = loss(data([0, 1]), 'UTC', status, range);
   assert.equal(some.dropped, 10);
   assert.equal(some.offered, 2010);
-  assert.equal(some.text, '0.50 % was lost: 10 of 2.01 k packets were dropped, most at 1970-01-01 00:00:10.');
-  assert.match(loss({ ...data([null, null]), series: [] }, 'UTC', status, range).text, /No packet was counted/);
-  // Of a step that has only begun, what has begun counts; of a whole capture, what the ledger says.
+  assert.equal(some.text, 'Loss 0.50 %: 10 of 2,010 packets dropped, peak at 1970-01-01 00:00:10.');
+  assert.match(loss({ ...data([null, null]), series: [] }, 'UTC', status, range).text, /^No packets in this range\.$/);
+  // A step counts as far as it was measured; a whole capture has the totals of the ledger.
   assert.equal(loss(data([0, 0]), 'UTC', { ...status, first: 5 }, { from: 0, to: 12 }).offered, 700);
   const { counted } = await load('/src/lib/prose.ts');
   const ledger = {
@@ -111,7 +111,7 @@ test('the sentence about loss says what the ledger says', async () => {
   assert.equal(counted({ mode: 'file', first: 1, last: 2 }, { from: 1.5, to: 3 }, ledger), null);
 });
 
-test('a rate at an end of what was measured is of the part of its step that was', async () => {
+test('a rate applies to the measured part of its step', async () => {
   const { mean, seconds, total } = await load('/src/lib/series.ts');
   const measured = seconds([10, 11, 12, 13], 1, 10.5, 12.25);
   assert.deepEqual(measured, [0.5, 1, 0.25, 0]);
@@ -121,11 +121,11 @@ test('a rate at an end of what was measured is of the part of its step that was'
   assert.equal(mean([null, null, null, 1000], measured), null);
 });
 
-test('the weeks before stand at the times of the chart, whatever their own steps are', async () => {
+test('previous weeks are resampled to the times of the chart', async () => {
   const { at, past } = await load('/src/lib/series.ts');
   const same = [0, 10, 20];
   assert.deepEqual(at(same, 10, same, [1, 2, null]), [1, 2, null]);
-  assert.deepEqual(at([0, 10, 20, 30], 10, [0, 20], [1, 3]), [1, 1, 3, 3], 'a wider step holds for all that lies in it');
+  assert.deepEqual(at([0, 10, 20, 30], 10, [0, 20], [1, 3]), [1, 1, 3, 3], 'a wider step covers all steps within it');
   assert.deepEqual(at([0, 10], 10, [0, 5, 10, 15], [1, 3, null, 5]), [2, 5], 'finer steps are averaged');
   assert.deepEqual(at([0, 10], 10, [100, 110], [1, 3]), [null, null]);
   const band = { times: [0, 20], weeks: 2, series: ['a', 'b'].map((id) => ({ id, low: [1, 1], mid: [2, 2], high: [3, null] })) };
@@ -133,7 +133,7 @@ test('the weeks before stand at the times of the chart, whatever their own steps
   assert.equal(past({ ...band, weeks: 0 }, { times: [0], step: 10 }), null);
 });
 
-test('of ten thousand lines the heaviest are drawn and the rest is one sum', async () => {
+test('of ten thousand lines the heaviest are drawn, and the rest is one sum', async () => {
   const { heaviest } = await load('/src/lib/series.ts');
   const lines = Array.from({ length: 10_000 }, (_, at) => ({ id: `s${at}`, name: `n${at}`, expression: '', remainder: false }));
   const data = {
@@ -151,7 +151,7 @@ test('of ten thousand lines the heaviest are drawn and the rest is one sum', asy
   assert.equal(sum, (9999 * 10_000) / 2, 'nothing is left out of the picture');
 });
 
-test('a two-sided flow keeps every byte and fits its height', async () => {
+test('a Sankey diagram keeps every byte and fits its height', async () => {
   const { layout } = await load('/src/lib/sankey.ts');
   const flows = Array.from({ length: 300 }, (_, at) => ({
     source: `10.0.0.${at % 40}`,
@@ -175,7 +175,7 @@ test('a two-sided flow keeps every byte and fits its height', async () => {
     assert.ok(nodes.every((node) => node.y >= -0.01 && node.y + node.height <= 380.01));
     assert.ok(
       nodes.every((node, at) => at === 0 || node.y + node.height / 2 - nodes[at - 1].y - nodes[at - 1].height / 2 >= 13),
-      'names do not stand on each other',
+      'names do not overlap',
     );
   }
 });

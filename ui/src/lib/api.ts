@@ -1,27 +1,27 @@
-// The HTTP API of Weir, version 1: every type that crosses it, and the one way in which this page asks it.
+// The HTTP API of Weir, version 1: its types, and the functions that call it.
 //
 // Times are seconds since the epoch (fractions allowed), rates are per second. Strings may hold anything that came
-// from a packet: they are text, never markup. An answer that a limit has cut says so in `partial`, a sentence.
+// from a packet: they are text, never markup. `partial` explains what a limit left out.
 
 /** GET /api/v1/status */
 export interface Status {
   version: string;
   sensor: string;
-  /** A link; a capture that was analysed; only what is stored. */
+  /** Live capture, capture file, or store without capture. */
   mode: 'live' | 'file' | 'store';
   /** Interfaces or files. */
   source: string[];
-  /** Of the run; "" for every packet. */
+  /** Expression of the run; "" for every packet. */
   expression: string;
   started: number;
-  /** The sensor's clock; in mode "file" that of the packets. */
+  /** Current time of the sensor; time of the last packet in mode "file". */
   now: number;
-  /** Seconds of a report. */
+  /** Interval in seconds. */
   interval: number;
-  /** What the store covers. */
+  /** Time range of the stored data. */
   first: number | null;
   last: number | null;
-  /** The sensor's time zone, an IANA name. */
+  /** Time zone of the sensor, an IANA name. */
   zone: string;
   /** The name of this client's user or token. */
   user: string;
@@ -36,11 +36,11 @@ export interface Status {
 }
 
 export interface ChartLine {
-  /** Of a series. */
+  /** Identifier of the series. */
   id: string;
   name: string;
   expression: string;
-  /** What no other line of the chart has. */
+  /** Whether it counts the packets that no other line matches. */
   remainder: boolean;
 }
 
@@ -49,7 +49,7 @@ export interface Chart {
   title: string;
   /** "bits/s", "packets/s", ... */
   unit: string;
-  /** A [[chart]] of weir.toml (Ourmon's filter-set), else built in. */
+  /** Whether it is a [[chart]] of weir.toml; false for built-in charts. */
   configured: boolean;
   lines: ChartLine[];
 }
@@ -64,7 +64,7 @@ export interface SeriesList {
   series: { id: string; unit: string; help: string }[];
 }
 
-/** null: nothing was measured then. */
+/** null where nothing was measured. */
 export type Values = (number | null)[];
 
 /** GET /api/v1/series/data?ids=a,b,c&from=&to=&points=600 */
@@ -76,13 +76,13 @@ export interface SeriesData {
   times: number[];
   series: { id: string; avg: Values; min: Values; max: Values }[];
   partial: string | null;
-  /** With ?chart=NAME&top=N: the sum of the lines that are not among the N heaviest. */
+  /** With ?chart=NAME&top=N: the sum of all lines but the N heaviest. */
   others?: { avg: Values; min: Values; max: Values } | null;
   /** With ?chart=NAME&top=N: the weight of every line, heaviest first. */
   ranking?: { id: string; weight: number }[];
 }
 
-/** GET /api/v1/series/band?ids=&from=&to=&points=&weeks=4: the same hours of the weeks before. */
+/** GET /api/v1/series/band?ids=&from=&to=&points=&weeks=4: the same hours of previous weeks. */
 export interface Band {
   times: number[];
   weeks: number;
@@ -108,13 +108,13 @@ export interface TopRow {
   packets: number;
   bytes: number;
   flows: number;
-  /** By how much the truth may be above the count, in the list's unit; 0: exact. */
+  /** Maximum undercount, in the list's unit; 0 when exact. */
   error: number;
-  /** A pcap expression for this row: a click includes it, Alt-click excludes it. */
+  /** A pcap-filter expression that matches this row's packets. */
   filter: string;
-  /** A name by DNS or of a service. */
+  /** Host name or service name. */
   name: string | null;
-  /** With `curves`, so many values over the range, of what the rows are ranked by; lists that are narrowed have none. */
+  /** With `curves`: the ranked value in each part of the range. Absent with a filter. */
   spark?: number[];
 }
 
@@ -125,12 +125,12 @@ export interface TopList {
   unit: 'bytes' | 'packets';
   exact: boolean;
   rows: TopRow[];
-  /** The most that a key without a row can have had, in `unit`. */
+  /** Upper bound for any key without a row, in `unit`. */
   absent: number;
   inserts: number;
   total: { packets: number; bytes: number };
   partial: string | null;
-  /** The filter that was applied, where the sensor can narrow a list. */
+  /** The filter that was applied. */
   filter?: string | null;
 }
 
@@ -145,7 +145,7 @@ export interface Distinct {
   rows: DistinctRow[];
 }
 
-/** GET /api/v1/new?from=&to=: seen in the range and not in the days before it. */
+/** GET /api/v1/new?from=&to=: keys seen in the range and not in the seven days before. */
 export interface News {
   rows: { kind: string; label: string; filter: string; bytes: number; packets: number }[];
   against: { from: number; to: number };
@@ -228,7 +228,7 @@ export interface Records {
   partial: string | null;
 }
 
-/** Parts of a parent add up to it; in order, parents first. */
+/** A counter; parts of a parent add up to it, and follow it. */
 export interface LedgerRow {
   name: string;
   label: string;
@@ -243,7 +243,7 @@ export interface LedgerRow {
 export interface Sensor {
   ledger: LedgerRow[];
   imbalance: string | null;
-  /** `used` is null where it is not counted, as of rings, which are taken as a whole. */
+  /** `used` is null where it is not measured, as for rings. */
   memory: { table: string; used: number | null; limit: number; shed: number; help: string }[];
   costs: { name: string; kind: 'stage' | 'subscription'; ns_per_packet: number }[];
   queues: { name: string; length: number; capacity: number; shed: number }[];
@@ -313,19 +313,19 @@ export interface Tick {
   seconds: number;
   packets: number;
   bytes: number;
-  /** Since the run began. */
+  /** Since the start of the run. */
   caught: number;
   dropped: number;
   flows_active: number;
-  /** By id, the rate in the tick. */
+  /** Rates by series. */
   series: Record<string, number>;
-  /** The heaviest five of the tick. */
+  /** The top five of the tick. */
   talkers: TopRow[];
 }
 
 export type Params = Record<string, string | number | null | undefined>;
 
-/** An address under /api/v1; what is empty or null is left out. */
+/** A URL under /api/v1; empty and null parameters are left out. */
 export function api(path: string, params: Params = {}): string {
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
@@ -335,7 +335,7 @@ export function api(path: string, params: Params = {}): string {
   return `/api/v1/${path}${text ? `?${text}` : ''}`;
 }
 
-/** What the sensor, or the way to it, answered instead of data. */
+/** An error of the API or of the connection to it. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -353,7 +353,7 @@ async function failure(answer: Response): Promise<ApiError> {
   try {
     body = await answer.json();
   } catch {
-    // Not from the daemon, or cut: the status line is all there is to say.
+    // Not JSON: only the status line is known.
   }
   const text = typeof body.error === 'string' ? body.error : `The sensor answered ${answer.status} ${answer.statusText}.`;
   const help = typeof body.help === 'string' ? body.help : answer.status === 401 ? 'Reload the page to sign in.' : null;
@@ -361,33 +361,29 @@ async function failure(answer: Response): Promise<ApiError> {
   return new ApiError(text, answer.status, help, number(body.offset), number(body.length));
 }
 
-async function ask<T>(url: string, init: RequestInit): Promise<T> {
+async function request<T>(url: string, init: RequestInit): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(url, { ...init, headers: { accept: 'application/json', ...init.headers } });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(
-      'The sensor does not answer.',
-      0,
-      'Is the daemon running, and is the network up? This page tries again when you ask.',
-    );
+    throw new ApiError('The sensor does not answer.', 0, 'Check that weir is running and reachable, then retry.');
   }
   if (!answer.ok) throw await failure(answer);
   try {
     return (await answer.json()) as T;
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError('The answer is not JSON, or it was cut.', answer.status);
+    throw new ApiError('Invalid answer: not JSON, or truncated.', answer.status);
   }
 }
 
 export function get<T>(url: string, signal?: AbortSignal): Promise<T> {
-  return ask<T>(url, { signal: signal ?? null });
+  return request<T>(url, { signal: signal ?? null });
 }
 
 export function post<T>(url: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  return ask<T>(url, {
+  return request<T>(url, {
     method: 'POST',
     body: JSON.stringify(body),
     headers: { 'content-type': 'application/json' },

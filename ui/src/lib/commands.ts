@@ -1,8 +1,8 @@
-// What a view shows, as a command line.
+// Command lines that produce the data of a view.
 
 import type { Status } from './api';
 
-/** The last part of a path: the rest of it is in the status. */
+/** The last part of a path. */
 export function short(source: string): string {
   return (
     source
@@ -21,7 +21,7 @@ export function curl(url: string): string {
   return `curl -s ${quote(new URL(url, location.origin).href)}`;
 }
 
-/** The same packets: of the file that was analysed, or of the link from now on. */
+/** The weir command for the packets of a filter: of the analysed file, or of the link from now on. */
 export function weir(status: Status | null, filter: string, rest = ''): string | null {
   const source = status?.source[0];
   if (!status || source === undefined || status.mode === 'store') return null;

@@ -1,6 +1,6 @@
-// The filter of the whole page is one pcap-filter expression in the address. What was clicked is joined to it in
-// parentheses, and only parentheses are taken apart again: in `host a and b` the word host is said for both, so an
-// expression that a person wrote stays whole.
+// The filter of the page is one pcap-filter expression in the URL. Clicked parts are added in parentheses, and only
+// parts in parentheses are split again: in `host a and b` the word host applies to both, so a typed expression stays
+// whole.
 
 /** "(a) and (not (b))" → ["a", "not (b)"]; an expression of any other form is one part. */
 export function parts(expression: string): string[] {

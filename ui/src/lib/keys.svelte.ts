@@ -1,4 +1,4 @@
-// Every key of the page. They are quiet while something is being typed, and none takes a key of the browser's own.
+// Keyboard shortcuts. They are off while text is typed, and none overrides a key of the browser.
 
 import { nextTheme, nextZone } from './prefs.svelte';
 import { PAGES } from './pages';
@@ -8,18 +8,18 @@ import { go } from './url.svelte';
 export const keys = $state({ help: false, pending: false });
 
 export const HELP: [string, string][] = [
-  ['?', 'this list'],
-  ['/', 'the filter'],
-  ['j  k', 'next and previous row, bar or band'],
+  ['?', 'show this help'],
+  ['/', 'go to the filter'],
+  ['j  k', 'next, previous row or bar'],
   ['Enter', 'on a row: open it, or include it in the filter'],
-  ['Alt Enter', 'on a row: exclude it (as Alt-click does)'],
+  ['Alt Enter', 'on a row: exclude it (like Alt-click)'],
   ['[  ]', 'earlier, later by half the range'],
-  ['+  −', 'half the range, twice the range'],
-  ['0', 'the default range'],
+  ['+  −', 'zoom in, zoom out'],
+  ['0', 'default range'],
   ['1 … 6', '15 minutes, hour, day, week, month, year'],
-  ['← →', 'in a chart: move the cursor; with Shift select, then Enter takes the time'],
-  ['z', 'time zone: of the sensor, UTC, of this browser'],
-  ['T', 'theme: of the system, light, dark, high contrast'],
+  ['← →', 'in a chart: move the cursor; with Shift: select, then Enter sets the range'],
+  ['z', 'time zone: sensor, UTC, browser'],
+  ['T', 'theme: system, light, dark, high contrast'],
   ['Esc', 'close, or leave a field'],
 ];
 
@@ -29,7 +29,7 @@ function typing(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
-/** Rows are in the order of the document; the first step goes to the first one in sight. */
+/** Moves the focus between rows in document order, starting with the first visible one. */
 function step(by: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.getClientRects().length > 0);
   const at = rows.findIndex((row) => row === document.activeElement);

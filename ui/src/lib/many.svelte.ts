@@ -1,17 +1,17 @@
-// The values of a chart with any number of lines. A few are asked for at once; of thousands only the heaviest are
-// drawn, and the rest is one sum, so that neither the browser nor the reader drowns.
+// The values of a chart with any number of lines. A few lines are loaded in one request; of thousands, only the heaviest
+// are drawn, and the rest is one sum.
 
 import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
 import { Pending } from './pending.svelte';
 import { add, at, weigh } from './series';
 
-/** More lines than this are not asked for in one question. */
+/** Maximum lines of one request. */
 export const FEW = 64;
 const BATCH = 100;
-/** Points of each line while thousands are weighed: enough to draw, a third of the bytes. */
+/** Points of each line while thousands of lines are ranked. */
 const COARSE = 200;
 
-interface Question {
+interface Query {
   chart: Chart;
   from: number;
   to: number;
@@ -21,34 +21,34 @@ interface Question {
 }
 
 export class ManyLines extends Pending<SeriesData> {
-  #weighed: { key: string; data: SeriesData } | null = null;
-  /** Points that the weighed lines came with. */
+  #ranked: { key: string; data: SeriesData } | null = null;
+  /** Points of the ranked lines. */
   #points = COARSE;
 
-  ask(question: Question | null): void {
+  load(question: Query | null): void {
     this.begin(question && ((signal) => (question.chart.lines.length <= FEW ? this.#few(question, signal) : this.#many(question, signal))));
   }
 
-  #few(q: Question, signal: AbortSignal): Promise<SeriesData> {
+  #few(q: Query, signal: AbortSignal): Promise<SeriesData> {
     this.url = api('series/data', { ids: q.chart.lines.map((line) => line.id).join(','), from: q.from, to: q.to, points: q.points });
     return get<SeriesData>(this.url, signal);
   }
 
-  async #many(q: Question, signal: AbortSignal): Promise<SeriesData> {
+  async #many(q: Query, signal: AbortSignal): Promise<SeriesData> {
     const key = [q.chart.name, q.from, q.to, q.points].join(' ');
-    // To draw one more line is no reason to weigh all of them again.
-    if (this.#weighed?.key !== key) this.#weighed = { key, data: await this.#weigh(q, signal) };
-    const { data } = this.#weighed;
+    // One more line does not need a new ranking.
+    if (this.#ranked?.key !== key) this.#ranked = { key, data: await this.#rank(q, signal) };
+    const { data } = this.#ranked;
     const missing = q.pinned.filter((id) => !data.series.some((series) => series.id === id));
     if (missing.length === 0) return data;
     const more = await get<SeriesData>(
       api('series/data', { ids: missing.join(','), from: q.from, to: q.to, points: this.#points }),
       signal,
     );
-    // Of thousands of lines there may be fewer points than of one.
+    // The ranked lines may have fewer points than a single line.
     const same = (values: Values) => at(data.times, data.step, more.times, values);
     const found = more.series.map((series) => ({ id: series.id, avg: same(series.avg), min: same(series.min), max: same(series.max) }));
-    // What is drawn on its own is no longer among the rest.
+    // Lines that are drawn are subtracted from the sum of the others.
     const less = (which: 'avg' | 'min' | 'max'): Values =>
       (data.others?.[which] ?? []).map((value, nth) =>
         value === null
@@ -65,7 +65,7 @@ export class ManyLines extends Pending<SeriesData> {
     };
   }
 
-  async #weigh(q: Question, signal: AbortSignal): Promise<SeriesData> {
+  async #rank(q: Query, signal: AbortSignal): Promise<SeriesData> {
     this.#points = q.points;
     this.url = api('series/data', { chart: q.chart.name, top: q.count, from: q.from, to: q.to, points: q.points });
     try {
@@ -75,13 +75,13 @@ export class ManyLines extends Pending<SeriesData> {
     } catch (error) {
       if (!(error instanceof ApiError) || ![400, 404, 413, 422].includes(error.status)) throw error;
     }
-    // It was not understood: the lines are weighed here.
+    // The server does not rank lines: they are ranked here.
     this.#points = Math.min(q.points, COARSE);
     return this.#batches(q, signal);
   }
 
-  /** A sensor that cannot weigh lines itself: all are asked for, some at a time, and only what is drawn is kept. */
-  async #batches(q: Question, signal: AbortSignal): Promise<SeriesData> {
+  /** Ranks lines in the browser: all are loaded in batches, and only those drawn are kept. */
+  async #batches(q: Query, signal: AbortSignal): Promise<SeriesData> {
     const ids = q.chart.lines.map((line) => line.id);
     let sum: SeriesData | null = null;
     for (let at = 0; at < ids.length; at += BATCH) {
@@ -89,18 +89,18 @@ export class ManyLines extends Pending<SeriesData> {
         api('series/data', { ids: ids.slice(at, at + BATCH).join(','), from: q.from, to: q.to, points: this.#points }),
         signal,
       );
-      if (sum && part.times.length !== sum.times.length) continue; // the range has moved on between two answers
+      if (sum && part.times.length !== sum.times.length) continue; // the range moved between two answers
       sum = reduce(q, part, sum);
       if (at + BATCH < ids.length)
-        this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines have been weighed so far.` };
+        this.data = { ...sum, partial: `${Math.min(ids.length, at + BATCH)} of ${ids.length} lines ranked so far.` };
     }
     if (!sum) throw new ApiError('The chart has no lines.', 0);
     return sum;
   }
 }
 
-/** Joins what was found before with another answer: the heaviest lines stay, the others are one sum. */
-function reduce(q: Question, part: SeriesData, before: SeriesData | null = null): SeriesData {
+/** Merges an answer into the earlier result: the heaviest lines stay, the others are one sum. */
+function reduce(q: Query, part: SeriesData, before: SeriesData | null = null): SeriesData {
   const all = [...(before?.series ?? []), ...part.series];
   const weights = new Map((before?.ranking ?? []).map((each) => [each.id, each.weight]));
   for (const series of part.series) weights.set(series.id, weigh(series.avg));

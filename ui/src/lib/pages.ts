@@ -1,4 +1,4 @@
-// The pages, once: menu, keys and routes read this. A page is here when it works.
+// The list of pages, read by the menu, the keyboard shortcuts and the routes.
 
 import type { Component } from 'svelte';
 import Overview from '../pages/Overview.svelte';
@@ -11,9 +11,9 @@ export interface Page {
 }
 
 export const PAGES: Page[] = [
-  // The first page comes with the first load, the others when they are opened.
+  // The first page is part of the first load, the others are loaded when they are opened.
   { path: '/', title: 'Overview', key: 'o', load: () => Promise.resolve({ default: Overview }) },
-  { path: '/charts', title: 'Filter-sets', key: 'c', load: () => import('../pages/Charts.svelte') },
+  { path: '/charts', title: 'Charts', key: 'c', load: () => import('../pages/Charts.svelte') },
   { path: '/talkers', title: 'Talkers', key: 't', load: () => import('../pages/Talkers.svelte') },
   { path: '/flows', title: 'Flows', key: 'f', load: () => import('../pages/Flows.svelte') },
   { path: '/protocols', title: 'Protocols', key: 'p', load: () => import('../pages/Protocols.svelte') },

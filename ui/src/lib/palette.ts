@@ -1,21 +1,20 @@
-// Colours of lines: Okabe and Ito's eight, which people with any colour vision tell apart, darkened on light ground and
-// lightened on dark so that each keeps 3:1 against it (app.css, --c0 to --c7). A dash pattern goes with each, so that
-// colour is never the only cue.
+// Colours of lines: the eight of Okabe and Ito, which are distinct for any colour vision, with a contrast of 3:1 against
+// the background of each theme (app.css, --c0 to --c7). Each has a dash pattern too: colour is never the only cue.
 
 export const COLORS = 8;
 const DASHES: number[][] = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4]];
 
 export function dash(index: number): number[] {
-  // Five patterns and eight colours: a pair comes again after forty lines.
+  // Five patterns and eight colours: a pair repeats after forty lines.
   return DASHES[index % DASHES.length] ?? [];
 }
 
-/** For SVG and HTML, which follow the theme by themselves. */
+/** Colour for SVG and HTML, as a CSS variable that follows the theme. */
 export function cssColor(index: number): string {
   return `var(--c${index % COLORS})`;
 }
 
-/** For a canvas, which must be told. */
+/** Colour for a canvas, resolved for the present theme. */
 export function ink(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

@@ -1,4 +1,4 @@
-// A question that is being answered: an older one is given up for a newer, its answer is shown until the newer is here.
+// A request in progress. A new request aborts the previous one, whose data stays until the new data arrives.
 
 import { ApiError } from './api';
 
@@ -8,14 +8,14 @@ export class Pending<T> {
   data = $state.raw<T | null>(null);
   error = $state.raw<ApiError | null>(null);
   loading = $state(false);
-  /** When the pending question was asked, by the browser's clock. */
+  /** Start of the request, by the browser's clock. */
   since = $state(0);
-  /** What is asked, to be copied. */
+  /** URL of the request, for copying. */
   url = $state<string | null>(null);
   #abort: AbortController | null = null;
   #work: Work<T> | null = null;
 
-  /** Null asks nothing any more. */
+  /** Starts a request; null aborts without a new one. */
   protected begin(work: Work<T> | null): void {
     this.#abort?.abort();
     this.#abort = null;
@@ -35,15 +35,15 @@ export class Pending<T> {
     );
   }
 
-  again(): void {
+  retry(): void {
     this.begin(this.#work);
   }
 
-  /** A question that takes too long is given up by the reader; the sensor sees the closed connection and stops. */
+  /** Aborts the request; the server notices the closed connection and stops. */
   stop(): void {
     this.#abort?.abort();
     this.#abort = null;
-    this.#fail(new ApiError('Stopped before the answer came.', 0, 'A shorter range or a narrower filter is answered faster.'));
+    this.#fail(new ApiError('Stopped before the answer arrived.', 0, 'Try a shorter range or a narrower filter.'));
   }
 
   #fail(error: ApiError): void {

@@ -1,4 +1,4 @@
-// What a click on a row, a bar or a band does: include it in the filter of the page, with Alt exclude it.
+// A click on a row, a bar or a band includes it in the filter of the page; with Alt it excludes it.
 
 import { exclude, include } from './filter';
 import { go, param } from './url.svelte';
@@ -9,12 +9,12 @@ export function pick(filter: string, out: boolean): void {
   go(null, { filter: out ? exclude(now, filter) : include(now, filter), offset: null });
 }
 
-/** For onclick and onkeydown of anything that stands for an expression. */
+/** Handlers for onclick and onkeydown of an element with an expression. */
 export function picks(filter: string): { onclick: (event: MouseEvent) => void; onkeydown: (event: KeyboardEvent) => void } {
   return {
     onclick: (event) => pick(filter, event.altKey),
     onkeydown: (event) => {
-      // A button is clicked by Enter only without Alt.
+      // Alt-Enter does not click a button.
       if (event.key === 'Enter' && event.altKey) {
         event.preventDefault();
         pick(filter, true);
@@ -23,4 +23,4 @@ export function picks(filter: string): { onclick: (event: MouseEvent) => void; o
   };
 }
 
-export const PICK_HINT = 'Click: only this. Alt-click: all but this.';
+export const PICK_HINT = 'Click to include, Alt-click to exclude.';

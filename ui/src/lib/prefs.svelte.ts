@@ -1,4 +1,4 @@
-// What belongs to the reader and not to a view: kept in this browser, not in addresses that are passed on.
+// Preferences of the user: kept in this browser, not in URLs.
 
 export type Theme = 'system' | 'light' | 'dark' | 'contrast';
 export type ZoneChoice = 'sensor' | 'utc' | 'browser';
@@ -11,14 +11,14 @@ function kept<T extends string>(key: string, allowed: readonly T[], otherwise: T
     const value = localStorage.getItem(key) as T | null;
     return value !== null && allowed.includes(value) ? value : otherwise;
   } catch {
-    return otherwise; // storage is refused: the choice lasts as long as the page
+    return otherwise; // no storage: the choice lasts as long as the page
   }
 }
 
 export const prefs = $state({
   theme: kept('weir.theme', THEMES, 'system'),
   zone: kept('weir.zone', ZONES, 'sensor'),
-  /** What `theme` comes to here; charts take their colours anew when it changes. */
+  /** The resolved theme; charts read their colours again when it changes. */
   shown: 'light',
 });
 

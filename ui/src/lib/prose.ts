@@ -1,4 +1,4 @@
-// The first lines of the overview: plain sentences from figures, with nothing in them that the figures do not say.
+// The summary sentences of the overview.
 
 import type { News, Tick, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
@@ -15,14 +15,14 @@ export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[]
   );
 }
 
-/** What the ledger counted, each one: known of all that was seen, not of a part of it. */
+/** Exact totals of the ledger, which cover the whole run. */
 export interface Counted {
   caught: number;
   dropped: number;
   bytes?: number;
 }
 
-/** The ledger, where the range is all of a capture: then nothing is reckoned from rates. */
+/** Totals of the ledger, when the range covers the whole capture. Otherwise totals are computed from rates. */
 export function counted(status: Status | null, range: Range | null, sensor: Sensor | null): Counted | null {
   if (!status || !range || !sensor || status.mode !== 'file') return null;
   if (range.from > (status.first ?? Infinity) || range.to < (status.last ?? -Infinity)) return null;
@@ -32,7 +32,7 @@ export function counted(status: Status | null, range: Range | null, sensor: Sens
   return caught === undefined ? null : { caught, dropped: value('dropped') ?? 0, ...(bytes === undefined ? {} : { bytes }) };
 }
 
-/** Seconds of the range that there is anything of: a capture does not fill its last second. */
+/** Seconds of the range with data: a capture does not fill its last second. */
 function covered(status: Status, range: Range): number {
   const [from, to] = covers(status, range);
   return Math.max(0.001, to - from);
@@ -45,14 +45,14 @@ function covers(status: Status, range: Range): [number, number] {
   ];
 }
 
-/** What the page is about. */
+/** The title of the overview. */
 export function headline(status: Status | null): string {
   if (!status) return '';
   const source = status.source.map(short).join(', ');
-  return status.mode === 'file' ? source : status.mode === 'live' ? `${source} on ${status.sensor}` : `What ${status.sensor} has stored`;
+  return status.mode === 'file' ? source : status.mode === 'live' ? `${source} on ${status.sensor}` : `Stored data (${status.sensor})`;
 }
 
-/** "what is on this link" */
+/** The sentence "Traffic". */
 export function traffic(
   status: Status,
   range: Range,
@@ -62,12 +62,12 @@ export function traffic(
   bits: (number | null)[],
   counted: Counted | null,
 ): string {
-  const said: string[] = [];
+  const sentences: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
   if (live && tick && tick.seconds > 0) {
     const rate = amount((tick.bytes * 8) / tick.seconds, 'bits/s');
     const packets = amount(tick.packets / tick.seconds, 'packets/s');
-    said.push(`${rate} and ${packets} on ${source} now, ${plural(tick.flows_active, 'flow')} open.`);
+    sentences.push(`Now ${rate}, ${packets} on ${source}; ${plural(tick.flows_active, 'open flow')}.`);
   }
   if (data) {
     const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
@@ -75,39 +75,38 @@ export function traffic(
       counted?.bytes === undefined
         ? mean(bits, seconds(data.times, data.step, ...covers(status, range)))
         : (counted.bytes * 8) / covered(status, range);
-    const most = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+    const max = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && tick ? '' : ` on ${source}`;
-    if (middle === null && live && tick) return said.join(' ');
-    if (middle === null) said.push(`Nothing was measured in this range${where}.`);
+    if (middle === null && live && tick) return sentences.join(' ');
+    if (middle === null) sentences.push(`No data in this range${where}.`);
     else {
       const time = covered(status, range);
-      const during = range.moving ? `the last ${lately(time)}` : span(time);
-      const peak = most > 0 ? `, ${amount(most, 'bits/s')} at most` : '';
-      said.push(`${bytes(whole)} in ${during}${where}: ${amount(middle, 'bits/s')} on average${peak}.`);
+      const during = range.moving ? `Last ${lately(time)}` : `${span(time)}${where}`;
+      const peak = max > 0 ? `, peak ${amount(max, 'bits/s')}` : '';
+      sentences.push(`${during}: ${bytes(whole)}, average ${amount(middle, 'bits/s')}${peak}.`);
     }
   }
-  return said.join(' ');
+  return sentences.join(' ');
 }
 
 export function shares(list: TopList | null, count = 3): string {
   if (!list || list.rows.length === 0) return '';
   const all = list.total.bytes;
   const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
-  const enumerated = named.length > 1 ? `${named.slice(0, -1).join(', ')} and ${named.at(-1)}` : named[0];
-  return list.filter ? `Of what the filter matches, mostly ${enumerated}.` : `Mostly ${enumerated} of the bytes.`;
+  return `${list.filter ? 'Top matching protocols' : 'Top protocols'}: ${named.join(', ')}.`;
 }
 
-/** "who talks most" */
+/** The sentence "Top talkers". */
 export function talker(list: TopList | null): string {
   const first = list?.rows[0];
-  if (!list || !first) return 'Nobody was heard in this range.';
+  if (!list || !first) return 'No traffic in this range.';
   const name = first.name ? ` (${first.name})` : '';
-  const doubt = first.error > 0 ? `, at most ${amount(first.error, list.unit)} more` : '';
+  const error = first.error > 0 ? `, undercounted by at most ${amount(first.error, list.unit)}` : '';
   const second = list.rows[1];
-  const share = `${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'what the filter matches' : 'all'}`;
+  const share = `${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'matching' : 'all'} bytes`;
   const secondName = second?.name ? ` (${second.name})` : '';
-  const then = second ? ` Then ${second.label}${secondName} with ${bytes(second.bytes)}.` : '';
-  return `${first.label}${name}: ${bytes(first.bytes)}, ${share}${doubt}.${then}`;
+  const next = second ? ` Next: ${second.label}${secondName}, ${bytes(second.bytes)}.` : '';
+  return `${first.label}${name}: ${bytes(first.bytes)}, ${share}${error}.${next}`;
 }
 
 /** The talkers of a tick as a list. */
@@ -116,7 +115,7 @@ export function ofSecond(tick: Tick): TopList {
   return { list: 'talkers', key: '', unit: 'bytes', exact: false, rows: tick.talkers, absent: 0, inserts: 0, total, partial: null };
 }
 
-/** By how much the range is above the same hours before; null where there is nothing to compare with. */
+/** Relative change against the same hours of previous weeks; null when there are none. */
 export function change(bits: (number | null)[], past: Past | null): number | null {
   if (!past) return null;
   let now = 0;
@@ -131,28 +130,27 @@ export function change(bits: (number | null)[], past: Past | null): number | nul
   return then > 0 ? now / then - 1 : null;
 }
 
-/** "what changed" */
+/** The sentence "Changes". */
 export function changed(bits: (number | null)[], past: Past | null, news: News | null): string {
-  const said: string[] = [];
+  const sentences: string[] = [];
   const by = change(bits, past);
-  const weeks = past?.weeks === 1 ? 'the week before' : `the ${past?.weeks ?? 0} weeks before`;
-  if (by === null) said.push('There are no earlier weeks to compare with.');
-  else if (Math.abs(by) < 0.05) said.push(`As much as in the same hours of ${weeks}.`);
+  const weeks = past?.weeks === 1 ? 'previous week' : `previous ${past?.weeks ?? 0} weeks`;
+  if (by === null) sentences.push('No previous weeks to compare with.');
+  else if (Math.abs(by) < 0.05) sentences.push(`Within 5 % of the same hours of the ${weeks}.`);
   else {
     const size = Math.abs(by);
     const compared = size >= 10 ? `${si(by + 1)} times` : `${Math.round(size * 100)} % ${by > 0 ? 'above' : 'below'}`;
-    said.push(`${compared} the same hours of ${weeks}.`);
+    sentences.push(`${compared} the same hours of the ${weeks}.`);
   }
   if (news && news.rows.length > 0) {
     const first = news.rows
       .slice(0, 2)
       .map((row) => `${row.kind} ${row.label}`)
       .join(', ');
-    const number = news.rows.length === 1 ? 'One is new' : `${exact(news.rows.length)} are new`;
     const before = lately(news.against.to - news.against.from);
-    said.push(`${number} against the ${before} before: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
-  } else if (news && !news.partial) said.push('Nothing new was seen.');
-  return said.join(' ');
+    sentences.push(`${exact(news.rows.length)} not seen in the previous ${before}: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
+  } else if (news && !news.partial) sentences.push('No new hosts, services or protocols.');
+  return sentences.join(' ');
 }
 
 export interface Loss {
@@ -163,7 +161,7 @@ export interface Loss {
   bad: boolean;
 }
 
-/** "was anything lost" */
+/** The sentence "Loss", with its figures. */
 export function loss(
   data: SeriesData | null,
   zone: string,
@@ -176,16 +174,16 @@ export function loss(
   const droppedBy = sumOf(data, ['ledger/dropped']);
   const measured = seconds(data.times, data.step, ...covers(status, range));
   if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null)
-    return { caught: 0, dropped: 0, offered: 0, text: 'No packet was counted in this range.', bad: false };
+    return { caught: 0, dropped: 0, offered: 0, text: 'No packets in this range.', bad: false };
   const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
   const dropped = counted?.dropped ?? Math.round(total(droppedBy, measured));
   const offered = caught + dropped;
-  const most = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-  const at = data.times[droppedBy.indexOf(most)];
-  const worst = at === undefined ? '' : `, most at ${stamp(at, zone)}`;
+  const max = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+  const at = data.times[droppedBy.indexOf(max)];
+  const worst = at === undefined ? '' : `, peak at ${stamp(at, zone)}`;
   const text =
     dropped === 0
-      ? `Nothing was lost: all ${si(offered)} packets that were offered were caught.`
-      : `${percent(dropped, offered)} was lost: ${exact(dropped)} of ${si(offered)} packets were dropped${worst}.`;
+      ? `No loss: all ${exact(offered)} packets captured.`
+      : `Loss ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }

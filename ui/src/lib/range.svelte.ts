@@ -1,6 +1,6 @@
-// The time that the whole page is about. In the address it is either `range=24h`, which moves with the sensor's clock,
-// or `from=` and `to=` in epoch seconds, which do not; `range=all` is what is stored. Without any, a link shows its
-// last hour, or what there is of it, and a capture all of itself.
+// The time range of the page. In the URL it is either `range=24h`, which moves with the sensor's clock, or `from=` and
+// `to=` in epoch seconds, which are fixed; `range=all` covers all stored data. The default is the last hour, or what is
+// stored of it, for a live run, and all of a capture.
 
 import { go, param, type Patch } from './url.svelte';
 import { parseSpan } from './time';
@@ -22,10 +22,10 @@ export const SPANS: [string, string][] = [
   ['365d', 'year'],
 ];
 
-/** Ticks while a range moves, so that what depends on it asks anew. */
+/** Advances while a range moves, so that dependent queries are reloaded. */
 const tick = $state({ now: 0 });
 
-/** How often a moving range is asked for anew: as fine as its chart can show, and no finer than the sensor reports. */
+/** Seconds between updates of a moving range: the resolution of its chart, but not below the sensor's interval. */
 function pace(span: number): number {
   return Math.max(sensor.status?.interval ?? 1, 2, span / 300);
 }
@@ -36,12 +36,12 @@ function number(name: string): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** A link that has been watched for a minute fills its chart. */
+/** The default range of a live run that has less than an hour of data. */
 function started(stored: number): number {
   return Math.min(3600, Math.max(60, Math.ceil(stored / 15) * 15));
 }
 
-/** null until the status is known. */
+/** The current range; null until the status is known. */
 export function range(): Range | null {
   const status = sensor.status;
   if (!status) return null;
@@ -49,12 +49,12 @@ export function range(): Range | null {
   const from = number('from');
   const to = number('to');
   if (from !== null && to !== null && to > from) return { from, to, text: null, moving: false };
-  // The last packet belongs to the range, whose end is not part of it.
+  // The end of a range is excluded, so that it lies after the last packet.
   const end = live ? Math.max(tick.now, status.now) : Math.floor(status.last ?? status.now) + 1;
   const begin = status.first ?? end - 1;
-  const asked = param('range');
-  const fresh = asked === null && live ? started(end - begin) : 3600;
-  const text = asked ?? (live ? '1h' : 'all');
+  const given = param('range');
+  const fresh = given === null && live ? started(end - begin) : 3600;
+  const text = given ?? (live ? '1h' : 'all');
   const span = fresh < 3600 ? fresh : parseSpan(text);
   if (span === null) {
     const whole = pace(end - begin);
@@ -68,7 +68,7 @@ export function range(): Range | null {
 }
 
 export function setRange(from: number, to: number): void {
-  // Nothing was before the epoch, and the sensor is asked for no such time.
+  // Times before the epoch are not valid.
   const [low, high] = (from < to ? [from, to] : [to, from]).map((time) => Math.max(0, time)) as [number, number];
   const fine = high - low < 30;
   const neat = (value: number) => (fine ? Number(value.toFixed(3)) : Math.round(value));
@@ -84,7 +84,7 @@ export function spanPatch(text: string): Patch {
   return { range: text, from: null, to: null, offset: null };
 }
 
-/** By a half of the span, backwards or forwards. */
+/** Moves the range by half of its length. */
 export function shift(direction: -1 | 1): void {
   const now = range();
   if (!now) return;
@@ -92,7 +92,7 @@ export function shift(direction: -1 | 1): void {
   setRange(now.from + by, now.to + by);
 }
 
-/** Half or twice the span, about its middle; a moving range keeps its end. */
+/** Scales the range about its middle; a moving range keeps its end. */
 export function zoom(factor: number): void {
   const now = range();
   if (!now) return;
@@ -107,7 +107,7 @@ export function startClock(): () => void {
     if (document.hidden || sensor.status?.mode !== 'live' || sensor.live === 'ended') return;
     const now = sensorNow();
     const span = param('range') === null ? started(now - (sensor.status.first ?? now)) : (parseSpan(param('range') ?? '') ?? 3600);
-    // Only when the end of the range moves: a tick asks every panel anew.
+    // Only when the end of the range moves, since every panel reloads then.
     const step = pace(span);
     if (Math.floor(now / step) !== Math.floor(tick.now / step)) tick.now = now;
   }, 500);

@@ -1,38 +1,38 @@
-// An answer of the sensor that follows an address: asked for anew when the address changes.
+// An answer of the API that is loaded again when its URL changes.
 
 import { get } from './api';
 import { Pending } from './pending.svelte';
 import { sensor } from './sensor.svelte';
 
-/** Of a link there is more as time passes: this often it is asked what there is, and before there is anything. */
-const GROWS = 30_000;
-const BEGINS = 2000;
+/** Milliseconds between reloads during a live run: with data, and before the first data. */
+const REFRESH = 30_000;
+const FIRST = 2000;
 
 export class Resource<T> extends Pending<T> {
-  ask(url: string | null): void {
+  load(url: string | null): void {
     this.url = url;
     this.begin(url === null ? null : (signal) => get<T>(url, signal));
   }
 }
 
-/** Inside a component: asks whenever `url` comes to another address; null asks nothing. */
+/** For use inside a component: loads whenever `url` changes; null loads nothing. */
 export function resource<T>(url: () => string | null): Resource<T> {
   const made = new Resource<T>();
-  // Derived, so that a clock that moves without changing the address asks nothing.
+  // Derived, so that a clock that advances without changing the URL loads nothing.
   const next = $derived(url());
-  $effect(() => made.ask(next));
-  $effect(() => () => made.ask(null));
+  $effect(() => made.load(next));
+  $effect(() => () => made.load(null));
   return made;
 }
 
-/** What there is to be asked for. A run that has only begun has nothing yet, and of a link there can be more later. */
+/** A list that can grow during a live run: it is reloaded periodically. */
 export function growing<T>(url: string, isEmpty: (data: T) => boolean): Resource<T> {
   const made = resource<T>(() => url);
-  const wait = $derived(made.data && isEmpty(made.data) ? BEGINS : GROWS);
+  const wait = $derived(made.data && isEmpty(made.data) ? FIRST : REFRESH);
   $effect(() => {
     if (sensor.live !== 'live') return;
     const each = setInterval(() => {
-      if (!document.hidden && !made.loading) made.again();
+      if (!document.hidden && !made.loading) made.retry();
     }, wait);
     return () => clearInterval(each);
   });

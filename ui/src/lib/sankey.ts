@@ -1,5 +1,4 @@
-// The layout of a two-sided flow: who asks, by what service, who answers. Widths are bytes; each ribbon knows how much
-// of it went there and how much came back.
+// Layout of a Sankey diagram: client, service, server. Widths are bytes; each ribbon has the bytes sent and received.
 
 import type { Flow } from './api';
 
@@ -18,7 +17,7 @@ export interface Link {
   from: Node;
   to: Node;
   value: number;
-  there: number;
+  sent: number;
   y0: number;
   y1: number;
   height: number;
@@ -32,7 +31,7 @@ export interface Sankey {
 }
 
 const GAP = 4;
-/** The least height that a name needs. */
+/** Minimum height of a name. */
 const SLOT = 13;
 
 function endpoint(host: string): string {
@@ -52,7 +51,7 @@ function service(flow: Flow): { label: string; filter: string } {
   };
 }
 
-/** Pixels per byte, so that a column with room for every name is no higher than `height`. */
+/** Pixels per byte, so that a column with room for every name fits into `height`. */
 function fit(values: number[], height: number): number {
   const sum = values.reduce((all, value) => all + value, 0);
   if (sum === 0) return 0;
@@ -67,11 +66,11 @@ function fit(values: number[], height: number): number {
   return low;
 }
 
-/** Of each column the heaviest `count` have a name; what is beyond is one node. */
+/** The heaviest `count` nodes of each column are drawn; all others are one node. */
 export function layout(flows: Flow[], count: number, height: number): Sankey {
   const names = flows.map((flow) => ({
     flow,
-    there: flow.bytes[0],
+    sent: flow.bytes[0],
     value: flow.bytes[0] + flow.bytes[1],
     ends: [
       { id: flow.source, filter: endpoint(flow.source), name: null as string | null },
@@ -105,7 +104,7 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
     const rest: Node | null = left.length
       ? {
           id: '',
-          label: `${left.length} others`,
+          label: `${left.length} other`,
           side: side as 0 | 1 | 2,
           value: left.reduce((sum, node) => sum + node.value, 0),
           filter: '',
@@ -146,14 +145,14 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
         from,
         to,
         value: 0,
-        there: 0,
+        sent: 0,
         y0: 0,
         y1: 0,
         height: 0,
         filter: from.filter && to.filter ? `${from.filter} and ${to.filter}` : from.filter || to.filter,
       };
       link.value += each.value;
-      link.there += each.there;
+      link.sent += each.sent;
       links.set(key, link);
     }
   }
@@ -166,7 +165,7 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
     used.set(node, now);
     return at;
   };
-  // In the order of the other end, so that ribbons cross as little as they must.
+  // In the order of the other end, so that few ribbons cross.
   for (const link of [...all].sort((a, b) => a.from.y - b.from.y || a.to.y - b.to.y)) {
     link.height = link.value * scale;
     link.y0 = take(link.from, 1, link.height);

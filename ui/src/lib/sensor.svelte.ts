@@ -1,15 +1,15 @@
-// The sensor that this page is about: its status, and what it sends each second when it watches a link.
+// The sensor: its status, and its event stream during a live run.
 
 import { ApiError, api, get, type Tick, type Sensor, type Status } from './api';
 import { prefs } from './prefs.svelte';
 import { seconds } from './series';
 
-/** off: there is nothing live to hear. lost: the stream broke, and is tried again. ended: the capture has ended. */
+/** off: no live run. lost: the stream broke, and is retried. ended: the capture has ended. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'lost' | 'ended';
 
-/** Seconds of ticks that are kept for the chart of now. */
+/** Seconds of ticks kept for the chart "Now". */
 const KEPT = 180;
-/** A stream that is open and says nothing for so long is called lost. */
+/** Milliseconds without a message after which a stream is lost. */
 const SILENCE = 6000;
 
 export const sensor = $state<{
@@ -19,37 +19,37 @@ export const sensor = $state<{
   retryIn: number;
   tick: Tick | null;
   ticks: Tick[];
-  /** Of the store, once `learnFolder` has asked. */
+  /** Directory of the store, after `loadFolder`. */
   folder: string | null;
 }>({ folder: null, status: null, error: null, live: 'off', retryIn: 0, tick: null, ticks: [] });
 
-/** The sensor's clock less that of the browser, which may be wrong. */
+/** Seconds that the sensor's clock is ahead of the browser's. */
 let skew = 0;
 let stream: EventSource | null = null;
 let failures = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 let watchdog: ReturnType<typeof setTimeout> | undefined;
 
-/** The sensor's time now, by the browser's clock and what the status said. */
+/** Current time of the sensor. */
 export function sensorNow(): number {
   return Date.now() / 1000 + skew;
 }
 
-/** Where there is nothing: the first report of a run is stored when its interval is over. */
+/** Text for missing data: the first interval of a run may not be over. */
 export function nothing(otherwise: string): string {
   const { status } = sensor;
   if (!status || sensor.live !== 'live' || sensorNow() - status.started > status.interval + 2) return otherwise;
-  return `The first report of this run is stored within ${Math.ceil(status.interval)} s of its beginning.`;
+  return `No data yet: the first interval ends ${Math.ceil(status.interval)} s after the start.`;
 }
 
 export function zone(): string {
   if (prefs.zone === 'utc') return 'UTC';
   if (prefs.zone === 'browser') return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
-  return known(sensor.status?.zone);
+  return supported(sensor.status?.zone);
 }
 
-/** Where the store is, for commands that read it: asked when somebody wants one. */
-export async function learnFolder(): Promise<void> {
+/** Loads the directory of the store, for commands that read it. */
+export async function loadFolder(): Promise<void> {
   if (sensor.folder !== null) return;
   try {
     sensor.folder = (await get<Sensor>(api('sensor'))).store?.path ?? null;
@@ -58,15 +58,15 @@ export async function learnFolder(): Promise<void> {
   }
 }
 
-/** Of each step of a chart, how much was measured; counts are of whole steps. */
+/** Measured seconds of each step of a chart; counts refer to whole steps. */
 export function weights(times: number[], step: number, from: number, to: number, counts: boolean): number[] {
   const status = sensor.status;
   if (counts || !status) return times.map(() => step);
   return seconds(times, step, Math.max(from, status.first ?? from), status.mode === 'live' ? to : Math.min(to, status.last ?? to));
 }
 
-/** A zone that this browser does not know is shown as UTC, and named so. */
-function known(name: string | undefined): string {
+/** The zone, or UTC when the browser does not support it. */
+function supported(name: string | undefined): string {
   if (!name) return 'UTC';
   try {
     new Intl.DateTimeFormat('en', { timeZone: name });
@@ -99,7 +99,7 @@ function connect(): void {
     try {
       tick = JSON.parse(event.data) as Tick;
     } catch {
-      return; // cut on the way; the next one is a second away
+      return; // truncated; the next tick follows
     }
     failures = 0;
     sensor.live = 'live';
@@ -128,7 +128,7 @@ function close(): void {
   stream = null;
 }
 
-/** The browser's own reconnecting keeps no state that could be shown, so it is done here: 1, 2, 4 ... 30 seconds. */
+/** Reconnects after 1, 2, 4 ... 30 seconds; the browser's own reconnecting does not expose its state. */
 function lost(): void {
   close();
   if (sensor.live === 'ended') return;
@@ -152,7 +152,7 @@ export function reconnect(): void {
   });
 }
 
-/** A tab that nobody sees asks nothing of the sensor. */
+/** A hidden tab closes the stream. */
 function visibility(): void {
   if (sensor.status?.mode !== 'live' || sensor.live === 'ended') return;
   if (document.hidden) {
@@ -165,7 +165,7 @@ function visibility(): void {
 export function start(): () => void {
   void loadStatus();
   document.addEventListener('visibilitychange', visibility);
-  // What is stored grows; the range "all" and the state of the store are read off the status.
+  // The stored data grows: the range "all" and the state of the store depend on the status.
   const each = setInterval(() => {
     if (!document.hidden) void loadStatus();
   }, 30_000);

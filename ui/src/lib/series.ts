@@ -1,24 +1,24 @@
-// Arithmetic on series: sums, what a chart shows of many lines, and figures of one line.
+// Arithmetic on series: sums, selection of lines for a chart, and statistics of a line.
 
 import type { Band, ChartLine, SeriesData, Values } from './api';
 
 export interface Line {
   id: string;
   name: string;
-  /** A pcap expression, "" where there is none. */
+  /** A pcap-filter expression, or "". */
   expression: string;
   values: Values;
   min?: Values;
   max?: Values;
-  /** Instead of the pattern that goes with the colour. */
+  /** Overrides the dash pattern of the colour. */
   dash?: number[];
-  /** Which colour and dash. */
+  /** Index of colour and dash pattern. */
   index: number;
-  /** Of lines that are not drawn one by one. */
+  /** The sum of lines that are not drawn. */
   rest?: boolean;
 }
 
-/** Sums by point; a point that nobody measured stays null. */
+/** Sums point by point; a point without any value stays null. */
 export function add(all: Values[], length: number): Values {
   const sum: Values = new Array<number | null>(length).fill(null);
   for (const values of all) {
@@ -30,7 +30,7 @@ export function add(all: Values[], length: number): Values {
   return sum;
 }
 
-/** What was answered for other times, at these: the mean of what begins within a step, else what the step lies in. */
+/** Resamples values to other times: the mean of points within a step, else the point that the step lies in. */
 export function at(times: number[], step: number, theirs: number[], values: Values): Values {
   const wide = theirs.length > 1 ? (theirs[1] ?? 0) - (theirs[0] ?? 0) : step;
   let next = 0;
@@ -46,7 +46,7 @@ export function at(times: number[], step: number, theirs: number[], values: Valu
   });
 }
 
-/** The same hours of weeks before, summed over lines and at the times of a chart. */
+/** Values at the same time of previous weeks, summed over lines and resampled to the times of a chart. */
 export interface Past {
   low: Values;
   mid: Values;
@@ -69,7 +69,7 @@ export function past(band: Band | null, data: Pick<SeriesData, 'times' | 'step'>
   return { low: of('low'), mid: of('mid'), high: of('high'), weeks: band.weeks };
 }
 
-/** Caught and dropped, as they stand below every chart. */
+/** The lines of packets caught and dropped below every chart. */
 export function ledgerLines(caught: Values, dropped: Values): Line[] {
   return [
     { id: 'ledger/caught', name: 'caught', expression: '', values: caught, index: 2, dash: [] },
@@ -77,18 +77,17 @@ export function ledgerLines(caught: Values, dropped: Values): Line[] {
   ];
 }
 
-/** Seconds of each step that lie within a time. A rate at an end of what was measured is of the part of its step that was:
- *  taken for the whole of it, it would be more than there was. */
+/** Seconds of each step within a range. The rate of a step that is measured in part applies to that part alone. */
 export function seconds(times: number[], step: number, from: number, to: number): number[] {
   return times.map((time) => Math.max(0, Math.min(time + step, to) - Math.max(time, from)));
 }
 
-/** What rates came to over steps of so many seconds. */
+/** Integral of rates over steps of the given seconds. */
 export function total(values: Values, seconds: number[]): number {
   return values.reduce<number>((sum, value, at) => sum + (value ?? 0) * (seconds[at] ?? 0), 0);
 }
 
-/** Of the time that was measured. */
+/** Mean over the measured time. */
 export function mean(values: Values, seconds: number[]): number | null {
   const known = values.reduce<number>((sum, value, at) => sum + (value === null || value === undefined ? 0 : (seconds[at] ?? 0)), 0);
   return known > 0 ? total(values, seconds) / known : null;
@@ -111,12 +110,12 @@ export function figures(values: Values, seconds: number[]): Figures | null {
   return { min: sorted[0] ?? 0, avg: mean(values, seconds) ?? last, p95: at(0.95), max: sorted.at(-1) ?? 0, last };
 }
 
-/** By what lines are ranked: their steps are the same. */
+/** Weight that ranks lines with equal steps. */
 export function weigh(values: Values): number {
   return values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
-/** Lines by weight with the heaviest first, and the sum of those that were left out. */
+/** The heaviest and pinned lines, and the sum of all others. */
 export function heaviest(lines: ChartLine[], data: SeriesData, count: number, pinned: string[]): { shown: Line[]; left: number } {
   const values = new Map(data.series.map((series) => [series.id, series]));
   const weight = new Map(lines.map((line) => [line.id, weigh(values.get(line.id)?.avg ?? [])]));
@@ -143,11 +142,11 @@ export function heaviest(lines: ChartLine[], data: SeriesData, count: number, pi
       rest.map((line) => values.get(line.id)?.[key] ?? []),
       data.times.length,
     );
-  shown.push({ id: '', name: `${rest.length} others`, expression: '', values: of('avg'), index: shown.length, rest: true });
+  shown.push({ id: '', name: `${rest.length} other`, expression: '', values: of('avg'), index: shown.length, rest: true });
   return { shown, left: rest.length };
 }
 
-/** Spans in which more than a thousandth of what was offered was dropped: they are hatched in every chart. */
+/** Time ranges with more than 0.1 % of packets dropped, which are hatched in every chart. */
 export function lossy(times: number[], step: number, caught: Values, dropped: Values): { from: number; to: number }[] {
   const spans: { from: number; to: number }[] = [];
   times.forEach((time, at) => {

@@ -1,6 +1,6 @@
-// Instants in one of three zones, and the words for spans of time. Nothing here knows what the time is.
+// Formatting and parsing of times in a time zone, and of durations. No function reads the clock.
 
-/** Making one takes longer than a hundred uses of it. */
+/** Cached, since creating one is slow. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 function format(zone: string): Intl.DateTimeFormat {
@@ -39,7 +39,7 @@ export interface Clock {
   weekday: number;
 }
 
-/** What a clock on the wall of `zone` shows. */
+/** Date and time of day in `zone`. */
 export function wall(seconds: number, zone: string): Clock {
   const date = new Date((seconds + (zone === 'UTC' ? 0 : offsetAt(seconds, zone))) * 1000);
   return {
@@ -66,7 +66,7 @@ export function hours(seconds: number, zone: string, fraction = 0): string {
   const text = `${two(at.hour)}:${two(at.minute)}`;
   if (fraction < 0) return text;
   const part = fraction > 0 ? (seconds - Math.floor(seconds)).toFixed(fraction) : '';
-  // 0.9996 to three digits is 1.000: cut, since the second has been told already.
+  // 0.9996 rounds to 1.000: truncated, since the second is already printed.
   return `${text}:${two(at.second)}${part.startsWith('1') ? `.${'9'.repeat(fraction)}` : part.slice(1)}`;
 }
 
@@ -82,7 +82,7 @@ export function zoneLabel(zone: string, seconds: number): string {
   return `${zone}, UTC${minutes < 0 ? '−' : '+'}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
-/** A range in words, the date once where it is the same day. */
+/** A range as text, with one date when it lies within a day. */
 export function between(from: number, to: number, zone: string): string {
   const fraction = to - from < 10 ? 3 : 0;
   const end = date(from, zone) === date(to, zone) ? hours(to, zone, fraction) : stamp(to, zone, fraction);
@@ -117,8 +117,9 @@ export function brief(seconds: number): string {
   return `${(seconds / size).toFixed(1)} ${word}`;
 }
 
-/** For "the last ..." and "the ... before": a single one goes without its number. */
+/** A duration after "last" or "previous": without the number 1, with a short unit for seconds. */
 export function lately(seconds: number): string {
+  if (seconds >= 1 && seconds < 119.5) return `${Number(seconds.toFixed(1))} s`;
   return span(seconds).replace(/^1 /, '');
 }
 
@@ -130,7 +131,7 @@ export function parseSpan(text: string): number | null {
   return match ? Number(match[1]) * (UNITS[match[2] ?? ''] ?? 1) : null;
 }
 
-/** "2026-11-22 10:00", with seconds, a Z or an offset if wanted; without one it is of `zone`. Epoch seconds are taken too. */
+/** Parses "2026-11-22 10:00" with optional seconds and zone (`zone` by default), or epoch seconds. */
 export function parseInstant(text: string, zone: string): number | null {
   const typed = text.trim();
   if (/^\d{9,11}(\.\d+)?$/.test(typed)) return Number(typed);
@@ -145,7 +146,7 @@ export function parseInstant(text: string, zone: string): number | null {
     const plain = offset.replace(/\D/g, '');
     return utc - sign * (Number(plain.slice(0, 2)) * 3600 + Number(plain.slice(2)) * 60);
   }
-  // The offset is that of the instant sought, found in two steps; across a change of clocks the second one settles it.
+  // The offset depends on the result: a second step corrects the first across a clock change.
   const guess = utc - offsetAt(utc, zone);
   return utc - offsetAt(guess, zone);
 }
@@ -153,7 +154,7 @@ export function parseInstant(text: string, zone: string): number | null {
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 export const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 
-/** Labels of an axis whose marks are `step` seconds apart: the day where it begins, else the time of day. */
+/** Axis labels of marks `step` seconds apart: the date at the start of a day, else the time of day. */
 export function labels(marks: number[], step: number, zone: string): string[] {
   let day = '';
   return marks.map((mark) => {

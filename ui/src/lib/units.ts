@@ -1,4 +1,4 @@
-// Numbers as people read them: SI prefixes for rates and traffic, powers of 1024 for memory, three digits.
+// Formatted numbers: SI prefixes for rates and traffic, powers of 1024 for memory, three digits.
 
 const SI = ['', 'k', 'M', 'G', 'T', 'P', 'E'];
 const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
@@ -22,7 +22,7 @@ export function si(value: number, unit = ''): string {
   return tail ? `${digits(size)} ${tail}` : digits(size);
 }
 
-/** The API's names of units, as they are written. */
+/** A unit of the API as displayed. */
 export function unitName(unit: string): string {
   return unit === 'bits/s' ? 'bit/s' : unit === 'bytes' ? 'B' : unit;
 }
@@ -38,7 +38,7 @@ export function amount(value: number | null | undefined, unit: string): string {
 
 export const bytes = (value: number): string => si(value, 'B');
 
-/** 1,234,567: where each one counts. */
+/** 1,234,567: all digits. */
 export const exact = (value: number): string => whole.format(value);
 
 export function memory(value: number): string {
@@ -60,13 +60,13 @@ export function percent(part: number, of: number): string {
   return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)} %`;
 }
 
-/** A sentence of the sensor as one of the page: it begins large and ends. */
+/** A text of the API as a sentence: with a capital letter and a full stop. */
 export function sentence(text: string): string {
-  const said = text.trim();
-  return said === '' ? '' : `${said.charAt(0).toUpperCase()}${said.slice(1)}${/[.!?…]$/.test(said) ? '' : '.'}`;
+  const trimmed = text.trim();
+  return trimmed === '' ? '' : `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?…]$/.test(trimmed) ? '' : '.'}`;
 }
 
-/** One word for one, another for the rest: plural(1, 'flow') → "1 flow". */
+/** A count with its noun: plural(1, 'flow') → "1 flow". */
 export function plural(count: number, word: string, many = `${word}s`): string {
   return `${exact(count)} ${count === 1 ? word : many}`;
 }

@@ -1,8 +1,7 @@
-// Where the reader is: a path and a query. Everything that a view shows is in them, so that an address that was kept
-// shows the same next year, and Back undoes a brush or a filter. Parameters that a version does not know are kept out
-// of the way, not refused.
+// The state of a view: path and query of the URL. A bookmark restores the view, and Back undoes a selection or a filter.
+// Unknown parameters are ignored.
 
-/** Parameters that stay when the page changes; the others belong to one page. */
+/** Parameters that all pages share. */
 const SHARED = ['range', 'from', 'to', 'filter'];
 
 export type Patch = Record<string, string | number | null>;
@@ -16,7 +15,7 @@ function read(): Place {
   return { path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) };
 }
 
-/** The present place; replaced whole, never changed in part. */
+/** The current path and query; always replaced as a whole. */
 export const place = $state<{ now: Place }>({ now: read() });
 
 export function param(name: string): string | null {
@@ -28,7 +27,7 @@ function address(path: string, query: Record<string, string>): string {
   return text ? `${path}?${text}` : path;
 }
 
-/** The address of a page, or of this one (`path` null), with some parameters other than now. */
+/** The URL of a page, or of the current one (`path` null), with changed parameters. */
 export function href(path: string | null, patch: Patch = {}): string {
   const here = place.now;
   const query: Record<string, string> = {};
@@ -42,7 +41,7 @@ export function href(path: string | null, patch: Patch = {}): string {
   return address(path ?? here.path, query);
 }
 
-/** `replace`: a step that Back should not stop at, such as each letter of a search. */
+/** Navigates; with `replace`, Back skips this step (such as each letter of a search). */
 export function go(path: string | null, patch: Patch = {}, replace = false): void {
   visit(href(path, patch), replace);
 }
@@ -56,7 +55,7 @@ export function visit(to: string, replace = false): void {
   if (moved) scrollTo(0, 0);
 }
 
-/** Follows links of this page without loading it anew; returns what undoes that. */
+/** Follows links of the pages without a page load; returns a function that removes the listeners. */
 export function listen(): () => void {
   const click = (event: MouseEvent) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

@@ -1,33 +1,33 @@
-// Questions that several panels put in the same words.
+// Queries that several panels share.
 
 import { api, type Charts, type Lists, type Params, type Protocols, type Status } from './api';
 import { quote } from './commands';
 import type { Range } from './range.svelte';
 import { growing } from './resource.svelte';
 
-/** Points that a chart asks for, unless the address says another number. */
+/** Points of a chart, unless the URL gives another number. */
 export const POINTS = 600;
 
-/** What there is: top lists, charts, and tables of what was said. */
-export const askLists = () => growing<Lists>(api('lists'), (data) => data.lists.length === 0);
-export const askCharts = () => growing<Charts>(api('charts'), (data) => data.charts.every((chart) => chart.lines.length < 2));
-export const askProtocols = () => growing<Protocols>(api('protocols'), (data) => data.tables.every((table) => table.rows === 0));
+/** Available top lists, charts and record tables. */
+export const queryLists = () => growing<Lists>(api('lists'), (data) => data.lists.length === 0);
+export const queryCharts = () => growing<Charts>(api('charts'), (data) => data.charts.every((chart) => chart.lines.length < 2));
+export const queryProtocols = () => growing<Protocols>(api('protocols'), (data) => data.tables.every((table) => table.rows === 0));
 
 const neat = (value: number): number => Number(value.toFixed(3));
 
-/** Null while the range is not known: then nothing is asked. */
+/** URL of a query over the range; null while the range is not known. */
 export function ranged(path: string, range: Range | null, params: Params = {}): string | null {
   return range && api(path, { ...params, from: neat(range.from), to: neat(range.to) });
 }
 
-/** Of the range what is stored: a store of five minutes has no hour, and is not asked for the steps of one. */
+/** The part of the range that is stored, so that a short store is drawn with its own resolution. */
 export function stored(range: Range | null, status: Status | null): Range | null {
   if (!range || status?.first === null || status?.first === undefined) return range;
   const from = Math.max(range.from, Math.floor(status.first));
   return from < range.to ? { ...range, from } : range;
 }
 
-/** Lists that are made of flows can be narrowed by a filter; each is called so where flows are grouped. */
+/** Lists that a filter applies to, with their name in `weir query top`. */
 export const GROUPS: Record<string, string> = {
   talkers: 'talker',
   services: 'service',
@@ -37,7 +37,7 @@ export const GROUPS: Record<string, string> = {
   protocols: 'protocol',
 };
 
-/** `weir query 'list sources by bytes since 24h'`: the same rows, of the store in that folder. */
+/** The `weir query` command for the rows of a list, such as `weir query 'list sources by bytes since 24h'`. */
 export function topQuery(
   list: string,
   by: string,
