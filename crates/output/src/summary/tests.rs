@@ -28,7 +28,7 @@ fn the_summary_of_a_capture() {
 web.pcap  pcap, Ethernet, 906 packets, 359.8 kB, 0.547 s
           2026-11-21 01:46:08.985 -> 01:46:09.532 UTC
           complete  in time order
-TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▁▆▆▆▆▅▄▅▆▆▆▆▆▄▁▁▁▂▃▄█▇  (each bar 24 ms)
+TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▂▆▆▆▅▄▅▆▆▆▆▄▁▁▁▃▄█▅  (each bar 28 ms)
           IPv4 100%  TCP 100%
 TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp    6 flows  261.0 kB  ████████████
           10.99.0.2:443  <-> 10.99.0.77  https   1 flow   98.0 kB  ████▌
