@@ -80,9 +80,7 @@ pub async fn flow(
             }
             Ok(Json(detail))
         }
-        None => {
-            Err(Failure::unknown(format!("no flow {id:?}: it was never stored, or has expired")))
-        }
+        None => Err(Failure::unknown(format!("no flow {id:?}: it was never stored, or has expired"))),
     }
 }
 
