@@ -53,6 +53,11 @@ pub struct DistinctCount {
 }
 
 impl DistinctCount {
+    /// Bytes that it takes, roughly.
+    pub fn memory(&self) -> usize {
+        self.sketches.iter().map(|(_, sketch)| size_of::<(u64, Sketch)>() + sketch.memory()).sum()
+    }
+
     /// The reading of one worker. `hash` names the hash: equal names mean equal hashes.
     pub fn new(of: DistinctOf, hash: u64, sketch: Sketch) -> Self {
         Self { of, sketches: vec![(hash, sketch)] }
@@ -98,6 +103,14 @@ impl Default for Sketch {
 }
 
 impl Sketch {
+    /// Bytes behind it.
+    fn memory(&self) -> usize {
+        match self {
+            Sketch::Few(few) => size_of_val(few.as_slice()),
+            Sketch::Registers(registers) => registers.len(),
+        }
+    }
+
     /// Bits of a hash that choose a register.
     pub const PRECISION: u32 = 12;
     /// Registers: as many bytes.

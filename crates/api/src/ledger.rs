@@ -104,6 +104,12 @@ impl Ledger {
         self.packets_unwritten += other.packets_unwritten;
     }
 
+    /// Packets that the source has counted and no worker has taken yet: they are in the ring. With it,
+    /// `offered = caught + dropped + in flight` holds at any moment of a run, in sums since its beginning.
+    pub fn in_flight(&self) -> u64 {
+        self.capture.offered.saturating_sub(self.caught + self.capture.dropped)
+    }
+
     /// Lost packets in percent of those offered.
     pub fn loss_percent(&self) -> f64 {
         let lost = self.capture.dropped + self.capture.interface_dropped;
@@ -113,10 +119,20 @@ impl Ledger {
 
     /// The first sum that does not hold, in words; `None` when every packet is accounted for.
     pub fn imbalance(&self) -> Option<String> {
+        self.imbalance_with("caught + dropped", self.caught + self.capture.dropped)
+    }
+
+    /// The first sum that does not hold while a run goes on, when packets are in flight; see [`Ledger::imbalance`].
+    pub fn imbalance_so_far(&self) -> Option<String> {
+        let parts = self.caught + self.capture.dropped + self.in_flight();
+        self.imbalance_with("caught + dropped + in flight", parts)
+    }
+
+    fn imbalance_with(&self, parts_of_offered: &'static str, offered: u64) -> Option<String> {
         let sums = [
             ("caught", self.caught, "filtered + analysed", self.filtered + self.analysed),
             ("analysed", self.analysed, "in flows + outside flows", self.flowed + self.unflowed),
-            ("offered", self.capture.offered, "caught + dropped", self.caught + self.capture.dropped),
+            ("offered", self.capture.offered, parts_of_offered, offered),
         ];
         sums.iter()
             .find(|(_, whole, _, parts)| whole != parts)

@@ -32,6 +32,6 @@ pub use file::{
 };
 pub use interface::{Counters, Interface, interfaces};
 pub use write::{
-    FileFormat, FilePlace, PacketWriter, Repair, Rotate, Statistics, Target, WriteError, WriteOptions,
-    Written, repair, salvage,
+    FileFormat, FilePlace, PacketWriter, Patience, Repair, Rotate, Statistics, Target, WriteError,
+    WriteOptions, Written, repair, salvage, salvage_leftovers,
 };

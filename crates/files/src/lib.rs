@@ -33,7 +33,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub use mode::{Mode, ModeError, mode, set_mode};
-pub use part::{Part, leftovers, part_of};
+pub use part::{Part, leftovers, leftovers_like, part_of};
 pub use replace::{put_in_place, replace, rewrite, sync_folder};
 pub use temporary::TemporaryFolder;
 

@@ -132,6 +132,16 @@ pub fn part_of(part: &Path) -> Option<PathBuf> {
 /// When the folder cannot be read.
 pub fn leftovers(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = target(path);
+    leftovers_like(&path, |of| of == path)
+}
+
+/// Parts that no process writes any more of the files beside `path` for which `is_meant` holds: a sequence of names has
+/// several.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn leftovers_like(path: &Path, is_meant: impl Fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
+    let path = target(path);
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -140,7 +150,8 @@ pub fn leftovers(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let part = path.with_file_name(entry.file_name());
-        if part_of(&part).as_ref() == Some(&path) && entry.file_type()?.is_file() && !is_locked(&part) {
+        let is_meant = part_of(&part).is_some_and(|of| is_meant(&of));
+        if is_meant && entry.file_type()?.is_file() && !is_locked(&part) {
             found.push(part);
         }
     }

@@ -59,6 +59,8 @@ pub use log::Log;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Record, Table};
@@ -169,6 +171,11 @@ pub struct OutputContext {
     pub start: u64,
     /// Nanoseconds of a whole interval, where that is known: the first and the last are often shorter.
     pub interval: u64,
+    /// A clock that never goes back, in nanoseconds: by it, what has failed is tried again once a second. Without one,
+    /// it is tried again at each call.
+    pub clock: Option<fn() -> u64>,
+    /// Set when the run is to end: what takes long before it begins is given up then.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Every output, in the order of the manual.

@@ -4,11 +4,14 @@ mod audit;
 
 use crate::cli;
 use crate::config::{self, MAX_SHIFT};
+use crate::dump::GRACE;
 use crate::exit::{Exit, complain};
 use crate::run::{inputs, report_read_errors};
+use crate::signals::Signals;
 use std::io::Read;
 use std::path::Path;
-use weir_capture::{Files, InterfaceInfo, PacketWriter, ReadOptions, Target, WriteOptions};
+use std::sync::Arc;
+use weir_capture::{Files, InterfaceInfo, PacketWriter, Patience, ReadOptions, Target, WriteOptions};
 use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
@@ -130,7 +133,13 @@ pub fn anon(options: &cli::Anon) -> Exit {
     let Some(output) = &options.output else {
         return audit::look_through(&options.input, &options.audit_path, &mut anonymiser, options.quiet);
     };
-    let mut files = match Files::open(&inputs([&options.input]), &ReadOptions::default()) {
+    // What was read until a signal came is written, and the file has its name.
+    let signals = Signals::default();
+    if let Err(error) = signals.take(false) {
+        return complain(Exit::Usage, error);
+    }
+    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), ..ReadOptions::default() };
+    let mut files = match Files::open(&inputs([&options.input]), &reading) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
@@ -140,6 +149,7 @@ pub fn anon(options: &cli::Anon) -> Exit {
     };
     let write = WriteOptions {
         application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+        patience: Some(Patience { ends: Arc::clone(&signals.stop), grace: GRACE }),
         ..WriteOptions::default()
     };
     let mut writer = match PacketWriter::create(target, write, &nameless(files.interfaces()), Time(0)) {
@@ -165,6 +175,9 @@ pub fn anon(options: &cli::Anon) -> Exit {
             }
             described = interfaces.len();
         }
+        if signals.ends() {
+            break;
+        }
         for packet in chunk.batch().packets() {
             if let Some(originals) = &mut originals {
                 originals.packet(&packet);
@@ -175,6 +188,9 @@ pub fn anon(options: &cli::Anon) -> Exit {
         }
     }
     let mut exit = report_read_errors(&read);
+    if signals.has_interrupted() {
+        exit = exit.or(complain(Exit::Interrupted, "interrupted: the rest of the capture was not read"));
+    }
     let (written, closed) = writer.close();
     if let Err(error) = closed {
         failed.get_or_insert(error);
@@ -186,6 +202,9 @@ pub fn anon(options: &cli::Anon) -> Exit {
     if !options.quiet && output.as_os_str() != "-" {
         let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
         println!("{} packets written to {}{lost}", count(written.packets), output.display());
+    }
+    if signals.has_interrupted() {
+        return exit;
     }
     if let Some(originals) = originals.filter(|_| options.audit) {
         exit = exit.or(audit::look(&originals, &mut anonymiser, output, options.quiet));

@@ -4,6 +4,7 @@
 //! do; a link cannot, so what a full queue does not take is shed there and counted.
 
 use crate::carve::Carver;
+use crate::dump::Intake;
 use crate::resolved::{Resolved, Shown};
 use crate::serve::hub::{self, Hub};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
@@ -103,9 +104,9 @@ pub struct Load {
     /// Whether anybody wants records of protocols.
     pub records: bool,
     /// Where packets that match go, if anywhere.
-    pub packets: Option<Sender<PacketBuf>>,
+    pub packets: Option<Intake>,
     /// Where packets of flows that no protocol knows go, if anywhere.
-    pub unidentified: Option<Sender<PacketBuf>>,
+    pub unidentified: Option<Intake>,
     /// Who keeps files, if anybody.
     pub carver: Option<Carver>,
 }
@@ -149,7 +150,7 @@ impl WorkerOutput {
     }
 
     /// From now on packets that match go there.
-    pub fn write_packets_to(&mut self, packets: Option<Sender<PacketBuf>>) {
+    pub fn write_packets_to(&mut self, packets: Option<Intake>) {
         self.load.packets = packets;
     }
 
@@ -249,23 +250,19 @@ impl Sink for WorkerOutput {
 }
 
 /// Copies packets to the writer of a file, where there is one; how many had no room.
-fn pass_on(writer: Option<&Sender<PacketBuf>>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
+fn pass_on(writer: Option<&Intake>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
     let Some(writer) = writer.filter(|_| !packets.is_empty()) else { return 0 };
-    let mut chunk = PacketBuf::default();
+    let mut copy = PacketBuf::default();
     for packet in packets.packets() {
-        chunk.push(&packet);
+        copy.push(&packet);
     }
     match when_full {
         WhenFull::Wait => {
-            let _ = writer.send(chunk);
+            writer.send(copy);
+            0
         }
-        WhenFull::Shed => {
-            if let Err(TrySendError::Full(chunk)) = writer.try_send(chunk) {
-                return chunk.slots.len() as u64;
-            }
-        }
+        WhenFull::Shed => writer.offer(copy),
     }
-    0
 }
 
 /// Puts rows in order, merges snapshots and hands both to the outputs.

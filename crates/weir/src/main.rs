@@ -28,6 +28,7 @@ mod report;
 mod resolved;
 mod run;
 mod serve;
+mod signals;
 mod store;
 mod streams;
 mod subscriptions;
@@ -53,6 +54,10 @@ fn main() -> ExitCode {
         }
     };
     weir_files::set_mode(cli.file_mode());
+    let runs = matches!(cli.command, None | Some(Command::Open(_) | Command::Serve(_)));
+    if !runs {
+        signals::end_with_reader();
+    }
     let exit = match cli.command {
         None => run::run(cli.run),
         Some(Command::Count(count)) => count::count(&count),

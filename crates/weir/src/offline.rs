@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use weir_api::Snapshot;
 use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
@@ -91,6 +92,12 @@ struct Segment {
     shares: Vec<Range<usize>>,
 }
 
+/// A file offers what is read of it, and drops nothing.
+fn of_file(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.ledger.capture.offered = snapshot.ledger.caught;
+    snapshot
+}
+
 struct Line<'a> {
     workers: usize,
     plan: &'a Plan,
@@ -168,7 +175,7 @@ impl<'a> Line<'a> {
             for segment in &unit.segments {
                 worker.look_closely(segment.closely);
                 if let Some(now) = segment.tick {
-                    let snapshot = worker.tick(now, &mut worker_output);
+                    let snapshot = of_file(worker.tick(now, &mut worker_output));
                     worker_output.send_snapshot(snapshot);
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
@@ -183,7 +190,7 @@ impl<'a> Line<'a> {
             self.taken(next, unit);
             next += 1;
         }
-        let snapshot = worker.finish(Time(0), &mut worker_output);
+        let snapshot = of_file(worker.finish(Time(0), &mut worker_output));
         worker_output.send_snapshot(snapshot);
         worker_output.send(Message::Done);
     }

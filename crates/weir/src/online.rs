@@ -40,16 +40,32 @@ impl LiveClock {
     }
 }
 
+/// What the program and a live worker share.
+pub struct Told<'r> {
+    /// The clock of the run.
+    pub clock: LiveClock,
+    /// Set when the run is to end.
+    pub stop: &'r AtomicBool,
+    /// A new plan, or another packet file.
+    pub mailbox: &'r Mailbox,
+    /// Whether interfaces that were removed are waited for. Else the run ends with the last of them.
+    pub waits: bool,
+    /// Set when all of them were.
+    pub removed: &'r AtomicBool,
+}
+
 /// One worker from beginning to end: until `stop` is set, then until its rings are empty.
+///
+/// # Errors
+/// When the kernel refuses.
 pub fn work(
     mut rings: Rings,
     mut worker: Worker,
     mut worker_output: WorkerOutput,
-    clock: LiveClock,
-    stop: &AtomicBool,
-    mailbox: &Mailbox,
+    told: &Told<'_>,
     mut limit: Option<u64>,
 ) -> Result<(), LiveError> {
+    let Told { clock, stop, mailbox, waits, removed } = told;
     let mut next_tick = clock.first_tick();
     let mut before = CaptureStats::default();
     let mut stopped = false;
@@ -73,6 +89,10 @@ pub fn work(
         }
         for event in rings.take_events() {
             worker_output.send(Message::Link(event));
+        }
+        if !waits && rings.is_removed() {
+            removed.store(true, Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
         }
         if stopped && empty && rings.drained() || limit == Some(0) {
             break;

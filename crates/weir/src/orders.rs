@@ -1,11 +1,11 @@
 //! What a live run is told while it runs: a new plan, or where packets are to be written.
 
-use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weir_engine::Plan;
-use weir_wire::{PacketBuf, Time};
+use weir_wire::Time;
 
+use crate::dump::Intake;
 use crate::online::TICK;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Orders {
     /// The plan.
     pub plan: Arc<Plan>,
     /// Where packets that match go.
-    pub packets: Option<Sender<PacketBuf>>,
+    pub packets: Option<Intake>,
 }
 
 /// The latest orders. Workers look at a number once a second, and at the orders only when it has changed.
@@ -28,7 +28,7 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// A mailbox with the orders that hold from the beginning.
-    pub fn new(plan: Arc<Plan>, packets: Option<Sender<PacketBuf>>) -> Mailbox {
+    pub fn new(plan: Arc<Plan>, packets: Option<Intake>) -> Mailbox {
         let latest = Orders { from: Time(0), plan, packets };
         Mailbox { number: AtomicU64::new(0), latest: Mutex::new(latest) }
     }

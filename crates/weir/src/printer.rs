@@ -3,6 +3,8 @@
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TrySendError};
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,10 +21,19 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Starts the thread; with `flush`, each text is flushed.
-    pub fn start(flush: bool) -> Printer {
+    /// Starts the thread; with `flush`, each text is flushed. When the reader has gone, `gone` is set.
+    pub fn start(flush: bool, gone: Option<Arc<AtomicBool>>) -> Printer {
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        Printer { to, thread: std::thread::spawn(move || print(&from, flush)), shed: 0 }
+        let work = move || {
+            let printed = print(&from, flush);
+            if let (Err(error), Some(gone)) = (&printed, gone)
+                && error.kind() == io::ErrorKind::BrokenPipe
+            {
+                gone.store(true, Ordering::Relaxed);
+            }
+            printed
+        };
+        Printer { to, thread: std::thread::spawn(work), shed: 0 }
     }
 
     /// Prints a text if there is room for it in the queue.
@@ -58,6 +69,37 @@ impl Printer {
             Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(shed),
         }
+    }
+}
+
+/// Prints a text, however long its reader takes, until a signal sets `interrupted`. Without a reader there is nothing to
+/// do.
+///
+/// # Errors
+/// When standard output could not be written.
+pub fn print_until(text: String, interrupted: &AtomicBool) -> io::Result<()> {
+    let begun_interrupted = interrupted.load(Ordering::Relaxed);
+    let end = std::time::Instant::now() + PATIENCE;
+    let thread = std::thread::spawn(move || {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    });
+    while !thread.is_finished() {
+        // A run that was interrupted before prints its summary, too, if the reader takes it in time.
+        let over = if begun_interrupted {
+            std::time::Instant::now() > end
+        } else {
+            interrupted.load(Ordering::Relaxed)
+        };
+        if over {
+            // The thread is stuck in its write and ends with the process.
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match thread.join() {
+        Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::anon::of_run;
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
+use crate::signals::Signals;
 use crate::{cli, config};
 use std::collections::HashMap;
 use std::fs::File;
@@ -51,7 +52,13 @@ pub fn streams(options: &cli::Streams) -> Exit {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
-    let files = match Files::open(&inputs(&files), &ReadOptions::default()) {
+    // Streams that a signal cuts off end with what was read.
+    let signals = Signals::default();
+    if let Err(error) = signals.take(false) {
+        return complain(Exit::Usage, error);
+    }
+    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), ..ReadOptions::default() };
+    let files = match Files::open(&inputs(&files), &reading) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
@@ -81,7 +88,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     if is_console {
         let mut console =
             Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };
-        let exit = read(files, &mut worker, &mut console);
+        let exit = read(files, &mut worker, &mut console, &signals);
         let flushed = console.out.flush();
         return exit.or(match console.failure.or(flushed.err()) {
             Some(error) => complain(Exit::Output, format!("standard output: {error}")),
@@ -89,7 +96,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         });
     }
     let mut folder = Folder::new(&options.output, options.both, anonymiser);
-    let exit = read(files, &mut worker, &mut folder);
+    let exit = read(files, &mut worker, &mut folder, &signals);
     let exit = exit.or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),
         None => Exit::Good,
@@ -100,11 +107,11 @@ pub fn streams(options: &cli::Streams) -> Exit {
     exit
 }
 
-/// Reads captures to their end, ends their flows, and reports what could not be read.
-pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exit {
+/// Reads captures to their end, or until a signal comes, ends their flows, and reports what could not be read.
+pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink, signals: &Signals) -> Exit {
     let (mut chunk, mut errors, mut ticked, mut latest) =
         (PacketBuf::default(), Vec::new(), Time(0), Time(0));
-    loop {
+    while !signals.ends() {
         match files.fill(&mut chunk) {
             Ok(true) => {}
             Ok(false) => break,
@@ -119,7 +126,11 @@ pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink) -> Exi
         chunk.clear();
     }
     worker.finish(latest, folder);
-    report_read_errors(&errors)
+    let exit = report_read_errors(&errors);
+    if !signals.has_interrupted() {
+        return exit;
+    }
+    exit.or(complain(Exit::Interrupted, "interrupted: the rest of the captures was not read"))
 }
 
 fn summary(folder: &Folder, worker: &Worker) -> String {

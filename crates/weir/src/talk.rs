@@ -3,6 +3,7 @@
 use crate::cli;
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
+use crate::signals::Signals;
 use crate::streams::{SEED, name, read};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -49,7 +50,7 @@ pub fn talk(options: &cli::Talk) -> Exit {
     let mut worker = Worker::new(plan, &flows);
     worker.read(&sessions);
     let mut talks = Talks::new(options.output.as_deref());
-    let exit = read(files, &mut worker, &mut talks);
+    let exit = read(files, &mut worker, &mut talks, &Signals::default());
     if let Some(error) = talks.failure {
         return exit.or(complain(Exit::Output, error));
     }

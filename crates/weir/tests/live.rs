@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -178,16 +178,6 @@ fn loss_above_what_is_accepted_is_an_exit_code() {
     assert!(dropped > sent / 200, "{dropped}");
 }
 
-/// A pipe that is full, and its reading end, which nobody reads.
-fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut filler = writer.try_clone().unwrap();
-    // Ends when the reader goes.
-    thread::spawn(move || filler.write_all(&vec![b'\n'; 2 << 20]));
-    thread::sleep(Duration::from_millis(300));
-    (reader, writer)
-}
-
 #[test]
 fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
     let Some(net) = Net::new() else { return };
@@ -224,7 +214,7 @@ fn a_reader_of_packets_that_stops_reading_costs_only_its_packets() {
 }
 
 #[test]
-fn a_link_that_goes_down_or_away_is_told_and_waited_for() {
+fn a_link_that_goes_down_is_reported_and_waited_for() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let said = folder.path().join("stderr");
@@ -238,14 +228,158 @@ fn a_link_that_goes_down_or_away_is_told_and_waited_for() {
     net.ip(&net.there, &["link", "set", "far", "up"]);
     assert!(hears("far: is up again"), "{}", fs::read_to_string(&said).unwrap());
     sent += net.send(20);
+    signal(&child, "INT");
+    let ran = finish(child).exits(130);
+    assert_eq!(ledger(&ran).0, sent);
+}
+
+#[test]
+fn a_run_on_the_command_line_ends_with_its_interface() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcapng");
+    for workers in ["1", "3"] {
+        let child = net.start(&["-i", "far", "-j", "-w", text(&copy), "--workers", workers]);
+        let sent = net.send(500);
+        net.ip(&net.there, &["link", "del", "far"]);
+        let ran = finish(child).exits(2).says("far: removed");
+        let (offered, caught, dropped) = ledger(&ran);
+        assert_eq!((offered, caught, dropped), (sent, sent, 0));
+        assert_eq!(weir([text(&copy), "-j"]).exits(0).fact("ledger", "caught"), sent);
+        net.link();
+    }
+}
+
+/// With one interface left the run goes on.
+#[test]
+fn a_run_ends_with_the_last_of_its_interfaces() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    let folder = tempfile::tempdir().unwrap();
+    let said = folder.path().join("stderr");
+    let mut command = net.weir(&["-i", "far", "-i", "lo", "-j"]);
+    let child =
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
+    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
     net.ip(&net.there, &["link", "del", "far"]);
     assert!(hears("far: is gone"), "{}", fs::read_to_string(&said).unwrap());
     net.link();
     assert!(hears("far: is back"), "{}", fs::read_to_string(&said).unwrap());
+    let sent = net.send(40);
+    signal(&child, "INT");
+    assert_eq!(ledger(&finish(child).exits(130)).0, sent);
+}
+
+#[test]
+fn a_service_waits_for_an_interface_that_was_removed() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (said, store) = (folder.path().join("stderr"), folder.path().join("store"));
+    let mut command = net.weir(&["serve", "-i", "far", "--store", text(&store)]);
+    let child =
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
+    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
+    let mut sent = net.send(10);
+    net.ip(&net.there, &["link", "del", "far"]);
+    assert!(hears("far: is gone: waiting"), "{}", fs::read_to_string(&said).unwrap());
+    net.link();
+    assert!(hears("far: is back"), "{}", fs::read_to_string(&said).unwrap());
     sent += net.send(40);
     signal(&child, "INT");
-    let ran = finish(child).exits(130);
-    assert_eq!(ledger(&ran).0, sent);
+    finish(child).exits(130).prints(&format!("analysed {sent}"));
+}
+
+/// Each of them ends the run when everything that was received is analysed and written.
+#[test]
+fn signals_that_end_a_run_lose_nothing() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcapng");
+    // Where it is ignored, as by nohup(1), it stays so.
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    let hangup = (u64::from_str_radix(ignored, 16).unwrap() & 1 == 0).then_some("HUP");
+    for name in ["TERM", "QUIT", "USR1", "XFSZ"].into_iter().chain(hangup) {
+        let child = net.start(&["-i", "far", "-j", "-w", text(&copy)]);
+        let sent = net.send(2000);
+        signal(&child, name);
+        let ran = finish(child).exits(130);
+        assert_eq!(ledger(&ran), (sent, sent, 0), "{name}");
+        assert_eq!(weir([text(&copy), "-j"]).exits(0).quietly().fact("ledger", "caught"), sent, "{name}");
+    }
+}
+
+/// As `weir -i far | head -1`: the run ends without a word, and what it has received is written.
+#[test]
+fn a_live_run_ends_with_the_reader_of_its_lines() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcapng");
+    let mut child = net.start(&["-i", "far", "-l", "-w", text(&copy)]);
+    let sent = net.send(300);
+    let mut first = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut first).unwrap();
+    assert!(first.contains(" UTC  "), "{first}");
+    drop(lines);
+    finish(child).exits(0).quietly();
+    assert_eq!(weir([text(&copy), "-j"]).exits(0).quietly().fact("ledger", "caught"), sent);
+}
+
+/// As `weir -i far -w - | head -c 100`.
+#[test]
+fn a_live_run_ends_with_the_reader_of_its_packets() {
+    let Some(net) = Net::new() else { return };
+    let mut child = net.start(&["-i", "far", "-w", "-"]);
+    net.send(300);
+    let mut beginning = [0; 100];
+    let mut packets = child.stdout.take().unwrap();
+    packets.read_exact(&mut beginning).unwrap();
+    drop(packets);
+    net.send(300);
+    finish(child).exits(0).quietly();
+}
+
+/// A reader that takes what comes gets at least the packets that it would get from tcpdump.
+#[test]
+fn a_reader_gets_at_least_the_packets_that_tcpdump_passes() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let taken = |mut command: Command, packets: u64, pause: u64| {
+        let mut child = net.listening(start(&mut command));
+        let mut from = child.stdout.take().unwrap();
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        let sent = Net::sent(net.begin_to_send_large(packets, pause));
+        // What tcpdump has not taken out of its ring when it is interrupted is lost.
+        thread::sleep(Duration::from_secs(2));
+        signal(&child, "INT");
+        let ran = finish(child);
+        let copy = put(folder.path(), "copy.pcap", &reader.join().unwrap());
+        let caught = weir([text(&copy), "-j", "-s", "0"]).exits(0).quietly().fact("ledger", "caught");
+        (sent, caught, ran)
+    };
+    // A thousand a second, and as fast as they can be sent.
+    for (packets, pause) in [(4_000, 100_000), (60_000, 0)] {
+        let tcpdump = {
+            let mut command = net.inside(&net.there, "tcpdump");
+            command.args(["-i", "far", "-w", "-"]);
+            command
+        };
+        if Command::new("tcpdump").arg("--version").output().is_err() {
+            println!("skipped: tcpdump is absent");
+            return;
+        }
+        let (_, theirs, _) = taken(tcpdump, packets, pause);
+        let (sent, ours, ran) = taken(net.weir(&["-i", "far", "-w", "-"]), packets, pause);
+        println!("{sent} sent, {ours} passed on, {theirs} by tcpdump; {}", ran.stderr);
+        assert!(ours >= theirs, "{ours} of {sent}, tcpdump {theirs}: {}", ran.stderr);
+        assert_eq!(ran.code, Some(if ours == sent { 130 } else { 4 }), "{}", ran.stderr);
+    }
 }
 
 #[test]

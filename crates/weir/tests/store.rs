@@ -190,3 +190,169 @@ fn points(folder: &Path) -> (u64, f64) {
     let last = main.query_row("SELECT value FROM meta WHERE name = 'last'", [], |row| row.get::<_, i64>(0));
     (count.unwrap_or(0) as u64, last.unwrap_or(0) as f64 / 1e9)
 }
+
+/// A file system of a fixed size, unmounted when the value is dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new(kilobytes: u32) -> Option<Small> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={kilobytes}k");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "weir-test"])
+            .arg(folder.path())
+            .stderr(Stdio::null())
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            println!("skipped: no file system can be mounted here");
+            return None;
+        }
+        Some(Small(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// Flows of one packet each, a thousand a second.
+fn many_flows(flows: u32) -> Vec<u8> {
+    let mut packets = Vec::new();
+    for flow in 0..flows {
+        let [_, a, b, c] = flow.to_be_bytes();
+        let frame =
+            weir_wire::build::ethernet().ipv4([10, a, b, c], [192, 0, 2, 1]).udp(4000, 53).payload(&[1; 20]);
+        packets.push((1_700_000_000 * SECOND + u64::from(flow) * SECOND / 1000, frame));
+    }
+    pcap(1, &packets)
+}
+
+/// Rows are lost and counted; the run neither waits nor tries again for each of them.
+#[test]
+fn a_full_disk_ends_no_run_over_a_file_and_holds_none_up() {
+    let Some(small) = Small::new(2048) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
+    let ran = weir([text(&capture), "-o", text(small.0.path()), "--log", "store", "-j"]).exits(4);
+    assert_eq!(ran.fact("ledger", "analysed"), 60_000);
+    assert_eq!(ran.stderr.matches("full").count(), 1, "{}", ran.stderr);
+    let lost = ran.stderr.lines().find_map(|line| line.split_once(" rows lost")?.0.rsplit(' ').next());
+    let lost: u64 = lost.unwrap_or_else(|| panic!("{}", ran.stderr)).parse().unwrap();
+    assert!(lost > 1000, "{}", ran.stderr);
+}
+
+/// The first signal ends the run while nothing can be written.
+#[test]
+fn a_signal_is_seen_while_the_disk_is_full() {
+    let Some(small) = Small::new(2048) else { return };
+    let mut command = program();
+    command.args(["-r", "-", "-o", text(small.0.path()), "--log", "store", "-j"]);
+    let mut child = start(command.stdin(Stdio::piped()));
+    let mut to = child.stdin.take().unwrap();
+    // Nothing follows, and there is no end.
+    std::io::Write::write_all(&mut to, &many_flows(60_000)).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    signal(&child, "TERM");
+    let ran = finish(child).exits(4);
+    assert!(ran.fact("ledger", "analysed") > 0, "{}", ran.text());
+    drop(to);
+}
+
+/// A signal is seen, too, while a reader of packets or of the summary takes nothing, and while a pipe has no reader.
+#[test]
+fn a_signal_is_seen_while_nothing_reads_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for arguments in [&["-w", "-"][..], &["-j"], &["-w", text(&fifo)]] {
+        let (reader, writer) = full_pipe();
+        let mut command = program();
+        command.arg(&capture).args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        thread::sleep(Duration::from_millis(1000));
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?}: it waits for its reader");
+        signal(&child, "INT");
+        let ran = finish(child);
+        let expected = if arguments == ["-w", "-"] { 4 } else { 130 };
+        assert_eq!(ran.code, Some(expected), "{arguments:?}: {}", ran.stderr);
+        drop(reader);
+    }
+}
+
+/// As with head(1): no error, no panic.
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
+    let store = folder.path().join("store");
+    weir([text(&sample()), "-q", "-o", text(&store), "--log", "store"]).exits(0);
+    let store = text(&store);
+    for arguments in [
+        &[text(&capture), "-w", "-"][..],
+        &[text(&capture), "-j", "-v"],
+        &["store", "series", "-d", store],
+        &["store", "export", "-d", store, "--prometheus"],
+        &["query", "-d", store, "flows"],
+        &["man"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = program();
+        command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+        finish(command.spawn().unwrap()).exits(0).quietly();
+    }
+}
+
+/// A run that writes packets from a pipe which stays open, once it has written them all.
+fn writing(capture: &[u8], to: &Path, packets: u64) -> (std::process::Child, std::process::ChildStdin) {
+    let mut command = program();
+    command.args(["-q", "-r", "-", "-w", text(to)]);
+    let mut child = start(command.stdin(Stdio::piped()));
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, capture).unwrap();
+    let own = format!(".{}.", to.file_name().unwrap().to_str().unwrap());
+    let is_written = || {
+        let folder = std::fs::read_dir(to.parent().unwrap()).unwrap().flatten();
+        let mut parts = folder.filter(|file| file.file_name().to_str().unwrap().starts_with(&own));
+        parts.any(|part| weir([text(&part.path()), "-j"]).fact("ledger", "caught") == packets)
+    };
+    assert!(eventually(is_written), "the packets are written");
+    (child, input)
+}
+
+/// As a service that is started again: what was written is saved before the name is used again.
+#[test]
+fn what_a_killed_run_has_written_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("x.pcap");
+    let names = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let mut names: Vec<String> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let capture = many_flows(3000);
+    for n in 1..=2 {
+        let (mut child, _input) = writing(&capture, &to, 3000);
+        child.kill().unwrap();
+        wait(&mut child).unwrap();
+        let saved = format!("x.pcap.{n}: 3,000 packets that a run which was killed had written");
+        weir([text(&sample()), "-q", "-w", text(&to)]).exits(0).says(&saved);
+    }
+    assert_eq!(names(), ["x.pcap", "x.pcap.1", "x.pcap.2"]);
+    for saved in ["x.pcap.1", "x.pcap.2"] {
+        let caught = weir([text(&folder.path().join(saved)), "-j"]).exits(0).fact("ledger", "caught");
+        assert_eq!(caught, 3000, "{saved}");
+    }
+    // What a run that lives is writing is not touched.
+    let (child, input) = writing(&capture, &to, 3000);
+    weir([text(&sample()), "-q", "-w", text(&to)]).exits(0).quietly();
+    drop(input);
+    finish(child).exits(0);
+    assert_eq!(names(), ["x.pcap", "x.pcap.1", "x.pcap.2"]);
+    assert_eq!(weir([text(&to), "-j"]).exits(0).fact("ledger", "caught"), 3000);
+}

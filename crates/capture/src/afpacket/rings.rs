@@ -214,6 +214,11 @@ impl Rings {
         })
     }
 
+    /// Whether all interfaces were removed and none is back.
+    pub fn is_removed(&self) -> bool {
+        self.ports.iter().all(|port| port.ring.as_ref().is_none_or(|ring| ring.removed.is_some()))
+    }
+
     /// Changes of the interfaces since the last call. Only the first worker's rings report them.
     pub fn take_events(&mut self) -> Vec<LinkEvent> {
         std::mem::take(&mut self.events)

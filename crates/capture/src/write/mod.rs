@@ -18,8 +18,8 @@ use weir_wire::{Packet, Time};
 pub use encode::{FileFormat, Statistics};
 pub use error::WriteError;
 pub use name::Rotate;
-pub use outfile::FilePlace;
-pub use repair::{Repair, repair, salvage};
+pub use outfile::{FilePlace, Patience};
+pub use repair::{Repair, repair, salvage, salvage_leftovers};
 
 use crate::file::{Compression, InterfaceInfo};
 use encode::Encoder;
@@ -48,8 +48,8 @@ pub struct WriteOptions {
     pub snaplen: u32,
     /// `-U`: every packet goes into the file at once, and the file has its name from the start.
     pub unbuffered: bool,
-    /// Never wait for the reader of a pipe: shed packets instead, and count them.
-    pub shed: bool,
+    /// How long to wait for the reader of a pipe; `None` waits without end.
+    pub patience: Option<Patience>,
     /// When to begin a new file.
     pub rotate: Rotate,
     /// The program's name and version, for pcapng.
@@ -148,7 +148,10 @@ impl PacketWriter {
             finishing: None,
         };
         writer.begin()?;
-        writer.flush()?;
+        // The reader of a pipe may come later than the first packets: that is waited for with the first tick.
+        if !writer.is_pipe() {
+            writer.flush()?;
+        }
         Ok(writer)
     }
 
@@ -266,6 +269,11 @@ impl PacketWriter {
         self.file.as_ref().and_then(Outfile::place)
     }
 
+    /// Whether what is written goes to a reader and not into a file: it is to be ticked when nothing more waits.
+    pub fn is_pipe(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.place().is_none())
+    }
+
     /// Writes the rest and gives the file its name.
     ///
     /// # Errors
@@ -282,12 +290,15 @@ impl PacketWriter {
         let opened = match &self.target {
             Target::Stdout => {
                 self.path = "standard output".to_owned();
-                Outfile::stdout(self.compression, self.options.shed)
+                Outfile::stdout(self.compression, self.options.patience.as_ref())
             }
             Target::Path(_) => {
                 let path = self.sequence.name()?;
                 self.path = path.display().to_string();
-                Outfile::create(&path, self.compression, self.options.unbuffered, self.options.shed)
+                {
+                    let WriteOptions { unbuffered, patience, .. } = &self.options;
+                    Outfile::create(&path, self.compression, *unbuffered, patience.as_ref())
+                }
             }
         };
         match opened {

@@ -102,6 +102,30 @@ impl Sequence {
     }
 }
 
+/// Whether a file may have got its name from a pattern: the parts of the name that stand for themselves are the same.
+pub(crate) fn may_be_named(pattern: &Path, rotate: &Rotate, path: &Path) -> bool {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (pattern, name) = (name(pattern), name(path));
+    let packed = [".gz", ".zst"].into_iter().find(|end| pattern.ends_with(end)).unwrap_or_default();
+    let Some(name) = name.strip_suffix(packed) else { return false };
+    let pattern = pattern.strip_suffix(packed).unwrap_or(&pattern);
+    let conversions = rotate.seconds.and(pattern.find('%').zip(pattern.rfind('%')));
+    let (head, tail) = match conversions {
+        Some((first, last)) => {
+            // Behind the last `%` come flags, a width, and the letter.
+            let rest = pattern.get(last + 1..).unwrap_or_default();
+            let is_letter = |c: char| c == '%' || c.is_ascii_alphabetic() && !matches!(c, 'E' | 'O');
+            let tail = rest.find(is_letter).and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+            (pattern.get(..first).unwrap_or_default(), tail)
+        }
+        None => (pattern, ""),
+    };
+    let Some(rest) = name.strip_prefix(head) else { return false };
+    let counted = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+    let ends = |rest: &str| if conversions.is_some() { rest.ends_with(tail) } else { rest.is_empty() };
+    ends(rest) || rotate.bytes.is_some() && ends(counted)
+}
+
 /// Digits that number `files` files, counted from 0; tcpdump gives a single file none.
 fn digits(files: u32) -> usize {
     let last = files.saturating_sub(1);
@@ -163,6 +187,47 @@ mod tests {
         assert_eq!(sequence.period_over(at(1_060)), Some(false), "three files were asked for");
         let mut back = Sequence::new(Path::new("a"), &rotate, at(100));
         assert_eq!(back.period_over(at(10)), None, "a clock that goes back begins no file");
+    }
+
+    #[test]
+    fn names_of_a_pattern_are_known_by_their_fixed_parts() {
+        let plain = Rotate::default();
+        let sized = Rotate { bytes: Some(1), ..plain.clone() };
+        let timed = Rotate { seconds: Some(1), ..plain.clone() };
+        let both = Rotate { bytes: Some(1), ..timed.clone() };
+        for (pattern, rotate, name, expected) in [
+            ("x.pcap", &plain, "x.pcap", true),
+            ("x.pcap", &plain, "x.pcap1", false),
+            ("x.pcap", &plain, "y.pcap", false),
+            ("x.pcap", &sized, "x.pcap12", true),
+            ("x.pcap", &sized, "x.pcap1a", false),
+            ("x.pcap.gz", &sized, "x.pcap12.gz", true),
+            ("x.pcap.gz", &sized, "x.pcap12", false),
+            ("a-%Y%m%d.pcap", &timed, "a-20261123.pcap", true),
+            ("a-%Y%m%d.pcap", &timed, "b-20261123.pcap", false),
+            ("a-%Y%m%d.pcap", &timed, "a-20261123.pcapng", false),
+            ("a-%Y%m%d.pcap", &both, "a-20261123.pcap7", true),
+            ("a-%Y%m%d.pcap", &plain, "a-20261123.pcap", false),
+            ("a-%Ey", &timed, "a-26", true),
+        ] {
+            assert_eq!(
+                may_be_named(Path::new(pattern), rotate, Path::new(name)),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+        // Every name that a sequence makes is one of its pattern.
+        let at = Time(1_795_305_600_000_000_000);
+        for rotate in [plain, sized, timed, both] {
+            for pattern in ["d/x", "d/x-%H%M%S.pcap", "d/x-%s.pcap.zst"] {
+                let mut sequence = Sequence::new(Path::new(pattern), &rotate, at);
+                for _ in 0..3 {
+                    let name = sequence.name().unwrap();
+                    assert!(may_be_named(Path::new(pattern), &rotate, &name), "{pattern} {}", name.display());
+                    sequence.size_over(u64::MAX);
+                }
+            }
+        }
     }
 
     #[test]

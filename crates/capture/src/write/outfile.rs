@@ -4,7 +4,11 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use weir_files::Part;
 
@@ -72,26 +76,67 @@ impl Medium for Disk {
     }
 }
 
+/// How long a writer waits for the reader of a pipe.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    /// Set when the run is to end. Until then the writer waits.
+    pub ends: Arc<AtomicBool>,
+    /// From then on, how long the reader may take nothing before the writer gives up: what is left is lost, and counted.
+    pub grace: Duration,
+}
+
 /// A pipe, a terminal, a device.
 struct Pipe {
     file: File,
-    /// Do not wait for its reader.
-    shed: bool,
+    /// Without it the writer waits without end.
+    patience: Option<Patience>,
+    /// Since when the reader has taken nothing, once the run is to end.
+    idle_since: Option<Instant>,
+    gave_up: bool,
 }
 
 /// Number of bytes that a writable pipe takes without blocking (PIPE_BUF, pipe(7)).
 const PIPE_ROOM: usize = 4_096;
+/// How often a writer that waits looks whether the run is to end, in milliseconds.
+const LOOK: libc::c_int = 50;
+
+impl Pipe {
+    fn new(file: File, patience: Option<Patience>) -> Pipe {
+        Pipe { file, patience, idle_since: None, gave_up: false }
+    }
+
+    /// Waits until the pipe takes something.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the writer gives up.
+    fn wait(&mut self) -> io::Result<()> {
+        while !writable(&self.file, if self.gave_up { 0 } else { LOOK })? {
+            let Some(patience) = &self.patience else { continue };
+            if !patience.ends.load(Ordering::Relaxed) {
+                continue;
+            }
+            let idle_since = *self.idle_since.get_or_insert_with(Instant::now);
+            self.gave_up |= idle_since.elapsed() >= patience.grace;
+            if self.gave_up {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        self.idle_since = None;
+        Ok(())
+    }
+}
 
 impl Medium for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.shed {
-            return self.file.write(bytes);
-        }
         // O_NONBLOCK would be set for every process that shares this end of the pipe, including a shell's terminal.
-        if !writable(&self.file)? {
-            return Err(io::ErrorKind::WouldBlock.into());
+        loop {
+            self.wait()?;
+            match self.file.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes)) {
+                // Another writer has taken the room.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
         }
-        self.file.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes))
     }
 
     fn truncate(&mut self, _length: u64) -> bool {
@@ -99,14 +144,33 @@ impl Medium for Pipe {
     }
 }
 
+/// Waits at most some milliseconds until a write(2) of `file` would not block; whether it would not.
 #[allow(unsafe_code)]
-fn writable(file: &File) -> io::Result<bool> {
+fn writable(file: &File, milliseconds: libc::c_int) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: `poll` is one pollfd, as the count says, and outlives the call.
-    match unsafe { libc::poll(&raw mut poll, 1, 0) } {
-        -1 => Err(io::Error::last_os_error()),
+    match unsafe { libc::poll(&raw mut poll, 1, milliseconds) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
         // An error on the pipe is reported by write(2).
         count => Ok(count > 0),
+    }
+}
+
+/// Opens what is no regular file. A pipe without a reader is waited for as long as `patience` says.
+fn open_special(path: &Path, patience: Option<&Patience>) -> io::Result<File> {
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                if patience.is_some_and(|patience| patience.ends.load(Ordering::Relaxed)) {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(LOOK.unsigned_abs().into()));
+            }
+            opened => return opened,
+        }
     }
 }
 
@@ -144,11 +208,11 @@ impl Outfile {
         path: &Path,
         compression: Compression,
         direct: bool,
-        shed: bool,
+        patience: Option<&Patience>,
     ) -> io::Result<Outfile> {
         if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
-            let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(Outfile::over(Box::new(Pipe { file, shed }), compression));
+            let pipe = Pipe::new(open_special(path, patience)?, patience.cloned());
+            return Ok(Outfile::over(Box::new(pipe), compression));
         }
         if direct {
             let file = weir_files::create(path)?;
@@ -162,9 +226,9 @@ impl Outfile {
         Ok(Outfile { place: Some(place), part: Some(part), ..over })
     }
 
-    pub(crate) fn stdout(compression: Compression, shed: bool) -> io::Result<Outfile> {
+    pub(crate) fn stdout(compression: Compression, patience: Option<&Patience>) -> io::Result<Outfile> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Ok(Outfile::over(Box::new(Pipe { file, shed }), compression))
+        Ok(Outfile::over(Box::new(Pipe::new(file, patience.cloned())), compression))
     }
 
     pub(crate) fn over(medium: Box<dyn Medium>, compression: Compression) -> Outfile {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_files::Part;
 use weir_wire::PacketBuf;
 
+use super::name::Rotate;
 use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions};
 
 /// The result of [`repair`].
@@ -74,6 +75,48 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
     // Unlike rename(2), link(2) does not put one file in the place of another.
     fs::hard_link(part, &path).and_then(|()| fs::remove_file(part)).map_err(refused)?;
     Ok((path, repaired))
+}
+
+/// Saves the files that writers of `pattern` left when they were killed, so that another writer does not take their
+/// names: each is cut to its whole records and becomes `NAME.1`, or has the next number that is free. One without
+/// packets is removed. A file that a living writer holds is left alone.
+pub fn salvage_leftovers(pattern: &Path, rotate: &Rotate) -> Vec<Result<(PathBuf, Repair), ReadError>> {
+    let is_meant = |path: &Path| super::name::may_be_named(pattern, rotate, path);
+    // Without a folder there is nothing in it, and the writer reports it.
+    let parts = weir_files::leftovers_like(pattern, is_meant).unwrap_or_default();
+    parts.iter().filter_map(|part| salvage_beside(part).transpose()).collect()
+}
+
+/// `None` where there was nothing to save, or another process saves it.
+fn salvage_beside(part: &Path) -> Result<Option<(PathBuf, Repair)>, ReadError> {
+    let Ok(held) = File::open(part) else { return Ok(None) };
+    if matches!(held.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+        return Ok(None);
+    }
+    let refused = |source: io::Error| {
+        let input = part.display().to_string();
+        ReadError::Open { input, source: source.into() }
+    };
+    let is_empty = held.metadata().is_ok_and(|data| data.len() == 0);
+    let repaired = if is_empty { None } else { Some(repair(part)?) };
+    let Some(repaired) = repaired.filter(|repaired| repaired.packets > 0) else {
+        fs::remove_file(part).map_err(refused)?;
+        return Ok(None);
+    };
+    let Some(path) = weir_files::part_of(part) else { return Ok(None) };
+    let mut number = 1;
+    let saved = loop {
+        let mut name = path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        let name = PathBuf::from(name);
+        match fs::hard_link(part, &name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(refused(error)),
+            Ok(()) => break name,
+        }
+    };
+    fs::remove_file(part).map_err(refused)?;
+    Ok(Some((saved, repaired)))
 }
 
 /// Writes the first `left` bytes of a compressed file anew.

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_capture::{
-    FileFormat, Files, Input, InterfaceInfo, PacketWriter, ReadOptions, Rotate, Statistics, Target,
+    FileFormat, Files, Input, InterfaceInfo, PacketWriter, Patience, ReadOptions, Rotate, Statistics, Target,
     WriteError, WriteOptions, salvage,
 };
 use weir_wire::{Hints, LinkType, Packet, PacketBuf, Time};
@@ -345,7 +348,7 @@ fn a_file_that_cannot_be_made_is_told() {
     assert!(error.to_string().starts_with("/nonexistent/x.pcap: cannot create: No such file"), "{error}");
 }
 
-/// A reader that stops reading costs packets, never time; those that it took are whole.
+/// Once the run ends, a reader that stops reading costs packets and no more than its grace; those that it took are whole.
 #[test]
 fn a_slow_reader_is_shed_and_counted() {
     let directory = scratch();
@@ -354,7 +357,9 @@ fn a_slow_reader_is_shed_and_counted() {
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         // Opened for both, so that neither side waits for the other.
         let mut reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mut writer = writer(&path, WriteOptions { shed: true, ..WriteOptions::default() });
+        let patience = Patience { ends: Arc::new(AtomicBool::new(true)), grace: Duration::ZERO };
+        let options = WriteOptions { patience: Some(patience), ..WriteOptions::default() };
+        let mut writer = writer(&path, options);
         // Bytes that gzip cannot make fewer.
         let mut state = 1_u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -374,6 +379,38 @@ fn a_slow_reader_is_shed_and_counted() {
         result.unwrap();
         assert_eq!(written.packets + written.lost, 20_000);
         assert_eq!(written.lost, before.lost, "what was held has been taken");
+    }
+}
+
+/// While the run goes on, and without a limit, a slow reader costs no packet.
+#[test]
+fn a_slow_reader_gets_every_packet() {
+    let directory = scratch();
+    let path = directory.path().join("x.pcap");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let ends = Arc::new(AtomicBool::new(false));
+    for patience in [None, Some(Patience { ends: Arc::clone(&ends), grace: Duration::from_secs(60) })] {
+        let mut writer = writer(&path, WriteOptions { patience, ..WriteOptions::default() });
+        let data = [7; 1_400];
+        let all = 24 + 2_000 * (16 + data.len());
+        let taken = std::thread::spawn(move || {
+            // A pipe holds 64 KiB: the writer has to wait.
+            std::thread::sleep(Duration::from_millis(300));
+            let mut bytes = vec![0; all];
+            std::io::Read::read_exact(&mut reader, &mut bytes).unwrap();
+            (reader, bytes)
+        });
+        for number in 0..2_000 {
+            writer.write(&packet(number, &data)).unwrap();
+        }
+        ends.store(true, Ordering::Relaxed);
+        let (written, result) = writer.close();
+        result.unwrap();
+        let bytes;
+        (reader, bytes) = taken.join().unwrap();
+        assert_eq!((written.packets, written.lost), (2_000, 0));
+        assert_eq!(read_bytes(&bytes).packets.len(), 2_000);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Exit, Session, complain, report_read_errors};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
 use crate::offline::{self, Input};
-use std::io::Write;
+use crate::printer::print_until;
 use weir_capture::{Files, ReadOptions};
 
 /// What one worker reads at once: it stays in the second-level cache until the packets are done with.
@@ -18,6 +18,8 @@ const SHARED: usize = 1 << 20;
 pub fn run(session: Session) -> Exit {
     match attempt(&session) {
         Ok(exit) => exit,
+        // It has not begun: there is nothing to report.
+        Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
 }
@@ -34,7 +36,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         chunk_bytes: if workers == 1 { ALONE } else { SHARED },
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
         recover: options.recover,
-        stop: Some(std::sync::Arc::clone(&session.stop)),
+        stop: Some(std::sync::Arc::clone(&session.signals.stop)),
         ..ReadOptions::default()
     };
     let files = match Files::open(&session.request.inputs, &read) {
@@ -47,8 +49,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
-        packets: dumps.matching.as_ref().map(Dump::sender),
-        unidentified: dumps.unidentified.as_ref().map(Dump::sender),
+        packets: dumps.matching.as_ref().map(Dump::intake),
+        unidentified: dumps.unidentified.as_ref().map(Dump::intake),
         carver: carving.as_ref().map(|carving| carving.carver(true)),
     };
 
@@ -64,7 +66,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         interval: session.request.interval,
         plan: &session.plan,
         limit: session.request.limit,
-        stop: &session.stop,
+        stop: &session.signals.stop,
     };
     let outcome = std::thread::scope(|scope| {
         let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)));
@@ -78,7 +80,6 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
     total.ledger.time_jumps += outcome.jumps;
-    total.ledger.capture.offered = total.ledger.caught;
 
     if let Some(beside) = &session.beside {
         beside.hub.end(&total);
@@ -86,18 +87,17 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
 
     let mut exit = report_read_errors(&outcome.errors).or(written.exit());
     let text = summary::of_files(session, &outcome, &total, &written, &failures, names);
-    exit = exit.or(print(session, &text));
+    exit = exit.or(print(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }
 
 /// Prints to standard output, unless packets go there.
-fn print(session: &Session, text: &str) -> Exit {
+fn print(session: &Session, text: String) -> Exit {
     if session.options.write.as_deref() == Some("-") {
         return Exit::Good;
     }
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match print_until(text, &session.signals.interrupted) {
         Ok(()) => Exit::Good,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Good,
         Err(error) => complain(Exit::Output, format!("standard output: {error}")),
     }
 }

@@ -13,17 +13,19 @@ pub struct Lines {
     silent: bool,
     zone: Zone,
     names: bool,
+    waits: bool,
 }
 
 impl Lines {
-    /// Starts printing.
-    pub fn new(session: &Session) -> Lines {
+    /// Starts printing. `waits`: the run waits for interfaces that were removed.
+    pub fn new(session: &Session, waits: bool) -> Lines {
         let to_stdout = session.options.write.as_deref() == Some("-");
         Lines {
-            printer: Printer::start(session.options.line_buffered),
+            printer: Printer::start(session.options.line_buffered, Some(session.stop())),
             silent: to_stdout || session.options.quiet || session.options.json || session.beside.is_some(),
             zone: session.zone.clone(),
             names: !session.options.numeric,
+            waits,
         }
     }
 
@@ -36,7 +38,7 @@ impl Lines {
 
     /// Reports a change of a link on standard error, and returns its text.
     pub fn link(&mut self, event: &LinkEvent) -> String {
-        let text = notice(event, &self.zone);
+        let text = notice(event, &self.zone, self.waits);
         eprintln!("weir: {text}");
         text
     }
@@ -57,11 +59,12 @@ impl Lines {
 }
 
 /// Text for a change of a link.
-pub fn notice(event: &LinkEvent, zone: &Zone) -> String {
+pub fn notice(event: &LinkEvent, zone: &Zone, waits: bool) -> String {
     let what = match event.change {
         LinkChange::Down => "is down: no packets until it is up again",
         LinkChange::Up => "is up again",
-        LinkChange::Removed => "is gone: waiting until it returns",
+        LinkChange::Removed if waits => "is gone: waiting until it returns",
+        LinkChange::Removed => "is gone",
         LinkChange::Back => "is back",
     };
     format!("{} {}: {what}", zone.date_time(event.at.0), event.name)

@@ -6,7 +6,7 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, PARTS, RING_PARTS, Session, complain};
 use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
-use crate::dump::{Dump, For};
+use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
@@ -15,10 +15,11 @@ use crate::serve::WebService;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_api::Snapshot;
-use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter, WriteError, Written};
+use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter};
 use weir_output::figures::count;
 use weir_wire::LinkType;
 
@@ -29,6 +30,8 @@ const WAIT: Duration = Duration::from_millis(50);
 pub fn run(session: Session) -> Exit {
     match attempt(&session) {
         Ok(exit) => exit,
+        // It has not begun: there is nothing to report.
+        Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
 }
@@ -45,8 +48,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let load = Load {
         rows: session.wants_rows(),
         records: session.wants_records(),
-        packets: dumps.matching.as_ref().map(Dump::sender),
-        unidentified: dumps.unidentified.as_ref().map(Dump::sender),
+        packets: dumps.matching.as_ref().map(Dump::intake),
+        unidentified: dumps.unidentified.as_ref().map(Dump::intake),
         carver: carving.as_ref().map(|carving| carving.carver(false)),
     };
     let (to, from) = queue();
@@ -54,11 +57,17 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let clock = LiveClock::start();
     let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
+    // A service goes on when its interface is back; on the command line a run without one is over.
+    let waits = session.beside.is_some();
+    let removed = Arc::new(AtomicBool::new(false));
     for (rings, worker) in rings.into_iter().zip(session.workers(workers)) {
         let worker_output = WorkerOutput::new(to.clone(), WhenFull::Shed, load.clone());
-        let (stop, mailbox, limit) = (Arc::clone(&session.stop), Arc::clone(&mailbox), session.request.limit);
+        let (stop, mailbox, limit) =
+            (Arc::clone(&session.signals.stop), Arc::clone(&mailbox), session.request.limit);
+        let removed = Arc::clone(&removed);
         threads.push(std::thread::spawn(move || {
-            online::work(rings, worker, worker_output, clock, &stop, &mailbox, limit)
+            let told = online::Told { clock, stop: &stop, mailbox: &mailbox, waits, removed: &removed };
+            online::work(rings, worker, worker_output, &told, limit)
         }));
     }
     drop((to, load));
@@ -74,7 +83,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
             let change = Change::new(session, plan, Arc::clone(&mailbox), clock);
             beside.begin(change, dumps.matching.as_ref().map(Dump::files));
         }
-        let mut lines = Lines::new(session);
+        let mut lines = Lines::new(session, waits);
         watch(&mut collector, &from, &mut lines, session.beside.as_ref());
         exit = exit.or(lines.finish());
     }
@@ -86,6 +95,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
             Ok(Err(error)) => exit = exit.or(complain(Exit::Unreadable, error)),
             Err(_) => exit = exit.or(complain(Exit::Partial, "a worker failed: the results are partial")),
         }
+    }
+    if removed.load(Ordering::Relaxed) {
+        let names = session.request.interfaces.join(", ");
+        exit = exit.or(complain(Exit::Unreadable, format!("{names}: removed, so the run has ended")));
     }
     if let Some(beside) = &session.beside {
         // The store is closed with the collector.
@@ -103,10 +116,14 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
 }
 
 /// Says how many packets that match are not in the packet file: without a summary nothing else does.
-fn unwritten(session: &Session, total: &Snapshot, written: Option<&(Written, Option<WriteError>)>) -> Exit {
-    let (Some(name), Some((written, trouble))) = (&session.options.write, written) else { return Exit::Good };
+fn unwritten(session: &Session, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
+    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&session.options.write, dump) else {
+        return Exit::Good;
+    };
     match total.ledger.packets_unwritten + written.lost {
-        // Its trouble was told when it came.
+        // It wants no more.
+        _ if *reader_gone => Exit::Good,
+        // The trouble was reported when it came.
         0 if trouble.is_some() => Exit::Output,
         0 => Exit::Good,
         shed => {
@@ -132,7 +149,7 @@ fn print_last(session: &Session, text: String) -> Exit {
     if session.options.write.as_deref() == Some("-") {
         return Exit::Good;
     }
-    let mut printer = Printer::start(true);
+    let mut printer = Printer::start(true, None);
     printer.insist(text);
     Lines::end(printer)
 }

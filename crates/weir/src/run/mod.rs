@@ -17,21 +17,21 @@ use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
 use crate::collector::Collector;
-use crate::dump::{Dump, For};
+use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
 use crate::interfaces;
 use crate::names::SystemNames;
 use crate::online::LiveClock;
 use crate::serve::WebService;
 use crate::serve::hub::Share;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use crate::signals::{Signals, end_with_reader};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
-use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError, Written};
+use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_flow::FlowTable;
@@ -54,6 +54,7 @@ const BODIES: [&str; 2] = ["anomaly", "files"];
 /// Does what the command line asks for.
 pub fn run(options: cli::Run) -> Exit {
     if options.list_interfaces {
+        end_with_reader();
         return interfaces::list();
     }
     let request = match Request::new(&options) {
@@ -61,6 +62,7 @@ pub fn run(options: cli::Run) -> Exit {
         Err((exit, error)) => return complain(exit, error),
     };
     if request.inputs.is_empty() && request.interfaces.is_empty() {
+        end_with_reader();
         return interfaces::welcome();
     }
     let session = match Session::new(options, request, None) {
@@ -98,12 +100,8 @@ pub struct Session {
     logs: Vec<Log>,
     /// What everything that comes out goes through, where that was asked for.
     anonymiser: Option<Anonymiser>,
-    /// Set by a signal, by `-c` and by the screen.
-    stop: Arc<AtomicBool>,
-    /// Set by a signal alone.
-    interrupted: Arc<AtomicBool>,
-    /// Set by SIGHUP, where there are logs: they are to be rolled.
-    hangup: Arc<AtomicBool>,
+    /// What signals have asked for.
+    signals: Signals,
     /// The pages that are served beside the run.
     beside: Option<WebService>,
 }
@@ -146,28 +144,11 @@ impl Session {
             let text = "--files writes content as it is, which cannot be anonymised: take one of them";
             return Err((Exit::Usage, text.to_owned()));
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The second signal ends the program at once: the user does not want to wait for the drain.
-            let hooks = [
-                signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted)),
-                signal_hook::flag::register(signal, Arc::clone(&interrupted)),
-                signal_hook::flag::register(signal, Arc::clone(&stop)),
-            ];
-            if let Some(Err(error)) = hooks.into_iter().find(Result::is_err) {
-                return Err((Exit::Usage, format!("cannot handle signals: {error}")));
-            }
-        }
-        let hangup = Arc::new(AtomicBool::new(false));
-        // Without logs the signal means what it means to others: the terminal has gone.
-        if request.logs.is_some() {
-            signal_hook::flag::register(SIGHUP, Arc::clone(&hangup))
-                .map_err(|error| (Exit::Usage, format!("cannot handle signals: {error}")))?;
-        }
+        let signals = Signals::default();
+        signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
         let plan = Arc::new(plan);
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Session { options, request, plan, zone, logs, anonymiser, stop, interrupted, hangup, beside })
+        Ok(Session { options, request, plan, zone, logs, anonymiser, signals, beside })
     }
 
     /// Memory shares of a run's tables, as the pages show them.
@@ -221,7 +202,7 @@ impl Session {
 
     /// Set when it is to end.
     pub fn stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
+        Arc::clone(&self.signals.stop)
     }
 
     /// Whether what comes out is anonymised.
@@ -274,6 +255,8 @@ impl Session {
             },
             start: LiveClock::start().now().0,
             interval: self.request.interval,
+            clock: Some(clock::nanoseconds),
+            stop: Some(Arc::clone(&self.signals.stop)),
             // A live run goes on with the logs that are there, line by line; one over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
@@ -348,16 +331,16 @@ impl Session {
                 format!("--unidentified {name}: {why}; the name of another file is wanted"),
             ));
         }
-        let zone = self.zone.time_zone().clone();
-        let dump = self.dump(
-            self.options.write.as_deref(),
-            Dump::rotation(&self.options, zone),
-            interfaces,
-            purpose,
-        )?;
+        let rotate = self.rotation();
+        let dump = self.dump(self.options.write.as_deref(), rotate, interfaces, purpose)?;
         let unidentified =
             self.dump(self.options.unidentified.as_deref(), Rotate::default(), interfaces, purpose)?;
         Ok(Dumps { matching: dump, unidentified })
+    }
+
+    /// How the command line wants the files of -w to follow each other.
+    fn rotation(&self) -> Rotate {
+        Dump::rotation(&self.options, self.zone.time_zone().clone())
     }
 
     fn dump(
@@ -368,6 +351,18 @@ impl Session {
         purpose: For,
     ) -> Result<Option<Dump>, (Exit, String)> {
         let Some(name) = name else { return Ok(None) };
+        let dump = self.begin_dump(name, rotate, interfaces, purpose);
+        dump.map(Some).map_err(|error| (Exit::Output, error.to_string()))
+    }
+
+    /// Begins a packet file.
+    fn begin_dump(
+        &self,
+        name: &str,
+        rotate: Rotate,
+        interfaces: &[InterfaceInfo],
+        purpose: For,
+    ) -> Result<Dump, WriteError> {
         let nameless;
         let interfaces = match &self.anonymiser {
             Some(_) => {
@@ -376,9 +371,16 @@ impl Session {
             }
             None => interfaces,
         };
-        Dump::start(name, &self.options, rotate, interfaces, purpose, self.anonymiser.clone())
-            .map(Some)
-            .map_err(|error| (Exit::Output, error.to_string()))
+        let with = DumpOptions {
+            options: &self.options,
+            rotate,
+            purpose,
+            anonymiser: self.anonymiser.clone(),
+            room: self.request.memory / PARTS * DUMP_PARTS,
+            stop: Arc::clone(&self.signals.stop),
+            interrupted: Arc::clone(&self.signals.interrupted),
+        };
+        Dump::start(name, with, interfaces)
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
@@ -416,7 +418,7 @@ impl Session {
         let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
         collector.anonymise(self.anonymiser.clone());
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
-        collector.roll_every(self.request.rotate, Arc::clone(&self.hangup));
+        collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));
         collector
     }
 
@@ -430,7 +432,7 @@ impl Session {
             let text = format!("{:.3}% of packets lost", total.ledger.loss_percent());
             exit = exit.or(complain(Exit::Loss, text));
         }
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.signals.has_interrupted() {
             exit = exit.or(Exit::Interrupted);
         }
         if let Some(imbalance) = total.ledger.imbalance() {
@@ -453,8 +455,8 @@ struct Dumps {
 
 /// What became of them: what was written, and the first thing that went wrong.
 struct Finished {
-    matching: Option<(Written, Option<WriteError>)>,
-    unidentified: Option<(Written, Option<WriteError>)>,
+    matching: Option<Outcome>,
+    unidentified: Option<Outcome>,
     /// Files that were there already, and what went wrong.
     carved: Option<(u64, Option<io::Error>)>,
 }
@@ -472,9 +474,8 @@ impl Dumps {
 impl Finished {
     /// The exit code that follows from it; what went wrong was told when it did.
     fn exit(&self) -> Exit {
-        let troubled =
-            [&self.matching, &self.unidentified].into_iter().flatten().any(|(_, trouble)| trouble.is_some())
-                || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
+        let troubled = [&self.matching, &self.unidentified].into_iter().flatten().any(Outcome::is_trouble)
+            || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
@@ -485,7 +486,7 @@ impl Finished {
             (&self.unidentified, &options.unidentified, "packets of unidentified flows"),
         ];
         let emitted = files.into_iter().filter_map(|(written, name, what)| {
-            let ((written, _), name) = (written.as_ref()?, name.as_ref()?);
+            let (Outcome { written, .. }, name) = (written.as_ref()?, name.as_ref()?);
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
             Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
@@ -516,6 +517,8 @@ const FLOW_PARTS: usize = 32;
 const READ_FLOW_PARTS: (usize, usize) = (22, 33);
 const ROW_PARTS: usize = 8;
 const RING_PARTS: usize = 16;
+/// Of what is under way between threads: packets that wait for the writer of -w.
+const DUMP_PARTS: usize = 4;
 
 /// The parts of flow tables, and of streams and parsers.
 fn flow_parts(is_read: bool, is_live: bool) -> (usize, usize) {

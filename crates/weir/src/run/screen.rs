@@ -3,7 +3,7 @@
 use super::lines::notice;
 use super::{Exit, Session, compile, complain};
 use crate::collector::{Collector, Message};
-use crate::dump::{Dump, For};
+use crate::dump::{Dump, For, Outcome};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
 use crate::orders::Mailbox;
@@ -77,7 +77,7 @@ impl<'s> FullScreen<'s> {
                     Err(error) => terminal = Err(error),
                 }
             } else {
-                self.session.stop.store(true, Ordering::Relaxed);
+                self.session.signals.stop.store(true, Ordering::Relaxed);
                 std::thread::sleep(PATIENCE);
             }
             if terminal.is_ok() && (changed || drawn.is_none_or(|at| at.elapsed() >= REDRAW)) {
@@ -98,7 +98,7 @@ impl<'s> FullScreen<'s> {
         collector.attend();
         for message in from.try_iter() {
             if let Message::Link(event) = &message {
-                self.notice = Some(notice(event, &self.session.zone));
+                self.notice = Some(notice(event, &self.session.zone, false));
                 changed = true;
             }
             if let Some(tick) = collector.take(message) {
@@ -136,7 +136,7 @@ impl<'s> FullScreen<'s> {
     /// Performs the action of a key; returns whether the screen has changed.
     fn act(&mut self, action: Action) -> bool {
         match action {
-            Action::Quit => self.session.stop.store(true, Ordering::Relaxed),
+            Action::Quit => self.session.signals.stop.store(true, Ordering::Relaxed),
             Action::Write if self.writing.is_some() => {
                 self.end_writing();
             }
@@ -165,16 +165,11 @@ impl<'s> FullScreen<'s> {
         let stamp: String =
             self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let rotate = Dump::rotation(&self.session.options, self.session.zone.time_zone().clone());
-        let anonymiser = self.session.anonymiser.clone();
-        let interfaces = match &anonymiser {
-            Some(_) => crate::anon::nameless(&self.interfaces),
-            None => self.interfaces.clone(),
-        };
-        match Dump::start(&name, &self.session.options, rotate, &interfaces, For::Screen, anonymiser) {
+        let rotate = self.session.rotation();
+        match self.session.begin_dump(&name, rotate, &self.interfaces, For::Screen) {
             Ok(dump) => {
-                let sender = dump.sender();
-                self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(sender));
+                let intake = dump.intake();
+                self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(intake));
                 self.notice = None;
                 self.writing = Some((name, dump));
             }
@@ -189,11 +184,11 @@ impl<'s> FullScreen<'s> {
         self.mailbox.change(self.clock.now(), |orders| orders.packets = None);
         self.notice = Some(format!("{name} written"));
         let ending = std::thread::spawn(move || dump.finish());
-        if !self.session.stop.load(Ordering::Relaxed) {
+        if !self.session.signals.stop.load(Ordering::Relaxed) {
             return Exit::Good;
         }
         match ending.join() {
-            Ok((_, None)) => Exit::Good,
+            Ok(Outcome { trouble: None, .. }) => Exit::Good,
             _ => Exit::Output,
         }
     }

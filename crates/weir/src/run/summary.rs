@@ -4,7 +4,6 @@ use super::{Finished, Session, cost_profile, verbose};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
 use weir_api::Snapshot;
 use weir_capture::{Compression, InputInfo, ReadError};
 use weir_output::summary::{Facts, InputFacts, Style, lists, ndjson, render};
@@ -112,7 +111,7 @@ fn facts(
         failures: failures.to_vec(),
         notes: written.notes(&session.options, total),
         names: names.0,
-        interrupted: session.interrupted.load(Ordering::Relaxed),
+        interrupted: session.signals.has_interrupted(),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::cli;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
 use crate::run::{Request, Session};
+use crate::signals::Signals;
 use access::Access;
 use access_log::{AccessLog, LogFile};
 use app::{App, Reading};
@@ -39,9 +40,7 @@ use config::Configuration;
 use counts::Counts;
 use hub::{About, Hub};
 use packets::{Captures, Source};
-
 use shares::Shares;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -438,12 +437,9 @@ fn emit(line: &str) {
 
 /// The stop flag, set by SIGINT and SIGTERM.
 fn signalled() -> Result<Arc<AtomicBool>, (Exit, String)> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| (Exit::Usage, format!("cannot handle signals: {error}")))?;
-    }
-    Ok(stop)
+    let signals = Signals::default();
+    signals.take(false).map_err(|error| (Exit::Usage, error))?;
+    Ok(signals.stop)
 }
 
 fn about(options: &cli::Run, request: &Request, mode: Mode) -> About {

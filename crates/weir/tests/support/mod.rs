@@ -172,6 +172,16 @@ fn read(mut from: impl Read) -> Vec<u8> {
     bytes
 }
 
+/// A pipe that is full, and its reading end, which nothing reads.
+pub fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut filler = writer.try_clone().expect("another end");
+    // Ends when the reader goes.
+    thread::spawn(move || filler.write_all(&vec![b'\n'; 2 << 20]));
+    thread::sleep(Duration::from_millis(300));
+    (reader, writer)
+}
+
 /// Sends a signal, by name, to a process.
 pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();

@@ -111,6 +111,14 @@ impl Net {
         start(&mut command)
     }
 
+    /// Begins to send datagrams of 1,472 bytes, which fill a frame; see [`Net::begin_to_send`].
+    pub fn begin_to_send_large(&self, packets: u64, pause: u64) -> Child {
+        let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        command.env("WEIR_SEND", format!("{packets} {pause} 1472"));
+        start(&mut command)
+    }
+
     /// How many datagrams were sent.
     #[track_caller]
     pub fn sent(sender: Child) -> u64 {
@@ -149,8 +157,10 @@ pub fn send_unsegmented() {
     let socket = UdpSocket::bind("10.77.0.1:4000").unwrap();
     socket.connect("10.77.0.9:9").unwrap();
     let mut sent = 0;
+    let large = vec![b'w'; numbers.get(2).map_or(0, |bytes| *bytes as usize)];
+    let datagram = if large.is_empty() { &b"a datagram of weir"[..] } else { &large };
     for n in 1..=numbers[0] {
-        sent += u64::from(socket.send(b"a datagram of weir").is_ok());
+        sent += u64::from(socket.send(datagram).is_ok());
         if numbers[1] > 0 && n % 100 == 0 {
             thread::sleep(Duration::from_micros(numbers[1]));
         }

@@ -18,6 +18,8 @@ pub struct Health {
 #[derive(Default)]
 struct State {
     failed: Option<String>,
+    /// Attempts that have failed since writing went well.
+    attempts: u64,
     lost: u64,
     events: Vec<Event>,
 }
@@ -72,17 +74,27 @@ impl Health {
         self.with(|state| state.lost)
     }
 
-    /// Notes that writing failed.
+    /// Notes that an attempt to write failed.
     pub fn failed(&self, why: &str) {
-        self.with(|state| state.failed = Some(why.to_owned()));
+        self.with(|state| {
+            state.failed = Some(why.to_owned());
+            state.attempts += 1;
+        });
+    }
+
+    /// Attempts that have failed since writing went well.
+    pub fn failed_attempts(&self) -> u64 {
+        self.with(|state| state.attempts)
     }
 
     /// Notes that writing succeeded again.
     pub fn recovered(&self, time: u64) {
-        let why = self.with(|state| state.failed.take());
+        let (why, attempts) = self.with(|state| (state.failed.take(), std::mem::take(&mut state.attempts)));
         if let Some(why) = why {
             let lost = self.lost_rows();
-            self.note(time, "store", format!("writing resumed after: {why}; rows lost so far: {lost}"));
+            let text =
+                format!("writing resumed after {attempts} failed attempts: {why}; rows lost so far: {lost}");
+            self.note(time, "store", text);
         }
     }
 

@@ -1,16 +1,36 @@
 //! How much is kept, and what goes first.
 
-use super::schema::{self, MAIN};
+use super::schema::{self, MAIN, describe};
 use super::tiers::{LISTS, SERIES, Tier};
 use super::writer::remove;
 use crate::store::StoreError;
+use rusqlite::Connection;
 use std::path::Path;
 
 const DAY: u64 = 24 * 3_600_000_000_000;
 /// A limit is kept by dropping whole partitions, so one must be a small part of it.
 const PARTS: u64 = 20;
-/// What a partition comes to at least: a file for each minute helps nobody.
+/// Bytes of a partition at least, unless that is more than [`SMALL_PARTS`] of all: many small files cost more than they
+/// save.
 const MIN_SIZE: u64 = 4 << 20;
+/// In how many partitions a small store is at least.
+const SMALL_PARTS: u64 = 8;
+/// Pages of a write-ahead log before they go into the database, at most and at least.
+const LOG_PAGES: (u64, u64) = (1000, 32);
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Finer tiers first: what they have is in coarser ones too.
+const THINNED: [(&str, i64); 9] = [
+    ("points", 0),
+    ("readings", 0),
+    ("points", 1),
+    ("readings", 1),
+    ("points", 2),
+    ("readings", 2),
+    ("points", 3),
+    ("readings", 3),
+    ("readings", 4),
+];
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,9 +70,76 @@ impl Keep {
         now.saturating_sub(keep.get(tier).copied().unwrap_or(u64::MAX))
     }
 
+    /// Bytes of a partition.
+    fn part(&self) -> u64 {
+        (self.bytes / PARTS).max(MIN_SIZE.min(self.bytes / SMALL_PARTS))
+    }
+
     /// Whether a partition that was begun then, and is so large, takes more rows.
     pub fn has_room(&self, begun: u64, now: u64, size: u64) -> bool {
-        size < (self.bytes / PARTS).max(MIN_SIZE) && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
+        size < self.part() && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
+    }
+
+    /// Bytes of rows that are written together: `max`, or less in a small store, which a batch must not overrun.
+    pub fn batch(&self, max: usize) -> usize {
+        usize::try_from(self.part() / 4).unwrap_or(max).min(max)
+    }
+
+    /// Bytes that may come before it is looked again whether there is too much.
+    fn reserve(&self) -> u64 {
+        (2 * self.part()).min(2 * MIN_SIZE)
+    }
+
+    /// Bounds the write-ahead log of a database to a part of what the store may take.
+    pub fn bound_log(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let pages = (self.part() / 2 / PAGE).clamp(LOG_PAGES.1, LOG_PAGES.0);
+        connection.pragma_update(None, "wal_autocheckpoint", pages as i64)?;
+        connection.pragma_update(None, "journal_size_limit", (pages * PAGE) as i64)
+    }
+
+    /// Drops the older half of the finest cells, tier by tier, while series and lists have more than half of what the
+    /// store may take: what was dropped, in words.
+    pub fn thin(&self, folder: &Path, main: &Connection) -> Result<Option<String>, StoreError> {
+        let path = folder.join(MAIN);
+        let describe = describe(&path);
+        let room = self.bytes / 2;
+        if schema::size(&path) <= room {
+            return Ok(None);
+        }
+        let number = |pragma: &str| {
+            main.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0)).map_err(describe)
+        };
+        let used = || -> Result<u64, StoreError> {
+            Ok((number("page_count")? - number("freelist_count")?).unsigned_abs() * PAGE)
+        };
+        let mut has_dropped = false;
+        for (table, tier) in THINNED {
+            while used()? > room {
+                let text = format!("SELECT min(time), max(time) FROM {table} WHERE tier = ?1");
+                let ends = main.query_row(&text, [tier], |row| Ok((row.get(0)?, row.get(1)?)));
+                let (Some(first), Some(last)): (Option<i64>, Option<i64>) = ends.map_err(describe)? else {
+                    break;
+                };
+                if first == last {
+                    break;
+                }
+                let before = first + (last - first) / 2 + 1;
+                let text = format!("DELETE FROM {table} WHERE tier = ?1 AND time < ?2");
+                main.execute(&text, [tier, before]).map_err(describe)?;
+                has_dropped = true;
+            }
+        }
+        if !has_dropped {
+            return Ok(None);
+        }
+        // Each row that this steps over is a page that is given back.
+        let mut vacuum = main.prepare("PRAGMA incremental_vacuum").map_err(describe)?;
+        let mut pages = vacuum.query([]).map_err(describe)?;
+        while pages.next().map_err(describe)?.is_some() {}
+        Ok(Some(format!(
+            "finest cells of series and lists dropped: size limit of {}",
+            crate::figures::bytes(self.bytes)
+        )))
     }
 
     /// Drops the partitions that are too old, then the oldest while there is too much; each in words.
@@ -75,7 +162,7 @@ impl Keep {
             let size = schema::size(path);
             let why = if now.saturating_sub(end) > self.age {
                 "age limit"
-            } else if sizes > self.bytes {
+            } else if sizes > self.bytes.saturating_sub(self.reserve()) {
                 "size limit"
             } else if free(folder) < self.free {
                 "free space limit"

@@ -97,9 +97,28 @@ fn cut(reading: Reading, tier: &Tier) -> Reading {
     }
 }
 
+/// Bytes that a reading takes in memory, roughly.
+pub fn memory(reading: &Reading) -> usize {
+    match reading {
+        Reading::Top(top) => size_of_val(top.rows.as_slice()),
+        Reading::Distinct(count) => count.memory(),
+        _ => 0,
+    }
+}
+
 /// The cells that are open: adding to them needs no reading.
 #[derive(Default)]
-pub struct Open(HashMap<(usize, String), (u64, Reading)>);
+pub struct Open(HashMap<(usize, String), Cell>);
+
+/// A cell of a tier.
+struct Cell {
+    from: u64,
+    until: u64,
+    kind: &'static str,
+    sum: Reading,
+    /// Whether it has what the database does not.
+    is_changed: bool,
+}
 
 impl Open {
     /// Forgets all: what they were may not have been written.
@@ -107,8 +126,8 @@ impl Open {
         self.0.clear();
     }
 
-    /// Adds a reading to one cell of each tier.
-    pub fn write(
+    /// Adds a reading to one cell of each tier. Cells that are over are written, the others with [`Open::write`].
+    pub fn add(
         &mut self,
         to: &Transaction<'_>,
         path: &Path,
@@ -116,41 +135,72 @@ impl Open {
         (start, end): (u64, u64),
         reading: &Reading,
     ) -> Result<(), StoreError> {
-        let describe = describe(path);
         let Some(kind) = kind(reading) else { return Ok(()) };
         for (at, tier) in LISTS.iter().enumerate() {
             let (from, until) = tier.cell.of(start, end);
             let key = (at, name.to_owned());
-            let known =
-                self.0.remove(&key).filter(|(time, open)| *time == from && self::kind(open) == Some(kind));
-            let before = match known {
-                Some((_, reading)) => Some(reading),
-                None => one(to, path, at, name, from)?.filter(|open| self::kind(open) == Some(kind)),
-            };
-            let sum = match before {
-                Some(mut sum) => {
-                    // A list that is asked by another key now begins anew.
-                    if is_alike(&sum, reading) {
-                        sum.merge(reading)
-                    } else {
-                        sum = reading.clone()
+            let mut cell = match self.0.remove(&key) {
+                Some(cell) if cell.from == from && cell.kind == kind => cell,
+                other => {
+                    if let Some(over) = other {
+                        over.write(to, path, at, name)?;
                     }
-                    sum
+                    let known =
+                        one(to, path, at, name, from)?.filter(|known| self::kind(known) == Some(kind));
+                    let is_changed = known.is_none();
+                    let sum = known.unwrap_or_else(|| reading.clone());
+                    let cell = Cell { from, until, kind, sum, is_changed };
+                    if is_changed {
+                        // It has the reading.
+                        self.0.insert(key, cell.cut(tier));
+                        continue;
+                    }
+                    cell
                 }
-                None => reading.clone(),
             };
-            let sum = cut(sum, tier);
-            let body = pack(&sum).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
-            to.prepare_cached(
-                "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tier, name, time)
-                 DO UPDATE SET until = max(until, ?4), kind = ?5, body = ?6",
-            )
-            .and_then(|mut add| add.execute(params![at as i64, name, from as i64, until as i64, kind, body]))
-            .map_err(describe)?;
-            if at > 0 {
-                self.0.insert(key, (from, sum));
+            // A list that is asked by another key now begins anew.
+            if is_alike(&cell.sum, reading) {
+                cell.sum.merge(reading);
+            } else {
+                cell.sum = reading.clone();
             }
+            cell.until = cell.until.max(until);
+            cell.is_changed = true;
+            self.0.insert(key, cell.cut(tier));
         }
+        Ok(())
+    }
+
+    /// Writes the cells that have changed.
+    pub fn write(&mut self, to: &Transaction<'_>, path: &Path) -> Result<(), StoreError> {
+        for ((at, name), cell) in &mut self.0 {
+            cell.write(to, path, *at, name)?;
+            cell.is_changed = false;
+        }
+        // An interval is not added to again.
+        self.0.retain(|(at, _), _| *at > 0);
+        Ok(())
+    }
+}
+
+impl Cell {
+    fn cut(mut self, tier: &Tier) -> Self {
+        self.sum = cut(self.sum, tier);
+        self
+    }
+
+    fn write(&self, to: &Transaction<'_>, path: &Path, tier: usize, name: &str) -> Result<(), StoreError> {
+        if !self.is_changed {
+            return Ok(());
+        }
+        let body = pack(&self.sum).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+        let (from, until) = (self.from as i64, self.until as i64);
+        to.prepare_cached(
+            "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tier, name, time)
+             DO UPDATE SET until = max(until, ?4), kind = ?5, body = ?6",
+        )
+        .and_then(|mut add| add.execute(params![tier as i64, name, from, until, self.kind, body]))
+        .map_err(describe(path))?;
         Ok(())
     }
 }

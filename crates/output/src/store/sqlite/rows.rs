@@ -1,5 +1,6 @@
 //! Flows and records: how they are written into partitions of time.
 
+use super::keep::Keep;
 use super::schema::{self, Kind, describe};
 use crate::json::Object;
 use crate::records::json::{Shapes, Style};
@@ -88,28 +89,44 @@ impl Maker {
 pub struct Partition {
     connection: Connection,
     path: PathBuf,
-    /// The time of its first row.
+    /// The time in its name.
     begun: u64,
+    is_empty: bool,
 }
 
 impl Partition {
     /// Goes on with the last partition of a folder, or makes the first one.
-    pub fn open(folder: &Path, now: u64, fits: impl Fn(u64, u64) -> bool) -> Result<Self, StoreError> {
+    pub fn open(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
         if let Some((second, path)) = schema::partitions(folder).pop()
-            && fits(second * 1_000_000_000, schema::size(&path))
+            && keep.has_room(second * 1_000_000_000, now, schema::size(&path))
         {
-            let connection = schema::open(&path, Kind::Rows)?;
-            return Ok(Self { connection, path, begun: second * 1_000_000_000 });
+            return Self::at(path, second, keep);
         }
-        Self::begin(folder, now)
+        Self::begin(folder, now, keep)
     }
 
-    /// Makes a new one.
-    pub fn begin(folder: &Path, now: u64) -> Result<Self, StoreError> {
-        // Two of a second are one.
-        let path = folder.join(format!("{}{:012}.db", schema::PARTITION, now / 1_000_000_000));
+    /// Makes a new one. Where one of that second is there, it is of the next second that has none.
+    pub fn begin(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
+        let mut second = now / 1_000_000_000;
+        let name = |second: u64| folder.join(format!("{}{second:012}.db", schema::PARTITION));
+        while name(second).exists() {
+            second += 1;
+        }
+        Self::at(name(second), second, keep)
+    }
+
+    fn at(path: PathBuf, second: u64, keep: &Keep) -> Result<Self, StoreError> {
         let connection = schema::open(&path, Kind::Rows)?;
-        Ok(Self { connection, path, begun: now })
+        keep.bound_log(&connection).map_err(describe(&path))?;
+        let has_rows: bool = connection
+            .query_row("SELECT EXISTS (SELECT 1 FROM meta)", [], |row| row.get(0))
+            .map_err(describe(&path))?;
+        Ok(Self { connection, path, begun: second * 1_000_000_000, is_empty: !has_rows })
+    }
+
+    /// Whether nothing was written into it.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// Its file.
@@ -117,7 +134,7 @@ impl Partition {
         &self.path
     }
 
-    /// The time of its first row.
+    /// The time in its name: that of its first rows, in nanoseconds since the epoch.
     pub fn begun(&self) -> u64 {
         self.begun
     }
@@ -209,7 +226,9 @@ impl Partition {
                 )
                 .map_err(describe)?;
         }
-        transaction.commit().map_err(describe)
+        transaction.commit().map_err(describe)?;
+        self.is_empty = false;
+        Ok(())
     }
 }
 

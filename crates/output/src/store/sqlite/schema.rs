@@ -109,6 +109,8 @@ pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     .map_err(file)?;
     let mut connection = Connection::open(path).map_err(describe)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
+    // Of a new database only: pages that are free can be given back to the disk.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(describe)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
     // With a write-ahead log this loses nothing when the process is killed.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(describe)?;

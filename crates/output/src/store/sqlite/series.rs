@@ -131,38 +131,47 @@ fn answer_points(answer: &Answer, length: f64, points: &mut Vec<Point>) {
 /// Numbers of series by name.
 pub type Known = HashMap<String, i64>;
 
-/// Adds the points of an interval to one cell of each tier.
-pub fn write(
+/// Adds the points of intervals to cells of each tier: a cell is written once for all of them.
+pub fn write<'p>(
     to: &Transaction<'_>,
     known: &mut Known,
-    (start, end): (u64, u64),
-    points: &[Point],
+    intervals: impl Iterator<Item = ((u64, u64), &'p [Point])>,
 ) -> rusqlite::Result<()> {
-    let seconds = end.saturating_sub(start).max(1_000_000) as f64 / SECOND;
     let mut name = to.prepare_cached(
         "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
          ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
     )?;
+    // In the order in which the cells lie in the table.
+    let mut cells: BTreeMap<(usize, i64, i64), Bucket> = BTreeMap::new();
+    for ((start, end), points) in intervals {
+        let seconds = end.saturating_sub(start).max(1_000_000) as f64 / SECOND;
+        let times = SERIES.map(|tier| tier.cell.of(start, end).0 as i64);
+        for point in points {
+            let id = match known.get(&point.id) {
+                Some(id) => *id,
+                None => {
+                    let id = name.query_row(params![point.id, point.unit, point.help], |row| row.get(0))?;
+                    known.insert(point.id.clone(), id);
+                    id
+                }
+            };
+            let sum = point.value * seconds;
+            let one = Bucket { seconds, sum, min: point.value, max: point.value };
+            for (at, time) in times.into_iter().enumerate() {
+                cells.entry((at, id, time)).and_modify(|cell| cell.add(&one)).or_insert(one);
+            }
+        }
+    }
     let mut add = to.prepare_cached(
-        "INSERT INTO points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO UPDATE SET
-         least = min(ifnull(least, sum / seconds), ?7), most = max(ifnull(most, sum / seconds), ?7),
+        "INSERT INTO points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
+         least = min(ifnull(least, sum / seconds), ?8), most = max(ifnull(most, sum / seconds), ?9),
          seconds = seconds + ?4, sum = sum + ?5",
     )?;
-    for point in points {
-        let id = match known.get(&point.id) {
-            Some(id) => *id,
-            None => {
-                let id = name.query_row(params![point.id, point.unit, point.help], |row| row.get(0))?;
-                known.insert(point.id.clone(), id);
-                id
-            }
-        };
-        for (at, tier) in SERIES.iter().enumerate() {
-            let time = tier.cell.of(start, end).0 as i64;
-            // Of one interval, least and most are the value itself.
-            let extreme = (at > 0).then_some(point.value);
-            add.execute(params![at as i64, id, time, seconds, point.value * seconds, extreme, point.value])?;
-        }
+    for ((tier, id, time), cell) in cells {
+        let Bucket { seconds, sum, min, max } = cell;
+        // Of one interval, least and most are the value itself.
+        let extremes = (tier > 0 || min < max).then_some((min, max)).unzip();
+        add.execute(params![tier as i64, id, time, seconds, sum, extremes.0, extremes.1, min, max])?;
     }
     Ok(())
 }
@@ -248,6 +257,15 @@ struct Bucket {
     sum: f64,
     min: f64,
     max: f64,
+}
+
+impl Bucket {
+    fn add(&mut self, other: &Bucket) {
+        self.seconds += other.seconds;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
 }
 
 fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {

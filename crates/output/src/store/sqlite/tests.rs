@@ -6,6 +6,7 @@ use crate::store::FlowOrder;
 use crate::{Existing, Output, OutputContext};
 use jiff::Timestamp;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_api::{Interval, Ledger, Snapshot, TopRow};
 use weir_engine::FlowRecord;
 use weir_filter::{FlowEndpoints, Options};
@@ -662,6 +663,138 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
     assert_eq!(caught(&data).into_iter().flatten().count(), 41);
     let events = store.events(TimeRange::default(), 10).unwrap().events;
     assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
+}
+
+/// However many rows and intervals come while the disk is full, there is one attempt a second.
+#[test]
+fn a_full_disk_is_tried_once_a_second() {
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext {
+        clock: Some(|| CLOCK.load(Ordering::Relaxed)),
+        ..context(folder.path(), Existing::Continue)
+    };
+    let mut to = Writer::open(&context).unwrap();
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.flow(&fixtures::flow()).unwrap();
+    to.flush().unwrap();
+    to.limit_pages(Some(0));
+    let mut errors = 0;
+    for second in 1..=5_u64 {
+        for at in 0..4000 {
+            to.flow(&fixtures::flow()).unwrap();
+            if at % 100 == 0 {
+                let start = DAY0 + (second * 100 + at / 100) * 30 * S;
+                errors += u64::from(to.interval(&interval(start, 30 * S, 7, &[(1, 1)])).is_err());
+                errors += u64::from(to.flush().is_err());
+            }
+        }
+        assert_eq!(to.health().failed_attempts(), second);
+        CLOCK.fetch_add(S, Ordering::Relaxed);
+    }
+    assert_eq!(errors, 1, "it is reported once");
+    to.limit_pages(None);
+    to.flush().unwrap();
+    assert_eq!((to.health().failed_attempts(), to.health().lost_rows()), (0, 0));
+    let flows = store(folder.path()).flows(&wanted("")).unwrap();
+    assert_eq!(flows.matched, 20_001);
+}
+
+/// Rows of more than a batch, none of which can be written.
+#[test]
+fn rows_beyond_what_may_wait_cost_no_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext { clock: Some(|| 0), ..context(folder.path(), Existing::Replace) };
+    let mut to = Writer::open(&context).unwrap();
+    to.flow(&fixtures::flow()).unwrap();
+    to.flush().unwrap();
+    to.limit_pages(Some(0));
+    let rows = 300_000;
+    for _ in 0..rows {
+        to.flow(&fixtures::flow()).unwrap();
+    }
+    assert_eq!(to.health().failed_attempts(), 1);
+    let lost = to.health().lost_rows();
+    assert!(to.flush().is_err());
+    let error = to.finish().unwrap_err().to_string();
+    assert!(error.contains(&format!("{rows} rows lost")), "{lost}, {error}");
+}
+
+/// A run over files gathers intervals: what is stored is the same, and coarse cells are written once for many.
+#[test]
+fn intervals_that_are_gathered_are_stored_as_single_ones_are() {
+    let (many, few) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut changes = Vec::new();
+    let intervals = 600;
+    for (folder, existing) in [(&many, Existing::Continue), (&few, Existing::Replace)] {
+        // Long enough that nothing is dropped, which would be counted too.
+        let long = 3653 * 86_400 * S;
+        let keep =
+            Keep { free: 0, series: [long; SERIES.len()], lists: [long; LISTS.len()], ..Keep::default() };
+        let context = OutputContext { keep, ..context(folder.path(), existing) };
+        let mut to = Writer::open(&context).unwrap();
+        for at in 0..intervals {
+            // Two intervals of an hour, then silence.
+            let start = DAY0 + (at / 2) * 3600 * S + at % 2 * 30 * S;
+            to.interval(&interval(start, 30 * S, at + 1, &[(1, at + 1), ((at % 50) as u8, 9)])).unwrap();
+        }
+        to.finish().unwrap();
+        changes.push(to.changes());
+    }
+    let [single, gathered] = changes[..] else { panic!() };
+    let series = store(few.path()).series().unwrap().len() as u64;
+    println!("{single} and {gathered} rows of {series} series");
+    // Those of intervals, those of hours, and those of days; lists likewise.
+    let cells = intervals + intervals / 2 + intervals / 2 + intervals / 48;
+    assert!(gathered < (series + 1) * (cells + 100), "{gathered} rows");
+    assert!(gathered * 3 < single * 2, "{gathered} rows against {single}");
+    for points in [1, 10, 300, 10_000] {
+        let of = |folder: &Path| store(folder).points(&ids("caught"), TimeRange::default(), points).unwrap();
+        assert_eq!(of(many.path()), of(few.path()), "{points}");
+    }
+    for hours in [1, 7, 24, 100, 300] {
+        let span = TimeRange { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + (1 + hours) * 3600 * S) };
+        let of = |folder: &Path| store(folder).top("sources", span, None, 100).unwrap();
+        assert_eq!(of(many.path()), of(few.path()), "{hours} hours");
+    }
+}
+
+/// All rows are of one second and of one interval, as those of a flood are.
+#[test]
+fn a_store_of_files_stays_under_its_size_at_any_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = Keep { bytes: 10 << 20, free: 0, ..Keep::default() };
+    let context = OutputContext { keep, ..context(folder.path(), Existing::Replace) };
+    let mut to = Writer::open(&context).unwrap();
+    let size = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum::<u64>()
+    };
+    let mut max = 0;
+    for at in 0..120_000_u64 {
+        to.flow(&fixtures::flow()).unwrap();
+        if at % 100 == 0 {
+            max = max.max(size());
+        }
+        if at % 2000 == 0 {
+            // Short intervals, so that series and lists alone would be more.
+            for second in 0..20 {
+                let start = DAY0 + (at / 2000 * 20 + second) * S;
+                let sources: Vec<(u8, u64)> = (0..100).map(|host| (host, at + second)).collect();
+                to.interval(&interval(start, S, 7, &sources)).unwrap();
+            }
+        }
+    }
+    to.finish().unwrap();
+    max = max.max(size());
+    println!("{max} bytes at most, {} at the end", size());
+    assert!(max <= 10 << 20, "{max} bytes");
+    assert!(size() > 5 << 20, "what may be kept is kept: {} bytes", size());
+    let store = store(folder.path());
+    let data = store.points(&ids("caught"), TimeRange::default(), 10).unwrap();
+    assert!(caught(&data).iter().all(Option::is_some), "coarser cells are there: {data:?}");
+    let events = store.events(TimeRange::default(), 100).unwrap().events;
+    assert!(events.iter().any(|event| event.text.contains("size limit")), "{events:?}");
 }
 
 #[test]

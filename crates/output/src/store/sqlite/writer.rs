@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weir_api::{Reading, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
@@ -29,6 +30,10 @@ const BATCH: usize = 4 << 20;
 const MAX_WAITING: usize = 64 << 20;
 /// Intervals that wait.
 const MAX_INTERVALS: usize = 1000;
+/// Bytes of intervals that a run over files gathers before it writes them: its store is read after the run.
+const GROUP: usize = 4 << 20;
+/// Nanoseconds between two attempts to write while writing fails.
+const RETRY: u64 = 1_000_000_000;
 
 pub(crate) static STORE: OutputSpec = OutputSpec {
     name: "store",
@@ -47,6 +52,24 @@ struct Waiting {
     readings: Vec<(String, Reading)>,
 }
 
+impl Waiting {
+    /// Bytes that it takes while it waits, roughly.
+    fn memory(&self) -> usize {
+        let points: usize = self.points.iter().map(|point| point.id.len() + point.help.len()).sum();
+        let readings: usize = self.readings.iter().map(|(_, reading)| readings::memory(reading)).sum();
+        size_of_val(self.points.as_slice()) + points + readings
+    }
+}
+
+/// Why nothing can be written at present.
+struct Failing {
+    why: String,
+    /// Whether the caller has had the error.
+    is_reported: bool,
+    /// When the last attempt was, by [`OutputContext::clock`].
+    attempted: u64,
+}
+
 /// Writes a store.
 pub struct Writer {
     folder: PathBuf,
@@ -61,8 +84,14 @@ pub struct Writer {
     rows: Vec<Row>,
     rows_memory: usize,
     health: Arc<Health>,
-    /// Whether the last attempt has failed, and was told.
-    is_failing: bool,
+    /// Set when the last attempt has failed.
+    failing: Option<Failing>,
+    /// When to try again; at each call without one.
+    clock: Option<fn() -> u64>,
+    /// Whether intervals are gathered before they are written.
+    gathers: bool,
+    /// Bytes of intervals that wait.
+    gathered: usize,
     /// Whether there is no interval to come.
     is_ending: bool,
     leap: Leap,
@@ -88,7 +117,8 @@ impl Writer {
             clear(&folder)?;
         }
         let health = Arc::new(Health::new(&keep));
-        let main = open_main(&path, context.start, &health)?;
+        let main = open_main(&path, context, &health)?;
+        keep.bound_log(&main).map_err(describe(&path))?;
         let set = |name: &str, value: &dyn ToSql| {
             let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
             main.execute(text, params![name, value]).map_err(describe(&path))
@@ -111,7 +141,10 @@ impl Writer {
             rows: Vec::new(),
             rows_memory: 0,
             health,
-            is_failing: false,
+            failing: None,
+            clock: context.clock,
+            gathers: begins_anew,
+            gathered: 0,
             is_ending: false,
             leap,
             last_length: 0,
@@ -123,6 +156,12 @@ impl Writer {
     /// How it does, for others to see.
     pub fn health(&self) -> Arc<Health> {
         Arc::clone(&self.health)
+    }
+
+    /// Rows of the database of series and lists that were written or changed so far.
+    #[cfg(test)]
+    pub(super) fn changes(&self) -> u64 {
+        self.main.total_changes()
     }
 
     /// As if the disk had room for so many pages more; `None` for as many as there are.
@@ -144,23 +183,75 @@ impl Writer {
         }
         self.rows_memory += row.memory();
         self.rows.push(row);
-        if self.rows_memory > BATCH && !self.is_failing {
-            // What is wrong is told by the next flush.
-            let _ = self.write_rows();
+        // While writing fails, rows wait for the next attempt.
+        if self.rows_memory > self.keep.batch(BATCH)
+            && self.failing.is_none()
+            && let Err(error) = self.write_rows()
+        {
+            self.fail(error.to_string());
         }
     }
 
+    /// Notes why an attempt has failed. The next flush reports it.
+    fn fail(&mut self, why: String) {
+        self.health.failed(&why);
+        let is_reported = self.failing.as_ref().is_some_and(|failing| failing.is_reported);
+        let attempted = self.clock.map_or(0, |clock| clock());
+        self.failing = Some(Failing { why, is_reported, attempted });
+    }
+
+    /// Whether an attempt to write is due.
+    fn is_due(&self) -> bool {
+        match (&self.failing, self.clock) {
+            (Some(failing), Some(clock)) if !self.is_ending => {
+                clock().saturating_sub(failing.attempted) >= RETRY
+            }
+            _ => true,
+        }
+    }
+
+    /// The error of an attempt that has failed, the first time that it is asked for.
+    fn report(&mut self) -> io::Result<()> {
+        let Some(failing) = &mut self.failing else { return Ok(()) };
+        if std::mem::replace(&mut failing.is_reported, true) {
+            return Ok(());
+        }
+        Err(io::Error::other(failing.why.clone()))
+    }
+
+    /// Writes the rows that wait, batch by batch, so that what fits is written.
     fn write_rows(&mut self) -> Result<(), StoreError> {
-        let Some(now) = self.rows.iter().map(Row::time).max() else { return Ok(()) };
+        while !self.rows.is_empty() {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self) -> Result<(), StoreError> {
+        let (max, mut memory) = (self.keep.batch(BATCH), 0);
+        let count = self
+            .rows
+            .iter()
+            .take_while(|row| {
+                memory <= max && {
+                    memory += row.memory();
+                    true
+                }
+            })
+            .count();
+        let Some(batch) = self.rows.get(..count) else { return Ok(()) };
+        let Some(now) = batch.iter().map(Row::time).max() else { return Ok(()) };
         let keep = &self.keep;
+        let had_one = self.partition.is_some();
         let mut partition = match self.partition.take() {
             Some(partition) if keep.has_room(partition.begun(), now, schema::size(partition.path())) => {
                 partition
             }
-            Some(_) => Partition::begin(&self.folder, now)?,
-            None => Partition::open(&self.folder, now, |begun, size| keep.has_room(begun, now, size))?,
+            Some(_) => Partition::begin(&self.folder, now, keep)?,
+            None => Partition::open(&self.folder, now, keep)?,
         };
-        let written = partition.write(&self.rows);
+        let is_new = had_one && partition.is_empty();
+        let written = partition.write(batch);
         if let Err(error) = &written
             && schema::is_corrupt(error)
         {
@@ -175,9 +266,10 @@ impl Writer {
         }
         self.partition = Some(partition);
         written?;
-        self.rows.clear();
-        self.rows_memory = 0;
-        Ok(())
+        self.rows.drain(..count);
+        self.rows_memory = if self.rows.is_empty() { 0 } else { self.rows_memory.saturating_sub(memory) };
+        // A run over files may write gigabytes within one interval.
+        if is_new { self.drop_partitions() } else { Ok(()) }
     }
 
     /// Whether something waits for the database of series. Names wait for the next interval, or for the end.
@@ -216,11 +308,11 @@ impl Writer {
         let describe = describe(path);
         let transaction = self.main.transaction().map_err(describe)?;
         let mut extent: Option<(u64, u64)> = None;
+        let points = self.intervals.iter().map(|interval| (interval.span, interval.points.as_slice()));
+        series::write(&transaction, &mut self.known, points).map_err(describe)?;
         for interval in &self.intervals {
-            series::write(&transaction, &mut self.known, interval.span, &interval.points)
-                .map_err(describe)?;
             for (name, reading) in &interval.readings {
-                self.open.write(&transaction, path, name, interval.span, reading)?;
+                self.open.add(&transaction, path, name, interval.span, reading)?;
             }
             let (from, to) = interval.span;
             extent = Some(extent.map_or((from, to), |(a, b)| (a.min(from), b.max(to))));
@@ -228,6 +320,7 @@ impl Writer {
                 self.health.note(to, "clock", text);
             }
         }
+        self.open.write(&transaction, path)?;
         if let Some((from, to)) = extent {
             // The last interval of a capture, and the first, may be shorter than the others.
             let length = |interval: &Waiting| interval.span.1 - interval.span.0;
@@ -255,44 +348,53 @@ impl Writer {
         self.names.written();
         self.health.written(events.len());
         self.intervals.clear();
+        self.gathered = 0;
         Ok(())
     }
 
-    /// Writes what waits. What fails is told once; then it is tried again without a word until it does not.
+    /// Writes what waits. An error is reported once; from then on there is an attempt each second until one succeeds.
     fn write(&mut self) -> io::Result<()> {
         // What could not be dropped is tried again.
-        if self.rows.is_empty() && !self.waits() && !self.is_failing {
+        if self.rows.is_empty() && !self.waits() && self.failing.is_none() {
             return Ok(());
+        }
+        if !self.is_due() {
+            return self.report();
         }
         let rows = self.write_rows();
         let intervals = self.write_intervals();
         let swept = self.sweep();
         match rows.and(intervals).and(swept) {
             Ok(()) => {
-                if std::mem::take(&mut self.is_failing) {
+                if self.failing.take().is_some() {
                     self.health.recovered(self.leap.latest());
                 }
                 Ok(())
             }
             Err(error) => {
-                let text = error.to_string();
-                self.health.failed(&text);
-                if std::mem::replace(&mut self.is_failing, true) {
-                    Ok(())
-                } else {
-                    Err(io::Error::other(text))
-                }
+                self.fail(error.to_string());
+                self.report()
             }
         }
+    }
+
+    /// Drops partitions that are too old or too much.
+    fn drop_partitions(&mut self) -> Result<(), StoreError> {
+        let current = self.partition.as_ref().map(|partition| partition.path().to_owned());
+        for dropped in self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())? {
+            self.health.note(self.leap.latest(), "store", dropped);
+        }
+        Ok(())
     }
 
     /// Drops what is too old or too much; what is too old is looked for once an hour.
     fn sweep(&mut self) -> Result<(), StoreError> {
         let path = self.folder.join(MAIN);
-        let current = self.partition.as_ref().map(|partition| partition.path().to_owned());
-        for dropped in self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())? {
-            self.health.note(self.leap.latest(), "store", dropped);
+        if let Some(text) = self.keep.thin(&self.folder, &self.main)? {
+            self.open.clear();
+            self.health.note(self.leap.latest(), "store", text);
         }
+        self.drop_partitions()?;
         let hour = self.leap.trusted() / 3_600_000_000_000;
         if std::mem::replace(&mut self.swept, hour) == hour {
             return Ok(());
@@ -331,11 +433,16 @@ impl Writer {
 }
 
 /// Opens the database of series; a broken one is given another name.
-fn open_main(path: &Path, now: u64, health: &Health) -> Result<Connection, StoreError> {
-    let checked = schema::open(path, Kind::Main).and_then(|main| {
+fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Connection, StoreError> {
+    let checked = schema::open(path, Kind::Main).and_then(|mut main| {
+        if let Some(stop) = context.stop.clone() {
+            let stops = move || stop.load(Ordering::Relaxed);
+            main.progress_handler(10_000, Some(stops)).map_err(describe(path))?;
+        }
         // Broken pages of a database show when they are read.
         let check: String =
             main.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(describe(path))?;
+        main.progress_handler(0, None::<fn() -> bool>).map_err(describe(path))?;
         Ok((main, check == "ok"))
     });
     match checked {
@@ -344,6 +451,7 @@ fn open_main(path: &Path, now: u64, health: &Health) -> Result<Connection, Store
         Err(error) if schema::is_corrupt(&error) => {}
         Err(error) => return Err(error),
     }
+    let now = context.start;
     let aside = schema::move_aside(path, now)?;
     let text =
         format!("{} was corrupt and was moved to {}; a new one was created", path.display(), aside.display());
@@ -416,7 +524,14 @@ impl Output for Writer {
             self.intervals.pop_front();
             self.health.lost(1);
         }
-        self.intervals.push_back(Waiting { span, points: series::points(snapshot), readings });
+        let interval = Waiting { span, points: series::points(snapshot), readings };
+        self.gathered += interval.memory();
+        self.intervals.push_back(interval);
+        // Cells of hours and days are written once for all intervals that are written together.
+        if self.gathers && self.gathered < self.keep.batch(GROUP) && self.intervals.len() < MAX_INTERVALS / 2
+        {
+            return self.report();
+        }
         self.write()
     }
 
@@ -444,8 +559,8 @@ impl Output for Writer {
 
     fn finish(&mut self) -> io::Result<()> {
         self.is_ending = true;
-        self.write()?;
-        if self.is_failing {
+        let written = self.write();
+        if self.failing.is_some() {
             let waiting = self.rows.len() + self.intervals.len();
             self.health.lost(waiting as u64);
         }
@@ -456,7 +571,7 @@ impl Output for Writer {
             let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
         match self.health.lost_rows() {
-            0 => Ok(()),
+            0 => written,
             lost => Err(io::Error::other(format!("{}: {lost} rows lost", self.folder.display()))),
         }
     }
