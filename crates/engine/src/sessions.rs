@@ -561,8 +561,8 @@ impl Out for RecordEmitter<'_> {
         self.expected.add(expected);
     }
 
-    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) {
-        self.sink.content(self.identity, file, offset, bytes);
+    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.sink.content(self.identity, file, offset, bytes)
     }
 }
 

@@ -39,8 +39,10 @@ pub trait Sink {
         let _ = (flow, chunk);
     }
     /// Takes the next bytes of a file that was seen in a flow, where they are wanted: `offset` is where they belong.
-    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) {
+    /// Whether all of the file was kept so far.
+    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
         let _ = (flow, file, offset, bytes);
+        true
     }
     /// Takes packets of an unidentified flow if [`SessionConfig::unidentified_packets`] is set. Packets of one flow
     /// come in order.

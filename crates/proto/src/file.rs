@@ -6,6 +6,7 @@
 
 mod kind;
 
+use crate::inflation::Allowance;
 use crate::tls::hello::hex;
 use crate::{Hashes, Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
 use md5::Digest;
@@ -49,10 +50,14 @@ pub static FILES: Table = Table {
         field("stored", Kind::Bool, "Whether its content was kept.").eve("fileinfo.stored"),
         field("start", Kind::Uint, "Of a part of a file: where it begins.").eve("fileinfo.start"),
         field("end", Kind::Uint, "Of a part of a file: where it ends.").eve("fileinfo.end"),
-        field("md5", Kind::Text, "MD5 of what was seen, where nothing is missing in it.")
-            .zeek("md5")
-            .eve("fileinfo.md5")
-            .privacy(Privacy::Fingerprint),
+        field(
+            "md5",
+            Kind::Text,
+            "MD5 of what was seen, where nothing is missing in it and it is within the limits.",
+        )
+        .zeek("md5")
+        .eve("fileinfo.md5")
+        .privacy(Privacy::Fingerprint),
         field("sha1", Kind::Text, "SHA-1 of the same.")
             .zeek("sha1")
             .eve("fileinfo.sha1")
@@ -123,6 +128,8 @@ pub(crate) struct Files {
     flow: u64,
     made: u32,
     wants: Wants,
+    /// Bytes that the next compressed body may grow to whatever goes in.
+    credit: u64,
 }
 
 /// What is known of a file when it begins.
@@ -150,7 +157,7 @@ pub(crate) struct About<'a> {
 
 impl Files {
     pub fn new(setup: &Setup) -> Self {
-        Self { flow: setup.flow, made: 0, wants: setup.wants }
+        Self { flow: setup.flow, made: 0, wants: setup.wants, credit: setup.wants.inflation.free.into() }
     }
 
     /// See [`Wants::passes_mails`].
@@ -158,9 +165,17 @@ impl Files {
         self.wants.passes_mails
     }
 
-    /// See [`Wants::passes_bodies`].
-    pub fn passes_bodies(&self) -> bool {
-        self.wants.passes_bodies
+    /// What the next body may grow to when its coding is undone; `None` where bodies are passed over, see
+    /// [`Wants::passes_bodies`].
+    pub fn allowance(&self) -> Option<Allowance> {
+        let ratio = self.wants.inflation.ratio.into();
+        (!self.wants.passes_bodies).then_some(Allowance { credit: self.credit, ratio })
+    }
+
+    /// A coded body is over: bytes that went in, and bytes that were made of them.
+    pub fn settle(&mut self, work: (u64, u64)) {
+        let before = Allowance { credit: self.credit, ratio: self.wants.inflation.ratio.into() };
+        self.credit = before.after(work).credit;
     }
 
     /// A new file, of which the first bytes are about to come.
@@ -353,11 +368,14 @@ impl File {
                 self.decide();
             }
         }
+        let is_kept = !self.wants.content || out.content(self.id, offset, bytes);
+        let is_beyond = self.next > self.wants.max;
+        // A checksum of what is not kept helps nobody, and is work.
+        if !is_kept || is_beyond {
+            self.sums = None;
+        }
         if let Some(sums) = &mut self.sums {
             sums.update(bytes);
-        }
-        if self.wants.content {
-            out.content(self.id, offset, bytes);
         }
     }
 
@@ -528,13 +546,7 @@ mod tests {
 
     fn files() -> Files {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-        let wants = Wants {
-            hashes: Hashes::ALL,
-            content: true,
-            passes_mails: false,
-            passes_bodies: false,
-            unread: 0,
-        };
+        let wants = Wants { hashes: Hashes::ALL, content: true, ..Wants::default() };
         Files::new(&Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants })
     }
 

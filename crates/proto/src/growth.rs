@@ -24,7 +24,9 @@ struct NullSink;
 impl Out for NullSink {
     fn record(&mut self, _: Record<'_>) {}
     fn expect(&mut self, _: Expected) {}
-    fn content(&mut self, _: u64, _: u64, _: &[u8]) {}
+    fn content(&mut self, _: u64, _: u64, _: &[u8]) -> bool {
+        true
+    }
 }
 
 /// How a conversation is made longer.
@@ -126,4 +128,63 @@ fn time_per_byte_does_not_rise_with_size() {
     println!("{cases} cases, {emitted} of them above {} us", NOTHING / 1000);
     assert!(rising.is_empty(), "{}", rising.join("\n"));
     assert!(emitted > 100, "{emitted} of {cases} cases took long enough to say anything");
+}
+
+/// Looks for what is dear: prints what each case costs.
+#[test]
+#[ignore = "a search"]
+fn worst_costs() {
+    const MB: usize = 1_000_000;
+    let mut all = Vec::new();
+    let mut run = |name: String, talk: &Talk, piece: usize| {
+        let before = cpu_time();
+        let mut slow = false;
+        talk.tell_watched(
+            |data, see| {
+                for piece in data.chunks(piece) {
+                    if cpu_time() - before > 20_000_000_000 {
+                        slow = true;
+                        return;
+                    }
+                    see(piece);
+                }
+            },
+            &mut NullSink,
+        );
+        all.push(((cpu_time() - before) / 1_000_000, name));
+    };
+    for (path, talk) in all_talks() {
+        let name = path.strip_prefix(testdata()).unwrap_or(&path).display().to_string();
+        let mut talks: Vec<(String, Talk)> =
+            WAYS.iter().map(|way| (format!("{way:?}"), way.make(&talk, MB))).collect();
+        // Each block again and again behind those before it, and the first half of it.
+        for (at, steps) in talk.steps.iter().enumerate() {
+            let Step::Data(side, data) = steps else { continue };
+            if talk.ip_proto != TCP || at > 40 {
+                continue;
+            }
+            for (what, part) in [
+                ("", &data[..]),
+                ("half", &data[..data.len() / 2]),
+                ("8", &data[..data.len().min(8)]),
+                ("last", &data[data.len().saturating_sub(5)..]),
+            ] {
+                if part.is_empty() {
+                    continue;
+                }
+                let more: Vec<u8> = part.iter().copied().cycle().take(MB).collect();
+                let steps = talk.steps[..at].iter().cloned().chain([Step::Data(*side, more)]).collect();
+                talks.push((format!("block {at} {what}"), Talk { steps, ..talk.clone() }));
+            }
+        }
+        for (way, longer) in &talks {
+            for piece in if talk.ip_proto == TCP { &[1448, 1][..] } else { &[usize::MAX][..] } {
+                run(format!("{name} {way} {piece}"), longer, *piece);
+            }
+        }
+    }
+    all.sort();
+    for (ms, name) in all.iter().rev().take(150) {
+        println!("{ms} ms {name}");
+    }
 }

@@ -404,13 +404,13 @@ impl Http {
         if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
             return;
         }
-        let passes = self.flow.files.passes_bodies();
+        let allowance = self.flow.files.allowance();
         let id = self.flow.answering(time, out);
         self.response.current = id;
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.is_begun = true;
             transaction.answer();
-            self.response.body = Some(Body::of(transaction, Direction::Reverse, false, None, passes));
+            self.response.body = Some(Body::of(transaction, Direction::Reverse, false, None, allowance));
         }
         self.response.state = State::Close;
         let mut line = line;
@@ -420,7 +420,7 @@ impl Http {
     /// The head of a request is complete.
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
-        let (headers, passes) = (side.take_headers(), flow.files.passes_bodies());
+        let (headers, allowance) = (side.take_headers(), flow.files.allowance());
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
             return;
@@ -447,7 +447,7 @@ impl Http {
         if matches!(side.state, State::ChunkSize | State::Length(_)) {
             let length = length.flatten().filter(|_| !is_chunked);
             transaction.request_headers = headers;
-            side.body = Some(Body::of(transaction, Direction::Forward, false, length, passes));
+            side.body = Some(Body::of(transaction, Direction::Forward, false, length, allowance));
         } else {
             transaction.request_headers = headers;
         }
@@ -461,7 +461,7 @@ impl Http {
     /// The head of a response is complete.
     fn answered(&mut self, time: Time, out: &mut dyn Out) -> After {
         let (side, flow) = (&mut self.response, &mut self.flow);
-        let (headers, passes) = (side.take_headers(), flow.files.passes_bodies());
+        let (headers, allowance) = (side.take_headers(), flow.files.allowance());
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
             return After::Go;
@@ -531,7 +531,8 @@ impl Http {
             finish(side, flow, true, time, out);
         } else {
             let declared = length.flatten().filter(|_| !is_chunked);
-            side.body = Some(Body::of(transaction, Direction::Reverse, code == Some(206), declared, passes));
+            side.body =
+                Some(Body::of(transaction, Direction::Reverse, code == Some(206), declared, allowance));
         }
         let asking = &mut self.request;
         let waits =
@@ -881,7 +882,7 @@ mod tests {
         let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
         session.chunk(&chunk(request), &setup, &mut emitted);
         let whole = session.memory() + size_of::<Session>();
-        assert!(whole <= 440, "{whole}");
+        assert!(whole <= 464, "{whole}");
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut emitted);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }

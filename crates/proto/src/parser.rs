@@ -1,6 +1,6 @@
 //! The contract between a stream and those who read it.
 
-use crate::{ALONE, ANOMALY, Anomaly, Protocol, Record, Table};
+use crate::{ALONE, ANOMALY, Anomaly, Inflation, Protocol, Record, Table};
 use std::net::IpAddr;
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -60,7 +60,7 @@ pub struct Setup {
 }
 
 /// What costs enough to be asked for.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wants {
     /// Which checksums of files.
     pub hashes: Hashes,
@@ -70,6 +70,10 @@ pub struct Wants {
     pub passes_mails: bool,
     /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their bytes are only counted.
     pub passes_bodies: bool,
+    /// Bytes of the largest file of which checksums are made.
+    pub max: u64,
+    /// How much compressed content may grow.
+    pub inflation: Inflation,
     /// Protocols that are found and not read, as bits by their place among [`crate::ALONE`].
     pub unread: u8,
 }
@@ -83,6 +87,20 @@ pub struct Hashes {
     pub sha1: bool,
     /// SHA-256 (RFC 6234).
     pub sha256: bool,
+}
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self {
+            hashes: Hashes::default(),
+            content: false,
+            passes_mails: false,
+            passes_bodies: false,
+            max: u64::MAX,
+            inflation: Inflation::default(),
+            unread: 0,
+        }
+    }
 }
 
 impl Wants {
@@ -116,8 +134,9 @@ pub trait Out {
     fn expect(&mut self, expected: Expected);
 
     /// Takes the next bytes of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
-    /// `offset` where they belong: behind the ones before, or further on where some are missing.
-    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]);
+    /// `offset` where they belong: behind the ones before, or further on where some are missing. Whether they were kept,
+    /// all of them: a file that is not kept whole has no checksum.
+    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool;
 }
 
 /// A flow that is about to come.

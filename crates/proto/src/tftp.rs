@@ -408,13 +408,7 @@ mod tests {
             initiator: ([198, 51, 100, 2].into(), 4000),
             responder: expected.responder,
             ip_proto: UDP,
-            wants: crate::Wants {
-                hashes: crate::Hashes::ALL,
-                content: true,
-                passes_mails: false,
-                passes_bodies: false,
-                unread: 0,
-            },
+            wants: crate::Wants { hashes: crate::Hashes::ALL, content: true, ..crate::Wants::default() },
         };
         let (mut session, mut out) = (Session::expected(expected, setup.wants), Collected::default());
         for data in sent {

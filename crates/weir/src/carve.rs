@@ -148,8 +148,8 @@ impl Clone for Carver {
 }
 
 impl Carver {
-    /// Takes bytes of a file at an offset.
-    pub fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) {
+    /// Takes bytes of a file at an offset. Whether all of it was kept so far.
+    pub fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         let kept = self.files.entry(file).or_insert_with(|| {
             self.count.files += 1;
             Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
@@ -177,6 +177,7 @@ impl Carver {
         kept.bytes += written;
         self.count.file_bytes_kept += written;
         self.count.file_bytes_cut += bytes.len() as u64 - now.len() as u64;
+        !kept.cut
     }
 
     /// A file is over: says in its record what was kept, and under which name.

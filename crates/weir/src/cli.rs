@@ -283,6 +283,16 @@ pub struct Run {
     #[arg(long, value_name = "HASH,...", value_parser = hashes)]
     pub hash: Option<Hashes>,
 
+    /// Bytes that compressed content of a flow may grow to whatever comes in, as 64K or 1M (1M when nothing is said).
+    /// Content that grows beyond that and beyond --inflate-ratio is not looked at, and is an anomaly.
+    #[arg(long, value_name = "SIZE", value_parser = inflated)]
+    pub inflate: Option<u32>,
+
+    /// Bytes that compressed content of a flow may grow to for each byte that comes in, 1 to 2000, besides --inflate (100
+    /// when nothing is said).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub inflate_ratio: Option<u32>,
+
     /// Write logs into a directory.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -974,6 +984,13 @@ pub fn size(text: &str) -> Result<usize, String> {
     let number = bytes(text).ok().filter(|bytes| *bytes >= 16 << 20);
     let number = number.and_then(|bytes| usize::try_from(bytes).ok());
     number.ok_or_else(|| "a size of at least 16M is wanted, as 512M or 2G".to_owned())
+}
+
+/// Bytes that compressed content may grow to.
+pub fn inflated(text: &str) -> Result<u32, String> {
+    let number = bytes(text).ok().filter(|bytes| *bytes <= 1 << 30);
+    let number = number.and_then(|bytes| u32::try_from(bytes).ok());
+    number.ok_or_else(|| "a size of at most 1G is wanted, as 64K or 1M".to_owned())
 }
 
 #[cfg(test)]

@@ -220,10 +220,8 @@ impl Sink for WorkerOutput {
         }
     }
 
-    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) {
-        if let Some(carver) = &mut self.load.carver {
-            carver.content(file, offset, bytes);
-        }
+    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.load.carver.as_mut().is_none_or(|carver| carver.content(file, offset, bytes))
     }
 
     fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {

@@ -74,11 +74,12 @@ impl Out for Collected {
         self.expected += 1;
     }
 
-    fn content(&mut self, file: u64, _: u64, bytes: &[u8]) {
+    fn content(&mut self, file: u64, _: u64, bytes: &[u8]) -> bool {
         match self.content.iter_mut().find(|(name, _)| *name == file) {
             Some((_, content)) => content.extend_from_slice(bytes),
             None => self.content.push((file, bytes.to_vec())),
         }
+        true
     }
 }
 

@@ -5,11 +5,14 @@ use super::coding::Decoder;
 use super::message::{Headers, content_range, parameter};
 use super::multipart::{Found, Multipart};
 use crate::file::{About, File, Files};
+use crate::inflation::Allowance;
 use crate::{Out, Value};
 use weir_wire::{Direction, Time};
 
 /// Files of a message that its record names: Zeek's limit.
 const LISTED: usize = 15;
+/// Parts of a message that are files of their own, as many as in a mail: what follows is passed over.
+const MAX_PARTS: usize = 1024;
 /// Files of a flow that come in ranges and wait for more of them.
 const RANGES: usize = 8;
 
@@ -115,6 +118,8 @@ struct Content {
     /// Begin and end of what is sent of a file, and its size.
     range: Option<(u64, u64, u64)>,
     multipart: Option<Multipart>,
+    /// Files among its parts.
+    parts: usize,
     file: Option<File>,
     listed: Listed,
     length: u64,
@@ -123,30 +128,39 @@ struct Content {
 }
 
 impl Body {
-    /// That of a transaction's request or response, whose head is there. `length`: as it is declared; `passes`: nobody
-    /// wants to know what is in it.
+    /// That of a transaction's request or response, whose head is there. `length`: as it is declared;
+    /// `allowance`: what it may grow to, `None` where its content is not looked at.
     pub fn of(
         transaction: &Transaction,
         direction: Direction,
         is_part: bool,
         length: Option<u64>,
-        passes: bool,
+        allowance: Option<Allowance>,
     ) -> Box<Self> {
-        let inside = (!passes).then(|| {
+        let inside = allowance.map(|allowance| {
             let described = transaction.described(direction);
-            Box::new(Inside::new(described, transaction.headers(direction), is_part, length))
+            Box::new(Inside::new(described, transaction.headers(direction), is_part, length, allowance))
         });
         Box::new(Self { inside, wire: 0 })
     }
 }
 
 impl Inside {
-    fn new(described: Described, headers: &Headers, is_part: bool, length: Option<u64>) -> Self {
+    fn new(
+        described: Described,
+        headers: &Headers,
+        is_part: bool,
+        length: Option<u64>,
+        allowance: Allowance,
+    ) -> Self {
         let range = headers.get(b"content-range").filter(|_| is_part).and_then(content_range);
         let range = range.and_then(|(start, end, size)| Some((start, end + 1, size?)));
         let range = range.filter(|(_, end, size)| end <= size);
         let is_whole = range.is_none_or(|(start, _, _)| start == 0);
-        let decoder = headers.get(b"content-encoding").filter(|_| is_whole).and_then(Decoder::of);
+        let decoder = headers
+            .get(b"content-encoding")
+            .filter(|_| is_whole)
+            .and_then(|encoding| Decoder::of(encoding, allowance));
         let range = range.filter(|_| decoder.is_none());
         let content_type = headers.get(b"content-type");
         let named = |header: &'static [u8], name: &[u8]| headers.get(header).and_then(|v| parameter(v, name));
@@ -160,6 +174,7 @@ impl Inside {
             total,
             range,
             multipart: content_type.and_then(Multipart::of),
+            parts: 0,
             file: None,
             listed: Listed::default(),
             length: 0,
@@ -225,6 +240,7 @@ impl Body {
         let Inside { decoder, content } = &mut *inside;
         if let Some(mut decoder) = decoder.take() {
             decoder.finish(&mut |bytes| content.bytes(bytes, time, files, ranges, out));
+            files.settle(decoder.work());
         }
         if let Some(mut multipart) = content.multipart.take() {
             let ended = multipart.finish(&mut |found| content.part(found, time, files, out));
@@ -327,7 +343,8 @@ impl Content {
                 let named = headers.get(b"content-disposition").and_then(|v| parameter(v, b"filename"));
                 let filename = named.filter(|name| !name.is_empty());
                 let declared = headers.get(b"content-type");
-                if filename.is_some() || declared.is_some() {
+                if (filename.is_some() || declared.is_some()) && self.parts < MAX_PARTS {
+                    self.parts += 1;
                     let declared = declared.map(|t| t.split(|o| *o == b';').next().unwrap_or_default());
                     self.file = Some(self.open(filename.as_deref(), declared, None, time, files));
                 }

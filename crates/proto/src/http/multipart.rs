@@ -86,28 +86,20 @@ impl Multipart {
     fn body<'a>(&mut self, bytes: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
         let is_part = self.state == State::Part;
         if self.held.is_empty() {
-            let end = bytes.iter().position(|o| matches!(o, b'\r' | b'\n')).unwrap_or(bytes.len());
+            let (end, may_be) = self.delimited(bytes);
             let (plain, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
             if is_part && !plain.is_empty() {
                 found(Found::Bytes(plain));
             }
-            let Some((first, rest)) = rest.split_first() else { return rest };
-            self.held.push(*first);
+            let (held, rest) = rest.split_at_checked(may_be).unwrap_or((rest, &[]));
+            self.held.extend_from_slice(held);
+            self.close(found);
             return rest;
         }
         let Some((next, rest)) = bytes.split_first() else { return bytes };
-        // The line before may end by a line feed alone.
-        let bare = self.delimiter.get(1..).unwrap_or_default();
-        let wanted = if self.held.first() == Some(&b'\n') { bare } else { &self.delimiter };
-        if wanted.get(self.held.len()) == Some(next) {
+        if self.wanted().get(self.held.len()) == Some(next) {
             self.held.push(*next);
-            if self.held.len() == wanted.len() {
-                self.held.clear();
-                if is_part {
-                    found(Found::End);
-                }
-                self.state = State::Line;
-            }
+            self.close(found);
             return rest;
         }
         if is_part {
@@ -116,6 +108,42 @@ impl Multipart {
         self.held.clear();
         // The byte itself may begin a delimiter.
         bytes
+    }
+
+    /// The delimiter that what is held may become: the line before may end by a line feed alone.
+    fn wanted(&self) -> &[u8] {
+        let bare = self.delimiter.get(1..).unwrap_or_default();
+        if self.held.first() == Some(&b'\n') { bare } else { &self.delimiter }
+    }
+
+    /// Where the first delimiter begins, or what may become one at the end, and how much of it is there.
+    fn delimited(&self, bytes: &[u8]) -> (usize, usize) {
+        let bare = self.delimiter.get(1..).unwrap_or_default();
+        let mut from = 0;
+        while let Some(rest) = bytes.get(from..)
+            && let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'))
+        {
+            let here = rest.get(at..).unwrap_or_default();
+            let wanted = if here.first() == Some(&b'\n') { bare } else { &self.delimiter };
+            let length = wanted.len().min(here.len());
+            if here.get(..length) == wanted.get(..length) {
+                return (from + at, length);
+            }
+            from += at + 1;
+        }
+        (bytes.len(), 0)
+    }
+
+    /// Ends the part if what is held is a delimiter.
+    fn close(&mut self, found: &mut dyn FnMut(Found<'_>)) {
+        if self.held.is_empty() || self.held.len() < self.wanted().len() {
+            return;
+        }
+        self.held.clear();
+        if self.state == State::Part {
+            found(Found::End);
+        }
+        self.state = State::Line;
     }
 
     fn line<'a>(&mut self, bytes: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {

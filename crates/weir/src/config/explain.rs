@@ -29,6 +29,8 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let mut settings = vec![
         ("interval", interval(config.interval.value.as_secs()), config.interval.line),
         ("memory", memory(config.memory.value), config.memory.line),
+        ("inflate", memory(config.inflate.value.into()), config.inflate.line),
+        ("inflate_ratio", config.inflate_ratio.value.to_string(), config.inflate_ratio.line),
         (
             "workers",
             config.workers.value.map_or("one for each core".to_owned(), |n| n.to_string()),

@@ -29,6 +29,7 @@ use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, SubscriptionSpec, Unit};
 use weir_output::{Log, OUTPUTS};
+use weir_proto::Inflation;
 
 /// The time between reports when nothing is said.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -60,6 +61,10 @@ pub struct Config {
     pub interval: Setting<Duration>,
     /// Bytes that all tables together may take.
     pub memory: Setting<u64>,
+    /// Bytes that compressed content of a flow may grow to whatever comes in.
+    pub inflate: Setting<u32>,
+    /// Bytes that it may grow to for each byte that comes in, besides.
+    pub inflate_ratio: Setting<u32>,
     /// Workers; `None` is one per core.
     pub workers: Setting<Option<usize>>,
     /// Interfaces to listen on, as one stream.
@@ -138,6 +143,8 @@ impl Default for Config {
         Self {
             interval: Setting::default_of(DEFAULT_INTERVAL),
             memory: Setting::default_of(DEFAULT_MEMORY),
+            inflate: Setting::default_of(Inflation::default().free),
+            inflate_ratio: Setting::default_of(Inflation::default().ratio),
             workers: Setting::default(),
             interfaces: Setting::default(),
             expression: Setting::default(),
@@ -174,7 +181,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 11] = [
+static KEYS: [Key<Config>; 13] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -189,6 +196,22 @@ static KEYS: [Key<Config>; 11] = [
         read: |r, node, config| {
             let value = r.memory(node);
             r.set(node, value, &mut config.memory);
+        },
+    },
+    Key {
+        name: "inflate",
+        takes: "an amount up to \"1G\", such as \"64K\" or \"1M\"",
+        read: |r, node, config| {
+            let value = r.parsed(node, crate::cli::inflated);
+            r.set(node, value, &mut config.inflate);
+        },
+    },
+    Key {
+        name: "inflate_ratio",
+        takes: "a whole number from 1 to 2000",
+        read: |r, node, config| {
+            let value = r.integer(node, 1, 2000).map(|ratio| ratio as u32);
+            r.set(node, value, &mut config.inflate_ratio);
         },
     },
     Key {

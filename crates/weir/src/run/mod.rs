@@ -297,7 +297,16 @@ impl Session {
             && !tables.iter().any(is_body_table)
             && !self.logs.iter().any(|log| log.fields().any(|field| field.of_body));
         let hashes = self.options.hash.unwrap_or(unwritten_hashes);
-        let mut wants = Wants { hashes, content: carves, passes_mails, passes_bodies, unread: 0 };
+        let mut wants = Wants {
+            hashes,
+            content: carves,
+            passes_mails,
+            passes_bodies,
+            // What is not kept is not hashed.
+            max: self.options.files_each,
+            inflation: self.request.inflation,
+            unread: 0,
+        };
         // Packets that nobody reads are those that no protocol can read.
         if self.options.unidentified.is_none() {
             wants.leave_unread(&tables);

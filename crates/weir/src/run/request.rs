@@ -10,6 +10,7 @@ use weir_api::SubscriptionSpec;
 use weir_capture::Input;
 use weir_engine::ChecksumMode;
 use weir_output::Rolling;
+use weir_proto::Inflation;
 
 /// A run, as it was asked for: the command line wins over the configuration.
 pub struct Request {
@@ -41,6 +42,8 @@ pub struct Request {
     pub interval: u64,
     /// All memory that grows with traffic, in bytes.
     pub memory: usize,
+    /// How much compressed content may grow.
+    pub inflation: Inflation,
     /// Worker threads.
     pub workers: usize,
     /// Stop after so many packets that match.
@@ -116,6 +119,10 @@ impl Request {
             anon: config.anon,
             interval,
             memory,
+            inflation: Inflation {
+                free: options.inflate.unwrap_or(config.inflate.value),
+                ratio: options.inflate_ratio.unwrap_or(config.inflate_ratio.value),
+            },
             workers: worker_count(workers),
             limit,
             checksum: match options.checksum {
