@@ -66,6 +66,8 @@ counts! {
         identified in flows at 2: "identified",
         /// Ended flows in which no protocol was identified.
         unidentified in flows at 2: "unidentified",
+        /// Flows whose payload was inspected only in part: out of memory.
+        stopped in flows (lost) at 0: "inspected in part: out of memory",
         /// Records that protocol parsers emitted.
         records in records at 0: "records",
         /// Flows that another flow announced and that did not begin in time, or had no room in the table.

@@ -89,6 +89,18 @@ impl Snapshot {
         }
     }
 
+    /// Bytes of memory that it takes, roughly.
+    pub fn memory(&self) -> usize {
+        let of = |answer: &Answer| {
+            let rows = match &answer.reading {
+                Reading::Top(top) => size_of_val(top.rows.as_slice()),
+                _ => 256,
+            };
+            size_of::<Answer>() + 96 + rows
+        };
+        size_of::<Self>() + self.answers.iter().map(of).sum::<usize>()
+    }
+
     /// Merges everything but the answers, which are left unchanged.
     pub fn merge_counters(&mut self, other: &Snapshot) {
         if self.is_of_no_time() {

@@ -207,7 +207,6 @@ impl<K: Keyed> Bounded<K> {
     }
 
     /// Memory of a list of `rows` slots in bytes, keys included.
-    #[cfg(test)]
     pub fn memory(&self) -> usize {
         size_of_val(self)
             + size_of_val(self.sets.as_slice())

@@ -3,7 +3,7 @@
 use crate::{Function, FunctionSpec, InputKind};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_api::{Answer, FunctionCall, Level, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, Options, Set, Strategy};
 
 /// The settings of a plan besides its subscriptions.
@@ -120,6 +120,14 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
+/// Bytes of a subscription, compiled, as it was measured with thousands of lines.
+const LINE: usize = 5 << 10;
+/// Bytes of an answer without what its reading holds: names are short.
+const ANSWER: usize = size_of::<Answer>() + 96;
+/// Answers to one question that are there at a time besides those of the workers: of the tick, the interval, the run and
+/// outputs, and what is made of them in between.
+const COPIES: usize = 6;
+
 impl Plan {
     /// Compiles subscriptions. `expression` is the expression of the whole run: packets that it does not match are
     /// only counted. Empty for every packet.
@@ -200,6 +208,23 @@ impl Plan {
             of_tallies,
             of_flow_ends,
         })
+    }
+
+    /// Bytes that the plan takes with so many workers: its expressions and functions, and the answers that are under way
+    /// from these at a time.
+    pub fn memory(&self, workers: usize) -> usize {
+        let of = |planned: &Planned| {
+            let answers = planned.names().count() * ANSWER;
+            let functions = planned.chain(self.settings.seed);
+            let (states, readings) = functions
+                .iter()
+                .map(|function| function.memory())
+                .fold((0, answers), |(states, readings), (state, reading)| {
+                    (states + state, readings + reading)
+                });
+            LINE + states * workers + readings * (workers + COPIES)
+        };
+        self.subscriptions.iter().map(of).sum()
     }
 
     /// The expression of the whole run, compiled; `None` where it lets every packet through.

@@ -41,6 +41,8 @@ pub struct SessionConfig {
     pub measure: Option<Measuring>,
     /// Whether packets of unidentified flows go to [`Sink::unidentified_packets`].
     pub unidentified_packets: bool,
+    /// Ports of flows that no protocol reads that are counted apart.
+    pub ports: usize,
 }
 
 impl Default for SessionConfig {
@@ -55,6 +57,7 @@ impl Default for SessionConfig {
             urgent_apart: false,
             measure: None,
             unidentified_packets: false,
+            ports: 4096,
         }
     }
 }
@@ -72,6 +75,8 @@ pub struct SessionStats {
     pub unidentified: u64,
     /// Flows that were not read because there was no memory for it when they began to speak.
     pub skipped: u64,
+    /// Flows that are not read any further because there was no memory for it.
+    pub stopped: u64,
     /// Records emitted.
     pub records: u64,
     /// Packets of flows that were not measured because there was no memory for it.
@@ -94,6 +99,7 @@ impl From<&SessionStats> for SessionCount {
         Self {
             with_payload: stats.with_payload,
             skipped: stats.skipped,
+            stopped: stats.stopped,
             sessions: stats.sessions,
             identified: stats.identified,
             unidentified: stats.unidentified,
@@ -155,7 +161,9 @@ struct Entry {
     flow_ref: FlowRef,
     session: Session,
     /// Bytes of memory accounted to it.
-    held: usize,
+    held: u32,
+    /// Bytes of payload since they were counted.
+    uncounted: u32,
 }
 
 /// The identity of a flow in less than half the memory: there are as many as there are flows.
@@ -269,7 +277,7 @@ impl Sessions {
             entries: Rows::default(),
             refused: Refused::default(),
             expected: Expectations::default(),
-            unidentified_packets: Unidentified::new(seed),
+            unidentified_packets: Unidentified::new(seed, config.ports),
             held_back: config.unidentified_packets.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             held: 0,
@@ -314,23 +322,27 @@ impl Sessions {
         if !is_read {
             return;
         }
-        let others = self.held + self.entries.memory() + self.defrag.memory();
+        let others = self.held + self.entries.memory() + self.defrag.memory() + self.expected.memory();
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
             let left = self.limit.saturating_sub(others);
             self.streams.set_memory(left.min(self.limit / STREAM_PART).max(self.limit / MIN_PART));
-            let is_full = others + self.streams.stats().held as usize >= self.admitted();
+            let waiting = self.streams.stats().held as usize;
+            let is_full = others + waiting >= self.admitted();
+            let room = self.limit.saturating_sub(others - self.held + waiting);
             let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
-                let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
+                let mut reader =
+                    Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
                 reader.chunk(seen.row, &seen.flow, &chunk);
             });
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
+            let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
             let Self { entries, refused, expected, config, held, stats, .. } = self;
-            let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
+            let mut reader = Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
             reader.chunk(seen.row, &seen.flow, &chunk);
         }
     }
@@ -398,8 +410,9 @@ impl Sessions {
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 // It is read already.
-                let is_full = true;
-                let mut reader = Reader { entries, refused, expected, config, held, is_full, stats, sink };
+                let (is_full, room) = (true, usize::MAX);
+                let mut reader =
+                    Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
                 reader.chunk(row, identity, &chunk);
             }
         });
@@ -437,7 +450,7 @@ impl Sessions {
         time: Time,
         sink: &mut dyn Sink,
     ) -> Found {
-        self.held -= entry.held;
+        self.held -= entry.held as usize;
         let wants = self.config.wants;
         let mut emitter = RecordEmitter {
             identity,
@@ -451,6 +464,15 @@ impl Sessions {
         self.stats.unidentified += u64::from(found.is_unidentified);
         self.stats.identified += u64::from(!found.is_unidentified);
         found
+    }
+
+    /// Bytes of memory that sessions, streams and fragments take.
+    pub fn memory(&self) -> usize {
+        self.held
+            + self.entries.memory()
+            + self.defrag.memory()
+            + self.expected.memory()
+            + self.streams.memory()
     }
 
     /// Counts since the beginning.
@@ -489,6 +511,8 @@ struct Reader<'w> {
     held: &'w mut usize,
     /// There is no room for another flow.
     is_full: bool,
+    /// What sessions may hold.
+    room: usize,
     stats: &'w mut SessionStats,
     sink: &'w mut dyn Sink,
 }
@@ -518,10 +542,10 @@ impl Reader<'_> {
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
                 };
-                place.insert(Box::new(Entry { flow_ref: FlowRef::of(flow), session, held: 0 }))
+                place.insert(Box::new(Entry { flow_ref: FlowRef::of(flow), session, held: 0, uncounted: 0 }))
             }
         };
-        let Entry { flow_ref, session, held } = &mut **entry;
+        let Entry { flow_ref, session, held, uncounted } = &mut **entry;
         if session.is_unidentified() && *held > 0 {
             return;
         }
@@ -534,8 +558,21 @@ impl Reader<'_> {
             sink: self.sink,
         };
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
-        let now = session.memory() + flow_ref.memory() + size_of::<Entry>();
-        *self.held = *self.held + now - std::mem::replace(held, now);
+        *uncounted = uncounted.saturating_add(chunk.data.len() as u32);
+        if *held > COUNTED && *uncounted < *held / 16 && !session.is_unidentified() {
+            return;
+        }
+        *uncounted = 0;
+        let before = *held as usize;
+        let mut now = session.memory() + flow_ref.memory() + ENTRY;
+        if now > before && *self.held + now - before > self.room {
+            // It grows where there is no room. Flows that are as they were go on.
+            session.stop(chunk.time, &mut emitter);
+            self.stats.stopped += 1;
+            now = session.memory() + flow_ref.memory() + ENTRY;
+        }
+        *self.held = *self.held + now - before;
+        *held = u32::try_from(now).unwrap_or(u32::MAX);
     }
 }
 
@@ -566,6 +603,13 @@ impl Out for RecordEmitter<'_> {
     }
 }
 
+/// Bytes of a flow that is read, besides what its parser holds: the allocator's share of the pieces among them.
+const ENTRY: usize = size_of::<Entry>() + 32;
+/// Bytes up to which what a parser holds is counted after each chunk. A parser that holds more has a list of things, and
+/// counting them takes time: it is done when some more has come.
+const COUNTED: u32 = 4096;
+/// Bytes of a flow that is waited for, its parser among them.
+const EXPECTED: usize = 512;
 /// Maximum number of expected flows: announcing one costs a sender nothing.
 const MAX_EXPECTED: usize = 4096;
 
@@ -591,6 +635,11 @@ impl Expectations {
             Some(_) => self.in_vain += 1,
             None => self.order.push_back(at),
         }
+    }
+
+    /// Bytes of memory that they take.
+    fn memory(&self) -> usize {
+        self.waiting.len() * EXPECTED
     }
 
     /// The announcement of that flow.

@@ -11,9 +11,6 @@ use weir_wire::{Batch, Packet, PacketBuf, Slot};
 /// responder's port. It follows the plan's answers in runs that read payload.
 pub const UNIDENTIFIED: &str = "unidentified";
 
-/// Number of ports in the list. Ports beyond it are counted as shed, as in any top list.
-const PORTS: u32 = 4096;
-
 /// Packets of a flow that are held back at most: a protocol is found by one kilobyte of a stream or by 32 datagrams.
 const PACKETS: usize = 128;
 /// Bytes of a flow that are held back at most.
@@ -26,9 +23,9 @@ pub(crate) struct Unidentified {
 }
 
 impl Unidentified {
-    /// `seed` keys hashes.
-    pub fn new(seed: u64) -> Self {
-        let call = FunctionCall::new("top").with("by", "service").with("rows", PORTS);
+    /// `seed` keys hashes; what of `ports` has no room is told with the list, as of any other.
+    pub fn new(seed: u64, ports: usize) -> Self {
+        let call = FunctionCall::new("top").with("by", "service").with("rows", ports.max(16));
         Self { list: FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok() }
     }
 

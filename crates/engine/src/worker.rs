@@ -354,6 +354,11 @@ impl Worker {
         self.sessions = self.flows.is_some().then(|| Sessions::new(config, seed));
     }
 
+    /// Bytes of memory that sessions, streams and fragments take.
+    pub fn sessions_memory(&self) -> usize {
+        self.sessions.as_ref().map_or(0, Sessions::memory)
+    }
+
     /// Counts of sessions since [`Worker::read`].
     pub fn sessions(&self) -> Option<SessionStats> {
         self.sessions.as_ref().map(Sessions::stats)

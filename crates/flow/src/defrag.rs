@@ -69,6 +69,9 @@ struct Datagram {
     bad: bool,
 }
 
+/// Bytes for a packet in work besides its fragments: a map has up to twice as many places as it needs, and so has the
+/// order.
+const EACH: usize = 2 * (size_of::<(Id, Datagram)>() + size_of::<(Id, u64)>());
 /// Longest IP packet.
 const MAX_LENGTH: u64 = 65_535;
 /// Most fragments of a packet that wait: 64 KiB in fragments of 128 bytes.
@@ -123,7 +126,7 @@ impl Defrag {
         let is_bad = datagram.bad;
         self.bytes = self.bytes + datagram.cost() - before;
         if self.packets.len() > known {
-            self.bytes += size_of::<(Id, Datagram)>();
+            self.bytes += EACH;
             self.order.push_back((id, number));
             self.stats.begun += 1;
         }
@@ -203,7 +206,7 @@ impl Defrag {
 
     fn remove(&mut self, id: &Id) -> Option<Datagram> {
         let datagram = self.packets.remove(id)?;
-        self.bytes -= datagram.cost() + size_of::<(Id, Datagram)>();
+        self.bytes -= datagram.cost() + EACH;
         Some(datagram)
     }
 }

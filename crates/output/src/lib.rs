@@ -162,6 +162,8 @@ pub struct OutputContext {
     pub rolling: Rolling,
     /// How much of flows and records a store keeps.
     pub keep: store::sqlite::Keep,
+    /// Bytes of rows and names that a store may keep in memory until they are written; 0 for 64 MiB.
+    pub memory: usize,
     /// For times that are written for people.
     pub zone: Zone,
     /// The command that began the run.

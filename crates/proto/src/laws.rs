@@ -76,34 +76,6 @@ impl Talk {
         }
         session.end(time, &|| setup.clone(), emitted);
     }
-
-    /// The same, asking after each piece what is held, as who keeps an account does.
-    pub fn tell_watched(&self, mut cut: impl FnMut(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
-        let setup = Setup {
-            flow: 0x1234_5678,
-            initiator: (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), self.ports[0]),
-            responder: (IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), self.ports[1]),
-            ip_proto: self.ip_proto,
-            wants: Wants { hashes: crate::Hashes::ALL, content: true, ..Wants::default() },
-        };
-        let (mut session, mut gaps) = (Session::new(), [0; 2]);
-        let mut time = Time(1_700_000_000_000_000_000);
-        for steps in &self.steps {
-            time.0 += 1_000_000;
-            match steps {
-                Step::Gap(direction, bytes) => gaps[*direction as usize] += bytes,
-                Step::Data(direction, data) => {
-                    cut(data, &mut |data| {
-                        let gap = std::mem::take(&mut gaps[*direction as usize]);
-                        let chunk = Chunk { time, direction: *direction, gap, data };
-                        session.chunk(&chunk, &|| setup.clone(), emitted);
-                        std::hint::black_box(session.memory());
-                    });
-                }
-            }
-        }
-        session.end(time, &|| setup.clone(), emitted);
-    }
 }
 
 pub(crate) fn testdata() -> PathBuf {

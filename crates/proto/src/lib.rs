@@ -18,7 +18,9 @@
 //!         self.0.push(record.into_owned());
 //!     }
 //!     fn expect(&mut self, _: Expected) {}
-//!     fn content(&mut self, _file: u64, _offset: u64, _bytes: &[u8]) {}
+//!     fn content(&mut self, _file: u64, _offset: u64, _bytes: &[u8]) -> bool {
+//!         true
+//!     }
 //! }
 //!
 //! let talk = Talk::parse("< +OK ready\\r\\n\n> STAT\\r\\n\n< +OK 1 120\\r\\n", [40000, 110]).unwrap();

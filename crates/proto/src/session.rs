@@ -98,6 +98,11 @@ impl Session {
         self.leave(time, out);
     }
 
+    /// Ends the reading before the flow ends: what was begun is told, and what is held is given back.
+    pub fn stop(&mut self, time: Time, out: &mut dyn Out) {
+        self.leave(time, out);
+    }
+
     /// Whether it is clear that nobody reads the flow.
     pub fn is_unidentified(&self) -> bool {
         matches!(self.state, State::Unknown)

@@ -5,8 +5,9 @@
 
 use crate::carve::Carver;
 use crate::dump::Intake;
+use crate::memory::{self, Charge, Room};
 use crate::resolved::{Resolved, Shown};
-use crate::serve::hub::{self, Hub};
+use crate::serve::hub::Hub;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::io;
@@ -24,21 +25,31 @@ use weir_wire::{Batch, PacketBuf};
 const ROWS: usize = 256;
 /// Bytes of records that travel together, besides the last of them.
 const MAX_PACKED: usize = 256 << 10;
-/// Messages that a queue holds: with rows in all of them a few megabytes.
+/// Messages that a queue holds; a [`Room`] says how many bytes they may have.
 const QUEUE: usize = 64;
 
 /// What a worker tells the collector.
 pub enum Message {
     /// Flows that have ended in the given interval, counted from 0.
-    Rows(u64, Vec<FlowRecord>),
+    Rows(u64, Vec<FlowRecord>, Charge),
     /// What was said in flows in the given interval.
-    Records(u64, Records),
+    Records(u64, Records, Charge),
     /// The interval is over for this worker.
-    Snapshot(u64, Box<Snapshot>),
+    Snapshot(u64, Box<Snapshot>, Held),
     /// Something happened to an interface.
     Link(LinkEvent),
     /// The worker has nothing more to say.
     Done,
+}
+
+/// What a worker has in memory when its interval ends.
+pub struct Held {
+    /// Of the room for messages: the snapshot.
+    charge: Charge,
+    /// Which worker.
+    worker: usize,
+    /// Bytes that its sessions take.
+    sessions: usize,
 }
 
 /// Records of one batch, in one piece of memory.
@@ -53,38 +64,47 @@ pub struct Records {
 struct QueuedRecord {
     flow: FlowIdentity,
     place: Place,
-    /// Which of the batches of its interval it is in.
-    batch: u32,
 }
 
 impl Records {
     /// Bytes of memory that they take.
     fn memory(&self) -> usize {
-        size_of_val(self.records.as_slice()) + self.packed.memory()
+        self.records.capacity() * size_of::<QueuedRecord>() + self.packed.memory()
+    }
+
+    /// Bytes that they take while they wait, and while they are written.
+    fn waiting(&self) -> usize {
+        self.memory() + self.records.len() * ORDER
     }
 }
 
-/// What was said in an interval, and is not written yet.
-#[derive(Default)]
-struct Waiting {
-    records: Vec<QueuedRecord>,
-    batches: Vec<Packed>,
-    memory: usize,
-}
-
-impl Waiting {
-    fn add(&mut self, mut records: Records) {
-        self.memory += records.memory();
-        let batch = self.batches.len() as u32;
-        records.records.iter_mut().for_each(|entry| entry.batch = batch);
-        self.records.append(&mut records.records);
-        self.batches.push(records.packed);
-    }
-}
+/// Bytes that the order of a record or row takes while they are written, and names that stand beside rows.
+const ORDER: usize = 16;
+const NAMED: usize = 64;
 
 /// A queue from workers to the collector.
 pub fn queue() -> (Sender<Message>, Receiver<Message>) {
     crossbeam_channel::bounded(QUEUE)
+}
+
+/// Bytes that rows take while they wait, and while they are written.
+fn waiting(rows: &Vec<FlowRecord>) -> usize {
+    rows.capacity() * size_of::<FlowRecord>() + rows.len() * NAMED
+}
+
+/// The record at a place in batches, with its entry.
+fn record_at(batches: &[Records], (batch, at): (u32, u32)) -> Option<(&QueuedRecord, Record<'_>)> {
+    let batch = batches.get(batch as usize)?;
+    let entry = batch.records.get(at as usize)?;
+    Some((entry, batch.packed.get(&entry.place)))
+}
+
+/// Orders records by time and flow; what one flow said at one time stays in the order in which it was said.
+fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
+    order.sort_by_key(|(batch, at)| {
+        let entry = batches.get(*batch as usize).and_then(|batch| batch.records.get(*at as usize));
+        entry.map(|entry| (entry.place.time, entry.flow.key))
+    });
 }
 
 /// What a courier does when the queue is full.
@@ -99,6 +119,8 @@ pub enum WhenFull {
 /// What a courier carries besides snapshots.
 #[derive(Clone)]
 pub struct Load {
+    /// Room for what is under way to the collector, of all workers.
+    pub room: Arc<Room>,
     /// Whether anybody wants flow rows.
     pub rows: bool,
     /// Whether anybody wants records of protocols.
@@ -116,6 +138,7 @@ pub struct WorkerOutput {
     to: Sender<Message>,
     when_full: WhenFull,
     load: Load,
+    worker: usize,
     interval: u64,
     rows: Vec<FlowRecord>,
     records: Records,
@@ -129,11 +152,12 @@ pub struct WorkerOutput {
 
 impl WorkerOutput {
     /// A courier for one worker.
-    pub fn new(to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
+    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
         Self {
             to,
             when_full,
             load,
+            worker,
             interval: 0,
             rows: Vec::new(),
             records: Records::default(),
@@ -155,7 +179,8 @@ impl WorkerOutput {
     }
 
     /// Ends the worker's interval. A snapshot always gets through: without it the sums would be wrong.
-    pub fn send_snapshot(&mut self, mut snapshot: Snapshot) {
+    /// `sessions`: bytes that the worker's sessions take.
+    pub fn send_snapshot(&mut self, mut snapshot: Snapshot, sessions: usize) {
         self.send_rows();
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
@@ -167,7 +192,17 @@ impl WorkerOutput {
         if let Some(carver) = &mut self.load.carver {
             snapshot.sessions.add(&carver.take_count());
         }
-        self.send(Message::Snapshot(self.interval, Box::new(snapshot)));
+        let bytes = snapshot.memory();
+        let charge = match self.when_full {
+            WhenFull::Wait => self.load.room.wait(bytes),
+            // A link has one a second, for which there is always room.
+            WhenFull::Shed => self.load.room.take(bytes),
+        };
+        self.send(Message::Snapshot(
+            self.interval,
+            Box::new(snapshot),
+            Held { charge, worker: self.worker, sessions },
+        ));
         self.interval += 1;
     }
 
@@ -182,15 +217,8 @@ impl WorkerOutput {
             return;
         }
         let records = std::mem::take(&mut self.records);
-        let message = Message::Records(self.interval, records);
-        match self.when_full {
-            WhenFull::Wait => self.send(message),
-            WhenFull::Shed => {
-                if let Err(TrySendError::Full(Message::Records(_, records))) = self.to.try_send(message) {
-                    self.rows_shed += records.records.len() as u64;
-                }
-            }
-        }
+        let (number, interval) = (records.records.len(), self.interval);
+        self.send_or_shed(number, records.memory(), |charge| Message::Records(interval, records, charge));
     }
 
     fn send_rows(&mut self) {
@@ -198,14 +226,26 @@ impl WorkerOutput {
             return;
         }
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-        let message = Message::Rows(self.interval, rows);
-        match self.when_full {
-            WhenFull::Wait => self.send(message),
-            WhenFull::Shed => {
-                if let Err(TrySendError::Full(Message::Rows(_, rows))) = self.to.try_send(message) {
-                    self.rows_shed += rows.len() as u64;
-                }
+        let (number, interval) = (rows.len(), self.interval);
+        let bytes = size_of_val(rows.as_slice());
+        self.send_or_shed(number, bytes, |charge| Message::Rows(interval, rows, charge));
+    }
+
+    /// Sends a message of so many rows and bytes when there is room for it, or counts its rows as shed.
+    fn send_or_shed(&mut self, rows: usize, bytes: usize, message: impl FnOnce(Charge) -> Message) {
+        let room = &self.load.room;
+        let is_sent = match self.when_full {
+            WhenFull::Wait => {
+                let message = message(room.wait(bytes));
+                self.send(message);
+                true
             }
+            WhenFull::Shed => room.attempt(bytes).is_some_and(|charge| {
+                !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
+            }),
+        };
+        if !is_sent {
+            self.rows_shed += rows as u64;
         }
     }
 }
@@ -230,7 +270,7 @@ impl Sink for WorkerOutput {
         }
         if self.load.records {
             let Records { records, packed } = &mut self.records;
-            records.push(QueuedRecord { flow: *flow, place: packed.push(&record), batch: 0 });
+            records.push(QueuedRecord { flow: *flow, place: packed.push(&record) });
             if records.len() == ROWS || packed.memory() > MAX_PACKED {
                 self.send_records();
             }
@@ -288,6 +328,10 @@ pub struct Collector {
     hub: Option<Arc<Hub>>,
     /// Messages that wait.
     messages: usize,
+    /// Room of the messages on their way.
+    room: Option<Arc<Room>>,
+    /// Bytes that the sessions of each worker took when its last interval ended.
+    sessions: Vec<usize>,
     /// What nothing passes by on its way out.
     anonymiser: Option<Anonymiser>,
     /// Nanoseconds after which logs are rolled, and the number of the period that is written.
@@ -301,7 +345,7 @@ pub struct Collector {
 #[derive(Default)]
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
-    records: Waiting,
+    records: Vec<Records>,
     snapshots: usize,
     merged: Snapshot,
 }
@@ -323,9 +367,11 @@ impl Collector {
             silent: false,
             // A part of what is for rows.
             resolved: Resolved::new(memory / 8),
-            shown: Shown::default(),
+            shown: Shown::new(memory / 8),
             hub: None,
             messages: 0,
+            room: None,
+            sessions: vec![0; workers],
             anonymiser: None,
             rotate: None,
             period: None,
@@ -341,6 +387,17 @@ impl Collector {
     /// From now on it is told of each interval.
     pub fn emit(&mut self, hub: Option<Arc<Hub>>) {
         self.hub = hub;
+    }
+
+    /// From now on names of hosts take at most so many bytes.
+    pub fn remember_names(&mut self, memory: usize) {
+        self.resolved = Resolved::new(memory / 2);
+        self.shown = Shown::new(memory / 2);
+    }
+
+    /// The room of the messages that come is this.
+    pub fn take_from(&mut self, room: &Arc<Room>) {
+        self.room = Some(Arc::clone(room));
     }
 
     /// So many messages wait for it.
@@ -390,19 +447,26 @@ impl Collector {
     pub fn take(&mut self, message: Message) -> Option<Snapshot> {
         self.attend();
         match message {
-            Message::Rows(interval, rows) => {
-                self.waiting += size_of_val(rows.as_slice());
+            Message::Rows(interval, rows, charge) => {
+                drop(charge);
+                self.waiting += waiting(&rows);
                 self.pending.entry(interval).or_default().rows.push(rows);
                 self.relieve();
                 None
             }
-            Message::Records(interval, records) => {
-                self.waiting += records.memory();
-                self.pending.entry(interval).or_default().records.add(records);
+            Message::Records(interval, records, charge) => {
+                drop(charge);
+                self.waiting += records.waiting();
+                self.pending.entry(interval).or_default().records.push(records);
                 self.relieve();
                 None
             }
-            Message::Snapshot(interval, snapshot) => {
+            Message::Snapshot(interval, snapshot, held) => {
+                let Held { charge, worker, sessions } = held;
+                drop(charge);
+                if let Some(place) = self.sessions.get_mut(worker) {
+                    *place = sessions;
+                }
                 let pending = self.pending.entry(interval).or_default();
                 pending.merged.merge(&snapshot);
                 pending.snapshots += 1;
@@ -460,8 +524,7 @@ impl Collector {
         if self.waiting <= self.max_waiting {
             return;
         }
-        let has_rows =
-            |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.records.is_empty());
+        let has_rows = |pending: &&mut Pending| !(pending.rows.is_empty() && pending.records.is_empty());
         if let Some(pending) = self.pending.values_mut().find(has_rows) {
             let (rows, records) = (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.records));
             self.write(rows, records);
@@ -469,17 +532,18 @@ impl Collector {
     }
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, records: Waiting) {
-        let Waiting { mut records, batches, memory } = records;
-        self.waiting -= rows.iter().map(|rows| size_of_val(rows.as_slice())).sum::<usize>() + memory;
-        let record =
-            |entry: &QueuedRecord| batches.get(entry.batch as usize).map(|batch| batch.get(&entry.place));
-        // What one flow said at one time stays in the order in which it was said.
-        records.sort_by_key(|entry| (entry.place.time, entry.flow.key));
-        for entry in records.iter().filter(|entry| Resolved::reads(entry.place.table)) {
-            if let Some(record) = record(entry) {
-                self.resolved.record(&entry.flow, &record);
-            }
+    fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, mut records: Vec<Records>) {
+        self.waiting -= rows.iter().map(|rows| waiting(rows)).sum::<usize>();
+        self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
+        // Which batch a record is in, and its number there.
+        let mut order: Vec<(u32, u32)> = (0_u32..)
+            .zip(&records)
+            .flat_map(|(batch, records)| (0..records.records.len() as u32).map(move |at| (batch, at)))
+            .collect();
+        in_order(&mut order, &records);
+        let reads = |(entry, _): &(&QueuedRecord, Record<'_>)| Resolved::reads(entry.place.table);
+        for (entry, record) in order.iter().filter_map(|at| record_at(&records, *at)).filter(reads) {
+            self.resolved.record(&entry.flow, &record);
         }
         let mut names: Vec<Option<Arc<str>>> =
             rows.iter().flatten().map(|row| self.resolved.name(row)).collect();
@@ -488,8 +552,14 @@ impl Collector {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
-            records.iter_mut().for_each(|entry| anonymiser.identity(&mut entry.flow));
-            records.sort_by_key(|entry| (entry.place.time, entry.flow.key));
+            for (batch, at) in &order {
+                let entry =
+                    records.get_mut(*batch as usize).and_then(|batch| batch.records.get_mut(*at as usize));
+                if let Some(entry) = entry {
+                    anonymiser.identity(&mut entry.flow);
+                }
+            }
+            in_order(&mut order, &records);
         }
         let mut named: Vec<(&FlowRecord, Option<&str>)> =
             rows.iter().flatten().zip(names.iter().map(Option::as_deref)).collect();
@@ -499,8 +569,7 @@ impl Collector {
                 self.shown.row(row, name);
             }
         }
-        for entry in &records {
-            let Some(mut record) = record(entry) else { continue };
+        for (entry, mut record) in order.iter().filter_map(|at| record_at(&records, *at)) {
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
             }
@@ -526,14 +595,27 @@ impl Collector {
         self.total.merge(&pending.merged);
         self.report.merge(&pending.merged);
         if let Some(hub) = &self.hub {
-            let load = hub::Load { messages: self.messages, max_messages: QUEUE, waiting: self.waiting };
-            hub.tick(&pending.merged, &load);
+            hub.tick(&pending.merged, &self.load());
         }
         if start != end && end % self.report_length == 0 {
             self.emit_report();
         }
         self.roll_by_time(pending.merged.interval);
         Some(pending.merged)
+    }
+
+    /// How full it is.
+    pub fn load(&self) -> memory::Load {
+        let (names, names_shed) = self.resolved.memory();
+        memory::Load {
+            messages: self.messages,
+            max_messages: QUEUE,
+            queued: self.room.as_ref().map_or(0, |room| room.used()),
+            waiting: self.waiting,
+            names,
+            names_shed,
+            sessions: self.sessions.iter().sum(),
+        }
     }
 
     fn emit_report(&mut self) {

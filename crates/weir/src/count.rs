@@ -3,6 +3,7 @@
 use crate::cli;
 use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
 use crate::exit::{Exit, complain};
+use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::run::{inputs, report_read_errors, seed, worker_count};
 use serde::Serialize;
@@ -80,9 +81,10 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     let (to, from) = queue();
-    let load = Load { rows: false, records: false, packets: None, unidentified: None, carver: None };
+    let room = Room::new(usize::MAX);
+    let load = Load { room, rows: false, records: false, packets: None, unidentified: None, carver: None };
     let worker_outputs =
-        (0..workers).map(|_| WorkerOutput::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+        (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);
     // No flow is followed here.
     let flows = FlowConfig::default();

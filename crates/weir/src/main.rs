@@ -18,6 +18,7 @@ mod generate;
 mod interfaces;
 mod live;
 mod manual;
+mod memory;
 mod names;
 mod offline;
 mod online;

@@ -69,7 +69,7 @@ const CLOSE_LOOK: u64 = 4096;
 
 /// Parcels that may be under way at once, for each worker: enough that one that waits for another has
 /// something to do, few enough that they stay in the cache that the cores share.
-const UNITS_PER_WORKER: usize = 3;
+pub const UNITS_PER_WORKER: usize = 3;
 
 /// A stretch of the input, decoded and sorted by owner.
 #[derive(Default)]
@@ -176,7 +176,7 @@ impl<'a> Line<'a> {
                 worker.look_closely(segment.closely);
                 if let Some(now) = segment.tick {
                     let snapshot = of_file(worker.tick(now, &mut worker_output));
-                    worker_output.send_snapshot(snapshot);
+                    worker_output.send_snapshot(snapshot, worker.sessions_memory());
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
@@ -191,7 +191,7 @@ impl<'a> Line<'a> {
             next += 1;
         }
         let snapshot = of_file(worker.finish(Time(0), &mut worker_output));
-        worker_output.send_snapshot(snapshot);
+        worker_output.send_snapshot(snapshot, worker.sessions_memory());
         worker_output.send(Message::Done);
     }
 

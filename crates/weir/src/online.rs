@@ -100,7 +100,7 @@ pub fn work(
         while clock.now().0 >= next_tick {
             let mut snapshot = worker.tick(Time(next_tick), &mut worker_output);
             count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
-            worker_output.send_snapshot(snapshot);
+            worker_output.send_snapshot(snapshot, worker.sessions_memory());
             // A live run looks at everything in its first second, then at a part.
             worker.look_closely(false);
             if let Some(orders) = mailbox.at(Time(next_tick), &mut orders_seen) {
@@ -116,7 +116,7 @@ pub fn work(
         // The user wanted no more: what the kernel had besides is neither caught nor lost.
         snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
     }
-    worker_output.send_snapshot(snapshot);
+    worker_output.send_snapshot(snapshot, worker.sessions_memory());
     worker_output.send(Message::Done);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::anon::of_run;
 use crate::config;
 use crate::exit::{Exit, complain};
+use crate::memory::FULL_LISTS;
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, subscriptions};
 use std::path::Path;
@@ -71,9 +72,12 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
 fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
-    let plan =
-        Plan::new(options.expression.as_deref().unwrap_or_default(), subscriptions::summary(), settings)
-            .map_err(|error| complain(Exit::Usage, error))?;
+    let plan = Plan::new(
+        options.expression.as_deref().unwrap_or_default(),
+        subscriptions::summary(FULL_LISTS),
+        settings,
+    )
+    .map_err(|error| complain(Exit::Usage, error))?;
     let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
     let measure = Some(Measuring { sample: 0, details: true });
     worker.read(&SessionConfig { measure, ..SessionConfig::default() });

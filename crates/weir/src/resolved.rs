@@ -22,6 +22,8 @@ pub struct Resolved {
     /// In the order in which they came.
     order: VecDeque<(IpAddr, IpAddr)>,
     max: usize,
+    /// Answers that were forgotten to make room.
+    shed: u64,
 }
 
 struct Answer {
@@ -33,7 +35,12 @@ struct Answer {
 impl Resolved {
     /// With so many bytes at most.
     pub fn new(memory: usize) -> Self {
-        Self { known: HashMap::new(), order: VecDeque::new(), max: (memory / ANSWER).max(64) }
+        Self { known: HashMap::new(), order: VecDeque::new(), max: (memory / ANSWER).max(64), shed: 0 }
+    }
+
+    /// Bytes that it takes, and answers that were forgotten to make room.
+    pub fn memory(&self) -> (usize, u64) {
+        (self.order.len() * ANSWER, self.shed)
     }
 
     /// Whether records of that table can have answers.
@@ -73,6 +80,7 @@ impl Resolved {
     fn add(&mut self, key: (IpAddr, IpAddr), answer: Answer) {
         while self.order.len() >= self.max {
             if let Some(oldest) = self.order.pop_front() {
+                self.shed += 1;
                 // Each place in the order is one answer, the oldest of its pair.
                 let is_empty = self.known.get_mut(&oldest).is_some_and(|answers| {
                     if !answers.is_empty() {
@@ -109,16 +117,24 @@ impl Resolved {
 }
 
 /// Names of responders by pairs of hosts, as they are shown: responder, then initiator.
-#[derive(Default)]
-pub struct Shown(pub BTreeMap<(IpAddr, IpAddr), String>);
+pub struct Shown {
+    /// The names.
+    pub names: BTreeMap<(IpAddr, IpAddr), String>,
+    max: usize,
+}
 
 impl Shown {
+    /// With so many bytes at most.
+    pub fn new(memory: usize) -> Self {
+        Self { names: BTreeMap::new(), max: (memory / ANSWER).min(SUMMARY) }
+    }
+
     /// Keeps the name of a row that is written, as long as there is room.
     pub fn row(&mut self, flow: &FlowRecord, name: &str) {
         let address = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical();
         let key = (address(flow.responder()), address(flow.initiator()));
-        if self.0.len() < SUMMARY || self.0.contains_key(&key) {
-            self.0.entry(key).or_insert_with(|| name.to_owned());
+        if self.names.len() < self.max || self.names.contains_key(&key) {
+            self.names.entry(key).or_insert_with(|| name.to_owned());
         }
     }
 }

@@ -1,16 +1,18 @@
 //! What a run asks when nobody says otherwise: the subscriptions behind the summary and the live screen.
 
+use crate::memory::list_rows;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 
-/// The subscriptions of the summary.
-pub fn summary() -> Vec<SubscriptionSpec> {
+/// The subscriptions of the summary, where all tables may take so much memory.
+pub fn summary(memory: usize) -> Vec<SubscriptionSpec> {
+    let top = |by: &str, rows: usize| top(by).with("rows", list_rows(memory, rows));
     vec![
-        all("talkers", top("talker").with("rows", 4096)),
-        all("services", top("service")),
-        all("sources", top("source")),
-        all("destinations", top("destination")),
-        all("flows", top("flow").with("rows", 4096)),
-        all("protocols", top("protocol").with("rows", 256)),
+        all("talkers", top("talker", 4096)),
+        all("services", top("service", 8192)),
+        all("sources", top("source", 8192)),
+        all("destinations", top("destination", 8192)),
+        all("flows", top("flow", 4096)),
+        all("protocols", top("protocol", 256)),
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ]
@@ -28,9 +30,10 @@ pub fn pages() -> Vec<SubscriptionSpec> {
 }
 
 /// What a mon.lite is made of where no configuration says: Ourmon's fixed filters and lists of flows and ports.
-pub fn ourmon() -> Vec<SubscriptionSpec> {
+pub fn ourmon(memory: usize) -> Vec<SubscriptionSpec> {
     let list = |name: &str, expression: &str, by: &str| {
-        SubscriptionSpec::new(name, expression, vec![top(by).with("show", 20)])
+        let top = top(by).with("show", 20).with("rows", list_rows(memory, 8192));
+        SubscriptionSpec::new(name, expression, vec![top])
     };
     let mut specs = screen();
     specs.extend([

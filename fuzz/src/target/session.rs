@@ -122,9 +122,7 @@ fn run(input: &[u8]) -> u64 {
         wants: Wants {
             hashes: if transport & 2 != 0 { weir_proto::Hashes::ALL } else { weir_proto::Hashes::default() },
             content: true,
-            passes_mails: false,
-            passes_bodies: false,
-            unread: 0,
+            ..Wants::default()
         },
     };
     let blocks = blocks(input);

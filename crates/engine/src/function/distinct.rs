@@ -62,6 +62,10 @@ impl Function for Distinct {
         Pass::Keep
     }
 
+    fn memory(&self) -> (usize, usize) {
+        (Sketch::SIZE, Sketch::SIZE)
+    }
+
     fn take(&mut self) -> Reading {
         // The hash distinguishes keys without revealing them.
         let name = self.hash.of([]);

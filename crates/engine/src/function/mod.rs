@@ -100,6 +100,10 @@ pub trait Function: Send {
     }
     /// Hands over the reading since the last call and begins anew.
     fn take(&mut self) -> Reading;
+    /// Bytes that it takes, and bytes that a reading of it takes at most.
+    fn memory(&self) -> (usize, usize) {
+        (256, 256)
+    }
 }
 
 /// Whether the functions after this one see the item.

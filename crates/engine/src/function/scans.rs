@@ -9,6 +9,8 @@ use weir_api::{Level, Reading, Scans as ScansReading, Sweep, Trials};
 
 /// Most rows in a reading; a worker holds up to twice as many.
 const ROWS: usize = 1024;
+/// Bytes of a row that has few distinct values, as those of a flood.
+const ROW: usize = 2 * size_of::<(Sweep, Trials)>();
 const TCP: u8 = 6;
 /// The first ephemeral port (Linux's `ip_local_port_range`). An ephemeral port that answers was not found by probing:
 /// another connection announced it, as FTP's passive mode does for every file.
@@ -111,6 +113,10 @@ impl Function for Scans {
             self.count(Sweep::Hosts { source, port }, host, outcome, began);
         }
         Pass::Keep
+    }
+
+    fn memory(&self) -> (usize, usize) {
+        (2 * ROWS * ROW, ROWS * ROW)
     }
 
     fn take(&mut self) -> Reading {

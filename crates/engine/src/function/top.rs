@@ -170,6 +170,10 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
         true
     }
 
+    fn memory(&self) -> (usize, usize) {
+        (self.list.memory(), self.list.capacity() * size_of::<TopRow>())
+    }
+
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
         let Taken { rows, absent, shed, inserts } = self.list.take();

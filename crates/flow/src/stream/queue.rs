@@ -22,17 +22,20 @@ impl Piece {
         self.start + self.data.len() as u64
     }
 
-    /// Bytes of memory that it takes.
-    pub fn cost(&self) -> usize {
-        size_of::<Self>() + self.data.capacity()
+    /// Bytes of memory that its data takes: allocators give multiples of 16.
+    fn cost(&self) -> usize {
+        self.data.capacity().next_multiple_of(16)
     }
 }
+
+/// Bytes of what a queue lies in: it is made for the queue.
+const OWNER: usize = 128;
 
 /// Pieces of one direction, by place, none over another.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
-    /// Memory of the pieces in bytes.
+    /// Memory of the data of the pieces in bytes.
     bytes: usize,
     /// Number of segments that arrived.
     came: u64,
@@ -175,13 +178,20 @@ impl Queue {
     }
 
     fn put(&mut self, at: usize, piece: Piece) {
+        // Most queues never have a second piece.
+        if self.pieces.capacity() == 0 {
+            self.pieces.reserve_exact(1);
+        }
         self.bytes += piece.cost();
         self.pieces.insert(at, piece);
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes, with that of its owner; nothing before the first piece came.
     pub fn cost(&self) -> usize {
-        self.bytes + size_of::<Self>()
+        match self.pieces.capacity() {
+            0 => 0,
+            pieces => self.bytes + OWNER + pieces * size_of::<Piece>(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Request, Session, compile};
 use crate::cli;
+use crate::memory;
 use crate::online::LiveClock;
 use crate::orders::Mailbox;
 use crate::serve::Control;
@@ -19,6 +20,8 @@ pub struct Change {
     mailbox: Arc<Mailbox>,
     clock: LiveClock,
     hub: Option<Arc<Hub>>,
+    /// Bytes that a plan may take.
+    lists: usize,
 }
 
 impl Change {
@@ -31,6 +34,7 @@ impl Change {
             mailbox,
             clock,
             hub: session.beside.as_ref().map(|beside| Arc::clone(&beside.hub)),
+            lists: session.division.lists,
         }
     }
 }
@@ -44,6 +48,15 @@ impl Control for Change {
         let before = Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner));
         let plan = compile(&self.options, &self.request, expression, &subscriptions, Some(&before));
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);
+        let taken = plan.memory(self.request.workers);
+        if taken > self.lists {
+            return Err(format!(
+                "charts and lists take {} of memory, and this run has {} for them: ask for fewer lines or rows, or begin it \
+                 again with a larger --memory",
+                memory::bytes(taken),
+                memory::bytes(self.lists)
+            ));
+        }
         let expression = expression.to_owned();
         Ok(Box::new(move || {
             self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::clone(&plan));

@@ -5,14 +5,27 @@ use super::summary;
 use super::{Exit, Session, complain, report_read_errors};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
+use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::printer::print_until;
+use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
 
 /// What one worker reads at once: it stays in the second-level cache until the packets are done with.
 const ALONE: usize = 256 << 10;
 /// What several read at once: they share it through the third-level cache, and meet four times less often.
 const SHARED: usize = 1 << 20;
+
+/// The least that is read at once.
+const MIN_CHUNK: usize = 64 << 10;
+/// Bytes that a parcel takes for each that was read, where packets are small: places, layers, and both in order.
+const SPREAD: usize = 4;
+
+/// What is read at once, so that all parcels under way have room.
+fn chunk_bytes(memory: usize, workers: usize) -> usize {
+    let each = memory / (workers * offline::UNITS_PER_WORKER * SPREAD);
+    each.clamp(MIN_CHUNK, if workers == 1 { ALONE } else { SHARED })
+}
 
 /// Reads everything, then prints the summary.
 pub fn run(session: Session) -> Exit {
@@ -33,10 +46,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         || session.request.limit.is_some();
     let workers = if ordered { 1 } else { session.request.workers };
     let read = ReadOptions {
-        chunk_bytes: if workers == 1 { ALONE } else { SHARED },
+        chunk_bytes: chunk_bytes(session.division.packets, workers),
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
         recover: options.recover,
-        stop: Some(std::sync::Arc::clone(&session.signals.stop)),
+        stop: Some(Arc::clone(&session.signals.stop)),
         ..ReadOptions::default()
     };
     let files = match Files::open(&session.request.inputs, &read) {
@@ -46,7 +59,9 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let dumps = session.dumps(files.interfaces(), For::Files)?;
     let carving = session.carving()?;
     let outputs = session.outputs()?;
+    let room = Room::new(session.division.queue);
     let load = Load {
+        room: Arc::clone(&room),
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::intake),
@@ -56,9 +71,10 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
 
     let (to, from) = queue();
     let worker_outputs =
-        (0..workers).map(|_| WorkerOutput::new(to.clone(), WhenFull::Wait, load.clone())).collect();
+        (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop((to, load));
     let mut collector = session.collector(outputs, workers);
+    collector.take_from(&room);
     let pool = session.workers(workers);
     let progress = Progress::new(!options.quiet);
     let input = Input {
@@ -74,6 +90,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         pass.join()
     });
     progress.finish();
+    let load = collector.load();
     let (mut total, failures, names) = collector.finish();
     let written = dumps.finish(carving);
     let Ok(outcome) = outcome else {
@@ -86,7 +103,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     }
 
     let mut exit = report_read_errors(&outcome.errors).or(written.exit());
-    let text = summary::of_files(session, &outcome, &total, &written, &failures, names);
+    let text = summary::of_files(session, &outcome, &total, &load, &written, &failures, names);
     exit = exit.or(print(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }

@@ -4,10 +4,11 @@ use super::change::Change;
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
-use super::{Exit, PARTS, RING_PARTS, Session, complain};
+use super::{Exit, Session, complain};
 use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
+use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
 use crate::printer::Printer;
@@ -45,7 +46,9 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let carving = session.carving()?;
     let outputs = session.outputs()?;
+    let room = Room::new(session.division.queue);
     let load = Load {
+        room: Arc::clone(&room),
         rows: session.wants_rows(),
         records: session.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::intake),
@@ -54,14 +57,15 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     };
     let (to, from) = queue();
     let mut collector = session.collector(outputs, workers);
+    collector.take_from(&room);
     let clock = LiveClock::start();
     let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service goes on when its interface is back; on the command line a run without one is over.
     let waits = session.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
-    for (rings, worker) in rings.into_iter().zip(session.workers(workers)) {
-        let worker_output = WorkerOutput::new(to.clone(), WhenFull::Shed, load.clone());
+    for (at, (rings, worker)) in rings.into_iter().zip(session.workers(workers)).enumerate() {
+        let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, load.clone());
         let (stop, mailbox, limit) =
             (Arc::clone(&session.signals.stop), Arc::clone(&mailbox), session.request.limit);
         let removed = Arc::clone(&removed);
@@ -104,13 +108,14 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         // The store is closed with the collector.
         beside.hub.note("end", "the run was ended");
     }
+    let load = collector.load();
     let (total, failures, names) = collector.finish();
     if let Some(beside) = &session.beside {
         beside.hub.end(&total);
     }
     let written = dumps.finish(carving);
     exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
-    let text = summary::of_links(session, &total, &written, &failures, names);
+    let text = summary::of_links(session, &total, &load, &written, &failures, names);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
 }
@@ -159,9 +164,7 @@ fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings
         interfaces: session.request.interfaces.clone(),
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
-        ring_bytes: session.request.memory / PARTS * RING_PARTS
-            / workers
-            / session.request.interfaces.len().max(1),
+        ring_bytes: session.division.ring / workers / session.request.interfaces.len().max(1),
         // An expression that may be changed on the screen must not be decided before we see the packet.
         filters: if changeable { Vec::new() } else { kernel_filters(session) },
         ..RingOptions::default()

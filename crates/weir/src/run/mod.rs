@@ -20,10 +20,10 @@ use crate::collector::Collector;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
 use crate::interfaces;
+use crate::memory::{Division, Work, list_rows};
 use crate::names::SystemNames;
 use crate::online::LiveClock;
 use crate::serve::WebService;
-use crate::serve::hub::Share;
 use crate::signals::{Signals, end_with_reader};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -34,7 +34,6 @@ use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
-use weir_flow::FlowTable;
 use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_output::store::sqlite::Writer;
@@ -95,6 +94,9 @@ pub struct Session {
     options: Arc<cli::Run>,
     request: Arc<Request>,
     plan: Arc<Plan>,
+    /// How the memory is divided, and for what.
+    division: Division,
+    work: Work,
     zone: Zone,
     /// The logs that are written.
     logs: Vec<Log>,
@@ -146,58 +148,24 @@ impl Session {
         }
         let signals = Signals::default();
         signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
+        let store = beside.is_some() || logs.iter().any(|log| log.spec().name == STORE);
+        let is_read = options.unidentified.is_some()
+            || options.files.is_some()
+            || logs.iter().any(|log| !log.tables().is_empty());
+        let work = Work {
+            is_live: request.inputs.is_empty(),
+            is_read,
+            has_store: store,
+            dumps: usize::from(options.write.is_some()) + usize::from(options.unidentified.is_some()),
+            lists: plan.memory(request.workers),
+        };
+        let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
+        if let Some(beside) = &beside {
+            beside.hub.set_tables(division.shares(&work));
+        }
         let plan = Arc::new(plan);
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Session { options, request, plan, zone, logs, anonymiser, signals, beside })
-    }
-
-    /// Memory shares of a run's tables, as the pages show them.
-    pub fn tables(request: &Request) -> Vec<Share> {
-        let part = request.memory / PARTS;
-        let is_live = request.inputs.is_empty();
-        // The store keeps records, so that payload is parsed.
-        let (flow_parts, session_parts) = flow_parts(true, is_live);
-        // A small table has rows of the same size.
-        let table = FlowTable::new(&FlowConfig { memory: 1 << 20, ..FlowConfig::default() }).stats();
-        let mut tables = vec![
-            Share {
-                table: "flows",
-                help: "Open flows. When the table is full, the least recently used flow is evicted.",
-                limit: part * flow_parts,
-                each: table.memory / table.capacity.max(1),
-                used: Some(|total, _, share| total.flows.active() * share.each),
-                shed: |total| total.flows.evicted,
-            },
-            Share {
-                table: "streams",
-                help: "TCP streams, IP fragments and parsers. A flow that finds no room is skipped.",
-                limit: part * session_parts,
-                each: 1,
-                used: None,
-                shed: |total| {
-                    total.sessions.skipped + total.sessions.abandoned + total.sessions.fragments_shed
-                },
-            },
-            Share {
-                table: "rows",
-                help: "Flow and record rows waiting for the end of their interval.",
-                limit: part * ROW_PARTS,
-                each: 1,
-                used: Some(|_, load, _| load.waiting as u64),
-                shed: |total| total.ledger.rows_shed,
-            },
-        ];
-        if is_live {
-            tables.push(Share {
-                table: "ring",
-                help: "Packets waiting in the kernel for a worker. When the ring is full, packets are dropped.",
-                limit: part * RING_PARTS,
-                each: 1,
-                used: None,
-                shed: |total| total.ledger.capture.dropped,
-            });
-        }
-        tables
+        Ok(Session { options, request, plan, division, work, zone, logs, anonymiser, signals, beside })
     }
 
     /// Set when it is to end.
@@ -261,6 +229,7 @@ impl Session {
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
             keep: self.options.keep.unwrap_or_default().over(self.request.store.keep()),
+            memory: self.division.store,
         }
     }
 
@@ -385,7 +354,7 @@ impl Session {
             rotate,
             purpose,
             anonymiser: self.anonymiser.clone(),
-            room: self.request.memory / PARTS * DUMP_PARTS,
+            room: self.division.dumps / self.work.dumps.max(1),
             stop: Arc::clone(&self.signals.stop),
             interrupted: Arc::clone(&self.signals.interrupted),
         };
@@ -397,16 +366,16 @@ impl Session {
         let mut tables = self.wanted_tables();
         // Who keeps files is told of them by their records.
         tables.extend(self.options.files.is_some().then_some(&FILES));
-        let (flow_parts, session_parts) = flow_parts(is_read, self.request.inputs.is_empty());
         let flows = FlowConfig {
-            memory: self.request.memory / PARTS * flow_parts / count,
+            memory: self.division.flows / count,
             seed: [self.request.seed, !self.request.seed],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
         let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
         let sessions = SessionConfig {
-            memory: self.request.memory / PARTS * session_parts / count,
+            memory: self.division.sessions / count,
+            ports: list_rows(self.request.memory, 4096),
             measure: self.measuring(),
             unidentified_packets: self.options.unidentified.is_some(),
             wants: self.wants(),
@@ -423,8 +392,8 @@ impl Session {
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
-        let memory = self.request.memory / PARTS * ROW_PARTS;
-        let mut collector = Collector::new(outputs, workers, self.request.interval, memory);
+        let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
+        collector.remember_names(self.division.names);
         collector.anonymise(self.anonymiser.clone());
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));
@@ -514,28 +483,6 @@ impl Finished {
             )
         });
         emitted.chain(carved).collect()
-    }
-}
-
-/// How `--memory` is divided, in parts of this size: flow tables, rows that wait for their interval to end, and rings.
-/// The rest is for lists and for what is under way between threads. Where streams are read, flow tables give a part of
-/// theirs to streams and parsers; over files, where there are no rings, both have what rings would have: a million
-/// streams that are open at once fit into a gigabyte.
-const PARTS: usize = 64;
-const FLOW_PARTS: usize = 32;
-const READ_FLOW_PARTS: (usize, usize) = (22, 33);
-const ROW_PARTS: usize = 8;
-const RING_PARTS: usize = 16;
-/// Of what is under way between threads: packets that wait for the writer of -w.
-const DUMP_PARTS: usize = 4;
-
-/// The parts of flow tables, and of streams and parsers.
-fn flow_parts(is_read: bool, is_live: bool) -> (usize, usize) {
-    match (is_read, is_live) {
-        (false, _) => (FLOW_PARTS, 0),
-        (true, true) => (FLOW_PARTS / 2, FLOW_PARTS / 2),
-        // There are no rings.
-        (true, false) => READ_FLOW_PARTS,
     }
 }
 

@@ -136,10 +136,10 @@ impl Request {
 
     /// Everything that a run with these subscriptions subscribes to: what the summary is made of, then them.
     pub fn plan(&self, subscriptions: &[SubscriptionSpec]) -> Vec<SubscriptionSpec> {
-        let mut specs = subscriptions::summary();
+        let mut specs = subscriptions::summary(self.memory);
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
         if wants_mon && subscriptions.is_empty() {
-            specs.extend(subscriptions::ourmon());
+            specs.extend(subscriptions::ourmon(self.memory));
         } else if self.inputs.is_empty() || self.pages {
             specs.extend(subscriptions::screen());
         }

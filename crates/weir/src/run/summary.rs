@@ -1,6 +1,7 @@
 //! The contents of the summary, from the results of a run.
 
 use super::{Finished, Session, cost_profile, verbose};
+use crate::memory::{self, Load};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
 use std::io::IsTerminal;
@@ -13,6 +14,7 @@ pub fn of_files(
     session: &Session,
     outcome: &Outcome,
     total: &Snapshot,
+    load: &Load,
     written: &Finished,
     failures: &[String],
     names: Shown,
@@ -26,6 +28,7 @@ pub fn of_files(
     let mut text = text(session, facts(session, inputs, total, written, failures, names));
     if is_verbose(session) {
         text += &verbose::ledger(total);
+        text += &memory::table(&session.division.shares(&session.work), total, load);
         text += &lists(total);
         text += &cost_profile::table(total);
         text += &verbose::files(files);
@@ -44,6 +47,7 @@ fn is_verbose(session: &Session) -> bool {
 pub fn of_links(
     session: &Session,
     total: &Snapshot,
+    load: &Load,
     written: &Finished,
     failures: &[String],
     names: Shown,
@@ -60,6 +64,7 @@ pub fn of_links(
     let mut text = text(session, facts(session, inputs.collect(), total, written, failures, names));
     if is_verbose(session) {
         text += &verbose::ledger(total);
+        text += &memory::table(&session.division.shares(&session.work), total, load);
         text += &lists(total);
         text += &cost_profile::table(total);
     } else if session.options.verbose {
@@ -110,7 +115,7 @@ fn facts(
         states: states(total),
         failures: failures.to_vec(),
         notes: written.notes(&session.options, total),
-        names: names.0,
+        names: names.names,
         interrupted: session.signals.has_interrupted(),
     }
 }

@@ -4,6 +4,7 @@
 //! as one [`Now`]. Readers take the latest and hold nothing back: the collector never waits for a reader, and a packet
 //! never waits for the collector.
 
+use crate::memory::{Load, Share};
 use axum::body::Bytes;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -57,17 +58,6 @@ pub struct Now {
     pub ended: bool,
 }
 
-/// Load of the collector at a tick.
-#[derive(Clone, Debug, Default)]
-pub struct Load {
-    /// Messages waiting.
-    pub messages: usize,
-    /// Maximum messages waiting.
-    pub max_messages: usize,
-    /// Bytes of rows and records waiting for the end of their interval.
-    pub waiting: usize,
-}
-
 /// Counts of event streams.
 #[derive(Debug, Default)]
 pub struct Streams {
@@ -92,23 +82,6 @@ pub struct Hub {
     health: OnceLock<Arc<Health>>,
     /// Memory shares of tables.
     tables: Mutex<Vec<Share>>,
-}
-
-/// A table's share of the memory.
-#[derive(Clone, Debug)]
-pub struct Share {
-    /// The table.
-    pub table: &'static str,
-    /// Purpose.
-    pub help: &'static str,
-    /// Limit in bytes.
-    pub limit: usize,
-    /// Bytes of one row.
-    pub each: u64,
-    /// Reads the bytes in use; `None` where they are not counted.
-    pub used: Option<fn(&Snapshot, &Load, &Share) -> u64>,
-    /// Reads the number of entries that found no room.
-    pub shed: fn(&Snapshot) -> u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -242,9 +215,9 @@ impl Hub {
     fn memory(&self, total: &Snapshot, load: &Load) -> Vec<MemoryRow> {
         let row = |share: &Share| MemoryRow {
             table: share.table.to_owned(),
-            used: share.used.map(|used| used(total, load, share).min(share.limit as u64)),
+            used: share.used(total, load),
             limit: share.limit as u64,
-            shed: (share.shed)(total),
+            shed: (share.shed)(total, load),
             help: share.help.to_owned(),
         };
         lock(&self.tables).iter().map(row).collect()

@@ -122,7 +122,6 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let configuration = configuration(&options.run, &options.pages, &request, is_short)?;
     let about = about(&options.run, &request, Mode::File);
     let hub = Arc::new(Hub::new(about, request.expression.clone()));
-    hub.set_tables(Session::tables(&request));
     let mut packets = source(&options.run, &request);
     let named = options.pages.store.clone();
     let folder = Folder::of(options.pages.store)?;
@@ -215,7 +214,6 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         serve_until(runtime, &stop, app, listeners, tls, &address);
         return Ok(Exit::Good);
     }
-    hub.set_tables(Session::tables(&request));
     let folder = Folder::of(folder)?;
     let store = folder.path().to_owned();
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());

@@ -15,15 +15,25 @@ const MAX_WAITING: usize = 65_536;
 /// Names that are kept; beyond that the ones that were seen last.
 const MAX: usize = 262_144;
 
+/// Bytes of a name that waits, with its place in a map that has up to twice as many.
+const EACH: usize = 192;
+
 /// Names on their way, by address: IPv4 mapped into IPv6.
-#[derive(Default)]
-pub struct Names(HashMap<[u8; 16], (Box<str>, u64)>);
+pub struct Names {
+    waiting: HashMap<[u8; 16], (Box<str>, u64)>,
+    max: usize,
+}
 
 impl Names {
+    /// None yet; they may take so many bytes.
+    pub fn new(memory: usize) -> Self {
+        Self { waiting: HashMap::new(), max: (memory / EACH).clamp(64, MAX_WAITING) }
+    }
+
     /// Somebody spoke to an address by a name, at a time in nanoseconds since the epoch.
     pub fn see(&mut self, address: [u8; 16], name: &str, time: u64) {
-        if self.0.len() < MAX_WAITING || self.0.contains_key(&address) {
-            self.0.insert(address, (name.into(), time));
+        if self.waiting.len() < self.max || self.waiting.contains_key(&address) {
+            self.waiting.insert(address, (name.into(), time));
         }
     }
 
@@ -32,7 +42,7 @@ impl Names {
         let mut add = to.prepare_cached(
             "INSERT INTO names VALUES (?1, ?2, ?3) ON CONFLICT (address) DO UPDATE SET name = ?2, time = max(time, ?3)",
         )?;
-        for (address, (name, time)) in &self.0 {
+        for (address, (name, time)) in &self.waiting {
             add.execute(params![address, name, *time as i64])?;
         }
         Ok(())
@@ -40,12 +50,13 @@ impl Names {
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// They are written.
     pub fn written(&mut self) {
-        self.0.clear();
+        // What a flood has made large is given back.
+        self.waiting = HashMap::new();
     }
 }
 

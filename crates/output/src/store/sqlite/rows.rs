@@ -52,8 +52,10 @@ impl Row {
     pub fn memory(&self) -> usize {
         size_of::<Row>()
             + match self {
-                Row::Flow(_, name) => size_of::<FlowRecord>() + name.as_ref().map_or(0, |name| name.len()),
-                Row::Record(record) => size_of::<RecordRow>() + record.body.len(),
+                Row::Flow(_, name) => {
+                    size_of::<FlowRecord>() + name.as_ref().map_or(0, |name| name.len() + 16)
+                }
+                Row::Record(record) => size_of::<RecordRow>() + record.body.capacity(),
             }
     }
 

@@ -83,6 +83,9 @@ pub struct Writer {
     intervals: VecDeque<Waiting>,
     rows: Vec<Row>,
     rows_memory: usize,
+    /// Bytes of rows that may wait, and that are gathered before they are written.
+    max_rows: usize,
+    batch: usize,
     health: Arc<Health>,
     /// Set when the last attempt has failed.
     failing: Option<Failing>,
@@ -127,6 +130,8 @@ impl Writer {
         for (name, limit) in keep.clone().limits() {
             set(&name, &(*limit).min(i64::MAX as u64).cast_signed())?;
         }
+        let share = if context.memory > 0 { context.memory } else { MAX_WAITING };
+        let max_rows = share / 4 * 3;
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
@@ -136,10 +141,12 @@ impl Writer {
             known: Known::new(),
             open: Open::default(),
             maker: Maker::default(),
-            names: Names::default(),
+            names: Names::new(share / 4),
             intervals: VecDeque::new(),
             rows: Vec::new(),
             rows_memory: 0,
+            max_rows,
+            batch: BATCH.min(max_rows / 4),
             health,
             failing: None,
             clock: context.clock,
@@ -177,14 +184,14 @@ impl Writer {
     }
 
     fn push(&mut self, row: Row) {
-        if self.rows_memory >= MAX_WAITING {
+        if self.rows_memory >= self.max_rows {
             self.health.lost(1);
             return;
         }
         self.rows_memory += row.memory();
         self.rows.push(row);
         // While writing fails, rows wait for the next attempt.
-        if self.rows_memory > self.keep.batch(BATCH)
+        if self.rows_memory > self.keep.batch(self.batch)
             && self.failing.is_none()
             && let Err(error) = self.write_rows()
         {
@@ -228,7 +235,7 @@ impl Writer {
     }
 
     fn write_batch(&mut self) -> Result<(), StoreError> {
-        let (max, mut memory) = (self.keep.batch(BATCH), 0);
+        let (max, mut memory) = (self.keep.batch(self.batch), 0);
         let count = self
             .rows
             .iter()
