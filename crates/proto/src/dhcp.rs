@@ -3,6 +3,7 @@
 //! Two tables: a message is what Suricata tells, all messages of one number what Zeek tells. What a client broadcasts
 //! and what a server answers are often two flows; their rows have the number in common.
 
+use crate::work::looked_at;
 use crate::{
     Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table,
     Transport, Value, anomaly, field,
@@ -464,6 +465,7 @@ impl Parser for Dhcp {
         }
         let [initiator, responder] = self.ends;
         let source = if direction == Direction::Forward { initiator } else { responder };
+        looked_at(self.leases.len());
         let at = self.leases.iter().position(|lease| lease.id == message.id);
         let known = at.and_then(|at| self.leases.remove(at));
         let mut lease =

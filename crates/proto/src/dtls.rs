@@ -3,6 +3,7 @@
 
 use crate::tls::handshake::{Handshake, Over};
 use crate::tls::message::{MAX_MESSAGE, Message};
+use crate::work::looked_at;
 use crate::{Heads, Out, Parser, Probe, Protocol, Step, Transport};
 use std::collections::BTreeMap;
 use weir_wire::stream::Chunk;
@@ -162,6 +163,7 @@ impl Side {
             && (message.kind, message.length) == (part.kind, part.length)
             && let Some(known) = message.held.len().checked_sub(part.offset)
         {
+            looked_at(part.data.len());
             message.held.extend_from_slice(part.data.get(known..).unwrap_or_default());
         }
         if self.waiting.len() > MAX_WAITING {

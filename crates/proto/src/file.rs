@@ -8,6 +8,7 @@ mod kind;
 
 use crate::inflation::Allowance;
 use crate::tls::hello::hex;
+use crate::work::looked_at;
 use crate::{Hashes, Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
 use md5::Digest;
 use std::collections::BTreeMap;
@@ -358,6 +359,7 @@ impl File {
             return;
         }
         self.last = time;
+        looked_at(bytes.len());
         let offset = self.next;
         self.seen += bytes.len() as u64;
         self.next = self.next.saturating_add(bytes.len() as u64);
@@ -437,6 +439,7 @@ impl File {
         let until = self.held.range(at..).next().map_or(u64::MAX, |(start, _)| *start - at);
         let fit = room.min(usize::try_from(until).unwrap_or(usize::MAX)).min(bytes.len());
         let taken = bytes.get(..fit).unwrap_or_default();
+        looked_at(fit);
         match self.held.range_mut(..=at).next_back().filter(|_| is_next) {
             Some((_, piece)) => piece.extend_from_slice(taken),
             None => {

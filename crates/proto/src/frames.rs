@@ -1,5 +1,7 @@
 //! Messages that say their length, out of a stream that is cut anywhere.
 
+use crate::work::looked_at;
+
 /// How long a message is, as far as its beginning says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Size {
@@ -33,6 +35,7 @@ impl Frames {
                 && let Some((message, rest)) = data.split_at_checked(bytes.max(1))
             {
                 *data = rest;
+                looked_at(message.len());
                 return Some(work(message));
             }
             if data.is_empty() {
@@ -46,12 +49,14 @@ impl Frames {
             };
             let missing = wanted.saturating_sub(self.held.len());
             let (head, rest) = data.split_at_checked(missing).unwrap_or((data, &[]));
+            looked_at(1 + head.len());
             self.held.extend_from_slice(head);
             *data = rest;
             if head.len() < missing {
                 return None;
             }
             if is_known {
+                looked_at(self.held.len());
                 let result = work(&self.held);
                 self.forget();
                 return Some(result);

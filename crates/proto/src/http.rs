@@ -12,6 +12,7 @@ mod table;
 mod uri;
 
 use crate::file::Files;
+use crate::work::looked_at;
 use crate::{Anomaly, Out, Parser, Protocol, Setup, Step, Transport, anomaly};
 use body::{Body, Described, Listed, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
@@ -637,6 +638,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
             // Whatever stands on the line behind a chunk.
             let end = data.iter().position(|byte| *byte == b'\n');
             let line = end.map_or(data.len(), |end| end + 1);
+            looked_at(line);
             count(side, flow, line as u64);
             *data = data.get(line..).unwrap_or_default();
             if end.is_some() {
@@ -646,6 +648,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
         State::ChunkSize => {
             let line = side.lines.next(data);
             let text = line.as_ref().map_or(side.lines.held(), |(line, _)| line);
+            looked_at(text.len());
             let is_control = |byte: &u8| matches!(byte, b'\r' | b'\n' | b' ' | b'\t' | 0x0b | 0x0c);
             let Some(start) = text.iter().position(|byte| !is_control(byte)) else {
                 if let Some((line, _)) = line {
@@ -689,6 +692,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
 /// Bytes of a body.
 fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dyn Out) {
     let Some(body) = &mut side.body else { return };
+    looked_at(bytes.len());
     let fault = body.bytes(bytes, time, &mut flow.files, &mut flow.ranges, out);
     if let Some(fault) = fault {
         emit_anomaly(fault, side.direction, b"", time, out);

@@ -4,6 +4,7 @@
 use crate::file::Files;
 use crate::line::{Line, Lines};
 use crate::mime::{Carrier, Message};
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
     Value, anomaly, field,
@@ -216,6 +217,7 @@ impl Parser for Imap {
                 let (piece, rest) = data.split_at(length);
                 data = rest;
                 literal.left -= length as u64;
+                looked_at(length);
                 side.bytes += length as u64;
                 match &mut literal.message {
                     Some(message) => message.bytes(piece, &mut self.files, time, out),
@@ -354,6 +356,7 @@ impl Imap {
             Some((text, length)) if !line.is_cut && !self.sasl => (text, Some(length)),
             _ => (line.text, None),
         };
+        looked_at(text.len() + side.text.len());
         let room = MAX_LINE.saturating_sub(side.text.len());
         side.text.extend_from_slice(text.get(..room).unwrap_or(text));
         if let Some(all) = literal {
@@ -460,6 +463,7 @@ impl Imap {
             }
         }
         self.sasl = false;
+        looked_at(self.waiting.len());
         let Some(at) = self.waiting.iter().position(|command| command.tag == tag) else { return Step::Next };
         let Some(command) = self.waiting.remove(at) else { return Step::Next };
         if status == "OK" {

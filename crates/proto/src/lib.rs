@@ -84,6 +84,7 @@ mod tftp;
 mod tls;
 mod tunnel;
 mod websocket;
+mod work;
 mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly};

@@ -1,5 +1,7 @@
 //! Lines out of a stream that is cut anywhere.
 
+use crate::work::looked_at;
+
 /// Puts the lines of one direction together. A line that is too long is given cut, once, and the rest of it is passed
 /// over.
 #[derive(Debug)]
@@ -29,10 +31,12 @@ impl Lines {
     /// for the next time. `work` is given the line.
     pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Line<'_>) -> T) -> Option<T> {
         let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
+            looked_at(data.len());
             self.hold(data);
             *data = &[];
             return None;
         };
+        looked_at(end + 1);
         let (head, rest) = data.split_at(end);
         *data = rest.get(1..).unwrap_or_default();
         if self.held.is_empty() && !self.is_cut && head.len() <= self.max {
@@ -40,6 +44,7 @@ impl Lines {
         }
         self.hold(head);
         let is_cut = std::mem::take(&mut self.is_cut);
+        looked_at(self.held.len());
         let result = work(Line { text: trimmed(&self.held), is_cut });
         self.forget();
         Some(result)
@@ -61,6 +66,7 @@ impl Lines {
     }
 
     fn hold(&mut self, bytes: &[u8]) {
+        looked_at(bytes.len());
         let room = self.max.saturating_sub(self.held.len());
         self.held.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         self.is_cut |= bytes.len() > room;
@@ -99,6 +105,7 @@ impl Dotted {
     /// Gives the bytes of `data` to `sink` and moves `data` behind them; `true`: the end was among them.
     pub fn bytes(&mut self, data: &mut &[u8], mut sink: impl FnMut(&[u8])) -> bool {
         while let Some((first, rest)) = data.split_first() {
+            looked_at(1);
             match (*self, first) {
                 (Self::Start, b'.') => (*self, *data) = (Self::Seen, rest),
                 (Self::Seen, b'\r') => (*self, *data) = (Self::Return, rest),
@@ -113,6 +120,7 @@ impl Dotted {
                 _ => {
                     let length = data.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
                     let (line, rest) = data.split_at(length.unwrap_or(data.len()));
+                    looked_at(line.len());
                     *data = rest;
                     sink(line);
                     *self = if length.is_some() { Self::Start } else { Self::Within };

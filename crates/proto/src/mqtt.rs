@@ -3,6 +3,7 @@
 mod fields;
 
 use crate::frames::{Frames, Size};
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
@@ -505,6 +506,7 @@ impl Mqtt {
             KIND_UNSUBACK => (KIND_UNSUBSCRIBE, true),
             _ => return None,
         };
+        looked_at(self.waiting.len());
         self.waiting.iter().position(|exchange| {
             exchange.kind == asked
                 && (kind == KIND_CONNACK || exchange.id == id)

@@ -7,6 +7,7 @@ use crate::tls::handshake::{Handshake, Over};
 use crate::tls::hello::{hex, md5};
 use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
@@ -255,6 +256,7 @@ impl Crypto {
     fn append(&mut self, offset: u64, data: &[u8]) {
         let known = (self.held.len() as u64).saturating_sub(offset);
         let known = usize::try_from(known).unwrap_or(usize::MAX);
+        looked_at(data.len());
         self.held.extend_from_slice(data.get(known..).unwrap_or_default());
     }
 

@@ -4,6 +4,7 @@
 //! Streams are found where a session description announces them, and by content: a header alone says little, so
 //! several that follow each other are wanted.
 
+use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
@@ -506,6 +507,7 @@ impl Rtp {
         let header = Header::read(chunk.data)?;
         let direction = chunk.direction;
         let is_same = |stream: &Stream| stream.first.ssrc == header.ssrc && stream.direction == direction;
+        looked_at(self.streams.len());
         let at = match self.streams.iter().position(is_same) {
             Some(at) => at,
             None if self.streams.len() == MAX_STREAMS => return None,
@@ -548,6 +550,7 @@ impl Rtp {
     fn source(&mut self, ssrc: u32, chunk: &Chunk<'_>) -> Option<&mut Source> {
         let direction = chunk.direction;
         let is_same = |source: &Source| source.ssrc == ssrc && source.direction == direction;
+        looked_at(self.sources.len());
         let at = match self.sources.iter().position(is_same) {
             Some(at) => at,
             None if self.sources.len() == MAX_SOURCES => return None,

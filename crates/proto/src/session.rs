@@ -1,5 +1,6 @@
 //! Who reads a flow: found by what is said in it.
 
+use crate::work::looked_at;
 use crate::{ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -177,6 +178,7 @@ impl Session {
         }
         let (forward, reverse) = payload_of(&pieces, head_of(&flow_ref));
         let bytes = forward.len() + reverse.len();
+        looked_at(bytes);
         let is_full = bytes >= max || !is_stream && pieces.len() >= DATAGRAMS;
         match decide(&flow_ref, &forward, &reverse, is_full) {
             Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),

@@ -4,6 +4,7 @@
 mod sdp;
 
 use crate::line::Lines;
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value,
     anomaly, field,
@@ -342,6 +343,7 @@ impl Default for Side {
 impl Side {
     /// Takes the header that waits.
     fn header(&mut self) {
+        looked_at(self.header.len());
         if let Some(message) = &mut self.message
             && let Some(colon) = self.header.iter().position(|byte| *byte == b':')
             && let Some((name, value)) = self.header.split_at_checked(colon)
@@ -406,6 +408,7 @@ impl Parser for Sip {
                     let fit = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
                     let (head, rest) = data.split_at_checked(fit).unwrap_or((data, &[]));
                     data = rest;
+                    looked_at(fit);
                     if let Some(message) = &mut side.message
                         && message.is_description()
                     {
@@ -553,6 +556,7 @@ impl Sip {
         let is_same = |request: &Request| {
             request.message.call_id == message.call_id && request.message.seq == message.seq
         };
+        looked_at(self.waiting.len());
         let at = self.waiting.iter().position(is_same);
         let Some(status) = message.status else {
             if at.is_some() {

@@ -9,6 +9,7 @@ mod smb2;
 
 use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
     Value, anomaly, field,
@@ -364,6 +365,7 @@ impl Smb {
                 let (now, later) = data.split_at_checked(fit).unwrap_or((data, &[]));
                 data = later;
                 let file = now.get(..rest.data).unwrap_or(now);
+                looked_at(fit);
                 let to = rest.to;
                 rest.bytes -= fit;
                 rest.data -= file.len();
@@ -438,6 +440,7 @@ impl Smb {
 
     /// The command that a response is for.
     fn asked(&mut self, key: (u64, u16)) -> Option<Request> {
+        looked_at(self.waiting.len());
         let at = self.waiting.iter().position(|request| request.key == key)?;
         self.waiting.remove(at)
     }
@@ -561,6 +564,7 @@ impl Smb {
             if let Some(accessed) = mark.get_mut(7) {
                 *accessed = Value::None;
             }
+            looked_at(self.recent.len());
             if self.recent.contains(&mark) {
                 return;
             }

@@ -1,6 +1,7 @@
 //! SOCKS versions 4, 4a and 5 (RFC 1928, RFC 1929): whom a client wants to be connected with. What is said through the
 //! proxy is read as whatever it turns out to be.
 
+use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
@@ -326,6 +327,7 @@ impl Parser for Socks {
         if let Some(held) = self.held.get_mut(side) {
             held.extend_from_slice(chunk.data);
         }
+        looked_at(self.held.iter().map(Vec::len).sum());
         // What one side has said may wait for the other's.
         if !self.read(side) || !self.read(1 - side) || !self.read(side) {
             return Step::GiveUp;

@@ -1,5 +1,6 @@
 //! Syslog (RFC 3164, RFC 5424) over UDP, and over TCP with both ways of telling messages apart (RFC 6587).
 
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
     Value, anomaly, field,
@@ -160,6 +161,7 @@ impl Syslog {
 
     /// Takes bytes of the message in work, as many as are kept.
     fn hold(&mut self, bytes: &[u8]) {
+        looked_at(bytes.len());
         let room = MAX_MESSAGE.saturating_sub(self.held.len());
         self.held.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
@@ -168,6 +170,7 @@ impl Syslog {
     fn close(&mut self, time: Time, out: &mut dyn Out) {
         let held = std::mem::take(&mut self.held);
         self.left = None;
+        looked_at(held.len());
         let text = held.trim_ascii_end();
         if !std::mem::take(&mut self.lost) && !text.is_empty() {
             if held.len() == MAX_MESSAGE {
@@ -191,6 +194,7 @@ impl Syslog {
                 }
                 continue;
             }
+            looked_at(1 + self.held.len().min(MAX_DIGITS));
             // A message begins: with its length, or with its priority.
             let is_length =
                 !self.lost && self.held.iter().all(u8::is_ascii_digit) && self.held.len() <= MAX_DIGITS;

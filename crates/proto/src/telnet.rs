@@ -1,5 +1,6 @@
 //! Telnet (RFC 854): what was typed with what came back, who logged in, and the options apart from the text.
 
+use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
@@ -149,6 +150,7 @@ impl Parser for Telnet {
             self.prompt = None;
         }
         for byte in chunk.data {
+            looked_at(1);
             let side = if is_client { &mut self.client } else { &mut self.server };
             let Some(text) = side.option(*byte, &mut self.terminal) else { continue };
             side.bytes += 1;

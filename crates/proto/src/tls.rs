@@ -7,6 +7,7 @@ pub(crate) mod hello;
 pub(crate) mod message;
 pub(crate) mod names;
 
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, anomaly, field,
 };
@@ -367,6 +368,7 @@ impl Side {
     fn hold(&mut self, data: &mut &[u8], max: usize) -> bool {
         let room = max.saturating_sub(self.held.len());
         let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));
+        looked_at(1 + part.len());
         self.held.extend_from_slice(part);
         *data = rest;
         self.held.len() >= max
@@ -409,6 +411,7 @@ impl Side {
             Place::Content { kind, left, is_encrypted } => {
                 let (mut part, rest) = data.split_at_checked(left).unwrap_or((data, &[]));
                 *data = rest;
+                looked_at(1 + part.len());
                 let left = left - part.len();
                 match kind {
                     _ if is_encrypted => {}

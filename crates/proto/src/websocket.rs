@@ -1,5 +1,6 @@
 //! WebSocket (RFC 6455): frames, behind the upgrade that the parser of HTTP tells of.
 
+use crate::work::looked_at;
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     anomaly, field,
@@ -180,6 +181,7 @@ impl Frame {
         let mask = self.mask.unwrap_or_default();
         let masks = mask.iter().cycle().skip(at % 4);
         self.payload.extend(now.iter().take(room).zip(masks).map(|(byte, mask)| byte ^ mask));
+        looked_at(now.len());
         self.seen += now.len() as u64;
         *data = later;
     }

@@ -1,6 +1,7 @@
 //! Extensible Messaging and Presence Protocol (RFC 6120): who opens a stream to whom, until it turns to TLS or somebody
 //! has logged in. Messages are not read.
 
+use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tls,
 };
@@ -81,12 +82,14 @@ impl Tags {
     fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(&[u8]) -> T) -> Option<T> {
         while let Some((byte, rest)) = data.split_first() {
             *data = rest;
+            looked_at(1);
             match (*byte, self.quote) {
                 (b'<', _) if !self.is_in => self.is_in = true,
                 _ if !self.is_in => {}
                 (b'>', None) => {
                     self.is_in = false;
                     self.count += 1;
+                    looked_at(self.held.len());
                     let result = work(&self.held);
                     self.held.clear();
                     return Some(result);

@@ -8,6 +8,7 @@ mod present;
 mod wire;
 mod words;
 
+use crate::work::looked_at;
 use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, anomaly};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -258,6 +259,7 @@ impl Dns {
         }
         let proto = self.proto();
         if header.is_response() {
+            looked_at(self.waiting.len());
             let at = self.waiting.iter().position(|waiting| waiting.header.id == header.id);
             let waiting = at.and_then(|at| self.waiting.remove(at));
             out.record(emitted.transaction(proto, time, waiting.as_ref()));
@@ -299,6 +301,7 @@ impl Dns {
                 half.held = held;
                 break;
             };
+            looked_at(whole.len());
             let is_good = self.message(whole, chunk, is_guess, out);
             (half.guess, half.lost) = (false, !is_good);
             held.clear();
@@ -343,6 +346,7 @@ fn next<'a, 'd: 'a>(held: &'a mut Vec<u8>, data: &mut &'d [u8]) -> Option<&'a [u
     }
     let mut take = |held: &mut Vec<u8>, len: usize| {
         let (head, rest) = data.split_at(data.len().min(len.saturating_sub(held.len())));
+        looked_at(1 + head.len());
         held.extend_from_slice(head);
         *data = rest;
         held.len() >= len

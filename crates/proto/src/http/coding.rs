@@ -1,6 +1,7 @@
 //! Content codings undone as bytes come: gzip, deflate (with or without zlib's header), brotli, and one in another.
 
 use crate::inflation::Allowance;
+use crate::work::looked_at;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -115,6 +116,7 @@ impl Decoder {
             let step = (STEP - self.taken % STEP).min(bytes.len() as u64) as usize;
             let (now, later) = bytes.split_at_checked(step).unwrap_or((bytes, &[]));
             bytes = later;
+            looked_at(now.len());
             self.taken += now.len() as u64;
             if self.given == 0 && self.raw.len() < MAX_RAW {
                 self.raw.extend_from_slice(now);
@@ -123,6 +125,7 @@ impl Decoder {
                 self.ratio.saturating_mul(self.taken.next_multiple_of(STEP)).saturating_add(self.credit);
             let given = &mut self.given;
             let mut counted = |bytes: &[u8]| {
+                looked_at(bytes.len());
                 *given += bytes.len() as u64;
                 sink(bytes);
             };

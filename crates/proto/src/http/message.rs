@@ -1,5 +1,6 @@
 //! Start lines and headers, read as leniently as those do who act on them.
 
+use crate::work::looked_at;
 use std::borrow::Cow;
 
 /// Longest line that is kept: libhtp's hard limit.
@@ -27,6 +28,7 @@ impl RawLines {
         let end = data.iter().position(|byte| *byte == b'\n');
         let (head, rest) = data.split_at_checked(end.map_or(data.len(), |end| end + 1))?;
         *data = rest;
+        looked_at(head.len());
         if end.is_some() && self.held.is_none() && head.len() <= MAX_LINE {
             return Some((Cow::Borrowed(head), false));
         }
@@ -78,6 +80,7 @@ pub(super) struct Head {
 impl Head {
     /// Takes a line, unless there are so many; what is wrong with it.
     pub fn line(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
+        looked_at(line.len());
         let is_folded = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
         if self.bytes as usize + line.len() > MAX_BYTES {
             self.is_full = true;

@@ -1,6 +1,7 @@
 //! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as bytes come.
 
 use super::message::{Head, Headers, parameter};
+use crate::work::looked_at;
 
 /// Longest line of a part's headers.
 const MAX_LINE: usize = 4096;
@@ -88,6 +89,7 @@ impl Multipart {
         if self.held.is_empty() {
             let (end, may_be) = self.delimited(bytes);
             let (plain, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
+            looked_at(plain.len());
             if is_part && !plain.is_empty() {
                 found(Found::Bytes(plain));
             }
@@ -105,6 +107,7 @@ impl Multipart {
         if is_part {
             found(Found::Bytes(&self.held));
         }
+        looked_at(self.held.len());
         self.held.clear();
         // The byte itself may begin a delimiter.
         bytes
@@ -149,6 +152,7 @@ impl Multipart {
     fn line<'a>(&mut self, bytes: &'a [u8], found: &mut dyn FnMut(Found<'_>)) -> &'a [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (head, rest) = bytes.split_at_checked(end.unwrap_or(bytes.len())).unwrap_or((bytes, &[]));
+        looked_at(head.len());
         let room = MAX_LINE.saturating_sub(self.held.len());
         self.held.extend_from_slice(head.get(..room).unwrap_or(head));
         if end.is_none() {

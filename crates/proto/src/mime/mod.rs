@@ -14,6 +14,7 @@ pub use mail_table::MAIL;
 pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
 
 use crate::line::trimmed;
+use crate::work::looked_at;
 use decode::Decoder;
 use urls::Urls;
 
@@ -119,6 +120,7 @@ impl Mail {
             let length = data.iter().position(|byte| *byte == b'\n').map_or(data.len(), |at| at + 1);
             let (piece, rest) = data.split_at(length);
             data = rest;
+            looked_at(length);
             match self.place {
                 Place::Head(_) => self.of_head(piece, sink),
                 _ => self.of_body(piece, sink),
@@ -192,6 +194,7 @@ impl Mail {
     }
 
     fn head_line(&mut self, line: &[u8], sink: Sink<'_>) {
+        looked_at(line.len());
         let text = trimmed(line);
         if text.starts_with(b"--") && self.boundary(line, sink) {
             return;
@@ -267,6 +270,7 @@ impl Mail {
         }
         self.at_start = false;
         self.line.extend_from_slice(piece.get(..MAX_BOUNDARY).unwrap_or(piece));
+        looked_at(1 + piece.len());
         let may_be = self.line.starts_with(b"--") || self.line == b"-";
         if may_be && !is_complete && piece.len() <= MAX_BOUNDARY && self.line.len() <= MAX_BOUNDARY {
             return;
@@ -283,6 +287,7 @@ impl Mail {
 
     /// Whether a line is a boundary, and then what is behind it begins.
     fn boundary(&mut self, line: &[u8], sink: Sink<'_>) -> bool {
+        looked_at(line.len() + self.boundaries.len());
         let Some(text) = line.trim_ascii_end().strip_prefix(b"--") else { return false };
         let fits = |boundary: &Vec<u8>| {
             text.strip_prefix(boundary.as_slice()).is_some_and(|rest| rest.is_empty() || rest == b"--")

@@ -1,5 +1,6 @@
 //! Addresses of pages in the text of a mail.
 
+use crate::work::looked_at;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Longest URL that is kept: what browsers and servers take is about 2,000 bytes.
@@ -20,6 +21,7 @@ pub(crate) struct Urls {
 impl Urls {
     /// Takes the next text.
     pub fn bytes(&mut self, bytes: &[u8]) {
+        looked_at(bytes.len());
         for byte in bytes {
             if byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
                 if self.word.len() < MAX_URL {
@@ -42,6 +44,7 @@ impl Urls {
             && let Some(at) = (0..self.word.len()).find(begins)
         {
             let url = self.word.split_off(at);
+            looked_at(url.len() * (1 + self.found.len()));
             if !self.found.contains(&url) {
                 self.found.push(url);
             }

@@ -1,5 +1,6 @@
 //! Handshake messages out of records that are cut anywhere.
 
+use crate::work::looked_at;
 use weir_wire::Reader;
 
 /// Longest message that is kept: what OpenSSL takes of a chain of certificates (100 KiB), and a half more.
@@ -45,6 +46,7 @@ impl Messages {
             });
             if let Some((kind, body, rest)) = whole {
                 *data = rest;
+                looked_at(HEADER + body.len());
                 return Some(work(Message { kind, body, is_whole: true, is_too_long: false }));
             }
         }
@@ -54,6 +56,7 @@ impl Messages {
         if self.seen < HEADER + length {
             return None;
         }
+        looked_at(self.held.len());
         let body = self.held.get(HEADER..).unwrap_or_default();
         let is_too_long = length > MAX_MESSAGE;
         let result = work(Message { kind, body, is_whole: !self.is_holed && !is_too_long, is_too_long });
@@ -67,6 +70,7 @@ impl Messages {
         if !self.is_holed {
             self.held.extend_from_slice(part.get(..room).unwrap_or(part));
         }
+        looked_at(1 + part.len());
         self.seen += part.len();
         *data = rest;
     }
