@@ -12,8 +12,28 @@ export async function target(options = {}) {
 
 export const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
-export function launch(executablePath = CHROMIUM) {
-  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+/** Milliseconds that only a page that hangs needs: no test depends on how fast or how busy a machine is. */
+export const HANGS = 120_000;
+
+export async function launch(executablePath = CHROMIUM) {
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'], timeout: HANGS });
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(HANGS);
+    return context;
+  };
+  return browser;
+}
+
+/** Until the first sentence has been so many different ones. */
+export async function moves(page, times) {
+  const seen = (wanted) => {
+    window.sentences ??= new Set();
+    window.sentences.add(document.querySelector('[data-summary="traffic"]').textContent);
+    return window.sentences.size >= wanted;
+  };
+  await page.waitForFunction(seen, times, { polling: 50 });
 }
 
 /** Starts the server under test and chromium for all tests of a file, unless all are skipped. */
@@ -68,7 +88,5 @@ export async function settled(page) {
   // Panels below the fold are loaded when they come into view.
   await page.waitForFunction(
     () => document.querySelectorAll('[data-panel]').length > 0 && !document.querySelector('[aria-busy="true"], .wait'),
-    null,
-    { timeout: 20_000 },
   );
 }

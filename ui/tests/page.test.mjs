@@ -292,11 +292,11 @@ test('live: the page shows the state of the stream', { skip: !own && 'needs a st
   const page = await open('/');
   await page.waitForSelector('[data-live="live"]');
   const first = await page.locator('[data-summary="traffic"]').innerText();
-  await page.waitForFunction((old) => document.querySelector('[data-summary="traffic"]').innerText !== old, first, { timeout: 5000 });
+  await page.waitForFunction((old) => document.querySelector('[data-summary="traffic"]').innerText !== old, first);
   on.site.deaf(true);
-  await page.waitForSelector('[data-live="lost"]', { timeout: 12_000 });
+  await page.waitForSelector('[data-live="lost"]');
   on.site.deaf(false);
-  await page.waitForSelector('[data-live="live"]', { timeout: 20_000 });
+  await page.waitForSelector('[data-live="live"]');
   await page.context().close();
 });
 
@@ -352,7 +352,7 @@ test('an error, a slow answer and an empty one each have a text', { skip: !own &
   broken.set.slow = 60_000;
   page = await (await on.browser.newContext()).newPage();
   await page.goto(`${broken.url}/flows`);
-  await page.locator('[data-panel="flows"] [role="status"] button', { hasText: 'Stop' }).click({ timeout: 10_000 });
+  await page.locator('[data-panel="flows"] [role="status"] button', { hasText: 'Stop' }).click();
   await page.waitForSelector('[data-panel="flows"] [role="alert"]');
   assert.match(await page.locator('[data-panel="flows"]').innerText(), /Stopped before the answer arrived/);
   await page.context().close();
@@ -370,13 +370,13 @@ test('ten thousand lines in a chart: twelve and a sum, and any other by search',
   await page.locator('h2', { hasText: 'Services of the campus' }).scrollIntoViewIfNeeded();
   await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
   // The mock refuses to rank them, so the page does, and shows its progress.
-  await panel.locator('text=/of 10000 lines ranked so far/').waitFor({ timeout: 60_000 });
-  await panel.locator('text=9988 other').waitFor({ timeout: 120_000 });
-  await panel.locator('text=/lines ranked so far/').waitFor({ state: 'detached', timeout: 120_000 });
+  await panel.locator('text=/of 10000 lines ranked so far/').waitFor();
+  await panel.locator('text=9988 other').waitFor();
+  await panel.locator('text=/lines ranked so far/').waitFor({ state: 'detached' });
   assert.equal(await panel.locator('ul').first().locator('li').count(), 13);
   await panel.locator('input[type=search]').fill('10.2.7.7');
   await panel.locator('button', { hasText: '+ 10.2.7.7' }).first().click();
-  await panel.locator('text=9987 other').waitFor({ timeout: 60_000 });
+  await panel.locator('text=9987 other').waitFor();
   await page.close();
 });
 
