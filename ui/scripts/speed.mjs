@@ -66,7 +66,7 @@ async function live() {
     await page.waitForFunction(
       () =>
         document.querySelector('[data-live="live"]') &&
-        /bit\/s and .* on lo now/.test(document.querySelector('[data-summary="traffic"]')?.textContent ?? ''),
+        /^Now .*bit\/s, .* on lo;/.test(document.querySelector('[data-summary="traffic"]')?.textContent ?? ''),
       null,
       { polling: 50 },
     );

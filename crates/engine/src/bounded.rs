@@ -173,6 +173,9 @@ pub(crate) struct Bounded<K> {
     crowded: bool,
     /// All that was counted, with room or without.
     added: Count,
+    /// Rows whose keys were compared.
+    #[cfg(test)]
+    compared: u64,
 }
 
 impl<K: Keyed> Bounded<K> {
@@ -194,6 +197,8 @@ impl<K: Keyed> Bounded<K> {
                 Unit::Packets => 0,
             },
             hash: KeyHash::new(seed),
+            #[cfg(test)]
+            compared: 0,
             random: next(&mut state) | 1,
             inserts: 0,
             crowded: false,
@@ -285,6 +290,10 @@ impl<K: Keyed> Bounded<K> {
         let tag = tag(add.hash);
         let mut candidates = one.with_tag(tag) | other.with_tag(tag) << 2;
         while candidates != 0 {
+            #[cfg(test)]
+            {
+                self.compared += 1;
+            }
             let (which, way) = way(candidates.trailing_zeros());
             let set = sets[which];
             let row = &mut self.rows[set * WAYS + way];

@@ -529,7 +529,8 @@ fn an_interrupt_ends_a_run_on_a_pipe_and_reports_what_came() {
                 }
             }
         });
-        std::thread::sleep(Duration::from_millis(300));
+        handles(&child, if name == "INT" { 2 } else { 15 });
+        std::thread::sleep(Duration::from_secs(1));
         signal(&child, name);
         let ran = finish(child).exits(130).prints("interrupted").prints("TALKERS");
         let _ = stop.send(());

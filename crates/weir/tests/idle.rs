@@ -7,10 +7,10 @@ mod support;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{conversation, finish, pcap, program, signal, start};
+use support::{conversation, finish, handles, pcap, program, signal, start};
 
 /// Far less than the writer's patience, far more than it takes.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 #[test]
 fn an_interrupt_ends_a_run_on_an_idle_pipe() {
@@ -20,6 +20,7 @@ fn an_interrupt_ends_a_run_on_an_idle_pipe() {
         if packets > 0 {
             to.write_all(&pcap(1, &conversation(1_000_000_000))).unwrap();
         }
+        handles(&child, 2);
         std::thread::sleep(Duration::from_millis(500));
         let begun = Instant::now();
         signal(&child, "INT");

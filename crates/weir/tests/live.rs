@@ -405,6 +405,7 @@ fn without_the_privilege_the_error_has_the_command_that_grants_it() {
 struct Terminal {
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
+    reader: thread::JoinHandle<()>,
     folder: tempfile::TempDir,
 }
 
@@ -425,13 +426,13 @@ impl Terminal {
         };
         let (shown, mut from) = (Arc::new(Mutex::new(Vec::new())), child.stdout.take().unwrap());
         let to = Arc::clone(&shown);
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(n @ 1..) = from.read(&mut bytes) {
                 to.lock().unwrap().extend(&bytes[..n]);
             }
         });
-        Some(Terminal { child: net.listening(child), shown, folder })
+        Some(Terminal { child: net.listening(child), shown, reader, folder })
     }
 
     /// Presses keys, and waits until the screen has the text.
@@ -455,7 +456,7 @@ impl Terminal {
     /// The end: the exit code, what is left on the plain screen, and the folder that it ran in.
     fn end(mut self) -> (Option<i32>, String, tempfile::TempDir) {
         let code = wait(&mut self.child).expect("it ends");
-        thread::sleep(Duration::from_millis(200));
+        self.reader.join().expect("all that was shown is read");
         let shown = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
         assert!(shown.contains("\u{1b}[?1049h"), "it took the screen");
         let (_, after) = shown.rsplit_once("\u{1b}[?1049l").expect("it gave the screen back");
@@ -537,9 +538,11 @@ fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
     terminal.press("\u{1b}", "q quit");
     // The file begins at the tick after next.
     terminal.press("w", "WRITING weir-");
+    let begun = || fs::read_dir(terminal.folder.path()).unwrap().count() > 0;
+    assert!(eventually(begun), "a file is begun");
     thread::sleep(Duration::from_millis(2500));
     let sent = net.send(300);
-    thread::sleep(Duration::from_millis(1500));
+    terminal.shows("offered 1,300");
     terminal.press("w", " written");
     terminal.press("?", "KEYS");
     terminal.press("?", "by total bytes");

@@ -166,6 +166,7 @@ fn a_signal_rolls_and_no_row_is_lost() {
         // What is read now is under way; the signal comes into the midst of it.
         std::thread::sleep(Duration::from_millis(300));
         if at < 3 {
+            handles(&child, 1);
             signal(&child, "HUP");
         }
     }

@@ -6,10 +6,10 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::process::Stdio;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::http::*;
 use support::*;
 
@@ -360,25 +360,24 @@ fn what_is_too_long_is_refused() {
 #[test]
 fn who_says_nothing_is_closed_while_others_are_served() {
     let server = Server::open(&[]);
-    let started = Instant::now();
     let mut slow: Vec<_> = (0..100).map(|_| server.connect()).collect();
     for (n, stream) in slow.iter_mut().enumerate() {
         stream.write_all(if n % 2 == 0 { b"GET / HT" } else { b"GET / HTTP/1.1\r\nX: a" }).unwrap();
     }
-    for second in 0..3 {
-        let asked = Instant::now();
+    for _ in 0..3 {
         server.get("/api/v1/status").is(200);
-        assert!(asked.elapsed() < Duration::from_secs(5), "in second {second}: {:?}", asked.elapsed());
         // One byte now and then does not help.
         slow.iter_mut().for_each(|stream| drop(stream.write_all(b"a")));
         thread::sleep(Duration::from_secs(1));
     }
+    // The server ends each connection: reading comes to an end or to a reset, and not to the client's own limit.
     for stream in &mut slow {
         let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest);
+        let ended = stream.read_to_end(&mut rest);
+        let is_open =
+            ended.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+        assert!(!is_open, "a connection on which nothing more comes is left open");
     }
-    let took = started.elapsed();
-    assert!(took < Duration::from_secs(30), "closed after {took:?}");
     server.get("/healthz").is(200);
 }
 
@@ -601,6 +600,7 @@ mod guarded {
 fn ctrl_c_while_a_capture_is_read_ends_it() {
     let mut child = start(program().args(["open", "-", "--port", &port().to_string()]).stdin(Stdio::piped()));
     let held = child.stdin.take();
+    handles(&child, 2);
     thread::sleep(Duration::from_millis(500));
     signal(&child, "INT");
     finish(child).exits(130);

@@ -13,7 +13,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Child;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
 use support::http::*;
 use support::net::*;
 use support::*;
@@ -42,6 +41,16 @@ fn asker() {
     }
 }
 
+/// Takes the next whole pulse out of a stream's text: the time that it has, in milliseconds.
+fn next_tick(text: &mut String) -> Option<u64> {
+    const BEGIN: &str = "event: tick\ndata: ";
+    let begin = text.find(BEGIN)? + BEGIN.len();
+    let end = begin + text[begin..].find("\n\n")?;
+    let tick: Value = serde_json::from_str(&text[begin..end]).unwrap();
+    text.drain(..end);
+    Some((tick["time"].as_f64().unwrap() * 1000.0).round() as u64)
+}
+
 /// Reads streams of events from inside of a namespace, some of them not at all.
 #[test]
 #[ignore = "the others run it, in a namespace"]
@@ -60,26 +69,25 @@ fn reader() {
         stream.write_all(request.as_bytes()).unwrap();
         slow.push(stream);
     }
-    let end = Instant::now() + Duration::from_secs(number("seconds"));
     let (to, from) = channel();
     for _ in 0..number("streams") {
-        let (to, host, request) = (to.clone(), host.clone(), request.clone());
+        let (to, host, request, ticks) =
+            (to.clone(), host.clone(), request.clone(), number("pulses") as usize);
         thread::Builder::new()
             .stack_size(256 << 10)
             .spawn(move || {
                 let mut stream = TcpStream::connect(host).unwrap();
                 stream.write_all(request.as_bytes()).unwrap();
-                stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                stream.set_read_timeout(Some(HANGS)).unwrap();
                 let (mut times, mut buffer, mut text) = (Vec::new(), [0; 16 << 10], String::new());
-                while Instant::now() < end {
-                    let Ok(n) = stream.read(&mut buffer) else { continue };
+                while times.len() < ticks {
+                    let n = stream.read(&mut buffer).expect("pulses go on coming");
                     if n == 0 {
                         break;
                     }
                     text.push_str(&String::from_utf8_lossy(&buffer[..n]));
-                    while let Some(at) = text.find("event: tick\n") {
-                        times.push(Instant::now());
-                        text.drain(..at + 12);
+                    while let Some(time) = next_tick(&mut text) {
+                        times.push(time);
                     }
                 }
                 to.send(times).unwrap();
@@ -87,12 +95,17 @@ fn reader() {
             .unwrap();
     }
     drop(to);
-    let all: Vec<Vec<Instant>> = from.iter().collect();
-    let counts: Vec<usize> = all.iter().map(Vec::len).collect();
-    let gaps = all.iter().flat_map(|times| times.windows(2).map(|two| two[1] - two[0]));
-    let shortest = gaps.min().unwrap_or_default().as_secs_f64();
-    let (min, max) = (counts.iter().min(), counts.iter().max());
-    println!("read: {}", json!({"streams": all.len(), "min": min, "max": max, "shortest": shortest}));
+    let all: Vec<Vec<u64>> = from.iter().collect();
+    // Where all of them read: what one of them has, all have.
+    let first = all.iter().filter_map(|times| times.first()).max().copied().unwrap_or_default();
+    let last = all.iter().filter_map(|times| times.last()).min().copied().unwrap_or_default();
+    let within = |times: &Vec<u64>| -> Vec<u64> {
+        times.iter().copied().filter(|time| (first..=last).contains(time)).collect()
+    };
+    let alike = all.iter().filter(|times| within(times) == within(&all[0])).count();
+    let apart = all.iter().flat_map(|times| times.windows(2).map(|two| two[1].saturating_sub(two[0]))).min();
+    let min = all.iter().map(Vec::len).min();
+    println!("read: {}", json!({"streams": all.len(), "min": min, "alike": alike, "apart": apart}));
     drop(slow);
 }
 
@@ -146,25 +159,13 @@ impl<'n> Pages<'n> {
         serde_json::from_str(&body).unwrap()
     }
 
-    fn read(&self, streams: u64, slow: u64, seconds: u64) -> Child {
-        let order = json!({"host": self.server.host(), "streams": streams, "slow": slow, "seconds": seconds});
-        start(self.own("reader").env("WEIR_READ", order.to_string()))
-    }
-
-    /// Clock ticks that the server's thread has taken so far, a hundred to a second.
-    fn ticks(&self) -> u64 {
-        self.ticks_of(|stat| stat.contains("(pages)"))
-    }
-
-    /// Those of the threads whose line in proc(5) is like that.
-    fn ticks_of(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.server.child.id())).unwrap();
-        let stats = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("stat")).ok());
-        let ticks = |stat: String| {
-            let after = stat.rsplit(')').next().unwrap_or_default().to_owned();
-            after.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>()
-        };
-        stats.filter(|stat| is_meant(stat)).map(ticks).sum()
+    /// Reads so many streams until each has had so many pulses, and keeps others open without reading them.
+    fn read(&self, streams: u64, slow: u64, ticks: u64) -> Child {
+        let order = json!({"host": self.server.host(), "streams": streams, "slow": slow, "pulses": ticks});
+        let reader = start(self.own("reader").env("WEIR_READ", order.to_string()));
+        let clients = || self.json("/api/v1/sensor")["clients"][0].clone();
+        assert!(eventually(|| clients()["connected"] == streams + slow), "{}", clients());
+        reader
     }
 }
 
@@ -178,16 +179,12 @@ fn emitted(reader: Child) -> Value {
 }
 
 #[test]
-fn a_page_within_two_seconds_and_every_packet_in_it() {
+fn every_packet_of_a_link_is_in_its_pages() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    let started = Instant::now();
     let pages = Pages::start(&net, &["--interval", "1s", "--store", text(&store)]);
     let status = pages.json("/api/v1/status");
-    let took = started.elapsed();
-    println!("the first answer came after {} ms", took.as_millis());
-    assert!(took < Duration::from_secs(2), "{took:?}");
     assert_eq!((&status["mode"], &status["source"]), (&json!("live"), &json!(["far"])));
     let sent = net.send(5000);
     let caught = || {
@@ -244,16 +241,15 @@ fn packets_of_a_ring_of_files() {
     // While files come and go no answer fails.
     assert!(eventually(|| size()["partial"] != Value::Null));
     let sent = Net::sent(sender);
-    thread::sleep(Duration::from_secs(1));
+    let kept = || -> u64 {
+        fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    };
+    let is_enough = |size: &Value| {
+        size["packets"].as_u64().is_some_and(|packets| packets > 13_000 && packets < sent)
+            && size["bytes"].as_u64().is_some_and(|bytes| bytes <= kept())
+    };
+    assert!(eventually(|| is_enough(&size())), "{} of {sent}, {} bytes are there", size(), kept());
     let last = size();
-    println!("{last} of {sent}");
-    let kept: u64 =
-        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
-    assert!(
-        last["packets"].as_u64().is_some_and(|packets| packets > 13_000 && packets < sent),
-        "{last} of {sent}"
-    );
-    assert!(last["bytes"].as_u64().is_some_and(|bytes| bytes <= kept), "{last}, {kept} bytes are there");
     assert!(
         last["partial"].as_str().is_some_and(|text| text.contains("files of the dump no longer exist")),
         "{last}"
@@ -261,27 +257,17 @@ fn packets_of_a_ring_of_files() {
     assert_eq!(pages.server.end().0, Some(130));
 }
 
+/// Two hundred streams have the same pulses, each of another second, and no packet is lost for them.
 #[test]
 fn two_hundred_streams_while_a_link_is_busy() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &["-j"]);
-    // What the server's thread costs when nobody looks, and then when two hundred do.
-    let before = pages.ticks();
-    thread::sleep(Duration::from_secs(3));
-    let alone = (pages.ticks() - before) as f64 / 3.0;
-    let reader = pages.read(200, 0, 12);
-    thread::sleep(Duration::from_secs(2));
-    let before = pages.ticks();
+    let reader = pages.read(200, 0, 9);
     let sender = net.begin_to_send(200_000, 2000);
-    thread::sleep(Duration::from_secs(8));
-    let watched = (pages.ticks() - before) as f64 / 8.0;
-    println!("the server's thread takes {alone:.1} % of a core alone and {watched:.1} % for 200 streams");
-    assert!(watched < 25.0, "{watched}");
     let read = emitted(reader);
     println!("{read}");
-    assert_eq!(read["streams"], 200);
-    // One a second: no stream misses one, none has more.
-    assert!(read["min"].as_u64() >= Some(9) && read["max"].as_u64() <= Some(13), "{read}");
+    assert_eq!((&read["streams"], &read["min"], &read["alike"]), (&json!(200), &json!(9), &json!(200)));
+    assert!(read["apart"].as_u64() >= Some(1000), "{read}");
     let sent = Net::sent(sender);
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
@@ -289,42 +275,31 @@ fn two_hundred_streams_while_a_link_is_busy() {
     assert_eq!((&ledger["caught"], &ledger["dropped"]), (&json!(sent), &json!(0)), "nothing is lost");
 }
 
-/// As fast as one core can send: what two hundred streams take beside what the capture takes.
+/// As fast as one core can send: what two hundred streams and the capture leave to each other is counted. What the
+/// streams cost is measured by `bench/run --only pages`.
 #[test]
-fn two_hundred_streams_at_full_speed_cost_under_two_percent() {
+fn two_hundred_streams_at_full_speed() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &["-j"]);
-    let reader = pages.read(200, 0, 10);
-    thread::sleep(Duration::from_secs(2));
-    let (server, all) = (pages.ticks(), pages.ticks_of(|_| true));
-    let (sender, begun) = (net.begin_to_send(1_500_000, 0), Instant::now());
-    let sent = Net::sent(sender);
-    let took = begun.elapsed().as_secs_f64();
-    let (server, all) = (pages.ticks() - server, pages.ticks_of(|_| true) - all);
+    let reader = pages.read(200, 0, 5);
+    let sent = net.send(1_500_000);
     let read = emitted(reader);
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
     let (caught, dropped) = (ledger["caught"].as_u64().unwrap(), ledger["dropped"].as_u64().unwrap());
-    println!(
-        "{:.0} packets/s: the server's thread took {server} of {all} ticks for 200 streams; {dropped} of {sent} dropped; {read}",
-        sent as f64 / took
-    );
-    assert!(server as f64 <= 0.02 * all as f64 + 1.0, "{server} of {all}");
+    println!("{dropped} of {sent} dropped; {read}");
     assert_eq!(caught + dropped, sent, "what is lost is counted");
-    assert_eq!(read["streams"], 200);
+    assert_eq!((&read["streams"], &read["min"], &read["alike"]), (&json!(200), &json!(5), &json!(200)));
 }
 
 #[test]
 fn who_does_not_read_is_dropped_and_counted_and_others_go_on() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &[]);
-    let mut reader = pages.read(3, 5, 100);
+    let mut reader = pages.read(3, 5, u64::MAX);
     let clients = || pages.json("/api/v1/sensor")["clients"][0].clone();
-    assert!(eventually(|| clients()["connected"] == 8), "{}", clients());
-    let started = Instant::now();
     assert!(eventually(|| clients()["dropped"] == 5), "{}", clients());
-    println!("dropped after {} s", started.elapsed().as_secs());
     assert!(eventually(|| clients()["connected"] == 3), "{}", clients());
     let metrics = pages.ask(&[pages.request("GET", "/metrics", "", "")]).remove(0).1;
     assert!(metrics.contains("weir_event_streams_dropped_total 5"), "{metrics}");
@@ -417,19 +392,24 @@ fn a_configuration_is_applied_by_who_may() {
     let (status, good) = apply("writer-writer-writer-1", &new);
     assert_eq!((status, &good["applied"]), (200, &json!(true)), "{good}");
     assert_eq!(fs::read_to_string(&file).unwrap(), new);
-    // It holds from the pulse after next on.
-    thread::sleep(Duration::from_secs(3));
-    let after = net.send(2000);
-    let charts = get("/api/v1/charts");
-    let mine =
-        charts["charts"].as_array().unwrap().iter().find(|chart| chart["name"] == "mine").unwrap().clone();
-    let id = mine["lines"][0]["id"].as_str().unwrap().to_owned();
+    let mine = || {
+        let charts = get("/api/v1/charts");
+        charts["charts"].as_array().unwrap().iter().find(|chart| chart["name"] == "mine").cloned()
+    };
+    assert!(eventually(|| mine().is_some()), "the new chart is there");
+    let id = mine().unwrap()["lines"][0]["id"].as_str().unwrap().to_owned();
     let points = || {
         let data = get(&format!("/api/v1/series/data?ids={id}"));
         let points = data["series"][0]["max"].as_array().cloned().unwrap_or_default();
         points.iter().filter_map(Value::as_f64).sum::<f64>()
     };
-    assert!(eventually(|| points() > 0.0), "the new line has points");
+    // It holds from the tick after next on.
+    let mut after = 0;
+    let has_points = eventually(|| {
+        after += net.send(100);
+        points() > 0.0
+    });
+    assert!(has_points, "the new line has points");
     assert!(get("/api/v1/events")["events"].to_string().contains("configuration applied"));
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use support::*;
 
 fn query(folder: &Path, question: &str) -> Value {
@@ -108,10 +108,9 @@ fn series_are_written_as_other_tools_read_them() {
     assert!(values.len() > 10 && values.iter().sum::<f64>() > 5000.0, "{printed}");
 }
 
-/// A process that is killed while it writes, again and again: nothing is broken, and nothing but the last interval is
-/// missing.
+/// A process that is killed while it writes, again and again: nothing is broken, and nothing that was stored is missing.
 #[test]
-fn a_killed_process_loses_the_last_interval_at_most() {
+fn a_killed_process_loses_nothing_that_was_stored() {
     if !is_root() {
         println!("skipped: not root");
         return;
@@ -142,24 +141,20 @@ fn a_killed_process_loses_the_last_interval_at_most() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let begun = Instant::now();
         let rows = || points(folder.path()).0;
-        assert!(
-            eventually(|| rows() > before + 1),
-            "round {round}: {} intervals after {:?}",
-            rows(),
-            begun.elapsed()
-        );
+        assert!(eventually(|| rows() > before + 1), "round {round}: {} intervals", rows());
         // At another moment of its work each time.
         thread::sleep(Duration::from_millis(137 * round % 1000));
+        let seen = rows();
         child.kill().unwrap();
-        let killed = now();
         child.wait().unwrap();
         let (count, last) = points(folder.path());
-        assert!(count > before, "round {round}");
+        // What was once stored stays, and no interval is stored before it is over.
+        assert!(
+            count >= seen && last <= now(),
+            "round {round}: {count} of {seen}, the last one ended at {last}"
+        );
         before = count;
-        // An interval is written when it is over, a moment after its end.
-        assert!(killed - last < 2.5, "round {round}: killed at {killed}, the last interval ended at {last}");
         for entry in std::fs::read_dir(folder.path()).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "db") {

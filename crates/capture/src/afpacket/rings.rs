@@ -78,6 +78,7 @@ pub struct Rings {
     events: Vec<LinkEvent>,
     next_watch: Instant,
     stopped: Option<Instant>,
+    waits: u64,
     polls: Vec<libc::pollfd>,
     patience: Duration,
 }
@@ -132,6 +133,7 @@ impl Rings {
             next_watch: Instant::now(),
             stopped: None,
             polls: Vec::new(),
+            waits: 0,
             patience: Duration::from_millis(options.block_timeout_ms.into()) + LAST_BLOCK,
         }
     }
@@ -242,8 +244,14 @@ impl Rings {
         times.min().map(|(_, i)| i)
     }
 
+    /// How often [`Rings::next_batch`] went to wait. On an idle link that is a few times a second.
+    pub fn waits(&self) -> u64 {
+        self.waits
+    }
+
     /// Waits for a block or for an interface to go down.
     fn sleep(&mut self, timeout: Duration) -> Result<(), LiveError> {
+        self.waits += 1;
         // Once stopped, counters do not grow: the last block is all that is waited for.
         self.polls.clear();
         let open = self.ports.iter().filter_map(|p| p.ring.as_ref()).filter(|ring| ring.removed.is_none());

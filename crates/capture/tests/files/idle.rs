@@ -15,7 +15,7 @@ use super::support::{Outcome, gzip, pcap, read, scratch, zstandard};
 
 const PAUSE: Duration = Duration::from_millis(50);
 /// Far more than it takes, and far less than the test's patience.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Reads a fifo whose writer gives `parts` with pauses between, then keeps it open; stopped once all is
 /// written. No part at all: there is no writer.

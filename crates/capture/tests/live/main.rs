@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use net::{Net, Sender, cpu_time, frame, ipv4, ipv6, keep_capabilities, numbered, tun};
+use net::{Net, Sender, frame, ipv4, ipv6, keep_capabilities, numbered, tun};
 use weir_capture::{
     CaptureStats, Files, Input, LinkChange, LiveError, ReadOptions, RingOptions, Rings, SockFilter,
 };
@@ -52,7 +52,7 @@ fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
     let begin = Instant::now();
     while !rings.drained() {
         seen.extend(rings.next_batch(Duration::from_millis(100)).expect("batch").packets().map(Received::of));
-        assert!(begin.elapsed() < Duration::from_secs(10), "never drained");
+        assert!(begin.elapsed() < HANGS, "never drained");
     }
     assert!(rings.next_batch(Duration::ZERO).expect("batch").is_empty());
     let stats = rings.stats().expect("stats");
@@ -63,6 +63,24 @@ fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
 /// The numbers in the payloads of [`numbered`] frames.
 fn number(seen: &Received) -> u32 {
     u32::from_be_bytes(seen.data[42..46].try_into().unwrap())
+}
+
+/// Longer than anything takes on a busy machine.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// How often a ring may go to wait in a second on which nothing comes. One whose poll(2) returns at once goes
+/// some hundred thousand times.
+const MAX_WAITS: u64 = 1000;
+
+/// Reads until so many changes of the links have been seen.
+fn read_until(rings: &mut Rings, changes: usize) -> (Vec<Received>, Vec<LinkChange>) {
+    let (begin, mut seen, mut found) = (Instant::now(), Vec::new(), Vec::new());
+    while found.len() < changes {
+        seen.extend(rings.next_batch(Duration::from_millis(20)).expect("batch").packets().map(Received::of));
+        found.extend(rings.take_events().iter().map(|e| e.change));
+        assert!(begin.elapsed() < HANGS, "{found:?}, not {changes} changes");
+    }
+    (seen, found)
 }
 
 /// Reads for some time.
@@ -105,7 +123,7 @@ fn what_is_sent_after_the_stop_is_not_counted() {
 }
 
 #[test]
-fn the_ledger_equals_the_senders_count_at_rate() {
+fn the_ledger_equals_the_senders_count() {
     let Some(net) = Net::new(1) else { return };
     let mut rings = open(&options(&["b0"]));
     let frames = numbered(1024);
@@ -114,23 +132,20 @@ fn the_ledger_equals_the_senders_count_at_rate() {
         move || sender.send_at(&frames, 300_000.0, Duration::from_secs(2))
     });
     let (mut count, mut bytes) = (0u64, 0u64);
-    let before = cpu_time();
     while !sender.is_finished() {
         for packet in rings.next_batch(Duration::from_millis(100)).unwrap().packets() {
             count += 1;
             bytes += packet.data.len() as u64;
         }
     }
-    let cpu = cpu_time() - before;
-    let (sent, took) = sender.join().unwrap();
+    let sent = sender.join().unwrap();
     let (rest, stats) = finish(&mut rings);
     count += rest.len() as u64;
     bytes += rest.iter().map(|p| p.data.len() as u64).sum::<u64>();
-    let rate = sent as f64 / took.as_secs_f64();
-    let each = cpu.as_nanos() as f64 / count as f64;
-    println!("sent {sent} at {rate:.0}/s, {stats:?}, reader {each:.1} ns CPU per packet");
-    assert_eq!((count, stats.delivered, stats.dropped), (sent, sent, 0));
-    assert_eq!(bytes, sent * 60);
+    println!("sent {sent}, {stats:?}");
+    // A reader that does not get the processor for a while loses packets, which are counted.
+    assert_eq!((stats.delivered, stats.delivered + stats.dropped), (count, sent));
+    assert_eq!(bytes, count * 60);
     drop(net);
 }
 
@@ -154,7 +169,7 @@ fn counters_accumulate() {
     for round in 1..=3 {
         sender.send(&numbered(100));
         let begin = Instant::now();
-        while rings.stats().unwrap().received < round * 100 && begin.elapsed() < Duration::from_secs(5) {
+        while rings.stats().unwrap().received < round * 100 && begin.elapsed() < HANGS {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(rings.stats().unwrap().received, round * 100);
@@ -519,15 +534,16 @@ fn down_and_up_is_survived() {
     let sender = Sender::new("a0");
     sender.send(&numbered(10));
     net.ip(&["link", "set", "b0", "down"]);
-    let before = cpu_time();
-    let mut seen = read(&mut rings, Duration::from_millis(500));
-    let idle = cpu_time() - before;
-    assert!(idle < Duration::from_millis(100), "{idle:?} of CPU while the link was down");
+    let (mut seen, down) = read_until(&mut rings, 1);
+    let before = rings.waits();
+    seen.extend(read(&mut rings, Duration::from_millis(500)));
+    let waits = rings.waits() - before;
+    assert!(waits < MAX_WAITS, "{waits} while the link was down");
     net.ip(&["link", "set", "b0", "up"]);
-    seen.extend(read(&mut rings, Duration::from_millis(300)));
+    let (more, up) = read_until(&mut rings, 1);
+    seen.extend(more);
     sender.send(&numbered(10));
-    let changes: Vec<LinkChange> = rings.take_events().iter().map(|e| e.change).collect();
-    assert_eq!(changes, [LinkChange::Down, LinkChange::Up]);
+    assert_eq!([down, up].concat(), [LinkChange::Down, LinkChange::Up]);
     seen.extend(finish(&mut rings).0);
     assert_eq!(seen.len(), 20);
 
@@ -536,9 +552,7 @@ fn down_and_up_is_survived() {
     read(&mut rings, Duration::from_millis(50));
     net.ip(&["link", "set", "b0", "down"]);
     net.ip(&["link", "set", "b0", "up"]);
-    read(&mut rings, Duration::from_millis(300));
-    let changes: Vec<LinkChange> = rings.take_events().iter().map(|e| e.change).collect();
-    assert_eq!(changes, [LinkChange::Down, LinkChange::Up]);
+    assert_eq!(read_until(&mut rings, 2).1, [LinkChange::Down, LinkChange::Up]);
 }
 
 #[test]
@@ -559,17 +573,18 @@ fn removed_and_back_is_survived() {
         };
         Sender::new("a0").send(&numbered(10));
         net.ip(&["link", "del", "b0"]);
-        let before = cpu_time();
+        let before: u64 = all.iter().map(Rings::waits).sum();
         count += all_read(&mut all, 500);
-        let idle = cpu_time() - before;
-        assert!(idle < Duration::from_millis(150), "{idle:?} of CPU while the interface was gone");
+        let waits = all.iter().map(Rings::waits).sum::<u64>() - before;
+        assert!(waits < MAX_WAITS, "{waits} while the interface was gone");
         assert_eq!(count, 10, "what came before the end is read");
         net.add_pair(0);
-        count += all_read(&mut all, 400);
+        let (begin, mut changes) = (Instant::now(), Vec::new());
+        while !changes.contains(&LinkChange::Back) && begin.elapsed() < HANGS {
+            count += all_read(&mut all, 20);
+            changes.extend(all[0].take_events().iter().map(|e| e.change).filter(|c| *c != LinkChange::Down));
+        }
         Sender::new("a0").send(&numbered(10));
-        let events = all[0].take_events();
-        let changes: Vec<LinkChange> =
-            events.iter().map(|e| e.change).filter(|c| *c != LinkChange::Down).collect();
         assert_eq!(changes.first(), Some(&LinkChange::Removed));
         assert!(changes.contains(&LinkChange::Back), "{changes:?}");
         assert!(all.iter_mut().skip(1).all(|r| r.take_events().is_empty()));
@@ -595,8 +610,12 @@ fn a_ring_that_waits_for_its_worker_is_read_after_the_stop() {
     net.ip(&["link", "del", "b0"]);
     let mut count = read(&mut all[0], Duration::from_millis(300)).len();
     net.add_pair(0);
-    count += read(&mut all[0], Duration::from_millis(400)).len();
-    assert!(all[0].take_events().iter().any(|e| e.change == LinkChange::Back));
+    let (begin, mut is_back) = (Instant::now(), false);
+    while !is_back && begin.elapsed() < HANGS {
+        count += read(&mut all[0], Duration::from_millis(20)).len();
+        is_back = all[0].take_events().iter().any(|e| e.change == LinkChange::Back);
+    }
+    assert!(is_back);
     Sender::new("a0").send(&frames(100));
     let one = finish(&mut all[1]);
     let zero = finish(&mut all[0]);
@@ -612,8 +631,7 @@ fn an_interface_that_is_down_may_be_opened() {
     let mut rings = open(&options(&["b0"]));
     assert_eq!(rings.take_events().iter().map(|e| e.change).collect::<Vec<_>>(), [LinkChange::Down]);
     net.ip(&["link", "set", "b0", "up"]);
-    read(&mut rings, Duration::from_millis(250));
-    assert_eq!(rings.take_events().iter().map(|e| e.change).collect::<Vec<_>>(), [LinkChange::Up]);
+    assert_eq!(read_until(&mut rings, 1).1, [LinkChange::Up]);
     Sender::new("a0").send(&numbered(3));
     assert_eq!(finish(&mut rings).0.len(), 3);
 }
@@ -622,11 +640,10 @@ fn an_interface_that_is_down_may_be_opened() {
 fn an_idle_ring_sleeps() {
     let Some(_net) = Net::new(1) else { return };
     let mut rings = open(&options(&["b0"]));
-    let (before, begin) = (cpu_time(), Instant::now());
+    let begin = Instant::now();
     assert!(rings.next_batch(Duration::from_millis(500)).unwrap().is_empty());
     assert!(begin.elapsed() >= Duration::from_millis(500));
-    let spent = cpu_time() - before;
-    assert!(spent < Duration::from_millis(50), "{spent:?}");
+    assert!((1..MAX_WAITS).contains(&rings.waits()), "{}", rings.waits());
 }
 
 /// Which capability is needed for what: none but CAP_NET_RAW.

@@ -309,7 +309,7 @@ fn fragments_are_put_together_as_the_kernel_does() {
     for is_v6 in [false, true] {
         let address = if is_v6 { IpAddr::from(HOST6) } else { IpAddr::from(HOST4) };
         let socket = UdpSocket::bind((address, PORT)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         if is_v6 {
             // UDP_NO_CHECK6_RX: a checksum would be right for one outcome only.
             let one: libc::c_int = 1;
@@ -482,7 +482,7 @@ fn segments_are_put_together_as_the_kernel_does() {
                     }
                     let end = 1 + (case.end() + behind) * UNIT;
                     connection.send(end as u32, ACK | FIN, &[]);
-                    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
                     let mut kernel = Vec::new();
                     socket.read_to_end(&mut kernel).expect("an end");
                     let version = if is_v6 { 6 } else { 4 };

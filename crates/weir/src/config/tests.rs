@@ -361,8 +361,7 @@ fn long_files_are_read_in_linear_time() {
     assert_eq!(load(Path::new("f"), &long("name")).map(|config| config.plan().len()), Ok(20_000));
     let errors = load(Path::new("f"), &long("nam")).unwrap_err().to_string();
     assert!(errors.ends_with("f: 40000 errors"));
-    println!("{:?}", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(begun.elapsed() < Duration::from_secs(120), "what takes this long is not linear");
 }
 
 #[test]

@@ -188,6 +188,19 @@ pub fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill(1) runs").success());
 }
 
+/// Waits until a process has its own handler for a signal, by number: before, the signal ends it at once.
+#[track_caller]
+pub fn handles(child: &Child, signal: u32) {
+    let path = format!("/proc/{}/status", child.id());
+    let mask = || {
+        let status = std::fs::read_to_string(&path).unwrap_or_default();
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim).map(str::to_owned));
+        line.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0)
+    };
+    assert!(eventually(|| mask() >> (signal - 1) & 1 == 1), "no handler for signal {signal}");
+}
+
 /// Waits until something holds; false when it takes too long.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + HANGS;

@@ -35,7 +35,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// An input may take so many seconds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 60)]
     slow: u64,
     /// The process may grow by so many MiB.
     #[arg(long, default_value_t = 512)]

@@ -206,9 +206,7 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
     }
     let store = store(folder.path());
     let ids: Vec<String> = (0..LINES).map(|line| line_id("chart", &format!("line {line}"), false)).collect();
-    let begun = std::time::Instant::now();
     let data = store.heaviest(&ids, TimeRange::default(), 600, 3).unwrap();
-    println!("the heaviest of {LINES} lines in {:?}", begun.elapsed());
     let names: Vec<&str> = data.series.iter().map(|series| series.id.as_str()).collect();
     let (ranking, others) = (data.ranking.unwrap(), data.others.unwrap());
     assert_eq!(names, ids[9997..].iter().rev().map(String::as_str).collect::<Vec<_>>());
@@ -380,15 +378,14 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     to.interval(&interval(DAY0, 10 * S, all, &[])).unwrap();
     let mut store = store(folder.path());
     assert_eq!(store.flows(&wanted("")).unwrap().matched, all);
-    store.patience = Duration::from_micros(100);
-    let begun = Instant::now();
+    store.patience = Duration::ZERO;
     let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
     let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
     let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10).unwrap();
     let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
     let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert!(flows.matched < all, "{}", flows.matched);
+    // SQLite looks at the time each 10,000 of its steps, of which a row takes several.
+    assert!(flows.matched < 10_000, "{}", flows.matched);
     for partial in [flows.partial, group.partial, heaviest.partial] {
         let partial = partial.unwrap();
         assert!(partial.contains("stopped at the time limit"), "{partial}");
