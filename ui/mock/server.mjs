@@ -530,6 +530,8 @@ export function serve(options = {}) {
     if (request.pathname.startsWith('/api/v1/')) {
       const name = decodeURIComponent(request.pathname.slice('/api/v1/'.length));
       if (set.slow && name !== 'status') await new Promise((done) => setTimeout(done, set.slow).unref());
+      // The client has closed the connection.
+      if (incoming.destroyed || response.destroyed) return undefined;
       if (set.fail && new RegExp(set.fail).test(name))
         return json(500, { error: 'the store cannot be read', help: 'see `weir store check`' });
       if (name === 'live') return set.mode === 'live' && !set.deaf ? live(response) : json(404, { error: 'no live data' });
@@ -541,7 +543,11 @@ export function serve(options = {}) {
         return response.end(Buffer.from('d4c3b2a1020004000000000000000000ffff000001000000', 'hex'));
       }
       let body = '';
-      for await (const part of incoming) body += part;
+      try {
+        for await (const part of incoming) body += part;
+      } catch {
+        return undefined;
+      }
       try {
         const value = answer(name, request, body);
         return value === null ? json(404, { error: `no such route: ${request.pathname}` }) : json(200, value);
