@@ -333,6 +333,7 @@ impl<K: Keyed> Bounded<K> {
 
     /// Gives a key the place of weight `of_weight` in a set. Also one that finds an empty place may have been displaced
     /// before, from its other set.
+    #[inline]
     fn put(&mut self, set: usize, of_weight: u32, add: &Pending<K>, place: Place, weight: u32) {
         let error = self.lost(place);
         let to = &mut self.sets[set];

@@ -43,6 +43,7 @@ impl KeyHash {
 }
 
 /// The name of the flow that began at `first`; never 0.
+#[inline]
 pub(crate) fn name(key: &FlowKey, first: Time) -> u64 {
     fold(NAME.of(key) ^ first.0, 0x9e37_79b9_7f4a_7c15).max(1)
 }

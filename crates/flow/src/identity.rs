@@ -31,11 +31,13 @@ impl FlowIdentity {
     }
 
     /// The initiator's address and port.
+    #[inline]
     pub fn initiator(&self) -> (IpAddr, u16) {
         self.end(usize::from(!self.initiator_is_lower))
     }
 
     /// The responder's address and port.
+    #[inline]
     pub fn responder(&self) -> (IpAddr, u16) {
         self.end(usize::from(self.initiator_is_lower))
     }

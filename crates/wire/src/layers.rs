@@ -110,6 +110,7 @@ impl Layers {
     }
 
     /// The captured part of the transport payload.
+    #[inline]
     pub fn payload_of<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let start = self.payload as usize;
         let end = start.saturating_add(self.payload_len as usize).min(data.len());
