@@ -3,7 +3,7 @@ PCAP ?= testdata/sample/sample.pcap
 EXPR ?=
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: build ui run test test-long bench install clean man
+.PHONY: build ui run test test-long bench install package clean man
 
 # The pages are a part of the program where npm is there to build them; without them it says so.
 build:
@@ -36,6 +36,13 @@ test-long:
 # Weir against its peers on the same packets in the same run; prints ours, theirs and the ratio.
 bench:
 	@bench/run
+
+# What a package has, in target/dist: the program with everything that can be built in, and its line tables, by which a
+# backtrace names files and lines, in weir.debug beside it.
+package: ui
+	@cargo build --profile dist --quiet -p weir --features parquet
+	@cd $(or $(CARGO_TARGET_DIR),target)/dist && objcopy --only-keep-debug weir weir.debug && \
+		objcopy --strip-debug --add-gnu-debuglink=weir.debug weir && ls -l weir weir.debug
 
 # The manual pages and the shell completions, from the same definitions as --help and the parsers.
 man: build

@@ -46,7 +46,8 @@ function texts(folder, expression) {
 const same = (text) => text.replace(/\s+/g, ' ').trim();
 
 function components() {
-  const listed = cargo('tree', '-p', 'weir', '-e', 'normal,no-proc-macro', '--target', TARGET, '--prefix', 'none', '-f', '{p}');
+  const program = ['-p', 'weir', '--features', 'parquet'];
+  const listed = cargo('tree', ...program, '-e', 'normal,no-proc-macro', '--target', TARGET, '--prefix', 'none', '-f', '{p}');
   const wanted = new Set(listed.split('\n').map((line) => line.split(' ').slice(0, 2).join(' ')));
   const metadata = JSON.parse(cargo('metadata', '--format-version', '1', '--filter-platform', TARGET));
   const crates = metadata.packages.filter((each) => each.source && wanted.has(`${each.name} v${each.version}`));

@@ -9,12 +9,21 @@ use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
+use weir_output::store::StoreError;
+#[cfg(feature = "parquet")]
+use weir_output::store::parquet;
 use weir_output::store::query::{QueryError, Question};
 use weir_output::store::sqlite::SqliteStore;
-use weir_output::store::{StoreError, parquet};
 
 /// Does what the command line asks for.
 pub fn query(options: &cli::Query) -> Exit {
+    if options.parquet.is_some() && cfg!(not(feature = "parquet")) {
+        return complain(
+            Exit::Usage,
+            "this program is built without the feature `parquet`, which --parquet needs; packages have it: \
+             make package, or cargo build --release -p weir --features parquet",
+        );
+    }
     let text = options.question.join(" ");
     let names = Options { resolver: Some(&SystemNames), ..Options::default() };
     let question = match Question::parse(&text, &names) {
@@ -26,6 +35,7 @@ pub fn query(options: &cli::Query) -> Exit {
         Ok(answer) => answer,
         Err(error) => return complain(exit_of(&error), error),
     };
+    #[cfg(feature = "parquet")]
     if let Some(path) = &options.parquet
         && let Err(error) = parquet::write(path, &answer)
     {

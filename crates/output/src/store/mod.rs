@@ -8,6 +8,7 @@
 //! a crash, and a clock that leaps only writes into other cells.
 
 pub mod label;
+#[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod payload;
 pub mod query;
