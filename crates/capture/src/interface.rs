@@ -26,6 +26,8 @@ pub struct Interface {
     pub link: LinkType,
     /// Its IP addresses.
     pub addresses: Vec<IpAddr>,
+    /// The netmask of its first IPv4 address.
+    pub netmask: Option<Ipv4Addr>,
     /// Received traffic.
     pub received: Counters,
     /// Sent traffic.
@@ -138,6 +140,10 @@ fn note(entry: &libc::ifaddrs, interface: &mut Interface) {
             // SAFETY: of this family it is a sockaddr_in.
             let v4 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in>() };
             interface.addresses.push(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))));
+            // SAFETY: a netmask is null or of the family of its address.
+            let netmask = unsafe { entry.ifa_netmask.cast::<libc::sockaddr_in>().as_ref() };
+            let netmask = netmask.map(|mask| Ipv4Addr::from(u32::from_be(mask.sin_addr.s_addr)));
+            interface.netmask = interface.netmask.or(netmask);
         }
         libc::AF_INET6 => {
             // SAFETY: of this family it is a sockaddr_in6.
@@ -158,6 +164,8 @@ mod tests {
         let lo = all.iter().find(|i| i.name == "lo").expect("lo");
         assert!(lo.loopback);
         assert_eq!(lo.link, LinkType::ETHERNET);
+        let has_v4 = lo.addresses.iter().any(IpAddr::is_ipv4);
+        assert_eq!(lo.netmask, has_v4.then_some(Ipv4Addr::new(255, 0, 0, 0)));
         assert!(all.iter().all(|i| i.index > 0));
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, FunctionCall, Level, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, Options, Set, Strategy};
+use weir_wire::LinkType;
 
 /// The settings of a plan besides its subscriptions.
 #[derive(Clone, Debug)]
@@ -230,6 +231,11 @@ impl Plan {
     /// The expression of the whole run, compiled; `None` where it lets every packet through.
     pub fn scope(&self) -> Option<&Filter> {
         self.scope.as_ref()
+    }
+
+    /// Why expressions of subscriptions can match no packet of a link type: one for each of those.
+    pub fn errors(&self, link: LinkType) -> Vec<FilterError> {
+        self.counted.errors(link).chain(self.shown.errors(link)).collect()
     }
 
     /// Whether flows are followed, so that the packets of a flow must meet in one worker.

@@ -1,5 +1,6 @@
 //! `weir count`: one row per expression.
 
+use crate::applies::{Links, Misfits};
 use crate::cli;
 use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
 use crate::exit::{Exit, complain};
@@ -58,8 +59,26 @@ pub fn count(options: &cli::Count) -> Exit {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
-    let (total, exit) = pass(files, &plan, worker_count(options.workers));
-    let rows = rows(&expressions, &total);
+    let ahead = Misfits::of_subscriptions(&Links::ahead(&files), &plan);
+    let mut exit = Exit::Good;
+    for complaint in &ahead.complaints {
+        exit = exit.or(complain(Exit::Unreadable, complaint));
+    }
+    if expressions.iter().all(|expression| ahead.nowhere.contains(expression)) {
+        return exit;
+    }
+    let (total, links, read) = pass(files, &plan, worker_count(options.workers));
+    exit = exit.or(read);
+    // An interface may be described after packets of others, and standard input can be read but once.
+    let misfits = Misfits::of_subscriptions(&links, &plan);
+    for complaint in misfits.complaints.iter().filter(|complaint| !ahead.complaints.contains(complaint)) {
+        exit = exit.or(complain(Exit::Unreadable, complaint));
+    }
+    let mut rows = rows(&expressions, &total);
+    rows.retain(|row| !misfits.nowhere.contains(row.expression));
+    if rows.is_empty() {
+        return exit;
+    }
     let text = if options.json { json(&rows) } else { table(&rows) };
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => exit,
@@ -79,7 +98,7 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
+fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exit) {
     let (to, from) = queue();
     let room = Room::new(usize::MAX);
     let load = Load { room, rows: false, records: false, packets: None, unidentified: None, carver: None };
@@ -99,8 +118,10 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Exit) {
     });
     let (total, ..) = collector.finish();
     match outcome {
-        Ok(outcome) => (total, report_read_errors(&outcome.errors)),
-        Err(_) => (total, complain(Exit::Partial, "a worker failed: the counts are partial")),
+        Ok(outcome) => (total, Links::read(&outcome.files), report_read_errors(&outcome.errors)),
+        Err(_) => {
+            (total, Links::default(), complain(Exit::Partial, "a worker failed: the counts are partial"))
+        }
     }
 }
 

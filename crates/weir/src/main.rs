@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 mod anon;
+mod applies;
 mod carve;
 mod cli;
 mod clock;

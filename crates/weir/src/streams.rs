@@ -1,6 +1,7 @@
 //! `weir streams`: each direction of each TCP stream into a file of its own.
 
 use crate::anon::of_run;
+use crate::applies::{Links, Misfits};
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
@@ -62,6 +63,11 @@ pub fn streams(options: &cli::Streams) -> Exit {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
+    let misfits = Misfits::of_scope(&Links::ahead(&files), &plan);
+    let misfit = misfits.complaints.iter().fold(Exit::Good, |exit, c| exit.or(complain(Exit::Unreadable, c)));
+    if !misfits.nowhere.is_empty() {
+        return misfit;
+    }
     let is_console = options.output.as_os_str() == "-";
     if is_console && anonymiser.is_some() {
         // What can be told of a stream depends on what was said in it before.
@@ -88,7 +94,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     if is_console {
         let mut console =
             Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };
-        let exit = read(files, &mut worker, &mut console, &signals);
+        let exit = misfit.or(read(files, &mut worker, &mut console, &signals));
         let flushed = console.out.flush();
         return exit.or(match console.failure.or(flushed.err()) {
             Some(error) => complain(Exit::Output, format!("standard output: {error}")),
@@ -96,7 +102,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         });
     }
     let mut folder = Folder::new(&options.output, options.both, anonymiser);
-    let exit = read(files, &mut worker, &mut folder, &signals);
+    let exit = misfit.or(read(files, &mut worker, &mut folder, &signals));
     let exit = exit.or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),
         None => Exit::Good,

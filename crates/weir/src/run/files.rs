@@ -3,6 +3,7 @@
 use super::progress::Progress;
 use super::summary;
 use super::{Exit, Session, complain, report_read_errors};
+use crate::applies::{Links, Misfits};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
 use crate::memory::Room;
@@ -56,6 +57,14 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         Ok(files) => files,
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
+    let ahead = Misfits::of_scope(&Links::ahead(&files), &session.plan);
+    if !ahead.nowhere.is_empty() {
+        return Err((Exit::Unreadable, ahead.complaints.join("\nweir: ")));
+    }
+    let mut exit = Exit::Good;
+    for complaint in &ahead.complaints {
+        exit = exit.or(complain(Exit::Unreadable, complaint));
+    }
     let dumps = session.dumps(files.interfaces(), For::Files)?;
     let carving = session.carving()?;
     let outputs = session.outputs()?;
@@ -102,7 +111,12 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         beside.hub.end(&total);
     }
 
-    let mut exit = report_read_errors(&outcome.errors).or(written.exit());
+    // A pcapng section may describe an interface after packets of others, and standard input can be read only once.
+    let misfits = Misfits::of_scope(&Links::read(&outcome.files), &session.plan);
+    for complaint in misfits.complaints.iter().filter(|complaint| !ahead.complaints.contains(complaint)) {
+        exit = exit.or(complain(Exit::Unreadable, complaint));
+    }
+    exit = exit.or(report_read_errors(&outcome.errors)).or(written.exit());
     let text = summary::of_files(session, &outcome, &total, &load, &written, &failures, names);
     exit = exit.or(print(session, text));
     Ok(session.conclude(exit, &total, failures.len()))

@@ -5,6 +5,7 @@ use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Session, complain};
+use crate::applies::{Links, Misfits};
 use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
@@ -43,6 +44,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let changeable = full_screen || session.beside.as_ref().is_some_and(|beside| beside.changeable);
     let rings = open(session, workers, changeable).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let interfaces = describe(session, rings.first());
+    let misfit = refuse(session, &interfaces)?;
     let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
     let carving = session.carving()?;
     let outputs = session.outputs()?;
@@ -76,7 +78,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     }
     drop((to, load));
 
-    let mut exit = Exit::Good;
+    let mut exit = misfit;
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
         let mut view = FullScreen::new(session, screen, &mailbox, clock, interfaces);
@@ -118,6 +120,16 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let text = summary::of_links(session, &total, &load, &written, &failures, names);
     exit = exit.or(print_last(session, text));
     Ok(session.conclude(exit, &total, failures.len()))
+}
+
+/// Refuses an expression that can match on none of the links, and names the others where it can match on some. One that
+/// may be changed while the run goes on is the business of who changes it.
+fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String)> {
+    let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &session.plan);
+    if !misfits.nowhere.is_empty() {
+        return Err((Exit::Unreadable, misfits.complaints.join("\nweir: ")));
+    }
+    Ok(misfits.complaints.iter().fold(Exit::Good, |exit, c| exit.or(complain(Exit::Unreadable, c))))
 }
 
 /// Says how many packets that match are not in the packet file: without a summary nothing else does.

@@ -82,7 +82,11 @@ fn compile(
 ) -> Result<Plan, PlanError> {
     let live = request.inputs.is_empty();
     let settings = Settings {
-        filter: Options { live, ..filter_options(options.strict_bpf, options.inner, options.snaplen) },
+        filter: Options {
+            live,
+            netmask: Some(netmask(&request.interfaces)),
+            ..filter_options(options.strict_bpf, options.inner, options.snaplen)
+        },
         checksum: request.checksum,
         seed: request.seed,
     };
@@ -486,9 +490,23 @@ impl Finished {
     }
 }
 
+/// The netmask of `ip broadcast`: the interface's if there is exactly one. For files and for several interfaces it is
+/// unknown, and 0 as in tcpdump.
+fn netmask(interfaces: &[String]) -> u32 {
+    let [name] = interfaces else { return 0 };
+    let all = weir_capture::interfaces().unwrap_or_default();
+    all.iter().find(|interface| interface.name == *name).and_then(|i| i.netmask).map_or(0, u32::from)
+}
+
 /// How expressions are read.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
-    let mut options = Options { strict_bpf, inner, resolver: Some(&SystemNames), ..Options::default() };
+    let mut options = Options {
+        strict_bpf,
+        inner,
+        netmask: Some(netmask(&[])),
+        resolver: Some(&SystemNames),
+        ..Options::default()
+    };
     if snaplen > 0 {
         options.snaplen = snaplen;
     }
