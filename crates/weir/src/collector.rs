@@ -533,7 +533,7 @@ impl Collector {
 
     /// Writes what was said, then the flows that ended, each in order of time and flow.
     fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, mut records: Vec<Records>) {
-        self.waiting -= rows.iter().map(|rows| waiting(rows)).sum::<usize>();
+        self.waiting -= rows.iter().map(waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
         // Which batch a record is in, and its number there.
         let mut order: Vec<(u32, u32)> = (0_u32..)

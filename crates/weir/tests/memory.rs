@@ -1,6 +1,8 @@
 //! `--memory` is the most that a run takes besides the program itself, under floods that are made here: each fills another
 //! of the tables. All logs are on, so that every row takes the whole way.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::fs::{self, File};

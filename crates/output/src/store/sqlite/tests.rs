@@ -285,7 +285,7 @@ fn names_are_bounded_and_the_oldest_go() {
     let folder = tempfile::tempdir().unwrap();
     let mut main = schema::open(&folder.path().join(MAIN), Kind::Main).unwrap();
     let transaction = main.transaction().unwrap();
-    let mut waiting = names::Names::default();
+    let mut waiting = names::Names::new(usize::MAX);
     for at in 0..70_000_u32 {
         waiting.see(u128::from(at).to_be_bytes(), "a", u64::from(at));
     }
