@@ -25,7 +25,9 @@ mod file;
 mod interface;
 mod write;
 
-pub use afpacket::{CaptureStats, LinkChange, LinkEvent, LiveError, RingOptions, Rings, SockFilter};
+pub use afpacket::{
+    CaptureStats, LinkChange, LinkEvent, LiveError, RingHelper, RingOptions, Rings, SockFilter,
+};
 pub use file::{
     Blocks, Comment, Compression, Files, Format, Input, InputInfo, InterfaceInfo, MAX_INTERFACES, Order,
     Progress, ReadError, ReadOptions, Severity,

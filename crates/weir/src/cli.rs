@@ -120,6 +120,9 @@ pub enum Command {
         #[arg(value_enum, default_value_t)]
         page: ManPage,
     },
+    /// Open rings for a run that has given its rights away.
+    #[command(hide = true)]
+    RingHelper(RingHelper),
 }
 
 /// A manual page.
@@ -196,6 +199,32 @@ pub enum StoreCommand {
         #[arg(short, long, value_name = "NAME")]
         series: Vec<String>,
     },
+}
+
+/// What the process beside a run is told.
+#[derive(Debug, Args)]
+pub struct RingHelper {
+    /// The user that it becomes.
+    #[arg(long, requires = "gid")]
+    pub uid: Option<u32>,
+    /// The group that it becomes.
+    #[arg(long)]
+    pub gid: Option<u32>,
+    /// Rings on each interface.
+    #[arg(long)]
+    pub workers: usize,
+    /// Memory of each ring.
+    #[arg(long)]
+    pub ring_bytes: usize,
+    /// Milliseconds after which a block is handed over that is not full.
+    #[arg(long)]
+    pub block_timeout: u32,
+    /// Do not make the interfaces promiscuous.
+    #[arg(long)]
+    pub no_promiscuous: bool,
+    /// The interfaces.
+    #[arg(last = true, required = true)]
+    pub interfaces: Vec<String>,
 }
 
 /// The options of a run.
@@ -348,6 +377,11 @@ pub struct Run {
     /// Flush standard output after each line.
     #[arg(short = 'l')]
     pub line_buffered: bool,
+
+    /// The user that Weir becomes when it listens, without any rights (weir when there is such a user, else the one who
+    /// called sudo). root stays root, without rights.
+    #[arg(short = 'Z', long, value_name = "NAME")]
+    pub user: Option<String>,
 
     /// Do not make the interface promiscuous.
     #[arg(short = 'p', long)]

@@ -25,6 +25,7 @@ mod offline;
 mod online;
 mod orders;
 mod printer;
+mod privileges;
 mod query;
 mod report;
 mod resolved;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
             Exit::Good
         }
         Some(Command::Man { page }) => manual::print(page),
+        Some(Command::RingHelper(options)) => privileges::helper::run(&options),
     };
     exit.into()
 }

@@ -46,6 +46,14 @@ pub enum LiveError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// An interface is there again, and the helper process cannot open a ring on it.
+    #[error("cannot listen again to interface {interface}: {reason}")]
+    Reopen {
+        /// The interface.
+        interface: String,
+        /// What the helper says.
+        reason: String,
+    },
     /// Waiting for packets or reading counters failed.
     #[error("reading packets failed: {0}")]
     Read(#[from] io::Error),

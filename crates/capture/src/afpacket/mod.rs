@@ -7,6 +7,7 @@
 
 mod blocks;
 mod error;
+mod helper;
 mod program;
 mod ring;
 mod rings;
@@ -15,6 +16,7 @@ mod socket;
 use weir_wire::LinkType;
 
 pub use error::LiveError;
+pub use helper::RingHelper;
 pub use rings::{CaptureStats, LinkChange, LinkEvent, Rings};
 
 /// An instruction of a classic BPF program (`struct sock_filter`, linux/filter.h), in host byte order.

@@ -1,12 +1,13 @@
 //! A ring on an interface, and how the rings of all workers on it are opened: at the start, and when the interface
 //! was removed and is back.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_wire::{Batch, LinkType};
 
 use super::blocks::{BLOCK_BYTES, Blocks, Shape};
+use super::helper::RingHelper;
 use super::program::{NOTHING, cooked, gate, steer};
 use super::socket::{Socket, index_of};
 use super::{CaptureStats, LiveError, RingOptions, SockFilter};
@@ -73,6 +74,17 @@ pub(super) struct RingSource {
     /// When an interface returns, the first worker that notices opens rings for all, so that steering is right from
     /// the first packet on. The others take theirs from here.
     places: Mutex<Vec<Place>>,
+    /// Opens rings where this process may not any more.
+    helper: OnceLock<Arc<RingHelper>>,
+}
+
+/// What the kernel gives for a ring: a socket on its interface, with a ring, that is closed to packets.
+#[derive(Debug)]
+pub(super) struct OpenSocket {
+    pub socket: Socket,
+    /// The interface, 0 for all.
+    pub index: u32,
+    pub link: LinkType,
 }
 
 /// A worker's next ring on an interface.
@@ -100,7 +112,18 @@ impl RingSource {
             snaplen: if options.snaplen == 0 { WHOLE } else { options.snaplen },
             filters: options.filters.clone(),
             places: Mutex::new((0..workers).map(|_| Place::default()).collect()),
+            helper: OnceLock::new(),
         }
+    }
+
+    /// Its position in [`RingOptions::interfaces`].
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// From now on the helper opens rings; the first one that is given stays.
+    pub fn set_helper(&self, helper: &Arc<RingHelper>) {
+        let _ = self.helper.set(Arc::clone(helper));
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
@@ -135,16 +158,12 @@ impl RingSource {
         if let Some(ring) = places.get_mut(worker).and_then(|place| place.next.take()) {
             return Ok(Some(ring));
         }
-        if places.iter().any(|place| place.next.is_some()) || index_of(&self.name).is_none() {
+        if places.iter().any(|place| place.next.is_some()) {
             return Ok(None);
         }
-        let rings = match self.open_for(places.len()) {
-            Ok(rings) => rings,
-            // The interface was removed again.
-            Err(LiveError::UnknownInterface { .. }) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        for (place, ring) in places.iter_mut().zip(rings) {
+        let Some(sockets) = self.sockets_again(places.len())? else { return Ok(None) };
+        for (place, socket) in places.iter_mut().zip(sockets) {
+            let ring = self.map(socket)?;
             if place.closed {
                 place._member = Some(ring);
             } else {
@@ -158,47 +177,72 @@ impl RingSource {
     /// Rings for all workers, closed to packets until [`RingSource::let_in`].
     pub fn open(&self) -> Result<Vec<Ring>, LiveError> {
         let workers = self.places().len();
-        self.open_for(workers)
+        self.sockets(workers)?.into_iter().map(|socket| self.map(socket)).collect()
     }
 
-    fn open_for(&self, workers: usize) -> Result<Vec<Ring>, LiveError> {
-        let rings = (0..workers).map(|_| self.open_one()).collect::<Result<Vec<_>, _>>()?;
-        if let [first, others @ ..] = rings.as_slice()
+    /// Sockets for all workers on an interface that was gone; `None` while it is.
+    fn sockets_again(&self, workers: usize) -> Result<Option<Vec<OpenSocket>>, LiveError> {
+        if let Some(helper) = self.helper.get() {
+            return helper.open(self, workers);
+        }
+        if index_of(&self.name).is_none() {
+            return Ok(None);
+        }
+        match self.sockets(workers) {
+            Ok(sockets) => Ok(Some(sockets)),
+            // The interface was removed again.
+            Err(LiveError::UnknownInterface { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sockets with rings for all workers, closed to packets. Needs CAP_NET_RAW.
+    pub fn sockets(&self, workers: usize) -> Result<Vec<OpenSocket>, LiveError> {
+        let sockets = (0..workers).map(|_| self.open_one()).collect::<Result<Vec<_>, _>>()?;
+        if let [first, others @ ..] = sockets.as_slice()
             && !others.is_empty()
         {
-            let ethernet = first.shape.link == LinkType::ETHERNET;
+            let ethernet = first.link == LinkType::ETHERNET;
             let setup = |e| self.refused("form a fanout group", e);
             let group = first.socket.found_group(&steer(ethernet)).map_err(setup)?;
-            for ring in others {
-                ring.socket.join(group).map_err(setup)?;
+            for other in others {
+                other.socket.join(group).map_err(setup)?;
             }
         }
-        Ok(rings)
+        Ok(sockets)
     }
 
-    fn open_one(&self) -> Result<Ring, LiveError> {
+    fn open_one(&self) -> Result<OpenSocket, LiveError> {
         let setup = |step| move |e| self.refused(step, e);
         let (index, link) = self.look()?;
         let socket = Socket::new(link == LinkType::LINUX_SLL2).map_err(setup("open a packet socket"))?;
         socket.filter(&NOTHING).map_err(setup("attach a filter"))?;
-        let memory = |source: std::io::Error| match source {
-            e if e.raw_os_error() == Some(libc::ENOMEM) => LiveError::Memory {
-                bytes: self.blocks * BLOCK_BYTES,
-                interface: self.name.clone(),
-                source: e,
-            },
-            e => self.refused("make a ring", e),
-        };
-        socket.make_ring(BLOCK_BYTES as u32, self.blocks as u32, self.block_timeout_ms).map_err(memory)?;
-        let blocks = Blocks::map(&socket, self.blocks).map_err(memory)?;
+        socket
+            .make_ring(BLOCK_BYTES as u32, self.blocks as u32, self.block_timeout_ms)
+            .map_err(|e| self.memory(e))?;
         socket.bind(index).map_err(setup("listen"))?;
         // The state is read below; the pending error would report it a second time.
         socket.take_error()?;
         if self.promiscuous && !self.any {
             socket.promiscuous(index).map_err(setup("enter promiscuous mode"))?;
         }
+        Ok(OpenSocket { socket, index, link })
+    }
+
+    /// The ring behind a socket.
+    fn map(&self, OpenSocket { socket, index, link }: OpenSocket) -> Result<Ring, LiveError> {
+        let blocks = Blocks::map(&socket, self.blocks).map_err(|e| self.memory(e))?;
         let shape = Shape { link, snaplen: self.snaplen, interface: self.position };
         Ok(Ring { index, shape, blocks, socket, counted: CaptureStats::default(), removed: None })
+    }
+
+    fn memory(&self, source: std::io::Error) -> LiveError {
+        match source.raw_os_error() {
+            Some(libc::ENOMEM) => {
+                LiveError::Memory { bytes: self.blocks * BLOCK_BYTES, interface: self.name.clone(), source }
+            }
+            _ => self.refused("make a ring", source),
+        }
     }
 
     /// Index and link type of the interface.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_wire::{Batch, LinkType, Time};
 
+use super::helper::RingHelper;
 use super::program::NOTHING;
 use super::ring::{Ring, RingSource};
 use super::socket::{grace_period, wait};
@@ -124,6 +125,14 @@ impl Rings {
             }
         }
         Ok(all)
+    }
+
+    /// From now on `helper` opens the rings on interfaces that come back, because this process may not any more. For the
+    /// rings of one worker, it holds for those of all.
+    pub fn reopen_by(&self, helper: &Arc<RingHelper>) {
+        for port in &self.ports {
+            port.feed.set_helper(helper);
+        }
     }
 
     fn empty(options: &RingOptions) -> Self {

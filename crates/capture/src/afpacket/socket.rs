@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_int, c_uint, c_ulong, c_void};
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use super::SockFilter;
@@ -27,6 +27,19 @@ pub(super) struct KernelCounts {
     pub drops: u32,
     /// Times that the ring was full.
     pub freezes: u32,
+}
+
+/// A packet socket that another process opened.
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 impl Socket {

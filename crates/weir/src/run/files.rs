@@ -9,6 +9,7 @@ use crate::dump::{Dump, For};
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::printer::print_until;
+use crate::privileges;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
 
@@ -65,6 +66,16 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     for complaint in &ahead.complaints {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
+    // Folders are made for captures that can be read.
+    let mut paths = session.paths();
+    let confined = match &session.user {
+        Some(_) => {
+            paths.read(std::path::Path::new("/"));
+            privileges::give_up(session.user.as_ref(), &paths)
+        }
+        None => privileges::confine_reader(&mut paths),
+    };
+    confined.map_err(|error| (Exit::Output, error))?;
     let dumps = session.dumps(files.interfaces(), For::Files)?;
     let carving = session.carving()?;
     let outputs = session.outputs()?;

@@ -13,9 +13,11 @@ use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::orders::Mailbox;
 use crate::printer::Printer;
+use crate::privileges::{self, helper};
 use crate::serve::WebService;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -42,7 +44,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let workers = if session.request.limit.is_some() { 1 } else { session.request.workers };
     let full_screen = wants_screen(session);
     let changeable = full_screen || session.beside.as_ref().is_some_and(|beside| beside.changeable);
-    let rings = open(session, workers, changeable).map_err(|error| (Exit::Unreadable, error.to_string()))?;
+    let rings = open(session, workers, full_screen, changeable)?;
     let interfaces = describe(session, rings.first());
     let misfit = refuse(session, &interfaces)?;
     let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
@@ -171,8 +173,30 @@ fn print_last(session: &Session, text: String) -> Exit {
     Lines::end(printer)
 }
 
-fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings>, LiveError> {
-    let options = RingOptions {
+/// Opens the rings, starts the process that opens them again, and gives away what this one needed for both.
+fn open(
+    session: &Session,
+    workers: usize,
+    full_screen: bool,
+    changeable: bool,
+) -> Result<Vec<Rings>, (Exit, String)> {
+    let options = ring_options(session, workers, changeable);
+    let rings = Rings::open(&options, workers).map_err(|error| (Exit::Unreadable, error.to_string()))?;
+    let helper = helper::start(&options, workers, session.user.as_ref());
+    if let (Some(helper), Some(rings)) = (helper.map_err(|error| (Exit::Unreadable, error))?, rings.first()) {
+        rings.reopen_by(&helper);
+    }
+    let mut paths = session.paths();
+    if full_screen {
+        // A key of the screen begins a file here.
+        paths.optional(Path::new("."));
+    }
+    privileges::give_up(session.user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
+    Ok(rings)
+}
+
+fn ring_options(session: &Session, workers: usize, changeable: bool) -> RingOptions {
+    RingOptions {
         interfaces: session.request.interfaces.clone(),
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
@@ -180,8 +204,7 @@ fn open(session: &Session, workers: usize, changeable: bool) -> Result<Vec<Rings
         // An expression that may be changed on the screen must not be decided before we see the packet.
         filters: if changeable { Vec::new() } else { kernel_filters(session) },
         ..RingOptions::default()
-    };
-    Rings::open(&options, workers)
+    }
 }
 
 /// The run's expression for the kernel, where the kernel can decide it as we would. The workers look again all

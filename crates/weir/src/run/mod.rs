@@ -23,6 +23,7 @@ use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
 use crate::names::SystemNames;
 use crate::online::LiveClock;
+use crate::privileges::{Account, Paths, explained};
 use crate::serve::WebService;
 use crate::signals::{Signals, end_with_reader};
 use std::hash::{BuildHasher, RandomState};
@@ -110,6 +111,8 @@ pub struct Session {
     signals: Signals,
     /// The pages that are served beside the run.
     beside: Option<WebService>,
+    /// The user that it becomes when it has opened what needs rights.
+    user: Option<Account>,
 }
 
 impl Session {
@@ -150,6 +153,10 @@ impl Session {
             let text = "--files writes content as it is, which cannot be anonymised: take one of them";
             return Err((Exit::Usage, text.to_owned()));
         }
+        // A run over files keeps its user, unless it is told otherwise.
+        let becomes = request.inputs.is_empty() || options.user.is_some();
+        let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
+        let user = user.map_err(|error| (Exit::Usage, error))?;
         let signals = Signals::default();
         signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(|log| log.spec().name == STORE);
@@ -169,7 +176,7 @@ impl Session {
         }
         let plan = Arc::new(plan);
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Session { options, request, plan, division, work, zone, logs, anonymiser, signals, beside })
+        Ok(Session { options, request, plan, division, work, zone, logs, anonymiser, signals, beside, user })
     }
 
     /// Set when it is to end.
@@ -187,6 +194,33 @@ impl Session {
         if self.request.inputs.is_empty() { live::run(self) } else { files::run(self) }
     }
 
+    /// The files and folders that the run opens when it has given its rights away.
+    fn paths(&self) -> Paths {
+        let cli::Run { write, unidentified, files, .. } = &*self.options;
+        let mut paths = Paths::default();
+        for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
+            paths.file(Path::new(name));
+        }
+        let logs = self.request.logs.as_ref().map(|(directory, _)| directory);
+        for folder in [files.as_ref(), logs].into_iter().flatten() {
+            paths.folder(folder);
+        }
+        if let Some(beside) = &self.beside {
+            if beside.temporary {
+                paths.temporary(&beside.store);
+            } else {
+                paths.folder(&beside.store);
+            }
+            if beside.changeable
+                && let Some(file) = &self.request.config
+            {
+                paths.beside(file);
+            }
+            beside.log.iter().for_each(|log| paths.beside(log));
+        }
+        paths
+    }
+
     /// Opens the logs.
     fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
         let mut opened = Vec::new();
@@ -194,7 +228,8 @@ impl Session {
             self.prepare(directory)?;
             let context = self.context(directory);
             for log in self.logs.iter().filter(|log| self.beside.is_none() || log.spec().name != STORE) {
-                opened.push(log.open(&context).map_err(|error| (Exit::Output, error.to_string()))?);
+                let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
+                opened.push(log.open(&context).map_err(failed)?);
             }
         }
         if let Some(beside) = &self.beside {

@@ -29,6 +29,7 @@ pub use config::Control;
 use crate::cli;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
+use crate::privileges::{self, Account, Paths};
 use crate::run::{Request, Session};
 use crate::signals::Signals;
 use access::Access;
@@ -75,6 +76,10 @@ pub struct WebService {
     pub hub: Arc<Hub>,
     /// Directory of the store.
     pub store: PathBuf,
+    /// Whether the directory is removed at the end.
+    pub temporary: bool,
+    /// The access log that was named, which is rolled.
+    pub log: Option<PathBuf>,
     /// Whether a configuration may be applied.
     pub changeable: bool,
     /// Starts the server when the run has started.
@@ -124,9 +129,16 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let hub = Arc::new(Hub::new(about, request.expression.clone()));
     let mut packets = source(&options.run, &request);
     let named = options.pages.store.clone();
-    let folder = Folder::of(options.pages.store)?;
-    let store = folder.path().to_owned();
-    let beside = WebService { hub: Arc::clone(&hub), store, changeable: false, begin: Mutex::default() };
+    let folder = Folder::of(options.pages.store, options.run.user.as_deref(), false)?;
+    let (store, temporary) = (folder.path().to_owned(), folder.is_temporary());
+    let beside = WebService {
+        hub: Arc::clone(&hub),
+        store,
+        temporary,
+        log: None,
+        changeable: false,
+        begin: Mutex::default(),
+    };
     let reading = reading(&options.run);
     let session = Session::new(options.run, request, Some(beside))?;
     if session.is_anonymised() {
@@ -191,6 +203,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         access.only_loopback(port);
     }
     let log = options.access_log.as_deref().or(from.access_log.value.as_deref());
+    let log_path = log.map(Path::to_owned);
     let log = log.map(LogFile::open).transpose().map_err(|error| (Exit::Output, error))?;
     let configuration = configuration(&options.run, &options.pages, &request, false)?;
     let runtime = runtime()?;
@@ -208,15 +221,22 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             let text = "nothing to serve: give a capture, -i INTERFACE or --store DIR";
             return Err((Exit::Usage, text.to_owned()));
         };
+        let user = Account::of_run(options.run.user.as_deref()).map_err(usage)?;
+        let mut paths = Paths::default();
+        paths.folder(folder);
+        log_path.iter().for_each(|log| paths.beside(log));
+        privileges::give_up(user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
         hub.end(&weir_api::Snapshot::default());
         let app = app(Arc::clone(&hub), Some(stored(folder, &hub)?), doors, configuration, None, reading);
         let stop = signalled()?;
         serve_until(runtime, &stop, app, listeners, tls, &address);
         return Ok(Exit::Good);
     }
-    let folder = Folder::of(folder)?;
-    let store = folder.path().to_owned();
+    let folder = Folder::of(folder, options.run.user.as_deref(), true)?;
+    let (store, temporary) = (folder.path().to_owned(), folder.is_temporary());
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let (started, server) = std::sync::mpsc::channel();
     let begin: Begin = Box::new(move |control, dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // The dump is already filtered by the run's expression.
@@ -230,22 +250,29 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             app.configuration.control(control);
         }
         app.hub.note("start", format!("capture started on {}", app.hub.about.source.join(", ")));
-        let _inside = handle.enter();
-        spawn(app, listeners, tls);
+        {
+            let _inside = handle.enter();
+            spawn(app, listeners, tls);
+        }
+        // The runtime's own thread: the main one is the collector's. It begins when the run has given its rights away.
+        let thread = std::thread::Builder::new().name("pages".to_owned()).spawn(move || {
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_timeout(LEAVE);
+        });
+        match thread {
+            Ok(thread) => drop(started.send(thread)),
+            Err(error) => drop(complain(Exit::Output, format!("the server cannot start: {error}"))),
+        }
         emit(&address);
     });
-    let beside = WebService { hub, store, changeable, begin: Mutex::new(Some(begin)) };
-    // The runtime's own thread: the main one is the collector's.
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
-    let server = std::thread::Builder::new().name("pages".to_owned()).spawn(move || {
-        let _ = runtime.block_on(ended);
-        runtime.shutdown_timeout(LEAVE);
-    });
-    let server = server.map_err(|error| (Exit::Output, format!("the server cannot start: {error}")))?;
+    let beside =
+        WebService { hub, store, temporary, log: log_path, changeable, begin: Mutex::new(Some(begin)) };
     let session = Session::new(options.run, request, Some(beside))?;
     let exit = session.run();
     drop(end);
-    let _ = server.join();
+    if let Ok(server) = server.try_recv() {
+        let _ = server.join();
+    }
     Ok(exit)
 }
 
@@ -351,14 +378,24 @@ enum Folder {
 }
 
 impl Folder {
-    fn of(named: Option<PathBuf>) -> Result<Folder, (Exit, String)> {
-        match named {
-            Some(path) => Ok(Folder::Named(path)),
-            None => TemporaryFolder::create("weir-").map(Folder::Temporary).map_err(|error| {
-                let folder = std::env::temp_dir();
-                (Exit::Output, format!("{}: {error}; --store DIR names another folder", folder.display()))
-            }),
+    /// The folder for a run, which may become another user.
+    fn of(named: Option<PathBuf>, user: Option<&str>, is_live: bool) -> Result<Folder, (Exit, String)> {
+        if let Some(path) = named {
+            return Ok(Folder::Named(path));
         }
+        let user = if is_live || user.is_some() { Account::of_run(user) } else { Ok(None) };
+        let made = match user.map_err(|error| (Exit::Usage, error))?.map(|user| user.numbers()) {
+            Some((user, group)) => TemporaryFolder::create_for("weir-", user, group),
+            None => TemporaryFolder::create("weir-"),
+        };
+        made.map(Folder::Temporary).map_err(|error| {
+            let folder = std::env::temp_dir();
+            (Exit::Output, format!("{}: {error}; --store DIR names another folder", folder.display()))
+        })
+    }
+
+    fn is_temporary(&self) -> bool {
+        matches!(self, Folder::Temporary(_))
     }
 
     fn path(&self) -> &Path {

@@ -8,6 +8,7 @@ use super::renamed;
 use crate::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 /// The database of series and lists.
@@ -109,6 +110,7 @@ pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     .map_err(file)?;
     let mut connection = Connection::open(path).map_err(describe)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
+    sort_beside(&connection, path);
     // Of a new database only: pages that are free can be given back to the disk.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(describe)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
@@ -127,9 +129,21 @@ pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(describe(path))?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe(path))?;
+    sort_beside(&connection, path);
     let found = version(&connection, path)?;
     refuse_newer(found, path, kind)?;
     Ok(connection)
+}
+
+/// SQLite sorts what does not fit into its cache in temporary files. They hold captured data, and a process that is
+/// confined to its folders can make them there only. The setting holds for all connections of a process.
+fn sort_beside(connection: &Connection, path: &Path) {
+    static ONCE: Once = Once::new();
+    let Some(folder) = path.parent() else { return };
+    ONCE.call_once(|| {
+        // Who may not write there sorts where SQLite sorts otherwise.
+        let _ = connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy());
+    });
 }
 
 fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {

@@ -1,0 +1,104 @@
+//! What a confined thread cannot do, tried in a process that is made for it.
+
+use super::*;
+use nix::unistd::{Uid, setresuid};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::fs::chown;
+use std::process::{Command, Stdio};
+use weir_capture::{LiveError, RingOptions, Rings};
+
+/// nobody.
+const NOBODY: u32 = 65_534;
+
+/// Runs a test of this program that is ignored otherwise, with an order in its environment.
+fn apart(test: &str, order: &Path) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--test-threads=1", "--nocapture", test]);
+    let ran = command.env("WEIR_CONFINED", order).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success() && text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}
+
+#[test]
+fn what_a_run_over_links_cannot_do() {
+    if !Uid::effective().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), "x").unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    chown(folder.path().join("out"), Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    apart("privileges::tests::confined", folder.path());
+}
+
+#[test]
+#[ignore = "the other runs it, in a process of its own"]
+fn confined() {
+    let Some(folder) = std::env::var_os("WEIR_CONFINED").map(std::path::PathBuf::from) else { return };
+    let out = folder.join("out");
+    let user = Account::alone(NOBODY, NOBODY);
+    let mut paths = Paths::default();
+    paths.folder(&out);
+    let (mine, port) = (std::process::id() as i32, std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    // The thread of the test is not the first one.
+    give_up_here(Some(&user), &paths).unwrap();
+
+    // What it needs.
+    weir_files::replace(&out.join("x"), b"1").unwrap();
+    weir_files::replace(&out.join("x"), b"2").unwrap();
+    assert_eq!(fs::read(out.join("x")).unwrap(), b"2");
+    weir_files::make_folders(&out.join("a/b")).unwrap();
+    fs::remove_dir_all(out.join("a")).unwrap();
+    assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+    assert!(fs::read("/etc/hosts").is_ok() || !Path::new("/etc/hosts").exists());
+
+    // Files: /etc/passwd may be read by every user, and is none of its paths.
+    let refused = |error: std::io::Error| assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    for path in ["/etc/shadow", "/etc/passwd", "/proc/1/status", "/"] {
+        refused(File::open(path).unwrap_err());
+    }
+    refused(File::open(folder.join("secret")).unwrap_err());
+    refused(fs::read_dir(&folder).unwrap_err());
+    refused(File::create("/tmp/weir-confined").unwrap_err());
+    refused(std::os::unix::fs::symlink("/etc/passwd", out.join("link")).unwrap_err());
+    // Sockets.
+    let options = RingOptions { interfaces: vec!["lo".to_owned()], ..RingOptions::default() };
+    let rings = Rings::open(&options, 1).unwrap_err();
+    assert!(matches!(rings, LiveError::Privilege | LiveError::UnknownInterface { .. }), "{rings:?}");
+    refused(UdpSocket::bind("127.0.0.1:0").unwrap_err());
+    refused(TcpStream::connect(port.local_addr().unwrap()).unwrap_err());
+    // Processes.
+    refused(Command::new("/bin/true").status().unwrap_err());
+    let parent = nix::unistd::getppid();
+    assert_eq!(nix::sys::ptrace::attach(parent), Err(nix::Error::EPERM));
+    assert_eq!(nix::sys::signal::kill(parent, None), Err(nix::Error::EPERM));
+    // Rights.
+    assert_eq!(setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0)), Err(nix::Error::EPERM));
+    assert_eq!(nix::unistd::setgroups(&[]), Err(nix::Error::EPERM));
+    assert!(caps::raise(None, CapSet::Effective, Capability::CAP_NET_RAW).is_err());
+    assert_eq!(nix::unistd::getpid().as_raw(), mine);
+}
+
+#[test]
+fn rights_are_given_away_before_there_are_threads() {
+    let (to, from) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || from.recv());
+    assert!(one_thread().unwrap_err().contains("threads"));
+    drop(to);
+    let _ = thread.join().unwrap();
+}
+
+#[test]
+fn a_user_that_does_not_exist_is_named() {
+    let error = Account::of_run(Some("no-such-user")).unwrap_err();
+    assert_eq!(error, "--user: there is no user no-such-user");
+    assert!(Account::of_run(Some("root")).map_or(true, |user| user.is_none() || !Uid::effective().is_root()));
+}

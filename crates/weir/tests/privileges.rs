@@ -1,0 +1,284 @@
+//! What a run may do once it listens, and who may read what it writes. Needs root and ip(8); each test is skipped, with
+//! the reason, where there are none.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use support::http::Server;
+use support::net::*;
+use support::*;
+
+/// nobody, a user that every system has.
+const NOBODY: u32 = 65_534;
+/// CAP_NET_RAW, as a bit.
+const NET_RAW: &str = "0000000000002000";
+const NOTHING: &str = "0000000000000000";
+
+/// Runs in a namespace, in a process of its own.
+#[test]
+#[ignore = "the others run it, in a namespace"]
+fn sender() {
+    send_unsegmented();
+}
+
+type Status = BTreeMap<String, Vec<String>>;
+
+fn status(path: &Path) -> Status {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, values)| (name.to_owned(), values.split_whitespace().map(str::to_owned).collect()))
+        .collect()
+}
+
+/// The status of each thread of a process (proc_pid_status(5)).
+fn threads(process: u32) -> Vec<Status> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    tasks.map(|task| status(&task.path().join("status"))).filter(|status| !status.is_empty()).collect()
+}
+
+/// The process that another one has started.
+fn child_of(process: u32) -> u32 {
+    let parent = process.to_string();
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut children = numbers.filter(|number| {
+        let status = status(Path::new(&format!("/proc/{number}/status")));
+        status.get("PPid").is_some_and(|of| of.first() == Some(&parent))
+    });
+    children.next().expect("there is a helper")
+}
+
+/// Whether every thread of a process has this user and these capabilities, and cannot get others.
+fn is_confined(process: u32, user: u32, capabilities: &str) -> bool {
+    let user = user.to_string();
+    let threads = threads(process);
+    threads.iter().all(|status| {
+        let all = |name: &str, expected: &str| status[name].iter().all(|value| value == expected);
+        all("Uid", &user)
+            && all("Gid", &user)
+            && all("Groups", &user)
+            && ["CapPrm", "CapEff", "CapBnd"].iter().all(|set| all(set, capabilities))
+            && ["CapInh", "CapAmb"].iter().all(|set| all(set, NOTHING))
+            && all("NoNewPrivs", "1")
+            && all("Seccomp", "2")
+    }) && !threads.is_empty()
+}
+
+/// A folder in which nobody may write, and others may not look.
+fn folder_of_nobody() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    folder
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[track_caller]
+fn becomes_confined(child: &Child, user: u32) {
+    let process = child.id();
+    let is = eventually(|| is_confined(process, user, NOTHING));
+    assert!(is, "{:#?}", threads(process));
+    let helper = child_of(process);
+    assert!(is_confined(helper, user, NET_RAW), "{:#?}", threads(helper));
+    assert_eq!(fs::read_to_string(format!("/proc/{helper}/comm")).unwrap(), "weir-rings\n");
+}
+
+#[test]
+fn a_run_over_links_has_no_rights_and_its_helper_one() {
+    let Some(net) = Net::new() else { return };
+    let folder = folder_of_nobody();
+    let (logs, packets) = (folder.path().join("logs"), folder.path().join("x.pcapng"));
+    let arguments = ["-i", "far", "-j", "--user", "nobody", "-o", text(&logs), "-w", text(&packets)];
+    let child = net.start(&arguments);
+    becomes_confined(&child, NOBODY);
+    let sent = net.send(100);
+    signal(&child, "INT");
+    let ran = finish(child).exits(130);
+    assert_eq!(ran.fact("ledger", "caught"), sent);
+    assert_eq!((mode(&logs), mode(&packets)), (0o700, 0o600));
+    assert_eq!(fs::metadata(&logs).unwrap().uid(), NOBODY, "made before the drop, for the user");
+    for entry in fs::read_dir(&logs).unwrap().flatten() {
+        assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+        assert_eq!(entry.metadata().unwrap().uid(), NOBODY);
+    }
+    assert!(fs::read_dir(&logs).unwrap().count() > 0);
+}
+
+#[test]
+fn the_caller_of_sudo_is_the_user_where_there_is_no_other() {
+    let Some(net) = Net::new() else { return };
+    if Command::new("id").arg("weir").output().is_ok_and(|found| found.status.success()) {
+        println!("skipped: there is a user weir");
+        return;
+    }
+    let user = NOBODY.to_string();
+    for (caller, expected) in [(Some(&user), NOBODY), (None, 0)] {
+        let mut command = net.weir(&["-i", "far", "-j"]);
+        command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+        if let Some(caller) = caller {
+            command.env("SUDO_UID", caller).env("SUDO_GID", caller);
+        }
+        let child = net.listening(start(&mut command));
+        if expected == 0 {
+            let is = eventually(|| threads(child.id()).iter().all(|status| status["CapEff"] == [NOTHING]));
+            assert!(is, "{:#?}", threads(child.id()));
+        } else {
+            becomes_confined(&child, expected);
+        }
+        signal(&child, "INT");
+        finish(child).exits(130);
+    }
+}
+
+#[test]
+fn an_interface_that_comes_back_is_opened_without_rights() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("stderr");
+    let arguments = ["serve", "-i", "far", "--user", "nobody", "--port", &support::http::port().to_string()];
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    let mut command = net.weir(&arguments);
+    let child = net
+        .listening(command.stdout(Stdio::null()).stderr(fs::File::create(&heard).unwrap()).spawn().unwrap());
+    becomes_confined(&child, NOBODY);
+    for _ in 0..2 {
+        net.ip(&net.here, &["link", "del", "near"]);
+        net.link();
+        let before = |text: &str| fs::read_to_string(&heard).unwrap().matches(text).count();
+        let back = before("far: is back");
+        assert!(
+            eventually(|| before("far: is back") > back || back > 0),
+            "{}",
+            fs::read_to_string(&heard).unwrap()
+        );
+        becomes_confined(&child, NOBODY);
+    }
+    signal(&child, "INT");
+    finish(child);
+}
+
+/// The umask of the caller allows everything.
+#[test]
+fn files_are_private_whatever_the_umask_is() {
+    if !is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let capture = sample();
+    for (given, file, directory) in [(&[][..], 0o600, 0o700), (&["--mode", "640"][..], 0o640, 0o750)] {
+        let out = tempfile::tempdir().unwrap();
+        let at = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "umask 0; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir")]);
+            run(command.args(arguments).args(given).stdin(Stdio::null())).exits(0);
+        };
+        let input = text(&capture);
+        run(&[input, "-q", "-o", &at("logs"), "--log", "zeek,eve,store,mon,csv", "-w", &at("x.pcapng")]);
+        run(&["streams", input, "-o", &at("streams"), "-q"]);
+        run(&["report", input, "-o", &at("report.html"), "--model", &at("model.json")]);
+        let mut folders = vec![out.path().to_owned()];
+        let mut files = 0;
+        while let Some(inside) = folders.pop() {
+            for entry in fs::read_dir(inside).unwrap().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    assert_eq!(mode(&path), directory, "{}", path.display());
+                    folders.push(path);
+                } else {
+                    assert_eq!(mode(&path), file, "{}", path.display());
+                    files += 1;
+                }
+            }
+        }
+        assert!(files > 8, "{files} files");
+    }
+    weir([text(&capture), "--mode", "777"]).exits(1).says("octal");
+}
+
+#[test]
+fn a_folder_of_another_user_is_refused_with_the_command_that_mends_it() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let at = text(folder.path());
+    for outputs in [&["-o", at][..], &["-w", &format!("{at}/x.pcap")]] {
+        let command = &mut net.weir(&[&["-i", "far", "--user", "nobody"][..], outputs].concat());
+        run(command).exits(4).says(&format!("chown nobody {at}"));
+    }
+    run(&mut net.weir(&["-i", "far", "--user", "no-such-user"]))
+        .exits(1)
+        .says("there is no user no-such-user");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_server_has_no_rights_in_any_thread() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    // A port that takes a right is taken before the rights go.
+    let mut server =
+        Server::start(&mut net.weir(&["serve", "-i", "far", "--port", "443", "--user", "nobody"]));
+    let process = server.child.id();
+    assert!(is_confined(process, NOBODY, NOTHING), "{:#?}", threads(process));
+    let names: Vec<_> = threads(process).iter().map(|status| status["Name"].concat()).collect();
+    assert!(names.iter().any(|name| name == "pages"), "{names:?}");
+    signal(&server.child, "INT");
+    assert!(server.child.wait().unwrap().success() || server.child.wait().unwrap().code() == Some(130));
+}
+
+#[test]
+fn the_temporary_folder_of_a_killed_run_goes_with_the_next() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
+    let folders = || {
+        let entries = fs::read_dir(place.path()).unwrap().flatten();
+        entries.map(|entry| (entry.path(), mode(&entry.path()))).collect::<Vec<_>>()
+    };
+    let serve = || {
+        let port = support::http::port().to_string();
+        let mut command = net.weir(&["serve", "-i", "far", "--user", "nobody", "--port", &port]);
+        Server::start(command.env("TMPDIR", place.path()))
+    };
+    let mut killed = serve();
+    let left = folders();
+    assert!(matches!(left.as_slice(), [(_, 0o700)]), "{left:?}");
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert_eq!(folders(), left);
+    let mut next = serve();
+    let now = folders();
+    assert!(now.len() == 1 && now != left, "{left:?} {now:?}");
+    signal(&next.child, "INT");
+    next.child.wait().unwrap();
+    assert_eq!(folders(), []);
+}
+
+/// Pages of a capture need no rights either.
+#[test]
+fn a_run_over_files_is_confined_too() {
+    let capture = sample();
+    let mut server = Server::start(program().args(["open", text(&capture)]));
+    for status in threads(server.child.id()) {
+        assert_eq!(
+            (&status["NoNewPrivs"], &status["Seccomp"]),
+            (&vec!["1".to_owned()], &vec!["2".to_owned()])
+        );
+        // DAC_OVERRIDE, DAC_READ_SEARCH and FOWNER at most.
+        let rights = u64::from_str_radix(&status["CapEff"][0], 16).unwrap();
+        assert_eq!(rights & !0b1110, 0, "{rights:x}");
+    }
+    signal(&server.child, "INT");
+    server.child.wait().unwrap();
+}
