@@ -3,12 +3,12 @@
 use crate::{Kind, Privacy, Protocol, Record, Table, Value, field};
 use weir_wire::{Direction, Time};
 
-/// What was wrong with a message.
+/// An error in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Anomaly<'a> {
-    /// What it is, in lower case with underscores; one of a fixed number of words for each protocol.
+    /// Its name, in lower case with underscores; each protocol has a fixed number of names.
     pub name: &'static str,
-    /// Which side sent it.
+    /// The sending side.
     pub direction: Direction,
     /// The bytes in question, or what else helps to understand it; cut to [`Anomaly::DETAIL`] bytes.
     pub detail: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> Anomaly<'a> {
     }
 }
 
-/// What Zeek calls its parser of a protocol: most by the same name.
+/// Zeek's name for its parser of a protocol; most names are equal.
 fn parser(name: &str) -> String {
     if name == "tls" { "SSL".to_owned() } else { name.to_ascii_uppercase() }
 }

@@ -1,7 +1,7 @@
-//! Dynamic Host Configuration Protocol (RFC 2131, RFC 2132): what a host is given.
+//! Dynamic Host Configuration Protocol (RFC 2131, RFC 2132): the configuration of a host.
 //!
-//! Two tables: a message is what Suricata tells, all messages of one number what Zeek tells. What a client broadcasts
-//! and what a server answers are often two flows; their rows have the number in common.
+//! Two tables: Suricata has a row for each message, Zeek a row for all messages of one transaction number. A client's
+//! broadcasts and a server's answers are often two flows; their rows share the number.
 
 use crate::work::looked_at;
 use crate::{
@@ -99,9 +99,9 @@ static MESSAGE_FIELDS: &[Field] = &[
 const MAX_NUMBERS: usize = 64;
 /// Messages of one row, as Zeek has it.
 const MAX_MESSAGES: usize = 50;
-/// How long nothing may be said of a number before it is told: Zeek's limit, in nanoseconds.
+/// Silence of a transaction number after which its row is emitted: Zeek's limit, in nanoseconds.
 const MAX_SILENCE: u64 = 10_000_000_000;
-/// Bytes before the options, their mark among them.
+/// Bytes before the options, including the magic cookie.
 const HEADER: usize = 240;
 const MARK: &[u8] = &[0x63, 0x82, 0x53, 0x63];
 
@@ -145,7 +145,7 @@ struct Message<'a> {
     /// The client's, the given, the next server's and the relay's address.
     addresses: [Ipv4Addr; 4],
     hardware: &'a [u8],
-    /// Options by code; those that come in parts are put together (RFC 3396).
+    /// Options by code; options in several parts are joined (RFC 3396).
     options: Vec<(u8, Vec<u8>)>,
     boot_file: &'a [u8],
     is_cut: bool,
@@ -169,7 +169,7 @@ impl<'a> Message<'a> {
         }
         let mut message = Self { op, id, addresses, hardware, options: Vec::new(), boot_file, is_cut: false };
         message.read_options(reader.rest());
-        // Where the two fields before them are not needed they can hold more options.
+        // Option overload: unused sname and file fields can hold more options.
         let overload = message.option(code::OVERLOAD).and_then(|data| data.first()).copied().unwrap_or(0);
         if overload & 1 != 0 {
             message.read_options(boot_file);
@@ -296,7 +296,7 @@ const TYPES: [(&str, &str); 19] = [
     ("TLS", "unknown"),
 ];
 
-/// Names that Suricata has for what is wanted.
+/// Suricata's names of requested parameters.
 fn parameter(code: u8) -> Option<&'static str> {
     Some(match code {
         code::SUBNET_MASK => "subnet_mask",
@@ -338,7 +338,7 @@ fn full_name(value: &[u8]) -> Option<Vec<u8>> {
     Some(labels.join(&b'.')).filter(|name| !name.is_empty())
 }
 
-/// What is known of a number.
+/// The state of a transaction number.
 #[derive(Default)]
 struct Lease {
     id: u32,
@@ -475,7 +475,7 @@ impl Parser for Dhcp {
             lease.emit(out);
             return Step::Next;
         }
-        // Whoever spoke last is last, so the silent ones are in front.
+        // Sorted by last activity: the idle ones are in front.
         self.leases.push_back(lease);
         if self.leases.len() > MAX_NUMBERS
             && let Some(oldest) = self.leases.pop_front()

@@ -75,7 +75,7 @@ const TYPES: [&str; 16] = [
 const RELAY: std::ops::RangeInclusive<u8> = 12..=13;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    // There is little in it by which it could be known elsewhere.
+    // The content alone is too unspecific on other ports.
     if !heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) {
         return Probe::Reject;
     }
@@ -91,7 +91,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if heads.both().any(is) { Probe::Match } else { Probe::Reject }
 }
 
-/// Whether it is options up to its end.
+/// Whether the bytes are well-formed options up to their end.
 fn is_options(data: &[u8]) -> bool {
     let mut reader = Reader::new(data);
     while !reader.rest().is_empty() {
@@ -103,7 +103,7 @@ fn is_options(data: &[u8]) -> bool {
     true
 }
 
-/// What was found in a message's options.
+/// The values found in a message's options.
 #[derive(Default)]
 struct Found<'a> {
     client: Option<&'a [u8]>,
@@ -122,8 +122,8 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Reads options; `None` where they do not end as they should. Those of an association hold further ones, which
-    /// hold a last kind.
+    /// Reads options; `None` if they are malformed. Options of an association hold further options, down to one more
+    /// level.
     fn read(&mut self, data: &'a [u8], depth: u8) -> Option<()> {
         let mut reader = Reader::new(data);
         while !reader.rest().is_empty() {

@@ -16,7 +16,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     ports: &[684, 853, 5061, 5684],
     probe,
     parser: |_| Box::new(Dtls::default()),
-    // Its rows are in those of TLS.
+    // Its rows are in the tables of TLS.
     tables: &[],
 };
 
@@ -45,7 +45,8 @@ impl<'a> Record<'a> {
     fn next(reader: &mut Reader<'a>) -> Option<Self> {
         let first = reader.u8()?;
         if first >> 5 == 1 {
-            // The short header of 1.3 (RFC 9147, 4): a connection identifier's length is known to the two alone.
+            // The short header of DTLS 1.3 (RFC 9147, 4): the length of a connection identifier is known only to the
+            // endpoints.
             let content = reader.rest();
             *reader = Reader::new(&[]);
             return Some(Self { kind: DATA, is_encrypted: true, content });
@@ -146,7 +147,7 @@ impl Default for Dtls {
 }
 
 impl Side {
-    /// Takes a fragment: messages that are whole with it go to `work`, in their order.
+    /// Takes a fragment. Messages that it completes go to `work`, in order.
     fn fragment(&mut self, part: &Fragment<'_>, mut work: impl FnMut(&Message<'_>)) {
         let next = *self.next.get_or_insert(part.number);
         if part.number < next {
@@ -158,7 +159,7 @@ impl Side {
             is_too_long: part.length > MAX_MESSAGE,
             ..Part::default()
         });
-        // Fragments come in order, or again; one that comes early comes again too.
+        // Fragments come in order, or are retransmitted; an early one will be retransmitted too.
         if !message.is_too_long
             && (message.kind, message.length) == (part.kind, part.length)
             && let Some(known) = message.held.len().checked_sub(part.offset)
@@ -183,7 +184,7 @@ impl Side {
             self.next = Some(number.wrapping_add(1));
         }
         if self.waiting.len() > MAX_WAITING {
-            // The first one has a hole that nobody filled.
+            // The first message has a hole that was never filled.
             self.waiting.pop_first();
             self.next = self.waiting.keys().next().copied();
         }
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(certificates.count(), 1);
     }
 
-    /// Datagrams that come again, and fragments that come again, change nothing.
+    /// Retransmitted datagrams and fragments change nothing.
     #[test]
     fn repetitions_change_nothing() {
         let mut talk = case("session");
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(once.records.len(), twice.records.len());
     }
 
-    /// How messages are cut, and what of them comes again, changes nothing that is known of the handshake.
+    /// The fragmentation of messages, and retransmissions, do not change the handshake's record.
     #[test]
     fn fragments_are_put_together() {
         let [whole, cut] =

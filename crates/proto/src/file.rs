@@ -1,8 +1,9 @@
-//! Files seen in streams: what they are, how large, their checksums, and whether all of them was seen.
+//! Files in streams: type, size, checksums, and whether they are complete.
 //!
-//! A parser opens a [`File`] where a body, an attachment or a transfer begins, gives it the bytes as they come (in
-//! order by [`File::bytes`], or at offsets by [`File::bytes_at`]), and closes it. One record of the table [`FILES`] is
-//! told then. Nothing of a file is kept but its first bytes, for the type by content, and what came before its turn.
+//! A parser opens a [`File`] where a body, an attachment or a transfer begins, feeds it the bytes as they come (in
+//! order by [`File::bytes`], or at offsets by [`File::bytes_at`]), and closes it. The file then emits one record of
+//! the table [`FILES`]. Of a file only the first bytes are kept, for the type by content, and early bytes until their
+//! turn.
 
 mod kind;
 
@@ -73,7 +74,7 @@ pub static FILES: Table = Table {
         field("extracted_cutoff", Kind::Bool, "Whether not all of it was kept.").zeek("extracted_cutoff"),
         field("extracted_size", Kind::Uint, "Bytes that were kept, where that is not all.")
             .zeek("extracted_size"),
-        // What carried it, as Suricata repeats it in each such event.
+        // The carrier, which Suricata repeats in each such event.
         field("http_host", Kind::Text, "HTTP: the host that was asked.")
             .eve("http.hostname")
             .privacy(Privacy::Name),
@@ -111,7 +112,7 @@ pub static FILES: Table = Table {
     ],
 };
 
-/// Where in [`FILES`] what the parser itself says of the carrier begins.
+/// The first field of [`FILES`] that the carrier's parser sets.
 const CARRIER: &str = "http_host";
 
 /// First bytes that are kept for the type by content: what is looked for lies in them, but for disk images.
@@ -133,26 +134,26 @@ pub(crate) struct Files {
     credit: u64,
 }
 
-/// What is known of a file when it begins.
+/// The facts about a file at its beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
-    /// What carries it, as Zeek writes it: `HTTP`, `SMTP`, `FTP_DATA`, `SMB`.
+    /// The carrier in Zeek's words: `HTTP`, `SMTP`, `FTP_DATA`, `SMB`.
     pub source: &'static str,
-    /// What carries it, as Suricata's events say: `http`, `smtp`, `ftp-data`, `smb`.
+    /// The carrier in Suricata's words: `http`, `smtp`, `ftp-data`, `smb`.
     pub protocol: &'static str,
-    /// Who sends it.
+    /// The sending side.
     pub direction: Direction,
-    /// Which transaction of the flow, from 0.
+    /// Number of the flow's transaction, from 0.
     pub transaction: u64,
-    /// How deep it is in what carries it: of a part of a mail, the depth of the part.
+    /// Depth within the carrier; for a part of a mail, the depth of the part.
     pub depth: u64,
-    /// Its name as it is declared.
+    /// The declared name.
     pub filename: Option<&'a [u8]>,
-    /// Where it was asked for, if it has no name.
+    /// The requested location, if it has no name.
     pub path: Option<&'a [u8]>,
-    /// Its type as it is declared.
+    /// The declared type.
     pub declared: Option<&'a [u8]>,
-    /// Its size as it is declared.
+    /// The declared size.
     pub total: Option<u64>,
 }
 
@@ -179,7 +180,7 @@ impl Files {
         self.credit = before.after(work).credit;
     }
 
-    /// A new file, of which the first bytes are about to come.
+    /// A new file, before its first bytes.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
         let cut = |bytes: Option<&[u8]>| bytes.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
@@ -257,7 +258,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Those that are wanted.
+    /// The requested hashes.
     fn of(hashes: Hashes) -> Self {
         Self {
             md5: hashes.md5.then(md5::Md5::default),
@@ -297,7 +298,7 @@ pub(crate) struct File {
     wants: Wants,
     begun: Time,
     last: Time,
-    /// Where the next byte in order belongs.
+    /// Offset of the next byte in order.
     next: u64,
     seen: u64,
     missing: u64,
@@ -305,9 +306,9 @@ pub(crate) struct File {
     head: Vec<u8>,
     /// The type by content, once it was looked for.
     kind: Option<Option<&'static str>>,
-    /// None where a part of the file is missing, or nobody asked.
+    /// None if a part of the file is missing, or if no hash was requested.
     sums: Option<Box<Sums>>,
-    /// What came before its turn, by offset.
+    /// Early bytes, by offset.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
 }
@@ -328,7 +329,7 @@ impl File {
         self.seen
     }
 
-    /// Where the next byte in order belongs.
+    /// Offset of the next byte in order.
     pub fn next(&self) -> u64 {
         self.next
     }
@@ -338,7 +339,7 @@ impl File {
         self.range = Some((start, end));
     }
 
-    /// Says of the carrier what Suricata repeats in each event: a field of [`FILES`] from `http_host` on.
+    /// Sets a fact about the carrier that Suricata repeats in each event: a field of [`FILES`] from `http_host` on.
     pub fn emit(&mut self, name: &str, value: Value<'_>) {
         let own = FILES.fields.len() - self.carrier.len();
         let at = FILES.fields.iter().skip(own).position(|field| field.name == name);
@@ -381,7 +382,7 @@ impl File {
         }
     }
 
-    /// The next bytes were lost: the rest of the file goes on behind them.
+    /// Skips lost bytes; the file continues after them.
     pub fn gap(&mut self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -392,8 +393,8 @@ impl File {
         self.decide();
     }
 
-    /// Takes bytes that belong at an offset. Those that come before their turn wait, as far as there is room; where
-    /// there is none, what they wait for is taken to be lost.
+    /// Takes bytes at an offset. Early ones wait, as far as there is room; beyond that, the bytes that they wait for
+    /// are taken as lost.
     pub fn bytes_at(&mut self, offset: u64, bytes: &[u8], time: Time, out: &mut dyn Out) {
         let (mut at, mut rest) = (offset, bytes);
         self.last = time;
@@ -422,8 +423,7 @@ impl File {
         }
     }
 
-    /// Keeps bytes until it is their turn, as many as are not there yet and fit; how many are done with, and whether
-    /// there is room for more.
+    /// Keeps early bytes that are new and fit. Returns how many were handled, and whether there is room for more.
     fn hold(&mut self, at: u64, bytes: &[u8]) -> (usize, bool) {
         let before = self.held.range_mut(..=at).next_back();
         let covered = before.as_ref().map_or(0, |(start, piece)| **start + piece.len() as u64);
@@ -473,7 +473,7 @@ impl File {
         }
     }
 
-    /// No more will come. `whole`: what carried it came to its end.
+    /// Closes the file. `whole`: the carrier reached its end.
     pub fn close(mut self, whole: bool, out: &mut dyn Out) {
         while !self.held.is_empty() {
             self.skip(self.last, out);
@@ -516,7 +516,7 @@ impl File {
             md5,
             sha1,
             sha256,
-            // Whoever keeps the content says so.
+            // The writer of the content sets it.
             Value::None,
             Value::None,
             Value::None,
@@ -609,7 +609,7 @@ mod tests {
         assert_eq!(whole, emitted(&single));
     }
 
-    /// What waits is bounded, and what it waited for is lost then, wherever the parts were cut.
+    /// Waiting bytes are limited. What they wait for is then lost, independent of how the parts were cut.
     #[test]
     fn what_waits_is_bounded() {
         let text = vec![b'x'; 3 * HELD];

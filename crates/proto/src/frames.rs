@@ -1,13 +1,13 @@
-//! Messages that say their length, out of a stream that is cut anywhere.
+//! Messages with a length field, out of a stream that is cut anywhere.
 
 use crate::work::looked_at;
 
-/// How long a message is, as far as its beginning says.
+/// The length of a message, as far as its beginning shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Size {
-    /// So many bytes, its header among them.
+    /// The length in bytes, header included.
     Bytes(usize),
-    /// It is said within the first so many bytes.
+    /// The length is within the first so many bytes.
     Within(usize),
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Frames {
 const KEPT: usize = 4096;
 
 impl Frames {
-    /// The next message of `data`, which is moved behind it; `None` where it does not end in it, and then all of it
-    /// is kept for the next time. `size` is asked about the beginning of a message, and again when there is as much
-    /// as it wanted; the limit on what is kept is its to set.
+    /// Returns the next message of `data`, and moves `data` behind it. `None` if the message does not end in `data`,
+    /// which is then kept. `size` reads the beginning of a message, and is called again when as many bytes are there
+    /// as it asked for; it also limits the kept bytes.
     pub fn next<T>(
         &mut self,
         data: &mut &[u8],
@@ -64,7 +64,7 @@ impl Frames {
         }
     }
 
-    /// What was begun is not whole: something is missing in it.
+    /// Drops the incomplete message because of a gap.
     pub fn forget(&mut self) {
         self.held.clear();
         if self.held.capacity() > KEPT {

@@ -1,7 +1,7 @@
-//! HTTP/1 (RFC 9112) and what is older: each request with its response, and the files that they carry.
+//! HTTP/1 (RFC 9112) and older: each request with its response, and their files.
 //!
-//! Where messages are not as they should be, they are read as libhtp reads them, whose authors looked at what servers
-//! and browsers do; libhtp itself can only be told of bytes and tell of bodies through pointers of C.
+//! Malformed messages are read as libhtp reads them, whose authors studied servers and browsers. libhtp itself
+//! exchanges bodies only through C pointers.
 
 mod body;
 mod coding;
@@ -32,7 +32,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 /// Headers of a message; libhtp's limit.
 const MAX_HEADERS: u16 = 1024;
-/// Requests that wait for their responses; Suricata's limit.
+/// Maximum number of requests without a response; Suricata's limit.
 const MAX_WAITING: usize = 512;
 /// Bytes of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
 const MAX_WAITING_BYTES: usize = 1 << 20;
@@ -55,16 +55,16 @@ struct Http {
     flow: Flow,
 }
 
-/// What both sides share.
+/// State shared by both sides.
 struct Flow {
     files: Files,
     ranges: Ranges,
     /// Names of transactions are consecutive.
     waiting: VecDeque<Transaction>,
     begun: u32,
-    /// Requests were sent before the responses to others came.
+    /// Requests were sent before the responses to earlier ones.
     pipelined: bool,
-    /// A response without its request was told of.
+    /// A response without its request was reported.
     unmatched: bool,
 }
 
@@ -85,10 +85,10 @@ struct Side {
 enum State {
     /// Before a start line.
     Start,
-    /// A line that is no status line: what comes next tells whether it is a body.
+    /// A line that is not a status line: the next line shows whether it is a body.
     Irregular(Box<IrregularLine>),
     Head,
-    /// In a body of which so much is left.
+    /// In a body with this many bytes left.
     Length(u64),
     ChunkSize,
     Chunk(u64),
@@ -98,7 +98,7 @@ enum State {
     Close,
     /// Behind `CONNECT`, until it is answered.
     Wait,
-    /// Bytes are missing, perhaps whole messages, and where one begins is not known.
+    /// A gap, perhaps with whole messages: the next message boundary is unknown.
     Lost {
         messages: bool,
     },
@@ -113,7 +113,7 @@ pub(super) struct Transaction {
     request_headers: Headers,
     request_length: u64,
     sent: Option<Box<Listed>>,
-    /// What came back, as far as something did.
+    /// The response, as far as it has come.
     answer: Option<Box<Answer>>,
     id: u32,
     is_asked: bool,
@@ -134,7 +134,7 @@ pub(super) struct Answer {
     received: Option<Box<Listed>>,
 }
 
-/// What to do after a message's head.
+/// The next step after a message's head.
 enum After {
     Go,
     SwitchTo(Option<&'static Protocol>),
@@ -237,8 +237,8 @@ impl Http {
         }
     }
 
-    /// Bytes are missing. In a body of known length that is no matter; elsewhere the next message is looked for.
-    /// `false`: which response is for which request cannot be told any more.
+    /// Takes a gap. Within a body of known length it has no effect; elsewhere the parser searches for the next
+    /// message. Returns `false` if responses cannot be assigned to requests any more.
     fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
         let (side, flow) = self.side(chunk.direction);
         let mut gap = chunk.gap;
@@ -265,7 +265,7 @@ impl Http {
         if gap == 0 {
             return true;
         }
-        // What was begun is told as it is.
+        // Incomplete messages are emitted as they are.
         if matches!(side.state, State::Head) {
             side.give_headers(flow);
         }
@@ -502,7 +502,7 @@ impl Http {
             }
             _ => {}
         }
-        // The client waited to be told to go on, and is not: its body does not come.
+        // The client waits for `100 Continue` and does not get it: its body does not come.
         let expects = transaction.request_headers.get(b"expect").is_some();
         let refused = expects && code.is_some_and(|code| (400..500).contains(&code));
         let is_bare = matches!(code, Some(100..200 | 204 | 304));
@@ -554,12 +554,12 @@ impl Side {
         self.state = State::Head;
     }
 
-    /// The headers that came.
+    /// The received headers.
     fn take_headers(&mut self) -> Headers {
         self.head.take().map(|mut head| head.finish()).unwrap_or_default()
     }
 
-    /// Gives those that came, though not all did, to their transaction.
+    /// Adds the received headers, although incomplete, to their transaction.
     fn give_headers(&mut self, flow: &mut Flow) {
         let headers = self.take_headers();
         if let Some(transaction) = flow.transaction(self.current) {
@@ -635,7 +635,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
             give(side, flow, now, time, out);
         }
         State::ChunkEnd => {
-            // Whatever stands on the line behind a chunk.
+            // The rest of the line after a chunk is ignored.
             let end = data.iter().position(|byte| *byte == b'\n');
             let line = end.map_or(data.len(), |end| end + 1);
             looked_at(line);
@@ -770,7 +770,8 @@ impl Flow {
         id
     }
 
-    /// Whose response begins: that of the first request that has none; or nobody's that was seen.
+    /// The transaction of a response that begins: the first request without one, or a new transaction if no request
+    /// was seen.
     fn answering(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         if let Some(transaction) = self.waiting.iter().find(|transaction| !transaction.is_begun) {
             return transaction.id;
@@ -803,7 +804,7 @@ impl Flow {
         self.settle(out);
     }
 
-    /// Tells what is complete.
+    /// Emits complete transactions.
     fn settle(&mut self, out: &mut dyn Out) {
         while self.waiting.front().is_some_and(|front| front.is_asked && front.is_answered) {
             if let Some(transaction) = self.waiting.pop_front() {
@@ -873,7 +874,7 @@ mod tests {
     use crate::{Session, Wants};
     use std::net::{IpAddr, Ipv4Addr};
 
-    /// What a flow takes whose request was just read, and of which nobody wants the body: there may be a million.
+    /// Memory of a flow whose request was just read and whose body is not wanted: there may be a million such flows.
     #[test]
     fn an_open_session_is_small() {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
@@ -891,7 +892,7 @@ mod tests {
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }
 
-    /// The file that a request sends is told with whom it is sent to, as one that a response sends is.
+    /// A file in a request has the request's host, as one in a response has.
     #[test]
     fn files_of_requests_name_the_host() {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);

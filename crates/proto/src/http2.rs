@@ -14,7 +14,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[],
 };
 
-/// What a client says first, which no server of HTTP/1 understands.
+/// The client's connection preface, which no HTTP/1 server accepts.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 fn probe(heads: &Heads<'_>) -> Probe {

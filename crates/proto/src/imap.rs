@@ -49,9 +49,9 @@ static IMAP: Table = Table {
 const MAX_LINE: usize = 8192;
 /// Longest literal that is kept as text: names and flags, no messages.
 const MAX_TEXT: u64 = 1024;
-/// Commands that wait for their answers.
+/// Maximum number of commands without an answer.
 const MAX_WAITING: usize = 64;
-/// Lines before an answer that are told, and bytes of each.
+/// Maximum number of lines before an answer, and of bytes of each.
 const MAX_LINES: usize = 64;
 const MAX_SHOWN: usize = 512;
 
@@ -151,7 +151,7 @@ struct Command {
     bytes: u64,
 }
 
-/// One direction: a line goes on behind each literal in it.
+/// One direction: a line continues after each literal in it.
 struct Side {
     lines: Lines,
     text: Vec<u8>,
@@ -288,7 +288,7 @@ impl Imap {
         }
     }
 
-    /// Bytes are missing: a literal goes on behind them if it is long enough.
+    /// Takes a gap: a literal continues after it if it is long enough.
     fn miss(&mut self, side: &mut Side, mut gap: u64, direction: Direction, time: Time, out: &mut dyn Out) {
         side.lines.forget();
         if let Some(mut literal) = side.literal.take() {
@@ -305,7 +305,7 @@ impl Imap {
             self.end_literal(side, literal, false, direction, time, out);
         }
         if gap > 0 {
-            // Answers find their commands by tag: only what was in work is lost.
+            // Answers name their commands by tag: only the current line is lost.
             side.text.clear();
             self.sasl = false;
         }
@@ -454,7 +454,7 @@ impl Imap {
                 return Step::Next;
             }
         };
-        // A literal that is refused does not come.
+        // A refused literal is not sent.
         if status != "OK" && word(&self.client.text, 0) == tag {
             self.client.literal = self.client.literal.take().filter(|literal| literal.left < literal.all);
             if self.client.literal.is_none() {
@@ -477,7 +477,7 @@ impl Imap {
         self.emit(&command, Some((status, answer)), time, out);
         match command.name.as_slice() {
             b"STARTTLS" if status == "OK" => Step::SwitchTo { protocol: None, unread: 0 },
-            // What follows is compressed (RFC 4978).
+            // The rest is compressed (RFC 4978).
             b"COMPRESS" if status == "OK" => Step::GiveUp,
             _ => Step::Next,
         }
@@ -554,7 +554,7 @@ fn argument(text: &[u8], number: usize) -> Option<Vec<u8>> {
         .map(|argument| argument.get(..MAX_SHOWN).unwrap_or(argument).to_vec())
 }
 
-/// What follows the first argument.
+/// The rest after the first argument.
 fn behind(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii_start();
     match text {

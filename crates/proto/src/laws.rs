@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
 
-/// What a session said.
+/// The output of a session.
 #[derive(Default)]
 pub(crate) struct Collected {
     pub records: Vec<Record<'static>>,
@@ -43,14 +43,15 @@ impl Out for Collected {
 }
 
 impl Talk {
-    /// What a session says of it when each block is cut so.
+    /// The output of a session when each block is cut by `cut`.
     pub(crate) fn emitted(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
         let mut emitted = Collected::default();
         self.emit(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut emitted);
         emitted
     }
 
-    /// The same, `cut` calling with each piece. Each block comes a millisecond after the one before.
+    /// Runs a session over the blocks; `cut` emits each piece of a block. Each block comes a millisecond after the one
+    /// before.
     pub(crate) fn emit(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
         let setup = Setup {
             flow: 0x1234_5678,
@@ -186,7 +187,7 @@ fn records_do_not_depend_on_segmentation() {
     }
 }
 
-/// Whatever is changed, left out or cut off, a parser goes on or gives up.
+/// With any bytes changed, left out or cut off, a parser continues or gives up.
 #[test]
 fn nothing_makes_a_parser_panic() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

@@ -136,9 +136,9 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &xmpp::PROTOCOL,
 ];
 
-/// Those that stand alone: they say nothing about other flows, turn into no other protocol, carry no files, and what
-/// they tell is in their own tables and in [`ANOMALY`]. Where nobody wants these, there is nothing to read behind the
-/// place where one was found: see [`Wants::unread`].
+/// Protocols that stand alone: they announce no flows, switch to no other protocol, carry no files, and emit only rows
+/// of their own tables and of [`ANOMALY`]. If no output uses these tables, the flow needs no reading after
+/// identification: see [`Wants::unread`].
 pub static ALONE: &[&Protocol] = &[
     &dhcp::PROTOCOL, //
     &dhcpv6::PROTOCOL,

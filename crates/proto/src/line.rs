@@ -22,7 +22,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Lines {
-    /// Lines of at most so many bytes.
+    /// Lines of at most this many bytes.
     pub fn new(max: usize) -> Self {
         Self { held: Vec::new(), max, is_cut: false }
     }
@@ -50,7 +50,7 @@ impl Lines {
         Some(result)
     }
 
-    /// The lines, to be put back: what is done with a line may change what else their owner has.
+    /// Takes the lines out; they must be put back. Work on a line may change the rest of their owner.
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(0))
     }
@@ -72,7 +72,7 @@ impl Lines {
         self.is_cut |= bytes.len() > room;
     }
 
-    /// What was begun is no line: something is missing in it.
+    /// Drops the incomplete line because of a gap.
     pub fn forget(&mut self) {
         self.is_cut = false;
         self.held.clear();

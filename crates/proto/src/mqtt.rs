@@ -1,4 +1,4 @@
-//! MQTT 3.1, 3.1.1 and 5: who connects, what is published and subscribed to, each message with those that answer it.
+//! MQTT 3.1, 3.1.1 and 5: connections, publications and subscriptions, each message with its answers.
 
 mod fields;
 
@@ -74,9 +74,9 @@ static SUBSCRIBE: Table = Table {
 
 /// Most of one message that is kept; of a longer one, which can have 256 MB, the rest is passed over.
 const MAX_HELD: usize = 65_536;
-/// Most of what is published that is told.
+/// Maximum number of published bytes in a record.
 const MAX_PAYLOAD: usize = 4096;
-/// Topics of one subscription that are told, and properties.
+/// Maximum number of topics of one subscription, and of properties.
 const MAX_LIST: usize = 64;
 /// Exchanges that are not over.
 const MAX_WAITING: usize = 64;
@@ -120,7 +120,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         Probe::Reject => {}
         answer => return answer,
     }
-    // In the midst of a connection a message says little: the port has to say the rest.
+    // A message in the middle of a connection is unspecific: the port must decide.
     let is_message = |head: &[u8]| match head {
         [first, ..] => has_good_flags(*first) && length(head) != Length::Bad,
         [] => true,
@@ -155,7 +155,7 @@ fn is_connect(head: &[u8]) -> Probe {
     Probe::Reject
 }
 
-/// Whether the flags of a first byte are those of its kind.
+/// Whether the flags of a first byte are valid for its kind.
 fn has_good_flags(first: u8) -> bool {
     match (first >> 4, first & 0x0f) {
         (0, _) => false,
@@ -165,7 +165,7 @@ fn has_good_flags(first: u8) -> bool {
     }
 }
 
-/// How long a message is.
+/// Length of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Length {
     Is { header: usize, body: usize },
@@ -231,7 +231,7 @@ impl Exchange {
         out.record(Record { table: &MQTT, time: self.time, values: self.values });
     }
 
-    /// The same as rows of Zeek's logs.
+    /// Emits the rows of Zeek's logs.
     fn zeek(&self, out: &mut dyn Out) {
         let record = |table, values| Record { table, time: self.time, values };
         match self.kind {
@@ -325,7 +325,7 @@ struct Side {
     frames: Frames,
     /// Bytes of a long message that are passed over.
     skip: usize,
-    /// It was said that nobody had connected.
+    /// The missing CONNECT was reported.
     stranger: bool,
 }
 
@@ -367,7 +367,7 @@ impl Mqtt {
 
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
-            // Only what is passed over can be missing: nothing tells where a message begins.
+            // A gap is survivable only within skipped bytes: message boundaries have no mark.
             match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= side.skip) {
                 Some(gap) => side.skip -= gap,
                 None => return Step::GiveUp,
@@ -496,7 +496,7 @@ impl Mqtt {
         emitted
     }
 
-    /// Which exchange a message belongs to.
+    /// The exchange of a message.
     fn asked(&self, kind: u8, id: Option<u16>, direction: Direction) -> Option<usize> {
         let (asked, is_back) = match kind {
             KIND_CONNACK => (KIND_CONNECT, true),
@@ -515,7 +515,7 @@ impl Mqtt {
     }
 }
 
-/// Whether nobody had connected, said once of each side.
+/// Reports a missing CONNECT, once for each side.
 fn first_without_connect(version: Option<u8>, side: &mut Side) -> bool {
     version.is_none() && !std::mem::replace(&mut side.stranger, true)
 }

@@ -114,7 +114,7 @@ fn probe_one(data: &[u8], home: bool) -> Probe {
     if !is_size || !is_clock || !matches!(version, 3 | 4) {
         return Probe::Reject;
     }
-    // What servers send has times of our days in it; clients may send anything for the time.
+    // Servers send current times; clients may send any.
     let recent = |at: usize| data.get(at).is_some_and(|byte| *byte >= 0xc0);
     match mode {
         4 | 5 if (1..16).contains(stratum) && recent(16) && recent(40) => Probe::Match,
@@ -200,7 +200,7 @@ fn message(data: &[u8], time: Time) -> Option<Record<'_>> {
     Some(Record { table: &NTP, time, values })
 }
 
-/// How many extension fields (RFC 7822) follow a message, and whether a checksum does.
+/// Number of extension fields (RFC 7822) after a message, and whether a checksum follows.
 fn behind(version: u8, mut rest: Reader<'_>) -> (u64, bool) {
     let mut count = 0;
     while version == 4 && rest.rest().len() > CHECKS.into_iter().max().unwrap_or(0) {
@@ -213,8 +213,8 @@ fn behind(version: u8, mut rest: Reader<'_>) -> (u64, bool) {
     (count, CHECKS.contains(&rest.rest().len()))
 }
 
-/// A point of time in seconds since 1900 and fractions of 2^-32; those before 1970 belong to the era after 2036. Zero
-/// says that it is not known, and stays.
+/// A time in seconds since 1900 and fractions of 2^-32; values before 1970 belong to the era after 2036. Zero means
+/// unknown, and stays.
 fn point(seconds: u32, fraction: u32) -> Time {
     if seconds == 0 && fraction == 0 {
         return Time(0);
@@ -224,7 +224,7 @@ fn point(seconds: u32, fraction: u32) -> Time {
     Time(since * 1_000_000_000 + ((u64::from(fraction) * 1_000_000_000) >> 32))
 }
 
-/// Two to the power of so many seconds.
+/// Two to the power of the value, in seconds.
 fn power(exponent: u8) -> Value<'static> {
     Value::Duration((f64::from(exponent as i8).exp2() * 1e9) as u64)
 }

@@ -1,8 +1,7 @@
-//! Records on their way from one thread to another: as bytes, one behind the other in one piece of memory, and only
-//! the values that there are.
+//! Records on their way between threads: bytes in one piece of memory, with present values only.
 //!
-//! Of the fields of a table most have no value in any one record, and each text would be an allocation that another
-//! thread gives back. A form in memory, of this build of the program: it is never written anywhere.
+//! Most fields of a table have no value in any one record, and each text would be an allocation that another thread
+//! frees. The form is private to the running program and never written to disk.
 
 use crate::{Record, Table, Value};
 use std::borrow::Cow;
@@ -25,7 +24,7 @@ pub struct Place {
     from: u32,
 }
 
-/// What a value is, in a byte before it.
+/// Kind of a value, in the byte before it.
 mod tag {
     pub const NONE: u8 = 0;
     pub const NO: u8 = 1;

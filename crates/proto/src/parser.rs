@@ -1,19 +1,19 @@
-//! The contract between a stream and those who read it.
+//! The contract between a stream and its parser.
 
 use crate::{ALONE, ANOMALY, Anomaly, Inflation, Protocol, Record, Table};
 use std::net::IpAddr;
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
 
-/// Takes the chunks of one flow and says what was in them.
+/// Takes the chunks of one flow and emits records.
 ///
-/// Records do not depend on how a stream was cut into chunks. State is bounded, whatever comes: a parser has a limit
-/// for everything that a peer can make longer, and says by an [`Anomaly`] that it was met.
+/// Records do not depend on how a stream is cut into chunks. State is bounded: a parser has a limit for everything
+/// that a peer can make longer, and emits an [`Anomaly`] when one is reached.
 pub trait Parser: Send {
     /// Takes the next chunk of either direction.
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step;
 
-    /// The flow has ended: what was begun is told as it is.
+    /// Ends the flow: incomplete transactions are emitted as they are.
     fn end(&mut self, time: Time, out: &mut dyn Out);
 
     /// Bytes of heap memory that are held, roughly.
@@ -26,25 +26,25 @@ pub trait Parser: Send {
     }
 }
 
-/// What is to become of the flow after a chunk.
+/// The next step of the flow after a chunk.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// The parser goes on.
+    /// The parser continues.
     Next,
-    /// Something else is spoken from here on (`STARTTLS`, `CONNECT`, an upgrade): the last `unread` bytes of the chunk
-    /// and all that follows in both directions is for `protocol`, or for whatever it turns out to be. The parser is
-    /// told that its flow ended.
+    /// Another protocol follows (`STARTTLS`, `CONNECT`, an upgrade): the last `unread` bytes of the chunk and all
+    /// later bytes of both directions go to `protocol`, or to the protocol that is then identified. The parser's flow
+    /// ends.
     SwitchTo {
-        /// What it is, where that is known.
+        /// The protocol, if it is known.
         protocol: Option<&'static Protocol>,
         /// Bytes at the chunk's end that were not read.
         unread: usize,
     },
-    /// It is not this protocol after all, or can no longer be followed. The parser is told that its flow ended.
+    /// It is not this protocol after all, or cannot be followed any more. The parser's flow ends.
     GiveUp,
 }
 
-/// What a parser knows of its flow when it is made.
+/// The facts about a flow that a new parser gets.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The flow's name, from which names of what is in it are made.
@@ -55,26 +55,26 @@ pub struct Setup {
     pub responder: (IpAddr, u16),
     /// IP protocol number: TCP or UDP.
     pub ip_proto: u8,
-    /// What the user wants to know.
+    /// The wanted results.
     pub wants: Wants,
 }
 
-/// What costs enough to be asked for.
+/// Results that are expensive enough to be requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wants {
-    /// Which checksums of files.
+    /// Checksums of files.
     pub hashes: Hashes,
     /// The content of files, by [`Out::content`].
     pub content: bool,
-    /// Nothing of what is in mails, neither their headers nor their parts: they are passed over.
+    /// Whether mails are skipped, both headers and parts.
     pub passes_mails: bool,
-    /// Nothing of what is in bodies of messages that have a head of their own, as HTTP's: their bytes are only counted.
+    /// Whether bodies of messages with a head, as HTTP's, are skipped: their bytes are only counted.
     pub passes_bodies: bool,
     /// Bytes of the largest file of which checksums are made.
     pub max: u64,
     /// How much compressed content may grow.
     pub inflation: Inflation,
-    /// Protocols that are found and not read, as bits by their place among [`crate::ALONE`].
+    /// Protocols that are identified and not parsed, as bits by their position in [`crate::ALONE`].
     pub unread: u8,
 }
 
@@ -104,7 +104,7 @@ impl Default for Wants {
 }
 
 impl Wants {
-    /// Leaves all of [`crate::ALONE`] unread that tell of none of these tables.
+    /// Leaves those of [`crate::ALONE`] unparsed that emit none of these tables.
     pub fn leave_unread(&mut self, tables: &[&Table]) {
         let is_wanted = |table: &Table| tables.iter().any(|wanted| **wanted == *table);
         let is_unread = |protocol: &Protocol| {
@@ -116,7 +116,7 @@ impl Wants {
 }
 
 impl Hashes {
-    /// All of them.
+    /// Everything.
     pub const ALL: Self = Self { md5: true, sha1: true, sha256: true };
 
     /// Whether there is one.
@@ -125,12 +125,12 @@ impl Hashes {
     }
 }
 
-/// Where a parser's results go.
+/// Receives a parser's results.
 pub trait Out {
     /// Takes a record.
     fn record(&mut self, record: Record<'_>);
 
-    /// Takes a flow that is about to come, such as FTP's data: whoever it is, it is for that parser.
+    /// Takes an announced flow, such as FTP's data: from whichever host it comes, it is for that parser.
     fn expect(&mut self, expected: Expected);
 
     /// Takes the next bytes of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
@@ -139,11 +139,11 @@ pub trait Out {
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool;
 }
 
-/// A flow that is about to come.
+/// An announced flow.
 pub struct Expected {
-    /// Who will listen.
+    /// The responder.
     pub responder: (IpAddr, u16),
-    /// Who will call, where that is known.
+    /// The initiator, if it is known.
     pub initiator: Option<IpAddr>,
     /// IP protocol number: TCP or UDP.
     pub ip_proto: u8,
@@ -151,13 +151,13 @@ pub struct Expected {
     pub from: Time,
     /// The end of waiting.
     pub until: Time,
-    /// What will be spoken.
+    /// The protocol.
     pub protocol: &'static Protocol,
-    /// Who will read it.
+    /// Its parser.
     pub parser: Box<dyn Parser>,
 }
 
-/// What was said at the beginning of a flow.
+/// The first payload of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a> {
     /// The first bytes of the initiator; of UDP its first datagram.
@@ -171,7 +171,7 @@ pub struct Heads<'a> {
 }
 
 impl<'a> Heads<'a> {
-    /// What has been said by whoever spoke, the initiator first: for protocols whose two sides begin alike.
+    /// The payload of each side that has sent some, the initiator first: for protocols whose two sides begin alike.
     pub fn both(&self) -> impl Iterator<Item = &'a [u8]> {
         [self.forward, self.reverse].into_iter().filter(|head| !head.is_empty())
     }
@@ -180,15 +180,15 @@ impl<'a> Heads<'a> {
 /// The answer of a probe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Probe {
-    /// It is: what was said is said in this protocol and hardly in another.
+    /// The payload belongs to this protocol and hardly to another.
     Match,
-    /// It may be, and more bytes would tell. Where no more come, the port decides.
+    /// More bytes would decide. If none come, the port decides.
     Maybe,
     /// It is not.
     Reject,
 }
 
-/// Says that a message was not as it should be.
+/// Reports a malformed message.
 pub fn anomaly(out: &mut dyn Out, time: Time, protocol: &'static Protocol, anomaly: &Anomaly<'_>) {
     out.record(anomaly.record(time, protocol));
 }

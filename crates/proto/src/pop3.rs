@@ -51,7 +51,7 @@ static POP3: Table = Table {
 
 /// Longest line kept: RFC 2449 allows 255 bytes of a command and 512 of an answer.
 const MAX_LINE: usize = 1024;
-/// Commands that wait for their answers.
+/// Maximum number of commands without an answer.
 const MAX_WAITING: usize = 64;
 /// Lines of a list that are kept.
 const MAX_LINES: usize = 256;
@@ -63,7 +63,7 @@ const COMMANDS: [&[u8]; 15] = [
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let client = is_begun_by(heads.forward, &COMMANDS);
-    // IMAP's and SMTP's greetings begin otherwise, that of Redis does not.
+    // Greetings of IMAP and SMTP begin otherwise; that of Redis does not.
     let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR"]);
     match (client, server) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
@@ -73,7 +73,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// Whether a line begins with one of the words, or does so as far as it is known.
+/// Whether a line begins with one of the words, as far as it goes.
 fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
     let fits = |word: &&[u8]| {
         let max = word.len().min(head.len());
@@ -115,7 +115,7 @@ struct Pop3 {
     greeted: bool,
     /// The client answers challenges: its lines are no commands.
     sasl: bool,
-    /// The answer to a command is not told apart from that to another any more.
+    /// Answers cannot be assigned to commands any more.
     lost: bool,
 }
 
@@ -223,7 +223,7 @@ impl Pop3 {
             && let Some(listing) = &mut self.listing
             && let Some((message, dot)) = &mut listing.mail
         {
-            // A message goes on behind a gap, up to its end or the next command.
+            // A message continues after a gap, up to its end or the next command.
             message.gap(gap, &mut self.files, time, out);
             listing.bytes += gap;
             *dot = Dotted::Within;
@@ -233,7 +233,7 @@ impl Pop3 {
             Direction::Forward => self.client.forget(),
             Direction::Reverse => {
                 self.server.forget();
-                // An answer may be among what is missing: those to come are not for the commands that wait.
+                // The gap may contain an answer: later ones are not for the waiting commands.
                 self.end(time, out);
                 self.lost = true;
             }

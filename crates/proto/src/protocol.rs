@@ -11,19 +11,18 @@ pub struct Protocol {
     pub help: &'static str,
     /// Over what it is spoken.
     pub transport: Transport,
-    /// Ports that it is expected on. They decide who is asked first, and between protocols that begin alike; what is
-    /// said there decides the rest.
+    /// Its usual ports. They decide which protocols are probed first, and between protocols that begin alike; the
+    /// payload decides the rest.
     pub ports: &'static [u16],
-    /// Whether what was said so far is this protocol.
+    /// Whether the payload so far belongs to this protocol.
     pub probe: fn(&Heads<'_>) -> Probe,
     /// A parser for a new flow.
     pub parser: fn(&Setup) -> Box<dyn Parser>,
-    /// What its parser tells: its own tables. Those that many protocols share ([`crate::SHARED_TABLES`]) are not
-    /// among them.
+    /// The tables of its parser, without tables that many protocols share ([`crate::SHARED_TABLES`]).
     pub tables: &'static [&'static Table],
 }
 
-/// Which transports carry a protocol.
+/// The transports of a protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transport {
     /// TCP streams.
@@ -59,7 +58,7 @@ pub struct Table {
     pub help: &'static str,
     /// Zeek's log that has these rows, without `.log`; "" where Zeek has none.
     pub zeek: &'static str,
-    /// Suricata's event type for it; "" where there is none.
+    /// Suricata's event type; "" if it has none.
     pub eve: &'static str,
     /// Its fields, in the order of the log; the columns of the flow stand before them.
     pub fields: &'static [Field],
@@ -70,17 +69,17 @@ pub struct Table {
 pub struct Field {
     /// Its name: the log column and the field in expressions.
     pub name: &'static str,
-    /// What kind of values it has.
+    /// The type of its values.
     pub kind: Kind,
     /// One line for the manual.
     pub help: &'static str,
     /// Column of Zeek's log; "" where Zeek has none.
     pub zeek: &'static str,
-    /// Where Suricata's event has it, keys joined by points (`http.hostname`); "" where it has none.
+    /// Path in Suricata's event, keys joined by points (`http.hostname`); "" if it has none.
     pub eve: &'static str,
-    /// What it says about whom, for what is published.
+    /// The private information in it, for published outputs.
     pub privacy: Privacy,
-    /// Whether it needs what is in the body of a message: see [`crate::Wants::passes_bodies`].
+    /// Whether it needs the body of a message: see [`crate::Wants::passes_bodies`].
     pub of_body: bool,
 }
 
@@ -101,7 +100,7 @@ pub enum Kind {
     Duration,
     /// Bytes as they were seen, most often text.
     Text,
-    /// One of a few words of ours.
+    /// One of a few fixed words.
     Word,
     /// An address.
     Address,
@@ -109,21 +108,20 @@ pub enum Kind {
     Port,
     /// A list of values of one kind. Zeek's `vector`.
     List(&'static Kind),
-    /// The same without order or repetition. Zeek's `set`.
+    /// A list without order or repetition. Zeek's `set`.
     Set(&'static Kind),
-    /// Rows with fields of their own. In a log that knows only columns they are left out, so a field that is to be
-    /// read there too stands beside them.
+    /// Rows with fields of their own. A log with columns omits them, so that a field that it needs stands beside them.
     Rows(&'static [Field]),
 }
 
-/// What a value says about whom. The anonymiser acts on it, in every way out.
+/// The private information in a value. The anonymiser applies it to every output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Privacy {
     /// Nothing about a person or host: numbers, words of the protocol.
     Plain,
     /// A host or domain name.
     Name,
-    /// An address in text; addresses of the kind [`Kind::Address`] are known as such.
+    /// An address in text; the kind [`Kind::Address`] is always treated as one.
     Address,
     /// A URL or path.
     Url,
@@ -135,7 +133,7 @@ pub enum Privacy {
     Secret,
     /// Free text, content, names of files: anything may be in it.
     Content,
-    /// A fingerprint or checksum by which the same thing is known again.
+    /// A fingerprint or checksum that identifies an object.
     Fingerprint,
 }
 
@@ -145,22 +143,22 @@ pub const fn field(name: &'static str, kind: Kind, help: &'static str) -> Field 
 }
 
 impl Field {
-    /// The same, in that column of Zeek's log.
+    /// Sets the column of Zeek's log.
     pub const fn zeek(self, column: &'static str) -> Self {
         Self { zeek: column, ..self }
     }
 
-    /// The same, at that place in Suricata's event.
+    /// Sets the path in Suricata's event.
     pub const fn eve(self, path: &'static str) -> Self {
         Self { eve: path, ..self }
     }
 
-    /// The same, which needs what is in the body of a message.
+    /// Marks a field that needs the body of a message.
     pub const fn of_body(self) -> Self {
         Self { of_body: true, ..self }
     }
 
-    /// The same, telling that about somebody.
+    /// Sets the private information in the field.
     pub const fn privacy(self, privacy: Privacy) -> Self {
         Self { privacy, ..self }
     }

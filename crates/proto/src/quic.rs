@@ -1,5 +1,5 @@
-//! QUIC versions 1 and 2 and the drafts before them (RFC 9000, RFC 9001, RFC 9369): Initial packets are opened with the
-//! keys that are everybody's, and the hellos in them are read; of all others the headers.
+//! QUIC versions 1 and 2 and earlier drafts (RFC 9000, RFC 9001, RFC 9369): Initial packets are decrypted with their
+//! public keys, and their hellos are parsed; of all other packets only the headers.
 
 mod keys;
 
@@ -97,9 +97,9 @@ const MAX_HELLO: u64 = (1 << 14) + 256;
 const MAX_PIECES: usize = 128;
 /// Letters of a history.
 const MAX_HISTORY: usize = 100;
-/// Discarded datagrams that are told in a history.
+/// Maximum number of discarded datagrams in a history.
 const MAX_DISCARDED: u64 = 100;
-/// Longest connection identifier of versions that are known (RFC 9000, 17.2).
+/// Maximum length of a connection identifier in known versions (RFC 9000, 17.2).
 const MAX_IDENTIFIER: usize = 20;
 /// Fewest bytes of a client's first datagram (RFC 9000, 14.1).
 const MIN_FIRST: usize = 1200;
@@ -113,7 +113,7 @@ enum Form {
     Retry,
     /// Versions that the server has.
     Versions,
-    /// Of a version that is not known.
+    /// A packet of an unknown version.
     Unknown,
 }
 
@@ -124,9 +124,9 @@ struct Long<'a> {
     version: u32,
     to: &'a [u8],
     from: &'a [u8],
-    /// The packet, to the end of what it says is its length.
+    /// The packet, up to its declared length.
     packet: &'a [u8],
-    /// Where its number begins.
+    /// Position of the packet number.
     number_at: usize,
 }
 
@@ -140,7 +140,7 @@ fn number(reader: &mut Reader<'_>) -> Option<u64> {
     Some(value)
 }
 
-/// Bytes with their length before them.
+/// Bytes with a length before them.
 fn counted<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(number(reader)?).ok()?;
     reader.take(length)
@@ -192,7 +192,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             Form::Retry => {
                 head.len() > 16 + 7 && found.from.len() <= MAX_IDENTIFIER && !found.from.is_empty()
             }
-            // A version that is sent so that nobody relies on there being no unknown ones (RFC 9000, 15).
+            // A reserved version that forces version negotiation (RFC 9000, 15).
             Form::Unknown => {
                 found.version & 0x0f0f_0f0f == 0x0a0a_0a0a
                     && head.len() >= MIN_FIRST
@@ -271,7 +271,7 @@ impl Crypto {
     }
 }
 
-/// What is told of a connection.
+/// The facts about a connection.
 struct Entry {
     begun: Time,
     version: u32,
@@ -554,7 +554,7 @@ impl Quic {
         }
     }
 
-    /// Says what is known of a connection and begins anew.
+    /// Emits a connection, and starts anew.
     fn emit(&mut self, out: &mut dyn Out) {
         let Some(entry) = self.entry.take() else { return };
         let values = vec![

@@ -42,7 +42,7 @@ const MAX_MESSAGE: usize = 1024;
 const REQUEST: u8 = 0xe0;
 const CONFIRM: u8 = 0xd0;
 
-/// How long a message is.
+/// Length of a message.
 fn size(head: &[u8]) -> Size {
     match head {
         [_, _, high, low, ..] => {
@@ -69,7 +69,7 @@ fn begins(head: &[u8], kind: u8) -> Option<bool> {
 fn probe(heads: &Heads<'_>) -> Probe {
     match (begins(heads.forward, REQUEST), begins(heads.reverse, CONFIRM)) {
         (None, _) | (_, None) => Probe::Reject,
-        // Other users of the transport begin alike, and say names of applications where this one has a cookie.
+        // Other users of the transport begin alike, with names of applications in place of a cookie.
         (Some(true), _) => match Asked::of(heads.forward) {
             Some(_) => Probe::Match,
             None => Probe::Maybe,
@@ -78,7 +78,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Default)]
 struct Asked {
     cookie: Option<Vec<u8>>,
@@ -86,7 +86,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads a request; `None` where it says nothing that is of this protocol.
+    /// Reads a request; `None` if nothing in it belongs to this protocol.
     fn of(message: &[u8]) -> Option<Self> {
         let mut rest = message.get(FIXED..)?;
         let mut asked = Self::default();

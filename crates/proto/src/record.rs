@@ -1,4 +1,4 @@
-//! What parsers say.
+//! The output of parsers.
 
 use crate::Table;
 use std::borrow::Cow;
@@ -8,9 +8,9 @@ use weir_wire::Time;
 /// Something a protocol did: one row of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record<'a> {
-    /// Which table it is a row of.
+    /// The table.
     pub table: &'static Table,
-    /// When what it tells of began: of a transaction, its request.
+    /// Time of the beginning: of a transaction, its request.
     pub time: Time,
     /// Values in the order of the table's fields.
     pub values: Vec<Value<'a>>,
@@ -19,7 +19,7 @@ pub struct Record<'a> {
 /// The value of a field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value<'a> {
-    /// There is none, or it was not seen.
+    /// No value, or not seen.
     #[default]
     None,
     /// Yes or no.
@@ -71,7 +71,7 @@ impl<'a> Value<'a> {
 }
 
 impl Value<'_> {
-    /// The same, on its own.
+    /// The owned value.
     pub fn into_owned(self) -> Value<'static> {
         let owned = |values: Vec<Value<'_>>| values.into_iter().map(Value::into_owned).collect();
         match self {
@@ -89,14 +89,14 @@ impl Value<'_> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there is no value.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 }
 
 impl Record<'_> {
-    /// The same, on its own.
+    /// The owned record.
     pub fn into_owned(self) -> Record<'static> {
         let values = self.values.into_iter().map(Value::into_owned).collect();
         Record { table: self.table, time: self.time, values }
@@ -110,7 +110,7 @@ impl Record<'_> {
         }
     }
 
-    /// The value of a field; that of none where the table has no such field.
+    /// The value of a field; no value if the table lacks the field.
     pub fn get(&self, name: &str) -> &Value<'_> {
         let at = self.table.fields.iter().position(|field| field.name == name);
         at.and_then(|at| self.values.get(at)).unwrap_or(&Value::None)

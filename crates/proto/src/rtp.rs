@@ -1,8 +1,8 @@
-//! Real-time Transport Protocol and its control protocol (RFC 3550): each stream with what was lost on its way, and
-//! each source of reports with what it reports.
+//! Real-time Transport Protocol and its control protocol (RFC 3550): each stream with its loss, and each source of
+//! reports with its reports.
 //!
-//! Streams are found where a session description announces them, and by content: a header alone says little, so
-//! several that follow each other are wanted.
+//! Streams are identified by session descriptions, and by content: a single header is too unspecific, so that several
+//! consecutive ones are required.
 
 use crate::work::looked_at;
 use crate::{
@@ -79,7 +79,7 @@ static RTCP: Table = Table {
 const MAX_STREAMS: usize = 64;
 /// Sources of reports, and those that each reports of.
 const MAX_SOURCES: usize = 64;
-/// Packets that are none of ours, until the flow is given up.
+/// Number of foreign packets after which the flow is given up.
 const MAX_WRONG: u32 = 64;
 /// By how much a sequence may go on or back and still be the same (RFC 3550, A.1).
 const MAX_DROPOUT: u16 = 3000;
@@ -87,7 +87,7 @@ const MAX_MISORDER: u16 = 100;
 
 const HEADER: usize = 12;
 
-/// What a payload type is.
+/// The meaning of a payload type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Codec {
     kind: u8,
@@ -125,7 +125,7 @@ const ASSIGNED: [(u8, &str, u32); 24] = [
 ];
 
 impl Codec {
-    /// As it is assigned.
+    /// The assigned meanings.
     pub fn of(kind: u8) -> Self {
         match ASSIGNED.iter().find(|(assigned, ..)| *assigned == kind) {
             Some((_, name, clock)) => Self { kind, name: (*name).into(), clock: Some(*clock) },
@@ -199,8 +199,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
     answer
 }
 
-/// Whether these are packets of one stream that follow each other. Where one ends is not said, so headers with the next
-/// numbers are looked for: 56 bits have to agree for each.
+/// Whether these are consecutive packets of one stream. Packets have no length field, so that headers with the next
+/// numbers are searched for: 56 bits must match for each.
 fn is_stream(head: &[u8]) -> Probe {
     /// Headers that have to be found.
     const WANTED: u16 = 3;
@@ -278,7 +278,7 @@ struct Stream {
     base: u32,
     /// The highest number, with how often it went round.
     highest: u32,
-    /// Which of the 64 numbers below the highest were seen.
+    /// The received ones of the 64 numbers below the highest.
     seen: u64,
     /// The number that would begin a new sequence.
     bad: Option<u16>,
@@ -408,7 +408,7 @@ fn codec(codecs: &[Codec], kind: u8) -> Codec {
     codecs.iter().find(|codec| codec.kind == kind).cloned().unwrap_or_else(|| Codec::of(kind))
 }
 
-/// What one source says of another.
+/// A source's report about another.
 struct Report {
     ssrc: u32,
     fraction: u8,
@@ -607,7 +607,7 @@ impl Rtp {
         Some(())
     }
 
-    /// Takes what sources say of themselves.
+    /// Takes the descriptions that sources send of themselves.
     fn describe(&mut self, packet: &mut Packet<'_>, chunk: &Chunk<'_>) -> Option<()> {
         const CNAME: u8 = 1;
         const TOOL: u8 = 6;
@@ -664,7 +664,7 @@ mod tests {
         assert!((*span as f64 / 1e6 - jitter).abs() < 1e-3, "{span} {jitter}");
     }
 
-    /// Three large packets are needed to know a stream that nobody announced.
+    /// Three large packets identify a stream that was not announced.
     #[test]
     fn large_packets_are_found() {
         let records = emitted("large.talk");

@@ -1,4 +1,4 @@
-//! Who reads a flow: found by what is said in it.
+//! The parser of a flow, identified by payload.
 
 use crate::work::looked_at;
 use crate::{ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
@@ -7,20 +7,19 @@ use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Bytes of both directions, in the order in which they came, by which a protocol is found; datagrams are looked at
-/// whole.
+/// Bytes of both directions, in order of arrival, that identify a protocol; datagrams are read whole.
 const HEAD: usize = 1024;
 /// Most datagrams that are kept until a protocol is found.
 const DATAGRAMS: usize = 32;
-/// The same of them, so that several that are large can follow each other, as those of media do.
+/// Bytes of datagrams that identify a protocol, so that several large ones can follow each other, as in media.
 const DATAGRAM_BYTES: usize = 8 << 10;
-/// How often a flow may turn into something else.
+/// Maximum number of times that a flow may switch its protocol.
 const TURNS: u8 = 8;
 
-/// What is said in one flow, and who reads it.
+/// One flow's payload and its parser.
 ///
-/// There are as many as there are flows, so it does not keep what it needs only to find a parser: who calls it says that
-/// when asked, always the same.
+/// There are as many sessions as flows, so that values needed only for identification are not kept: the caller
+/// provides them, always the same.
 pub struct Session {
     state: State,
     /// Places among [`PROTOCOLS`], plus 1, of those that were found, the first one first.
@@ -29,11 +28,11 @@ pub struct Session {
 }
 
 enum State {
-    /// Nobody has been found yet; what was said is kept.
+    /// Not identified yet; the payload is kept.
     Probing(Vec<Piece>),
     /// It is read.
     Identified(Box<dyn Parser>),
-    /// Nobody can read it, or nobody can any more, or nobody wants to know.
+    /// Not identified, no longer readable, or not wanted.
     Unknown,
 }
 
@@ -56,7 +55,7 @@ impl Piece {
 }
 
 impl Session {
-    /// Of a flow that nothing is known of.
+    /// A session of an unknown flow.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,12 +67,12 @@ impl Session {
         session
     }
 
-    /// Of a flow that nobody wants to read.
+    /// A session of a flow that is not read.
     pub fn unread() -> Self {
         Self { state: State::Unknown, ..Self::default() }
     }
 
-    /// Takes the next chunk of either direction; `setup` says whose.
+    /// Takes the next chunk of either direction; `setup` describes the flow.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {
             State::Identified(parser) => match parser.chunk(chunk, out) {
@@ -86,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Ends the flow. What nobody was sure of is for whom the port belongs to.
+    /// Ends the flow. Undecided payload goes to the protocol of the port.
     pub fn end(&mut self, time: Time, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         if let State::Probing(pieces) = &mut self.state {
             let (pieces, flow_ref) = (std::mem::take(pieces), setup());
@@ -104,7 +103,7 @@ impl Session {
         self.leave(time, out);
     }
 
-    /// Whether it is clear that nobody reads the flow.
+    /// Whether the flow is unidentified for certain.
     pub fn is_unidentified(&self) -> bool {
         matches!(self.state, State::Unknown)
     }
@@ -114,7 +113,7 @@ impl Session {
         self.places().filter_map(|place| PROTOCOLS.get(usize::from(place) - 1)).copied()
     }
 
-    /// The same as their places among [`PROTOCOLS`], plus 1.
+    /// The protocols as their positions among [`PROTOCOLS`], plus 1.
     pub fn places(&self) -> impl Iterator<Item = u8> + use<> {
         self.found.into_iter().filter(|place| *place != 0)
     }
@@ -143,7 +142,7 @@ impl Session {
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
         if pieces.is_empty() {
-            // Most flows say at once what they are: nothing is copied then.
+            // Most flows are identified by their first bytes: nothing is copied then.
             let head = chunk.data.get(..head_of(&flow_ref)).unwrap_or(chunk.data);
             let (forward, reverse) = match chunk.direction {
                 Direction::Forward => (head, &[][..]),
@@ -162,7 +161,7 @@ impl Session {
             }
         }
         match pieces.last_mut() {
-            // What came at one time is one piece, however it was cut.
+            // Bytes of equal time are one piece, however they were cut.
             Some(last)
                 if is_stream
                     && (last.direction, last.time) == (chunk.direction, chunk.time)
@@ -221,7 +220,7 @@ impl Session {
         }
     }
 
-    /// The rest of the chunk and what follows is for somebody else.
+    /// The rest of the chunk and later bytes go to another protocol.
     fn turn(
         &mut self,
         protocol: Option<&'static Protocol>,
@@ -260,9 +259,9 @@ fn head_of(setup: &Setup) -> usize {
     if setup.ip_proto == TCP { HEAD } else { usize::MAX }
 }
 
-/// Whose ports are which: the places among [`PROTOCOLS`] as bits.
+/// The protocols of each port: positions among [`PROTOCOLS`] as bits.
 struct Homes {
-    /// Who is spoken over TCP and over UDP.
+    /// Protocols over TCP and over UDP.
     spoken: [u64; 2],
     /// By port, in order.
     ports: Vec<(u16, u64)>,
@@ -272,7 +271,7 @@ impl Homes {
     fn of_all() -> &'static Self {
         static HOMES: OnceLock<Homes> = OnceLock::new();
         HOMES.get_or_init(|| {
-            // As many as there are bits; a test says so.
+            // At most as many as there are bits; a test checks it.
             let places = || PROTOCOLS.iter().zip(0..u64::BITS).map(|(protocol, at)| (*protocol, 1 << at));
             let spoken = |ip_proto| {
                 places().filter(|(p, _)| p.transport.covers(ip_proto)).fold(0, |all, (_, bit)| all | bit)
@@ -287,14 +286,14 @@ impl Homes {
         })
     }
 
-    /// Whose port it is.
+    /// The protocols of a port.
     fn at(&self, port: u16) -> u64 {
         let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
         at.and_then(|at| self.ports.get(at)).map_or(0, |(_, protocol)| *protocol)
     }
 }
 
-/// Who speaks so; `is_all`: nothing more will be known.
+/// The protocol of the payload; `is_all`: nothing more will come.
 fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
     if forward.is_empty() && reverse.is_empty() {
         return Verdict::Wait;
@@ -311,7 +310,7 @@ fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdic
     let [one, other] = ports;
     let home = (homes.at(one) | homes.at(other)) & spoken;
     let (mut maybe, mut at_home) = (false, None);
-    // Those whose port it is are asked first.
+    // Protocols of the port are probed first.
     for (mut asked, is_home) in [(home, true), (spoken & !home, false)] {
         while asked != 0 {
             let protocol = PROTOCOLS.get(asked.trailing_zeros() as usize).copied();
@@ -334,15 +333,15 @@ fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdic
     }
 }
 
-/// Who speaks.
+/// The identified protocol.
 enum Verdict {
     Found(&'static Protocol),
-    /// More has to be said.
+    /// More payload is needed.
     Wait,
     Unidentified,
 }
 
-/// What each side has said, as far as it counts: however the stream was cut, that is the same.
+/// The payload of each side up to the limit, independent of how the stream was cut.
 fn payload_of(pieces: &[Piece], max: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut forward, mut reverse) = (Vec::new(), Vec::new());
     for piece in pieces {

@@ -128,9 +128,9 @@ const MAX_LINE: usize = 8192;
 const MAX_HEADERS: usize = 256;
 /// Most of a session description that is kept.
 const MAX_BODY: usize = 16_384;
-/// Requests that wait for their responses.
+/// Maximum number of requests without a response.
 const MAX_WAITING: usize = 64;
-/// Proxies on the way: RFC 3261 allows 70 hops.
+/// Maximum number of proxies: RFC 3261 allows 70 hops.
 const MAX_PATH: usize = 70;
 /// Longest method.
 const MAX_METHOD: usize = 32;
@@ -158,7 +158,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let is_home = heads.ports.contains(&5060);
     let mut answer = Probe::Reject;
     for head in heads.both() {
-        // Before a message there may be what keeps the way open: line ends or zeros.
+        // Keep-alives may precede a message: line ends or zeros.
         let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n' | 0));
         let head = begin.and_then(|begin| head.get(begin..)).unwrap_or_default();
         match is_begun(head) {
@@ -190,7 +190,7 @@ fn is_begun(head: &[u8]) -> Probe {
     }
 }
 
-/// What is kept of a message.
+/// The kept parts of a message.
 #[derive(Debug, Default)]
 struct Message {
     line: Vec<u8>,
@@ -319,7 +319,7 @@ struct Side {
     message: Option<Message>,
     /// A header that the next line may go on with.
     header: Vec<u8>,
-    /// Bytes of the body that are still to come; `None` in the header.
+    /// Remaining bytes of the body; `None` in the header.
     body: Option<u64>,
     /// Some of the body are missing.
     is_holed: bool,
@@ -365,7 +365,7 @@ struct Request {
     time: Time,
     depth: usize,
     message: Message,
-    /// It was told of with a response that is not the last one.
+    /// It was emitted with a provisional response.
     is_emitted: bool,
 }
 
@@ -378,7 +378,7 @@ struct Sip {
     wrong: u32,
 }
 
-/// Lines in a row that are nothing of ours, until it is not this protocol.
+/// Number of consecutive foreign lines after which the flow is given up.
 const MAX_WRONG: u32 = 64;
 
 impl Parser for Sip {
@@ -387,7 +387,7 @@ impl Parser for Sip {
         if chunk.gap > 0 {
             match side.body.filter(|left| *left >= chunk.gap) {
                 Some(left) => {
-                    // Only a body has a hole: what it describes is not known, the message is.
+                    // Only the body has a gap: its description is lost, the message is not.
                     side.is_holed = true;
                     side.body = Some(left - chunk.gap);
                     if left == chunk.gap {
@@ -401,7 +401,7 @@ impl Parser for Sip {
             }
         }
         let mut data = chunk.data;
-        // What comes behind so many wrong lines is nothing of ours, wherever the stream was cut.
+        // After so many foreign lines nothing is parsed, wherever the stream was cut.
         while !data.is_empty() && self.wrong <= MAX_WRONG {
             match side.body {
                 Some(left) => {
@@ -515,7 +515,7 @@ impl Sip {
         }
         if is_over == Some(true) {
             let length = side.message.as_ref().and_then(|message| message.length);
-            // A datagram's body goes to its end: some who send it count wrong.
+            // A datagram's body extends to its end: some senders count wrong.
             let length = if self.is_stream { length.unwrap_or(0) } else { u64::MAX };
             side.body = Some(length);
             if length == 0 {
@@ -560,7 +560,7 @@ impl Sip {
         let at = self.waiting.iter().position(is_same);
         let Some(status) = message.status else {
             if at.is_some() {
-                // The same request once more.
+                // A retransmitted request.
                 return;
             }
             let depth = self.waiting.len();

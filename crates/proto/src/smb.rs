@@ -1,7 +1,7 @@
-//! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: who logs in,
-//! shares, files and what is done with them, each command with its response.
+//! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: logins,
+//! shares, files and actions on them, each command with its response.
 //!
-//! What is encrypted or compressed is passed over.
+//! Encrypted and compressed messages are skipped.
 
 mod names;
 mod smb1;
@@ -31,7 +31,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 macro_rules! columns {
     ($($at:ident $name:literal $kind:expr, $help:literal, $eve:literal, $privacy:ident;)*) => {
-        /// Where each column stands.
+        /// Positions of the columns.
         #[derive(Clone, Copy)]
         enum At { $($at,)* }
         static SMB: Table = Table {
@@ -133,13 +133,13 @@ static SMB_MAPPING: Table = Table {
     ],
 };
 
-/// Most of one message that is held; what is read and written may be 8 MB, and goes on to its file as it comes.
+/// Maximum kept bytes of one message; data of reads and writes may be 8 MB, and goes to its file as it comes.
 const MAX_HELD: usize = 65_536;
-/// Commands that wait for their responses: a server grants 512 credits at most by default, Windows 8,192.
+/// Maximum number of commands without a response: a server grants 512 credits by default, Windows 8,192.
 const MAX_WAITING: usize = 1024;
 /// Files that are open at once, and trees.
 const MAX_OPEN: usize = 1024;
-/// Rows of `smb_files` that are remembered, so that the same is not told again and again.
+/// Maximum number of remembered rows of `smb_files`, so that equal rows are not repeated.
 const MAX_RECENT: usize = 128;
 /// Messages of one compound.
 const MAX_COMPOUND: usize = 64;
@@ -165,7 +165,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     answer
 }
 
-/// Whether a message begins here, maybe after those of the NetBIOS session.
+/// Whether a message begins here, perhaps after messages of the NetBIOS session.
 fn is_begun(head: &[u8]) -> Probe {
     let mut rest = head;
     for _ in 0..2 {
@@ -205,10 +205,10 @@ struct Open {
     transfers: [Option<Transfer>; 2],
 }
 
-/// What is read from or written to a file.
+/// Data read from or written to a file.
 struct Transfer {
     file: File,
-    /// Bytes that came, some of which may wait for those before them.
+    /// Received bytes, of which some may wait for earlier ones.
     bytes: u64,
     time: Time,
     command: String,
@@ -216,7 +216,7 @@ struct Transfer {
     tree: u64,
 }
 
-/// What a session has mapped.
+/// The mapped shares of a session.
 #[derive(Clone, Default)]
 struct Tree {
     path: Vec<u8>,
@@ -231,7 +231,7 @@ struct Request {
     what: What,
 }
 
-/// What a command is about, for its response.
+/// The facts about a command that its response needs.
 #[derive(Default)]
 enum What {
     #[default]
@@ -253,11 +253,11 @@ enum What {
     Call,
     /// It is about the file that the command before it in a compound opened.
     Related,
-    /// Nothing is told of it.
+    /// Not emitted.
     Silent,
 }
 
-/// Where the rest of a long message goes.
+/// Destination of the rest of a long message.
 #[derive(Clone, Copy)]
 struct Rest {
     bytes: usize,
@@ -342,8 +342,8 @@ impl Smb {
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let mut data = chunk.data;
         if chunk.gap > 0 {
-            // What is missing may be a part of a long message; otherwise the next chunk may begin a message, which
-            // its mark shows.
+            // The gap may be within a long message. Otherwise the next chunk may begin a message, which its signature
+            // shows.
             match (usize::try_from(chunk.gap), &mut side.rest) {
                 (Ok(gap), Some(rest)) if gap <= rest.bytes => {
                     rest.bytes -= gap;
@@ -485,7 +485,7 @@ impl Smb {
         tree: u64,
     ) {
         if !self.open.contains_key(fid) && self.open.len() < MAX_OPEN {
-            // It was opened before the sensor came.
+            // Opened before the capture began.
             let tree = self.trees.get(&tree).cloned().unwrap_or_default();
             let path = Some(tree.path).filter(|path| !path.is_empty());
             self.open.insert(*fid, Open { path, is_pipe: tree.is_pipe, ..Open::default() });
@@ -512,7 +512,7 @@ impl Smb {
         }
     }
 
-    /// A file is closed: what was read and written is told.
+    /// Closes a file, and emits what was read and written.
     fn close(&mut self, fid: &Fid, open: Open, out: &mut dyn Out) {
         for (back, transfer) in open.transfers.into_iter().enumerate() {
             let Some(transfer) = transfer else { continue };
@@ -534,7 +534,7 @@ impl Smb {
         }
     }
 
-    /// Tells what is done with a file, as Zeek does: the same only once.
+    /// Emits an action on a file, as Zeek does: equal ones only once.
     fn act(
         &mut self,
         action: &'static str,
@@ -594,7 +594,7 @@ impl Request {
         self.set(At::Duration, Value::Duration(time.since(self.time)));
     }
 
-    /// What a security blob says of the user.
+    /// The user in a security blob.
     fn login(&mut self, blob: &[u8]) {
         if let Some(ntlm) = Ntlm::find(blob) {
             self.set(At::Domain, ntlm.domain);
@@ -607,7 +607,7 @@ impl Request {
         }
     }
 
-    /// What opens a file.
+    /// A request that opens a file.
     fn create(&mut self, name: &[u8], is_directory: bool, disposition: u32, goes: bool) {
         const WORDS: [&str; 6] = [
             "FILE_SUPERSEDE",
@@ -624,7 +624,7 @@ impl Request {
         self.set(At::Access, if goes { "delete on close" } else { "normal" });
     }
 
-    /// What is known of a file that was opened.
+    /// The facts about an open file.
     fn opened(&mut self, open: &Open, fid: &Fid) {
         let seconds = |ticks: u64| names::time(ticks).map_or(0, |time| time.0 / 1_000_000_000);
         let [modified, accessed, created, changed] = open.times.map(seconds);

@@ -1,6 +1,6 @@
 //! Simple Network Management Protocol, versions 1 (RFC 1157), 2c (RFC 1901, RFC 3416) and 3 (RFC 3412, RFC 3414).
 //!
-//! Two tables: a message is what Suricata tells, all that was said in a flow what Zeek tells.
+//! Two tables: Suricata has a row for each message, Zeek a row for each flow.
 
 use crate::tls::hello::hex;
 use crate::{
@@ -81,7 +81,7 @@ static VARIABLE: &[Field] = &[
     field("text", Kind::Text, "The value, if it is anything else.").privacy(Privacy::Content),
 ];
 
-/// Variables of one message that are told. A datagram has room for some thousands of the shortest.
+/// Maximum number of variables of one message. A datagram has room for some thousands of the shortest.
 const MAX_VARIABLES: usize = 256;
 /// Parts of an object identifier (RFC 2578, 3.5).
 const MAX_PARTS: usize = 128;
@@ -104,7 +104,7 @@ mod tag {
     pub const COUNTER64: u8 = 0x46;
 }
 
-/// Tags of what is asked or said.
+/// Tags of PDUs.
 mod pdu {
     pub const GET: u8 = 0xa0;
     pub const GET_NEXT: u8 = 0xa1;
@@ -179,7 +179,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             _ => None,
         }
     };
-    // What broken senders send is looked at where it is at home.
+    // Malformed messages are parsed only on the protocol's ports.
     let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     match heads.both().any(|head| is(head).is_some()) {
         true => Probe::Match,
@@ -191,14 +191,14 @@ fn probe(heads: &Heads<'_>) -> Probe {
 /// A message.
 #[derive(Default)]
 struct Message<'a> {
-    /// 0, 1 or 3, as it is sent.
+    /// 0, 1 or 3, as in the message.
     version: u8,
     community: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
     engine: Option<&'a [u8]>,
     context: Option<&'a [u8]>,
     authenticated: Option<bool>,
-    /// Tag of what is asked or said; none if it is encrypted.
+    /// Tag of the PDU; none if it is encrypted.
     kind: Option<u8>,
     request: Option<i64>,
     error: i64,
@@ -258,7 +258,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What is asked or said.
+    /// The PDU.
     fn say(&mut self, reader: &mut Reader<'a>) -> Option<()> {
         let (kind, said) = value(reader).filter(|(kind, _)| kind & 0xe0 == 0xa0)?;
         self.kind = Some(kind);
@@ -348,7 +348,7 @@ impl Variable<'_> {
     }
 }
 
-/// What is asked or said, in Suricata's words.
+/// The kind of PDU, in Suricata's words.
 fn said(kind: u8) -> String {
     match kind {
         pdu::GET => "get_request",
@@ -365,7 +365,7 @@ fn said(kind: u8) -> String {
     .to_owned()
 }
 
-/// What happened, in the words of RFC 1157 as Suricata writes them.
+/// The generic trap, in the words of RFC 1157 as Suricata writes them.
 fn trap(kind: i64) -> String {
     match kind {
         0 => "ColdStart",
@@ -407,7 +407,7 @@ fn error(number: i64) -> String {
     known.map_or_else(|| format!("ErrorStatus({number})"), |known| (*known).to_owned())
 }
 
-/// What was said in the flow so far.
+/// The counts of the flow so far.
 #[derive(Default)]
 struct Snmp {
     first: Option<Time>,

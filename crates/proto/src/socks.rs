@@ -1,5 +1,5 @@
-//! SOCKS versions 4, 4a and 5 (RFC 1928, RFC 1929): whom a client wants to be connected with. What is said through the
-//! proxy is read as whatever it turns out to be.
+//! SOCKS versions 4, 4a and 5 (RFC 1928, RFC 1929): the requested target. Payload through the proxy is identified like
+//! that of any flow.
 
 use crate::work::looked_at;
 use crate::{
@@ -69,7 +69,7 @@ fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
         [5, methods @ ..] => {
             let Some((count, offered)) = methods.split_first() else { return Probe::Maybe };
             let offered = offered.get(..usize::from(*count)).unwrap_or(offered);
-            // Nothing more is said before the proxy has chosen.
+            // Nothing more is sent before the proxy has chosen.
             if *count == 0 || proxy.is_empty() && methods.len() > 1 + usize::from(*count) {
                 return Probe::Reject;
             }
@@ -87,7 +87,7 @@ fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
     }
 }
 
-/// Who or what is to be connected with.
+/// The host or name to connect to.
 #[derive(Default)]
 struct Target {
     host: Option<IpAddr>,
@@ -113,7 +113,7 @@ impl Target {
     }
 }
 
-/// What a side says next.
+/// The next message of a side.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Next {
     #[default]
@@ -127,9 +127,9 @@ enum Next {
 
 /// Whether a message was read.
 enum Read {
-    /// So many bytes of it.
+    /// A message of this length.
     Bytes(usize),
-    /// More is to come.
+    /// More bytes are needed.
     More,
     /// It is none.
     Wrong,
@@ -137,9 +137,9 @@ enum Read {
 
 #[derive(Default)]
 struct Socks {
-    /// Who spoke first: the client.
+    /// The side that sent first: the client.
     client: Option<Direction>,
-    /// What the client and the proxy have said that is not read.
+    /// Unread bytes of the client and of the proxy.
     held: [Vec<u8>; 2],
     next: [Next; 2],
     begun: Option<Time>,
@@ -183,10 +183,10 @@ fn status(version: u8, code: u8) -> &'static str {
 }
 
 impl Socks {
-    /// Reads what a side has said so far, message by message; `false` where it is no SOCKS.
+    /// Reads a side's bytes message by message; `false` if it is not SOCKS.
     fn read(&mut self, side: usize) -> bool {
         while let Some(held) = self.held.get_mut(side).map(std::mem::take) {
-            // A message is in so many bytes, or it is none.
+            // Maximum length of a message.
             let message = held.get(..MAX_HELD).unwrap_or(&held);
             let read = if side == 0 { self.client(message) } else { self.server(message) };
             let (bytes, is_over) = match read {
@@ -277,7 +277,7 @@ impl Socks {
                 let is_login = match reader.u8()? {
                     PASSWORD => true,
                     0 => false,
-                    // Others, as Kerberos, say the rest in their own way.
+                    // Other methods, such as Kerberos, continue in their own format.
                     _ => return Some(Read::Wrong),
                 };
                 self.next = if is_login { [Next::Login; 2] } else { [Next::Request; 2] };
@@ -310,7 +310,7 @@ impl Socks {
         self.status = Some(status);
         self.is_refused |= !is_good;
         self.answers += 1;
-        // Who waits for a call is told where, and then who called.
+        // BIND has two replies: the listening address, then the caller.
         if !is_good || self.command != BIND || self.answers == 2 {
             self.next[1] = Next::Done;
         }
@@ -328,12 +328,12 @@ impl Parser for Socks {
             held.extend_from_slice(chunk.data);
         }
         looked_at(self.held.iter().map(Vec::len).sum());
-        // What one side has said may wait for the other's.
+        // Bytes of one side may wait for the other's.
         if !self.read(side) || !self.read(1 - side) || !self.read(side) {
             return Step::GiveUp;
         }
         if self.next[1] != Next::Done {
-            // What is said too early may be much, but is it a proxy's?
+            // Too many early bytes are not a SOCKS dialogue.
             let is_much = self.held.iter().any(|held| held.len() > MAX_HELD);
             return if is_much { Step::GiveUp } else { Step::Next };
         }

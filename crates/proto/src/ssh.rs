@@ -1,10 +1,10 @@
-//! Secure Shell (RFC 4253, and what is left of version 1): both banners, the algorithms offered and chosen with their
-//! HASSH fingerprints, the host's key where it is sent in clear, and whether somebody got in.
+//! Secure Shell (RFC 4253, and the rest of version 1): both banners, the algorithms offered and chosen with their
+//! HASSH fingerprints, the host key if it is sent in clear, and whether a login succeeded.
 //!
-//! What is encrypted is not read. Whether somebody got in is guessed from the sizes of what the server sends: the
-//! message that accepts the service is 16 bytes longer than the one that says "success", and all that say "failure" are
-//! of one size. A size is that of what came at one time, as lengths of messages are mostly encrypted too; so this
-//! guess, and only this, needs the packets as they were sent.
+//! Encrypted content is not read. Success is inferred from the sizes of the server's messages: the message that
+//! accepts the service is 16 bytes longer than the one that reports success, and all that report failure are of one
+//! size. A size is that of bytes with equal time, as the lengths of messages are mostly encrypted too: this inference,
+//! and only this, needs the original packets.
 
 use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
@@ -86,11 +86,11 @@ static SSH: Table = Table {
 
 /// Longest banner: RFC 4253 allows 255 bytes with its end.
 const MAX_BANNER: usize = 255;
-/// Lines that a server may say before its banner.
+/// Maximum number of lines before a server's banner.
 const MAX_PREFACE: u8 = 32;
-/// Longest message in clear: RFC 4253 has everybody take 35,000 bytes.
+/// Maximum length of a message in clear: RFC 4253 requires support for 35,000 bytes.
 const MAX_MESSAGE: usize = 35_000;
-/// Longest host key told in full: RSA keys of 16,384 bits have 2,071 bytes.
+/// Maximum length of a host key: RSA keys of 16,384 bits have 2,071 bytes.
 const MAX_KEY: usize = 4096;
 
 const SSH1_PUBLIC_KEY: u8 = 2;
@@ -103,13 +103,13 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match (client, server) {
         (Some(Probe::Reject), _) => Probe::Reject,
         (Some(Probe::Match), _) | (_, Some(Probe::Match)) => Probe::Match,
-        // Before its banner a server may say something else (RFC 4253, section 4.2).
+        // A server may send lines before its banner (RFC 4253, section 4.2).
         (_, Some(Probe::Reject)) if !heads.ports.contains(&22) => Probe::Reject,
         _ => Probe::Maybe,
     }
 }
 
-/// Whether it begins as a banner does; `None` where there is nothing.
+/// Whether the bytes begin like a banner; `None` without bytes.
 fn banner(head: &[u8]) -> Option<Probe> {
     const WORD: &[u8] = b"SSH-";
     let max = head.len().min(WORD.len());
@@ -122,7 +122,7 @@ fn banner(head: &[u8]) -> Option<Probe> {
     })
 }
 
-/// What a side says at the moment.
+/// The current state of a side.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Saying {
     /// Its banner.
@@ -130,9 +130,9 @@ enum Saying {
     Banner,
     /// Messages in clear.
     Clear,
-    /// Messages that nobody else can read.
+    /// Encrypted messages.
     Encrypted,
-    /// What is not followed any more: something was missing, or not as it should be.
+    /// No longer parsed, because of a gap or an error.
     Lost,
 }
 
@@ -183,7 +183,7 @@ struct Offer([Vec<u8>; 8]);
 
 const KEX: usize = 0;
 const HOST_KEY: usize = 1;
-/// Lists of the way to the server; those of the way back follow each.
+/// Lists of the direction to the server; those of the other direction follow each.
 const CIPHER: usize = 2;
 const MAC: usize = 4;
 const COMPRESSION: usize = 6;
@@ -205,7 +205,7 @@ impl Offer {
         self.0.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// What HASSH is made of.
+    /// The text that HASSH hashes.
     fn text(&self, direction: Direction) -> Vec<u8> {
         let back = usize::from(direction == Direction::Reverse);
         [KEX, CIPHER + back, MAC + back, COMPRESSION + back].map(|at| self.list(at)).join(&b';')
@@ -224,12 +224,12 @@ fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 /// The first of the client's algorithms that the server has too.
 fn chosen<'a>(client: &'a [u8], server: &[u8]) -> &'a [u8] {
     let names = |list: &'a [u8]| list.split(|byte| *byte == b',');
-    // A set, so that two long lists take no longer than their bytes.
+    // A set, so that two long lists take linear time.
     let offered: std::collections::HashSet<&[u8]> = server.split(|byte| *byte == b',').collect();
     names(client).find(|name| offered.contains(name)).unwrap_or(b"Algorithm negotiation failed")
 }
 
-/// The same for both ways: one name, or both where they differ.
+/// The choice for both directions: one name, or both if they differ.
 fn chosen_both(client: &Offer, server: &Offer, at: usize) -> Vec<u8> {
     let there = chosen(client.list(at), server.list(at));
     let back = chosen(client.list(at + 1), server.list(at + 1));
@@ -239,14 +239,14 @@ fn chosen_both(client: &Offer, server: &Offer, at: usize) -> Vec<u8> {
     [b"To server: ", there, b", to client: ", back].concat()
 }
 
-/// What the server's sizes say of who got in.
+/// The inference from the server's sizes.
 #[derive(Debug, Default)]
 struct Guess {
-    /// Something was missing: sizes say nothing any more.
+    /// After a gap, sizes mean nothing.
     is_off: bool,
-    /// The client has said something encrypted: what the server says before that is not its answer.
+    /// The client has sent encrypted bytes: earlier bytes of the server are not its answer.
     asked: bool,
-    /// Bytes that came at one time, and when.
+    /// Number of bytes with equal time, and that time.
     burst: (Time, u64),
     accept: Option<u64>,
     failure: Option<u64>,
@@ -269,9 +269,9 @@ impl Guess {
         self.burst = (time, self.burst.1 + bytes);
     }
 
-    /// What came at one time is whole.
+    /// Takes the bytes of one time, which are complete.
     fn flush(&mut self) {
-        /// By how much the message that accepts the service is longer than the one that says "success".
+        /// Difference in length between the message that accepts the service and the one that reports success.
         const LONGER: u64 = 16;
         let size = std::mem::take(&mut self.burst.1);
         if size == 0 || self.is_done() {
@@ -364,7 +364,7 @@ impl Ssh {
         }
     }
 
-    /// The version that both speak (RFC 4253, section 5); `None` where it is not known yet.
+    /// The common version of both sides (RFC 4253, section 5); `None` if it is not known yet.
     fn version(&self) -> Option<u64> {
         Some(match (self.client.major()?, self.server.major()?) {
             (2 | 199, 2 | 199) => 2,
@@ -373,7 +373,7 @@ impl Ssh {
         })
     }
 
-    /// Whether what a side says is of version 1. Messages begin when the other's banner may not have been seen.
+    /// Whether a side's messages are of version 1. They can begin before the other banner was seen.
     fn is_old(&self, direction: Direction) -> bool {
         let own = if direction == Direction::Forward { &self.client } else { &self.server };
         self.version().map_or(own.major() == Some(1), |version| version == 1)
@@ -418,7 +418,7 @@ impl Ssh {
             };
             let said = usize::try_from(said).unwrap_or(usize::MAX);
             if said > MAX_MESSAGE {
-                // No message is so long: what it is of is shown.
+                // No message is that long: the first bytes are shown.
                 return Size::Bytes(4);
             }
             Size::Bytes(4 + said + if is_old { 8 - said % 8 } else { 0 })
@@ -432,7 +432,7 @@ impl Ssh {
         }
     }
 
-    /// What is wrong with a message, if something is.
+    /// The error in a message, if any.
     fn message(&mut self, direction: Direction, is_old: bool, message: &[u8]) -> Result<(), &'static str> {
         let mut reader = Reader::new(message);
         let said = reader.u32().map_or(0, |said| said as usize);
@@ -508,7 +508,7 @@ impl Ssh {
         let one =
             |at| Value::from(both.map(|(client, server)| chosen(client.list(at), server.list(at)).to_vec()));
         let version = self.version();
-        // Sizes say nothing where they are those of compressed text.
+        // Sizes of compressed text mean nothing.
         let compression =
             both.map(|(client, server)| chosen_both(client, server, COMPRESSION)).unwrap_or_default();
         let is_clear = version == Some(2) && !compression.starts_with(b"zlib");

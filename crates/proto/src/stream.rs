@@ -1,5 +1,4 @@
-//! What is measured of flows themselves, whatever is said in them: the tables that those rows go into. The pass over
-//! packets fills them.
+//! Tables of measurements of flows, independent of their protocol. The pass over packets fills them.
 
 use crate::{Field, Kind, Table, field};
 

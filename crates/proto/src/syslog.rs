@@ -1,4 +1,4 @@
-//! Syslog (RFC 3164, RFC 5424) over UDP, and over TCP with both ways of telling messages apart (RFC 6587).
+//! Syslog (RFC 3164, RFC 5424) over UDP, and over TCP with both framings (RFC 6587).
 
 use crate::work::looked_at;
 use crate::{
@@ -52,7 +52,7 @@ const SEVERITIES: [&str; 8] = ["EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTI
 fn probe(heads: &Heads<'_>) -> Probe {
     let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     if heads.forward.is_empty() || heads.ip_proto == TCP && !heads.reverse.is_empty() {
-        // Nobody answers.
+        // There are no replies.
         return Probe::Reject;
     }
     if heads.ip_proto != TCP {
@@ -86,7 +86,7 @@ fn priority(text: &[u8]) -> Option<(u8, &[u8])> {
     (number < 192).then_some((number, rest.get(end + 1..)?))
 }
 
-/// Whether it goes on with a version and year, or with a month.
+/// Whether a version and year follow, or a month.
 fn is_dated(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     const MONTHS: [&[u8]; 12] = [
@@ -98,7 +98,7 @@ fn is_dated(text: &[u8]) -> bool {
         || text.starts_with(b"1 - ")
 }
 
-/// Host, program and process, where the message says them.
+/// Host, program and process, if the message has them.
 fn parts(text: &[u8]) -> [Option<&[u8]>; 3] {
     let known = |word: Option<&'_ [u8]>| word.map(|w| w != b"-" && !w.is_empty()).unwrap_or(false);
     if let Some(rest) = text.strip_prefix(b"1 ") {
@@ -124,11 +124,11 @@ struct Syslog {
     is_tcp: bool,
     /// A message that is not all there.
     held: Vec<u8>,
-    /// Bytes that its length says are still to come; without one it goes to the end of a line.
+    /// Remaining bytes by the message's length; without a length it ends with the line.
     left: Option<usize>,
-    /// Messages have their lengths before them.
+    /// Messages are framed by length.
     is_counted: bool,
-    /// Where the next message begins is not known.
+    /// The next message boundary is unknown.
     lost: bool,
 }
 
@@ -237,13 +237,13 @@ impl Parser for Syslog {
         }
         if chunk.gap > 0 {
             match self.left {
-                // What is missing is all of one message.
+                // The gap is within one message.
                 Some(left) if chunk.gap <= left as u64 => {
                     self.left = Some(left - chunk.gap as usize).filter(|left| *left > 0);
                     self.lost = self.left.is_some();
                     self.held.clear();
                 }
-                // Among lengths there is no way back; among lines the next end of one is.
+                // With lengths the framing is lost; with lines it resumes at the next line end.
                 _ if self.is_counted => return Step::GiveUp,
                 _ => {
                     self.held.clear();

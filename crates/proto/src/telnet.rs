@@ -1,4 +1,4 @@
-//! Telnet (RFC 854): what was typed with what came back, who logged in, and the options apart from the text.
+//! Telnet (RFC 854): typed text with its output, logins, and the options apart from the text.
 
 use crate::work::looked_at;
 use crate::{
@@ -49,9 +49,9 @@ static SESSION: Table = Table {
 
 /// Longest line kept.
 const MAX_LINE: usize = 512;
-/// Lines behind a typed one that are told.
+/// Maximum number of output lines after a typed one.
 const MAX_ANSWERS: usize = 32;
-/// Options of a side that are told; there are some 50.
+/// Maximum number of options of a side; about 50 exist.
 const MAX_OPTIONS: usize = 64;
 /// Longest subnegotiation kept: names of terminals have at most 40 bytes.
 const MAX_SUB: usize = 64;
@@ -87,13 +87,13 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match (begins(heads.forward), begins(heads.reverse)) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
         (Probe::Match, _) | (_, Probe::Match) => Probe::Match,
-        // Text is anything's: only its port tells.
+        // Plain text is unspecific: only the port decides.
         _ if heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) => Probe::Maybe,
         _ => Probe::Reject,
     }
 }
 
-/// Where in an option one is.
+/// The state within an option.
 #[derive(Clone, Copy, Debug, Default)]
 enum At {
     #[default]
@@ -133,7 +133,7 @@ struct Telnet {
     server: Side,
     user: Option<Vec<u8>>,
     terminal: Option<Vec<u8>>,
-    /// What the server's line had when typing began.
+    /// The server's line when typing began.
     prompt: Option<Vec<u8>>,
     typed: Option<Typed>,
 }
@@ -268,7 +268,7 @@ impl Telnet {
         }
         let line = Some(line).filter(|_| !is_secret);
         self.typed = Some(Typed { time, user: self.user.clone(), prompt, line, answers: Vec::new() });
-        // What the server echoes is the end of its line.
+        // The server's echo is the end of its line.
         self.server.line.clear();
     }
 

@@ -1,7 +1,7 @@
-//! Trivial File Transfer Protocol (RFC 1350, options of RFC 2347 to 2349 and RFC 7440): who wants which file, and what
-//! is in it.
+//! Trivial File Transfer Protocol (RFC 1350, options of RFC 2347 to 2349 and RFC 7440): requested files, and their
+//! content.
 //!
-//! A server answers from a new port: the flow of the file is announced when it is asked for.
+//! A server answers from a new port: the flow of the file is announced by the request.
 
 use crate::file::{About, File, Files};
 use crate::{
@@ -59,7 +59,7 @@ const MAX_TEXT: usize = 512;
 const MAX_OPTIONS: usize = 16;
 /// Bytes of a block, where nothing else is agreed.
 const BLOCK: u64 = 512;
-/// How long an answer is waited for, in nanoseconds: clients try again for about as long.
+/// Time for which an answer is expected, in nanoseconds: clients repeat for about as long.
 const PATIENCE: u64 = 60_000_000_000;
 /// Blocks that may be missing before one: a window of RFC 7440.
 const MAX_WINDOW: u64 = 65535;
@@ -79,7 +79,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if is_mode || home { Probe::Match } else { Probe::Reject }
 }
 
-/// A request: a file's name, how it is to be sent, and options with their values.
+/// A request: a file's name, its transfer mode, and options with their values.
 struct Request<'a> {
     is_read: bool,
     file: &'a [u8],
@@ -109,20 +109,20 @@ fn option(options: &[&[u8]], name: &[u8]) -> Option<u64> {
     std::str::from_utf8(pair.get(1)?).ok()?.parse().ok()
 }
 
-/// A file on its way.
+/// A file transfer.
 struct Transfer {
     setup: Setup,
     is_read: bool,
     name: Vec<u8>,
     begun: Time,
     last: Time,
-    /// Who asked: the side that writes, or reads.
+    /// The requesting side: the one that writes, or reads.
     client: Direction,
     file: Option<File>,
     block: u64,
     /// The file's size, as it was agreed on.
     total: Option<u64>,
-    /// The block before the one that is to come, counted on where the number has no more room.
+    /// Number of the block before the next one, extended beyond 16 bits.
     at: u64,
     blocks: u64,
     repeated: u64,
@@ -141,7 +141,7 @@ impl Transfer {
             last: time,
             client,
             file: None,
-            // What is asked for counts only when it is agreed to.
+            // An option counts only after it was acknowledged.
             block: BLOCK,
             total: None,
             at: 0,
@@ -152,7 +152,7 @@ impl Transfer {
         }
     }
 
-    /// Who sends the file.
+    /// The sender of the file.
     fn sender(&self) -> Direction {
         match (self.is_read, self.client) {
             (true, Direction::Forward) | (false, Direction::Reverse) => Direction::Reverse,
@@ -234,7 +234,7 @@ impl Transfer {
             self.repeated += 1;
         }
         let block = self.block;
-        // A first block that is larger says that options were agreed to before the sensor looked.
+        // A first block that is larger shows that options were acknowledged before the capture began.
         if count == 1 && bytes.len() as u64 > block {
             self.block = bytes.len() as u64;
         }
@@ -317,13 +317,13 @@ impl Parser for Tftp {
             options,
         ];
         out.record(Record { table: &REQUEST, time, values });
-        // Asking again for the same is no other transfer.
+        // A repeated request is not another transfer.
         let again =
             self.transfer.as_ref().is_some_and(|t| t.name == request.file && t.is_read == request.is_read);
         if again && self.transfer.as_ref().is_some_and(|transfer| transfer.blocks == 0) {
             return Step::Next;
         }
-        // In the flow to come the server is who begins.
+        // In the expected flow the server is the initiator.
         let setup = Setup { initiator: server, responder: client, ..self.setup.clone() };
         let parser = Data { transfer: Some(Transfer::new(&request, setup, Direction::Reverse, time)) };
         out.expect(Expected {
@@ -343,7 +343,7 @@ impl Parser for Tftp {
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        // What was answered elsewhere is told there.
+        // The answer in another flow is emitted there.
         let here = self.transfer.take().filter(|transfer| transfer.blocks > 0 || transfer.error.is_some());
         if let Some(transfer) = here {
             transfer.emit(out);

@@ -152,7 +152,7 @@ pub(crate) static TLS: Table = Table {
     ],
 };
 
-/// The same within QUIC, of which Suricata has events of its own.
+/// TLS within QUIC, of which Suricata has events of its own.
 pub(crate) static QUIC_TLS: Table = Table {
     name: "quic_tls",
     help: "A handshake of TLS within QUIC: when it is done, or the flow ends.",
@@ -237,7 +237,7 @@ fn begins(head: &[u8]) -> Probe {
     }
 }
 
-/// Whether a side begins with a hello of SSLv2: the lengths of its parts add up to that of its record.
+/// Whether a side begins with an SSLv2 hello: the lengths of its parts add up to that of its record.
 fn begins_v2(head: &[u8]) -> Probe {
     let Some(first) = head.first_chunk::<11>() else {
         return if head.get(2).is_none_or(|kind| *kind == 1) { Probe::Maybe } else { Probe::Reject };
@@ -256,14 +256,14 @@ fn begins_v2(head: &[u8]) -> Probe {
     if is_hello { Probe::Match } else { Probe::Reject }
 }
 
-/// Where a side is in its records.
+/// The position of a side in its records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
     /// In a record's header.
     Header,
-    /// In its content, of which so many bytes are to come.
+    /// In the content, with this many remaining bytes.
     Content { kind: u8, left: usize, is_encrypted: bool },
-    /// In a record of SSLv2, of so many bytes in all.
+    /// In an SSLv2 record of this length.
     Old { length: usize },
     /// Nowhere: bytes were missing.
     Lost,
@@ -272,7 +272,7 @@ enum Place {
 /// One side.
 struct Side {
     place: Place,
-    /// A header, an alert or a record of SSLv2 that has not come whole.
+    /// An incomplete header, alert or SSLv2 record.
     held: Vec<u8>,
     messages: Messages,
     /// All records were of SSLv2.
@@ -356,7 +356,7 @@ impl Side {
                 }
             }
             place => {
-                // It may go on at a record by chance, or not: the next header tells.
+                // The next bytes may or may not begin a record: the next header shows it.
                 *place = Place::Header;
                 self.held.clear();
                 self.messages = Messages::default();
@@ -364,7 +364,7 @@ impl Side {
         }
     }
 
-    /// Takes bytes until so many are held. `false`: not all of them have come.
+    /// Takes bytes until the given number is held. `false`: some are still missing.
     fn hold(&mut self, data: &mut &[u8], max: usize) -> bool {
         let room = max.saturating_sub(self.held.len());
         let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));
@@ -428,7 +428,7 @@ impl Side {
                         }
                     }
                     _ => {
-                        // Of an alert two bytes say all; of a heartbeat none.
+                        // An alert has two bytes; a heartbeat is not read.
                         let room = 2_usize.saturating_sub(self.held.len());
                         self.held.extend_from_slice(part.get(..room).unwrap_or(part));
                         if left == 0 {
@@ -460,7 +460,7 @@ impl Side {
         Ok(())
     }
 
-    /// What a header says; `None` where it is none.
+    /// The parsed header; `None` if it is malformed.
     fn header(&mut self, is_old: bool, direction: Direction, handshake: &Handshake) -> Option<Place> {
         let mut reader = Reader::new(&self.held);
         if is_old {

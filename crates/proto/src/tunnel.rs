@@ -1,4 +1,4 @@
-//! The table of tunnels: no protocol tells of them, but who follows packets through them.
+//! The table of tunnels, which the pass over packets fills.
 
 use crate::{Kind, Table, field};
 

@@ -1,4 +1,4 @@
-//! WebSocket (RFC 6455): frames, behind the upgrade that the parser of HTTP tells of.
+//! WebSocket (RFC 6455): frames, after the upgrade in HTTP.
 
 use crate::work::looked_at;
 use crate::{
@@ -13,7 +13,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "WebSocket (RFC 6455).",
     transport: Transport::Tcp,
     ports: &[],
-    // It has no beginning of its own: HTTP says when it comes.
+    // It is announced by HTTP's upgrade, not identified by its first bytes.
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
@@ -119,7 +119,7 @@ impl Side {
         true
     }
 
-    /// Tells of a frame, if it is complete or no more of it comes.
+    /// Emits a frame, if it is complete or if the rest does not come.
     fn emit(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
         let complete = |frame: &mut Frame| frame.seen >= frame.length || is_over;
         let Some(frame) = self.frame.take_if(complete) else { return };
@@ -175,7 +175,7 @@ impl Frame {
     fn bytes(&mut self, data: &mut &[u8]) {
         let left = usize::try_from(self.length - self.seen).unwrap_or(usize::MAX);
         let (now, later) = data.split_at_checked(left.min(data.len())).unwrap_or((data, &[]));
-        // What stands behind a gap is not kept: what is shown is the beginning.
+        // Bytes after a gap are not kept: only the beginning is shown.
         let room = if self.missing > 0 { 0 } else { KEPT.saturating_sub(self.payload.len()) };
         let at = self.payload.len();
         let mask = self.mask.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Extensible Messaging and Presence Protocol (RFC 6120): who opens a stream to whom, until it turns to TLS or somebody
-//! has logged in. Messages are not read.
+//! Extensible Messaging and Presence Protocol (RFC 6120): the stream's hosts and login, up to TLS or the end of
+//! authentication. Messages are not read.
 
 use crate::work::looked_at;
 use crate::{
@@ -36,13 +36,13 @@ static XMPP: Table = Table {
 
 /// Longest tag that is kept.
 const MAX_TAG: usize = 4096;
-/// Tags of one side that are read before anybody has logged in.
+/// Maximum number of tags of one side that are read before the login.
 const MAX_TAGS: u32 = 512;
-/// What both sides begin with, behind a declaration.
+/// The first tag of both sides, after a declaration.
 const OPENING: &[u8] = b"<stream:stream";
 const DECLARATION: &[u8] = b"<?xml";
 
-/// Whether a side opens a stream; `None` where more has to be said.
+/// Whether a side opens a stream; `None` if more bytes are needed.
 fn begins(head: &[u8]) -> Option<bool> {
     let mut rest = head.trim_ascii_start();
     if rest.len() < DECLARATION.len() {
@@ -146,12 +146,12 @@ struct Xmpp {
     is_tls: bool,
 }
 
-/// What a tag means for the stream.
+/// The meaning of a tag for the stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Turn {
     None,
     Tls,
-    /// From here on only messages are said.
+    /// From here on only messages follow.
     Over,
 }
 
@@ -171,7 +171,7 @@ impl Xmpp {
             }
             (b"auth", Direction::Forward) => self.mechanism = attribute(tag, b"mechanism"),
             (b"proceed", Direction::Reverse) => return Turn::Tls,
-            // STARTTLS comes before anybody logs in (RFC 6120, 5.3.1).
+            // STARTTLS precedes the login (RFC 6120, 5.3.1).
             (b"message" | b"iq" | b"presence" | b"success" | b"/stream:stream", _) => return Turn::Over,
             _ => {}
         }

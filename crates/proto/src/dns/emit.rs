@@ -6,7 +6,7 @@ use super::{Flavour, Waiting, words};
 use crate::{Field, Kind, Privacy, Record, Table, Value, field};
 use weir_wire::{Reader, Time};
 
-/// A question with its answer. Over multicast a message is a row, since there nobody answers one question alone.
+/// A question with its answer. In multicast each message is a row, since an answer does not belong to one question.
 pub static DNS: Table = Table {
     name: "dns",
     help: "A question with its answer, or either where the other was not seen.",
@@ -111,7 +111,7 @@ static DETAIL: &[Field] = &[
     field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
 ];
 
-/// A record in a multicast message; the key says the type.
+/// A record in a multicast message; the key gives the type.
 static SIMPLE: &[Field] = &[
     field("name", Kind::Text, "Whose record it is.").eve("rrname").privacy(Privacy::Name),
     field("name_truncated", Kind::Bool, "Whether that was too long.").eve("rrname_truncated"),
@@ -251,7 +251,7 @@ pub(super) struct ParsedMessage<'a> {
     pub flavour: Flavour,
 }
 
-/// What a row has only where it is so.
+/// A value that a row has only if it is true.
 fn set(is: bool) -> Value<'static> {
     if is { Value::Bool(true) } else { Value::None }
 }
@@ -307,7 +307,7 @@ impl<'a> ParsedMessage<'a> {
 
     fn queries(&self, is_lower: bool) -> Value<'a> {
         let row = |question: &super::wire::Question| {
-            // In multicast the highest bit of a class says how to answer.
+            // In multicast the highest bit of a class requests the kind of answer.
             let mut name = words::eve_type(question.kind);
             if is_lower {
                 name = name.to_ascii_lowercase().into();
@@ -475,7 +475,7 @@ impl<'a> ParsedMessage<'a> {
         row
     }
 
-    /// The transaction that the message ends: what is known of its question, and what was answered.
+    /// The transaction that the message ends: its question, and the answers.
     pub fn transaction(&self, proto: &'static str, time: Time, waiting: Option<&'a Waiting>) -> Record<'a> {
         let header = &self.message.header;
         let is_netbios = self.flavour == Flavour::NetBios;
@@ -523,7 +523,7 @@ impl<'a> ParsedMessage<'a> {
         if is_netbios || self.message.header.opcode() != UPDATE {
             return present::reply(rr, self.message, self.data, is_netbios);
         }
-        // RFC 2136: the class says whether a thing is to be there, or to go.
+        // RFC 2136: the class says whether a record is to be added or deleted.
         const NONE: u16 = 254;
         const ANY: u16 = 255;
         let kind = words::zeek_type(rr.kind);
@@ -578,10 +578,10 @@ impl<'a> ParsedMessage<'a> {
         }
     }
 
-    /// What is kept of a question until its answer comes.
+    /// The part of a question that is kept until its answer comes.
     pub fn waiting(&self, time: Time) -> Waiting {
         let header = &self.message.header;
-        // Of several questions Zeek tells the last.
+        // Of several questions Zeek logs the last.
         let question = self.message.questions.last().filter(|_| header.opcode() != UPDATE);
         let query = question.map(|question| match self.query(question.name) {
             Value::Text(text) => text.into_owned(),
@@ -604,7 +604,7 @@ fn cow(text: std::borrow::Cow<'static, str>) -> std::borrow::Cow<'static, [u8]> 
     }
 }
 
-/// A question that nobody answered.
+/// A question without an answer.
 pub(super) fn unanswered<'a>(flavour: Flavour, proto: &'static str, waiting: &'a Waiting) -> Record<'a> {
     Row::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
 }

@@ -1,7 +1,7 @@
-//! The Domain Name System (RFC 1035) and those who speak its language: multicast (RFC 6762), link-local (RFC 4795)
-//! and NetBIOS name service (RFC 1002).
+//! The Domain Name System (RFC 1035) and protocols with its message format: multicast DNS (RFC 6762), link-local name
+//! resolution (RFC 4795) and the NetBIOS name service (RFC 1002).
 //!
-//! Two tables: a message is what Suricata tells, a question with its answer what Zeek tells.
+//! Two tables: Suricata has a row for each message, Zeek a row for each question with its answer.
 
 mod emit;
 mod present;
@@ -57,7 +57,7 @@ pub(crate) static NBNS: Protocol = Protocol {
     tables: &[],
 };
 
-/// Whose messages they are.
+/// The protocol of the messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Flavour {
     Plain,
@@ -77,14 +77,14 @@ impl Flavour {
     }
 }
 
-/// Questions of a flow that wait for their answers. Zeek keeps 50 of each of 50 numbers.
+/// Maximum number of unanswered questions of a flow. Zeek keeps 50 of each of 50 numbers.
 const MAX_WAITING: usize = 256;
 /// Bytes before a message over TCP: its length.
 const PREFIX: usize = 2;
 
 fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
     let home = heads.ports.iter().any(|port| flavour.protocol().ports.contains(port));
-    // Only on their own ports the others are told from plain DNS.
+    // The others differ from plain DNS only by their ports.
     if !home && flavour != Flavour::Plain {
         return Probe::Reject;
     }
@@ -101,7 +101,7 @@ fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
     found
 }
 
-/// Where everyone speaks DNS, what is no message may still be followed by one.
+/// On a DNS port, a malformed message may be followed by a good one.
 fn probe_datagram(data: &[u8], home: bool) -> Probe {
     match plausible(data, home) {
         Ok(end) if home || end == data.len() || data.get(10..12) != Some(&[0, 0]) => Probe::Match,
@@ -123,7 +123,7 @@ fn probe_stream(data: &[u8], home: bool) -> Probe {
     }
 }
 
-/// Whether it begins as a message does; where its first question ends.
+/// Checks whether the bytes begin like a message; returns the end of its first question.
 fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
     let header = Header::read(data).ok_or(Walk::Short)?;
     let [questions, answers, authorities, additionals] = header.counts;
@@ -160,14 +160,14 @@ struct Waiting {
     class: Option<u16>,
 }
 
-/// What is known of one direction of a TCP stream.
+/// The state of one direction of a TCP stream.
 #[derive(Default)]
 struct Half {
     /// A message that is not all there, with its length before it.
     held: Vec<u8>,
     /// Bytes at the end of a message of which others are missing.
     skip: usize,
-    /// Where messages begin is not known: the next bytes are taken for one, and if they are none, that is all.
+    /// The boundary of messages is lost: the next bytes are taken as a message, and if they are none, the parser ends.
     guess: bool,
     lost: bool,
 }
@@ -217,7 +217,7 @@ impl Dns {
         let mut message = std::mem::take(&mut self.message);
         let is_read = message.read(data);
         let is_whole = is_read && message.fault.is_none();
-        // A message that says so much and has so little is another thing.
+        // A message whose counts exceed its content by so much is another protocol.
         let is_bare = message.questions.is_empty() && message.records.is_empty() && message.fault.is_some();
         if is_guess && (!is_whole || message.len != data.len()) {
             self.message = message;
@@ -328,7 +328,7 @@ impl Half {
         };
         let left = of_message.max(self.skip);
         self.held = Vec::new();
-        // Nothing is known of what is missing behind the message: what comes may be the beginning of another.
+        // The gap is after the message: the next bytes may begin another message.
         self.guess |= gap > left;
         self.skip = left.saturating_sub(gap);
     }

@@ -10,7 +10,7 @@ use weir_wire::Reader;
 /// Most bytes of a record's data that are written in hexadecimal digits.
 const MAX_HEX: usize = 256;
 
-/// What Zeek writes into `answers` for a record.
+/// Zeek's text of a record in `answers`.
 pub(super) enum Reply {
     /// Nothing, and nothing else of the message either.
     Suppressed,
@@ -25,7 +25,7 @@ pub(super) fn lower(text: &[u8]) -> Vec<u8> {
     text.to_ascii_lowercase()
 }
 
-/// What Zeek writes into `answers` for a record. Addresses stay addresses.
+/// Zeek's text of a record in `answers`. Addresses stay addresses.
 pub(super) fn reply(rr: &Rr, message: &Message, data: &[u8], is_netbios: bool) -> Reply {
     let bytes = rr.bytes(data);
     let shown = |text: String| Reply::Shown(text.into());
@@ -96,8 +96,8 @@ pub(super) fn netbios_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
     Some(Ipv4Addr::from(*bytes).into())
 }
 
-/// The name that a name service name stands for (RFC 1001, 14.1): two letters for each byte, the sixteenth of which
-/// says what it is the name of.
+/// The NetBIOS name in a name of the name service (RFC 1001, 14.1): two letters for each byte. The sixteenth byte is
+/// the kind of name.
 pub(super) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
     let coded = text.first_chunk::<32>()?;
     let (mut name, mut letters) = (Vec::with_capacity(16), coded.iter());

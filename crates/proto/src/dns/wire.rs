@@ -1,15 +1,14 @@
 //! The wire format of RFC 1035: a header, names that may point backwards, questions and records.
 //!
-//! A message is read into vectors that are used again for the next, and everything in them is offsets: reading one
-//! allocates nothing once they have grown.
+//! A message is read into reused vectors that hold only offsets: reading one allocates nothing once they have grown.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::Reader;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 12;
-/// Longest name that is kept, in bytes of its text. RFC 1035 allows 255; those who break it are cut where Suricata
-/// cuts them.
+/// Maximum length of a name, in bytes of its text. RFC 1035 allows 255; longer ones are truncated where Suricata
+/// truncates them.
 const MAX_NAME: usize = 1025;
 /// Pointers that are followed in one name.
 const MAX_HOPS: usize = 128;
@@ -23,7 +22,7 @@ const MAX_RECORDS: usize = 4096;
 pub(super) struct Header {
     pub id: u16,
     pub flags: u16,
-    /// How many questions, answers, authorities and additional records are said to follow.
+    /// The declared number of questions, answers, authorities and additional records.
     pub counts: [u16; 4],
 }
 
@@ -58,7 +57,7 @@ impl Header {
     }
 }
 
-/// The operation of RFC 2136, whose sections mean something else.
+/// The opcode of RFC 2136, whose sections have other meanings.
 pub(super) const UPDATE: u8 = 5;
 
 /// A name: where its text is.
@@ -78,7 +77,7 @@ pub(super) struct Question {
     pub class: u16,
 }
 
-/// Which part of a message a record is in.
+/// The section of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Section {
     Answer,
@@ -95,14 +94,14 @@ pub(super) struct Rr {
     pub class: u16,
     pub ttl: u32,
     pub data: Data,
-    /// Where its data is in the message.
+    /// Position of its data in the message.
     from: usize,
     to: usize,
-    /// Where what follows its names is.
+    /// Position of the data after its names.
     rest: usize,
 }
 
-/// What in a record's data is not plain bytes.
+/// The parts of a record's data that are not plain bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Data {
     Address(IpAddr),
@@ -118,7 +117,7 @@ pub(super) struct Message {
     pub questions: Vec<Question>,
     pub records: Vec<Rr>,
     text: Vec<u8>,
-    /// The first thing that was wrong with it, in Zeek's words.
+    /// The first error of the message, in Zeek's words.
     pub fault: Option<&'static str>,
     /// Bytes that were read.
     pub len: usize,
@@ -148,7 +147,7 @@ impl Message {
                     return true;
                 }
                 if self.record(data, section).is_none() {
-                    // What a server cut off on purpose is no fault.
+                    // A message with the truncation flag is not malformed.
                     if !header.has(Header::TC) {
                         self.note("DNS_truncated_ans_too_short");
                     }
@@ -316,7 +315,7 @@ impl Rr {
         message.get(self.from..self.to).unwrap_or_default()
     }
 
-    /// What follows the names in its data.
+    /// The data after the names.
     pub fn rest<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         message.get(self.rest..self.to).unwrap_or_default()
     }
@@ -387,7 +386,7 @@ pub(super) enum Walk {
     Wrong,
 }
 
-/// Types whose data is looked into.
+/// Types whose data is parsed.
 pub(super) mod kind {
     pub const A: u16 = 1;
     pub const NS: u16 = 2;

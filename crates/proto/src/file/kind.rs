@@ -1,6 +1,6 @@
-//! What a file is, by its first bytes, in the names that Zeek gives.
+//! The type of a file by its first bytes, in Zeek's names.
 
-/// The type; none where nothing is known that begins so.
+/// The type; empty if no known type begins like this.
 pub(super) fn of(head: &[u8]) -> Option<&'static str> {
     zip(head)
         .or_else(|| BY_MAGIC.iter().find(|magic| magic.fits(head)).map(|magic| magic.kind))
@@ -116,7 +116,7 @@ static BY_MAGIC: &[Magic] = &[
     magic(b"wOFF", "application/font-woff"),
     magic(b"\0\x01\0\0\0", "application/x-font-ttf"),
     magic(b"OTTO", "application/vnd.ms-opentype"),
-    // What OCSP asks and answers has these object identifiers near its beginning.
+    // Requests and responses of OCSP have these object identifiers near their beginning.
     magic_at(11, b"\x06\x05\x2b\x0e\x03\x02\x1a", "application/ocsp-request"),
     magic_at(13, b"\x06\x05\x2b\x0e\x03\x02\x1a", "application/ocsp-request"),
     magic_at(15, b"\x06\x05\x2b\x0e\x03\x02\x1a", "application/ocsp-request"),
@@ -125,7 +125,7 @@ static BY_MAGIC: &[Magic] = &[
     magic_at(15, b"\x06\x09\x2b\x06\x01\x05\x05\x07\x30\x01\x01", "application/ocsp-response"),
 ];
 
-/// Documents that are archives: told by the names of their first members.
+/// Documents that are archives, identified by the names of their first members.
 fn zip(head: &[u8]) -> Option<&'static str> {
     if !head.starts_with(b"PK\x03\x04") {
         return None;
@@ -188,7 +188,7 @@ fn elf(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What names its interpreter in its first line.
+/// Scripts that name their interpreter in the first line.
 fn script(head: &[u8]) -> Option<&'static str> {
     let line = head.strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?;
@@ -259,7 +259,7 @@ fn markup(head: &[u8]) -> Option<&'static str> {
     ];
     let found = kinds.iter().find(|(word, _)| begins(rest, word)).map(|(_, kind)| *kind);
     match found {
-        // Of scripts only those that say so, or begin at once.
+        // Scripts only if a tag says so, or if the file begins with one.
         Some("application/javascript") => {
             let tag = rest.split(|byte| *byte == b'>').next().unwrap_or_default();
             let contains = tag.windows(10).any(|window| window.eq_ignore_ascii_case(b"javascript"));
@@ -330,7 +330,7 @@ fn program_text(head: &[u8]) -> Option<&'static str> {
     begins_script.then_some("application/javascript")
 }
 
-/// Ten bytes of text, with or without a byte order mark. Of less nothing is said.
+/// At least ten bytes of text, with or without a byte order mark.
 fn is_text(head: &[u8]) -> bool {
     let marks: [&[u8]; 5] = [b"\xef\xbb\xbf", b"\0\0\xfe\xff", b"\xff\xfe\0\0", b"\xfe\xff", b"\xff\xfe"];
     let text = marks.iter().find_map(|mark| head.strip_prefix(*mark)).unwrap_or(head);

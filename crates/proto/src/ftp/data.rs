@@ -1,4 +1,4 @@
-//! FTP's data channels: one file each, of which the control connection says what it is.
+//! FTP's data channels: one file each, described by the control connection.
 
 use super::tables::DATA;
 use crate::file::{About, File, Files};
@@ -12,15 +12,15 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "Data channels of the File Transfer Protocol (RFC 959), as their control connections announce them.",
     transport: Transport::Tcp,
     ports: &[],
-    // Anything may be said there: who does not know of the control connection does not find it.
+    // The content can be anything: the channel is identified only by its control connection.
     probe: |_| Probe::Reject,
     parser: |setup| Box::new(Data::new(setup, Channel::default())),
-    // Its table is among those of FTP: without it there is none to tell.
+    // Its table belongs to FTP.
     tables: &[],
 };
 
-/// What both connections know of a channel. Each is read by one worker at a time and says little, so that the lock is
-/// never waited for.
+/// State shared by control connection and data channel. Each is read by one worker at a time and rarely, so that the
+/// lock is never contended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel(Arc<Mutex<Known>>);
 
@@ -44,7 +44,7 @@ pub(super) struct Data {
     file: Option<File>,
     begun: Option<Time>,
     has_gap: bool,
-    /// The channel knows the file's type.
+    /// The type of the file, found in the channel.
     is_known: bool,
 }
 
@@ -81,7 +81,7 @@ impl Parser for Data {
             self.has_gap = true;
         }
         file.bytes(chunk.data, chunk.time, out);
-        // The log line of the transfer may be written before the channel is closed. Its first bytes say the type.
+        // The log row of the transfer may be emitted before the channel is closed. The first bytes give the type.
         if !self.is_known {
             self.is_known = file.seen() >= 2048;
             let known = (file.name(), file.kind());
@@ -114,7 +114,7 @@ impl Parser for Data {
             self.channel.with(|channel| channel.file = Some(known));
         }
         if let Some(file) = file {
-            // Where a data channel ends, the file does.
+            // The end of the data channel is the end of the file.
             file.close(!self.has_gap, out);
         }
     }

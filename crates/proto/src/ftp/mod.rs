@@ -1,5 +1,5 @@
-//! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, the files that
-//! they name, the channels that the files go over, and the handshakes in ADAT (2228).
+//! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, the files
+//! that they name, the channels of these files, and the handshakes in ADAT (2228).
 
 mod data;
 mod tables;
@@ -31,16 +31,16 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 /// Longest line kept, as in Suricata.
 const MAX_LINE: usize = 4096;
-/// Commands that wait for their replies; Zeek has 20.
+/// Maximum number of commands without a reply; Zeek has 20.
 const MAX_WAITING: usize = 20;
-/// Lines of the replies to one command that are kept, and their bytes: greetings fill a screen or two.
+/// Maximum number of reply lines to one command, and of their bytes: greetings fill a screen or two.
 const MAX_LINES: usize = 256;
 const MAX_BYTES: usize = 32 << 10;
 /// Longest working directory that is followed.
 const MAX_PATH: usize = 4096;
-/// How long a data channel is waited for, as in Zeek: five minutes.
+/// Time for which a data channel is expected, as in Zeek: five minutes.
 const PATIENCE: u64 = 300_000_000_000;
-/// Users whose password is none.
+/// Guest users, whose password is not a secret.
 const GUESTS: [&[u8]; 4] = [b"anonymous", b"ftp", b"ftpuser", b"guest"];
 /// Commands that Zeek logs.
 const LOGGED: [&[u8]; 10] =
@@ -71,14 +71,14 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match heads.reverse.get(3) {
         Some(b' ' | b'-') if contains(b"SMTP") => Probe::Reject,
         Some(b' ' | b'-') if contains(b"FTP") => Probe::Match,
-        // The client of no other protocol says so where it is greeted so.
+        // No client of another protocol begins so after such a greeting.
         Some(b' ' | b'-') if has_client && heads.forward.len() > 4 => Probe::Match,
         Some(b' ' | b'-') | None => Probe::Maybe,
         Some(_) => Probe::Reject,
     }
 }
 
-/// A command with what came of it so far.
+/// A command and its result so far.
 #[derive(Debug, Default)]
 struct Command {
     time: Time,
@@ -95,7 +95,7 @@ struct Command {
     file_size: Option<u64>,
 }
 
-/// A data channel as it is announced.
+/// An announced data channel.
 #[derive(Clone, Copy, Debug)]
 struct Endpoint {
     is_passive: bool,
@@ -108,7 +108,7 @@ struct Ftp {
     client: Lines,
     server: Lines,
     waiting: VecDeque<Command>,
-    /// The last command that was answered: more may be known of it before the next one.
+    /// The last command with a reply: its channel may still add facts before the next command.
     done: Option<Command>,
     greeting: Option<Command>,
     greeted: bool,
@@ -122,7 +122,7 @@ struct Ftp {
     channels: u64,
     /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as GridFTP has it.
     tokens: Option<Box<dyn Parser>>,
-    /// Replies can not be told apart until the client says something new.
+    /// Replies cannot be assigned to commands until the client sends a new one.
     lost: bool,
 }
 
@@ -155,7 +155,7 @@ impl Parser for Ftp {
                 Direction::Forward => self.client.forget(),
                 Direction::Reverse => self.server.forget(),
             }
-            // Commands and replies may be among what is missing: those to come do not belong together.
+            // The gap may contain commands and replies: later ones do not belong together.
             self.flush(chunk.time, out);
             (self.in_reply, self.lost, self.greeted) = (None, true, true);
             self.end_tokens(chunk.time, out);
@@ -198,7 +198,7 @@ impl Parser for Ftp {
 }
 
 impl Ftp {
-    /// Tells what waits as it is.
+    /// Emits the waiting commands as they are.
     fn flush(&mut self, time: Time, out: &mut dyn Out) {
         if let Some(done) = self.done.take() {
             self.emit(&done, out);
@@ -299,11 +299,11 @@ impl Ftp {
     fn expect(&mut self, endpoint: Endpoint, time: Time, out: &mut dyn Out) {
         self.channels += 1;
         let channel = Channel::default();
-        // The data channel's own flow is not known yet: its files are named after this one.
+        // The data channel's own flow is not known yet: its files are named after this flow.
         let flow = self.setup.flow.rotate_left(17) ^ self.channels;
         let (responder, _) = endpoint.responder;
         let own = if endpoint.is_passive { self.setup.responder.0 } else { self.setup.initiator.0 };
-        // Behind address translation a host announces an address that nobody sees.
+        // Behind address translation, a host announces a private address.
         let hidden = responder != own && is_hidden(responder);
         for address in [Some(responder), hidden.then_some(own)].into_iter().flatten() {
             if address.is_unspecified() {
@@ -380,7 +380,7 @@ impl Ftp {
                     && number == 226
                     && let Some(done) = &mut self.done
                 {
-                    // Some servers say that a transfer ended after they have answered for it.
+                    // Some servers report the end of a transfer after they have already replied.
                     done.last = Some((number, text.to_vec()));
                 } else if !self.lost && is_last && number != 421 {
                     self.emit_anomaly("unmatched_response", Direction::Reverse, line.text, time, out);
@@ -461,7 +461,7 @@ impl Ftp {
         is_tls
     }
 
-    /// Tells a command if it is one of those that are told with their files.
+    /// Emits a command if it is one with files.
     fn emit(&self, command: &Command, out: &mut dyn Out) {
         if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
             return;
@@ -535,7 +535,7 @@ fn emit_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out
     out.record(Record { table: &COMMANDS, time: command.time, values });
 }
 
-/// Whether nobody else sees an address so.
+/// Whether an address is private.
 fn is_hidden(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private() || address.is_unspecified() || address.is_loopback(),
@@ -543,7 +543,7 @@ fn is_hidden(address: IpAddr) -> bool {
     }
 }
 
-/// A path from a directory. Paths are not made shorter: what was said is what is told.
+/// A path relative to a directory. Paths are not normalised.
 fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole =
         if path.starts_with(b"/") || directory.is_empty() { Vec::new() } else { directory.to_vec() };
@@ -584,7 +584,7 @@ fn extended_port(text: &[u8]) -> Option<(IpAddr, u16)> {
     Some((address, std::str::from_utf8(parts.next()?).ok()?.parse().ok()?))
 }
 
-/// The six numbers in a reply's text: RFC 1123 says to look for the first digit.
+/// The six numbers in a reply's text. RFC 1123: search for the first digit.
 fn passive(text: &[u8]) -> Option<(IpAddr, u16)> {
     let begin = match text.iter().position(|byte| *byte == b'(') {
         Some(at) => at + 1,
@@ -649,7 +649,7 @@ mod tests {
         assert_eq!(ports, [51210, 51313, 1029, 5282]);
     }
 
-    /// A data channel says what went over it, under the command that opened it.
+    /// A data channel emits its content under the command that opened it.
     #[test]
     fn data_channels_are_files() {
         let mut session = emitted("session");

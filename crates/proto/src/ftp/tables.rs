@@ -1,8 +1,8 @@
-//! What is told of FTP.
+//! The tables of FTP.
 
 use crate::{Kind, Privacy, Table, field};
 
-/// Suricata tells every command, Zeek those that name files or data channels, with what came of them.
+/// Suricata logs every command; Zeek logs commands that name files or data channels, with their result.
 pub(super) static FTP: Table = Table {
     name: "ftp",
     help: "A command that names a file or a data channel, with what came of it.",

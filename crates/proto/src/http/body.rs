@@ -1,4 +1,4 @@
-//! What a message carries: decoded, taken apart, and handed to the trackers of files.
+//! The body of a message: decoded, split into parts, and passed to the trackers of files.
 
 use super::Transaction;
 use super::coding::Decoder;
@@ -13,7 +13,7 @@ use weir_wire::{Direction, Time};
 const LISTED: usize = 15;
 /// Parts of a message that are files of their own, as many as in a mail: what follows is passed over.
 const MAX_PARTS: usize = 1024;
-/// Files of a flow that come in ranges and wait for more of them.
+/// Maximum number of files of a flow that come in ranges and wait for more.
 const RANGES: usize = 8;
 
 /// Files of a message, as its record names them.
@@ -87,11 +87,11 @@ impl Ranges {
     }
 }
 
-/// What is said of the files of a message.
+/// The facts about the files of a message.
 pub(super) struct Described {
     pub direction: Direction,
     pub transaction: u64,
-    /// Who was asked for what: names a file that comes in ranges.
+    /// Host and URI: the name of a file that comes in ranges.
     pub source: Vec<u8>,
     pub path: Vec<u8>,
     pub carrier: Vec<(&'static str, Value<'static>)>,
@@ -99,7 +99,7 @@ pub(super) struct Described {
 
 /// The body of a message.
 pub(super) struct Body {
-    /// What is in it, where anybody wants to know: see [`crate::Wants::passes_bodies`].
+    /// The content, if it is wanted: see [`crate::Wants::passes_bodies`].
     inside: Option<Box<Inside>>,
     /// Bytes on the wire, without the framing of chunks.
     pub wire: u64,
@@ -123,7 +123,7 @@ struct Content {
     file: Option<File>,
     listed: Listed,
     length: u64,
-    /// Where the next byte of the file belongs.
+    /// Offset of the next byte of the file.
     at: u64,
 }
 
@@ -221,7 +221,7 @@ impl Body {
             content.begin(time, files);
         }
         content.at = content.at.saturating_add(bytes);
-        // How many bytes of a coded file they were is not known, only that some are missing.
+        // The number of lost bytes of the decoded file is unknown.
         if let Some(file) = content.file.as_mut().filter(|_| content.range.is_none()) {
             file.gap(bytes);
         }
@@ -294,7 +294,7 @@ impl Content {
         let filename = self.filename.take();
         let mut file = self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files);
         if self.range.is_none() {
-            // What was lost before.
+            // Bytes lost before.
             file.gap(self.at);
         }
         self.file = Some(file);
@@ -336,7 +336,7 @@ impl Content {
         file
     }
 
-    /// Of a form: only what says what it is, is a file; the rest are its fields.
+    /// In a form, a part with a declared file name or type is a file; the others are form fields.
     fn part(&mut self, found: Found<'_>, time: Time, files: &mut Files, out: &mut dyn Out) {
         match found {
             Found::Begin(headers) => {
@@ -357,7 +357,7 @@ impl Content {
             Found::End => {
                 if let Some(file) = self.file.take() {
                     self.listed.add(&file);
-                    // Whether the last part was whole is told by the delimiter behind it.
+                    // The delimiter after the last part shows whether it was complete.
                     if file.seen() > 0 {
                         file.close(self.multipart.is_none(), out);
                     }

@@ -1,4 +1,4 @@
-//! Start lines and headers, read as leniently as those do who act on them.
+//! Start lines and headers, read as leniently as servers and browsers read them.
 
 use crate::work::looked_at;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// Lines of one direction with their ends, out of a stream that is cut anywhere.
 #[derive(Default)]
 pub(super) struct RawLines {
-    /// What was begun, where something was.
+    /// The incomplete line, if any.
     held: Option<Box<Held>>,
 }
 
@@ -40,12 +40,12 @@ impl RawLines {
         end.map(|_| (Cow::Owned(self.take()), is_cut))
     }
 
-    /// What was begun.
+    /// The incomplete line.
     pub fn held(&self) -> &[u8] {
         self.held.as_ref().map_or(&[], |held| &held.bytes)
     }
 
-    /// The same, which is no line any more.
+    /// Takes the incomplete bytes, which are no longer a line.
     pub fn take(&mut self) -> Vec<u8> {
         self.held.take().map_or_else(Vec::new, |held| held.bytes)
     }
@@ -64,13 +64,13 @@ pub(super) fn chomped(line: &[u8]) -> &[u8] {
     line
 }
 
-/// The headers of a message, as long as more come.
+/// The headers of a message, while more come.
 #[derive(Default)]
 pub(super) struct Head {
     /// See [`Headers`].
     text: Vec<u8>,
     bytes: u32,
-    /// Where the last one is, plus 1; 0 for nowhere.
+    /// Position of the last header, plus 1; 0 for none.
     last: u32,
     count: u16,
     /// Some were left out.
@@ -78,7 +78,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Takes a line, unless there are so many; what is wrong with it.
+    /// Takes a line, up to a maximum number. Returns its error, if any.
     pub fn line(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
         looked_at(line.len());
         let is_folded = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
@@ -128,7 +128,7 @@ impl Head {
         }
     }
 
-    /// No more come.
+    /// Ends the headers.
     pub fn finish(&mut self) -> Headers {
         Headers(Some(std::mem::take(self).text.into_boxed_slice()))
     }
@@ -159,7 +159,7 @@ impl Headers {
         self.all(name).next()
     }
 
-    /// All of a name.
+    /// All headers of a name.
     pub fn all(&self, name: &'static [u8]) -> impl Iterator<Item = &[u8]> {
         let fits = move |(found, _): &(&[u8], &[u8])| {
             found.eq_ignore_ascii_case(name)
@@ -237,7 +237,7 @@ pub(super) fn parameter(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
 pub(super) struct RequestLine {
     /// The three, one behind the other.
     text: Box<[u8]>,
-    /// Where the URI begins, and where the version.
+    /// Positions of the URI and of the version.
     ends: (u16, u16),
 }
 
@@ -259,7 +259,7 @@ fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
 
 impl RequestLine {
     pub fn of(line: &[u8]) -> Self {
-        // Longer ones do not come: see [`MAX_LINE`].
+        // Longer lines do not occur: see [`MAX_LINE`].
         let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
         let (method, uri, protocol) = request_parts(line);
         let text: Box<[u8]> = [method, uri, protocol.unwrap_or_default()].concat().into();
@@ -305,7 +305,7 @@ impl StatusLine {
     /// None where the line does not look like one: browsers take it for the body then.
     pub fn of(line: &[u8]) -> Option<Self> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r' | 0);
-        // Longer ones do not come: see [`MAX_LINE`].
+        // Longer lines do not occur: see [`MAX_LINE`].
         let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
         let start = line.iter().position(|byte| !blank(byte))?;
         let line = line.get(start..)?;
@@ -344,7 +344,7 @@ impl StatusLine {
     }
 }
 
-/// A number in decimal digits, whatever stands before and behind it.
+/// A decimal number, with any bytes before and after it.
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     let start = text.iter().position(u8::is_ascii_digit)?;
     let digits = text.get(start..)?;
@@ -352,7 +352,7 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
 }
 
-/// `bytes 0-67/68`: begin, end and size, as far as they are there.
+/// `bytes 0-67/68`: begin, end and size, as far as they are present.
 pub(super) fn content_range(text: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let text = text.trim_ascii();
     let text = text.get(5..).filter(|_| text.get(..5).is_some_and(|t| t.eq_ignore_ascii_case(b"bytes")))?;

@@ -1,4 +1,4 @@
-//! `multipart/form-data` and its kin (RFC 2046, RFC 7578): the parts of a body, as bytes come.
+//! `multipart/form-data` and the like (RFC 2046, RFC 7578): the parts of a body, as bytes come.
 
 use super::message::{Head, Headers, parameter};
 use crate::work::looked_at;
@@ -8,7 +8,7 @@ const MAX_LINE: usize = 4096;
 /// Headers of a part.
 const MAX_HEADERS: u16 = 32;
 
-/// What is found in a body.
+/// An element of a body.
 pub(super) enum Found<'a> {
     /// A part begins, with these headers.
     Begin(&'a Headers),
@@ -23,7 +23,7 @@ pub(super) struct Multipart {
     /// `\r\n--` and the boundary.
     delimiter: Vec<u8>,
     state: State,
-    /// What may become a delimiter, or a line of headers.
+    /// Bytes that may become a delimiter, or a header line.
     held: Vec<u8>,
     head: Head,
 }

@@ -1,10 +1,10 @@
-//! Whether what was said is HTTP/1.
+//! Recognises HTTP/1.
 
 use super::METHODS;
 use super::message::RequestLine;
 use crate::{Heads, Probe};
 
-/// A line that is so long, and began with a method and a path, is hardly anything else.
+/// A line of this length that began with a method and a path is almost certainly HTTP.
 const LONG: usize = 200;
 
 pub(super) fn probe(heads: &Heads<'_>) -> Probe {
@@ -13,7 +13,7 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
         (Probe::Match, _) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
         (Probe::Reject, Probe::Match) => Probe::Maybe,
-        // Whatever the server says, a line that is not over may still turn out to be a request.
+        // Whatever the server sends, an unfinished line may still become a request.
         (Probe::Maybe, Probe::Reject) if is_begun(heads.forward) => Probe::Maybe,
         (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
         _ => Probe::Maybe,

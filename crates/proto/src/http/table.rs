@@ -1,4 +1,4 @@
-//! What is told of a transaction.
+//! The table of transactions.
 
 use super::message::{Headers, RequestLine, StatusLine, content_range};
 use super::{Transaction, uri};
@@ -120,7 +120,7 @@ pub(super) static WEBSOCKET: Table = Table {
     ],
 };
 
-/// Headers that tell of proxies.
+/// Headers that indicate proxies.
 const PROXIES: [&[u8]; 7] = [
     b"forwarded",
     b"x-forwarded-for",
@@ -154,7 +154,7 @@ impl Transaction {
         }
     }
 
-    /// What is repeated in each event of a file.
+    /// The facts that each event of a file repeats.
     pub(super) fn carrier(&self, direction: Direction) -> Vec<(&'static str, Value<'static>)> {
         let of = |name: &'static [u8]| Value::from(self.request_headers.get(name)).into_owned();
         let mut emitted = vec![
@@ -177,7 +177,7 @@ impl Transaction {
         emitted
     }
 
-    /// The flow turns into something else from here on. What that is, if it is known.
+    /// The protocol that the flow continues in, if the transaction switches it and it is known.
     pub(super) fn upgraded(&self, out: &mut dyn Out) -> Option<&'static Protocol> {
         let answered = self.headers(Direction::Reverse);
         let to = answered.get(b"upgrade").unwrap_or_default();
@@ -202,7 +202,7 @@ impl Transaction {
         Some(&websocket::PROTOCOL)
     }
 
-    /// Tells of it, as far as it is known.
+    /// Emits the transaction, as far as it is known.
     pub(super) fn emit(mut self, out: &mut dyn Out) {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
@@ -291,7 +291,7 @@ fn declared(headers: &Headers) -> Option<Vec<u8>> {
     Some(value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec())
 }
 
-/// The user and password of basic authorisation (RFC 7617). What cannot be read is told as Zeek does.
+/// User and password of basic authorisation (RFC 7617). Malformed values are shown as Zeek shows them.
 fn basic(credentials: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &base64::alphabet::STANDARD,

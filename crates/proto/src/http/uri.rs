@@ -1,6 +1,6 @@
-//! What is asked for.
+//! Request URIs.
 
-/// Bytes written as `%XX` put in their place, as Zeek does: what is not so written stays as it is.
+/// Decodes `%XX` as Zeek does: malformed sequences stay.
 pub(super) fn unescaped(uri: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(uri.len());
     let mut rest = uri;
@@ -24,7 +24,7 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Who is named in a URI with a scheme (`http://user@host:port/path`), and what is behind that.
+/// The authority of a URI with a scheme (`http://user@host:port/path`), and the rest.
 pub(super) fn split(uri: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let at = uri.windows(3).position(|window| window == b"://");
     let scheme = at.and_then(|at| uri.get(..at)).filter(|s| s.iter().all(u8::is_ascii_alphanumeric));

@@ -1,4 +1,4 @@
-//! Files over DCC: the one who calls takes the file, and says in four bytes how much of it has come.
+//! Files over DCC: the connecting side receives the file and acknowledges its length in four bytes.
 
 use crate::file::{About, File, Files};
 use crate::{Out, Parser, Probe, Protocol, Setup, Step, Transport};
@@ -10,7 +10,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "Files between clients of Internet Relay Chat (DCC SEND), as the chat announces them.",
     transport: Transport::Tcp,
     ports: &[],
-    // Anything may be said there: who does not know of the chat does not find it.
+    // The content can be anything: the flow is identified only by its chat.
     probe: |_| Probe::Reject,
     parser: |setup| Box::new(Dcc::new(setup, Vec::new(), None)),
     tables: &[],

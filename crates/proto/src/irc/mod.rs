@@ -1,5 +1,4 @@
-//! Internet Relay Chat (RFC 1459, 2812): who joins what under which name, files that are offered over DCC, and every
-//! command by name.
+//! Internet Relay Chat (RFC 1459, 2812): nicks, users and channels, files offered over DCC, and every command by name.
 
 mod dcc;
 
@@ -58,11 +57,11 @@ static IRC: Table = Table {
 const MAX_LINE: usize = 8703 - 512;
 /// Longest line that is read without tags before it, as in Zeek.
 const MAX_PLAIN: usize = 512;
-/// Offers of one chat whose files are waited for.
+/// Maximum number of offered files of one chat that are expected.
 const MAX_OFFERS: u64 = 256;
-/// How long a file is waited for, as in Zeek: five minutes.
+/// Time for which a file is expected, as in Zeek: five minutes.
 const PATIENCE: u64 = 300_000_000_000;
-/// Channels in one JOIN that are told.
+/// Maximum number of channels of one JOIN.
 const MAX_CHANNELS: usize = 32;
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -115,7 +114,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     server
 }
 
-/// Whether a word stands at the beginning, as far as it is known.
+/// Whether the bytes begin with a word, as far as they go.
 fn is_begun(head: &[u8], word: &[u8]) -> bool {
     head.iter().zip(word).all(|(a, b)| a.to_ascii_uppercase() == *b)
 }
@@ -215,7 +214,7 @@ impl Irc {
         }
         let command = command.to_ascii_uppercase();
         let is_client = direction == Direction::Forward;
-        // What the server tells of others is not what this client does, but files are offered to it.
+        // The server's messages about other users are not this client's actions, but files are offered to it.
         match command.as_slice() {
             b"NICK" if is_client => {
                 let nick = parameters(rest).next().map(<[u8]>::to_vec);
@@ -335,12 +334,12 @@ impl Irc {
             *place = value;
         }
         out.record(Record { table: &IRC, time, values });
-        // Port 0 asks the other side to listen (passive DCC): it says where in an offer of its own.
+        // Port 0 asks the other side to listen (passive DCC): it replies with an offer of its own.
         if port == 0 || self.offers == MAX_OFFERS {
             return;
         }
         self.offers += 1;
-        // The flow of the file is not known yet: its file is named after this one.
+        // The flow of the file is not known yet: its file is named after this flow.
         let flow = self.setup.flow.rotate_left(17) ^ self.offers;
         let responder = (address, port);
         let setup = Setup { flow, responder, ip_proto: TCP, ..self.setup.clone() };

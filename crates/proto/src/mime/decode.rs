@@ -1,4 +1,4 @@
-//! Transfer encodings (RFC 2045, 6), undone while bytes come.
+//! Transfer encodings (RFC 2045, 6), decoded while bytes come.
 
 /// Bytes that are decoded at once.
 const BLOCK: usize = 768;
@@ -6,7 +6,7 @@ const BLOCK: usize = 768;
 /// A transfer encoding in work.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Decoder {
-    /// 7bit, 8bit, binary, and what nobody knows.
+    /// 7bit, 8bit, binary, and unknown encodings.
     #[default]
     Identity,
     /// base64 (RFC 4648, 4).
@@ -33,7 +33,7 @@ pub(crate) enum Quoted {
     Escape,
     /// Behind `=` and a hexadecimal digit.
     Half(u8),
-    /// Behind `=` and blanks or `\r`: the line goes on in the next.
+    /// After `=` and blanks or `\r`: a soft line break.
     Soft,
 }
 
@@ -156,7 +156,7 @@ impl Quoted {
             (Self::Escape | Self::Soft, b' ' | b'\t' | b'\r') => Self::Soft,
             (Self::Escape | Self::Soft, b'\n') => Self::Plain,
             (Self::Escape, byte) if byte.is_ascii_hexdigit() => Self::Half(byte),
-            // No escape: it stands as it is written.
+            // Not an escape: the bytes stay.
             (Self::Escape, byte) => {
                 block.push(b'=');
                 block.push(byte);

@@ -5,20 +5,20 @@ use crate::file::{About, File, Files};
 use crate::{Anomaly, Out, Protocol, Value, anomaly};
 use weir_wire::{Direction, Time};
 
-/// What carries a message.
+/// The carrier of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carrier {
     /// As Zeek writes it.
     pub source: &'static str,
     /// The protocol that it is.
     pub protocol: &'static Protocol,
-    /// Who sends the message.
+    /// The sending side.
     pub direction: Direction,
-    /// Which of the flow's transactions it is, from 0.
+    /// Number of the flow's transaction, from 0.
     pub transaction: u64,
 }
 
-/// A message whose parts become files. A part is a file from its first byte on; those that end at once are none.
+/// A message whose parts become files. A part is a file from its first byte on; an empty part is not.
 #[derive(Debug)]
 pub(crate) struct Message {
     /// The message itself.
@@ -26,13 +26,13 @@ pub(crate) struct Message {
     pub(super) carrier: Carrier,
     part: Option<Part>,
     file: Option<File>,
-    /// Files that are complete: they wait for what the whole message says of them.
+    /// Complete files, which wait for the facts of the whole message.
     done: Vec<(File, bool)>,
     /// Names of the files in records.
     pub names: Vec<String>,
 }
 
-/// Files of one message that wait for its end: those after them are told at once, without what they are in.
+/// Maximum number of files of one message that wait for its end. Later ones are emitted at once, without these facts.
 const MAX_DONE: usize = 64;
 
 impl Message {
@@ -50,7 +50,7 @@ impl Message {
         self.with(files, time, out, |mail, sink| mail.gap(bytes, sink));
     }
 
-    /// The message has ended. Its files are told; `carry` says of each what carried it.
+    /// Ends the message and emits its files; `carry` adds the carrier's facts to each.
     pub fn end(
         &mut self,
         is_whole: bool,

@@ -10,7 +10,7 @@ const MAX_FIELD: usize = 16 << 10;
 const MAX_HEAD: usize = 128 << 10;
 /// Fields of a header that are kept.
 const MAX_FIELDS: usize = 512;
-/// Addresses of a list that are told.
+/// Maximum number of addresses of a list.
 const MAX_ADDRESSES: usize = 1024;
 
 /// A header.
@@ -24,7 +24,7 @@ pub(crate) struct Head {
     pub is_cut: bool,
 }
 
-/// What a part says of itself.
+/// The declared facts of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Description {
     /// Media type in lower case, without parameters.
@@ -36,7 +36,7 @@ pub(crate) struct Description {
 }
 
 impl Head {
-    /// Takes a line without its end. A line that is neither a field nor goes on with one is passed over.
+    /// Takes a line without its end. A line that is neither a field nor a continuation is skipped.
     pub fn line(&mut self, line: &[u8]) {
         if line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) {
             if let Some((_, value)) = self.fields.last_mut().filter(|_| self.goes_on) {
@@ -74,7 +74,7 @@ impl Head {
         named.map(|(_, value)| value.as_slice())
     }
 
-    /// The last value of a field, folded lines put together with their blanks.
+    /// The last value of a field, unfolded with its blanks.
     pub fn get(&self, name: &str) -> Option<Vec<u8>> {
         self.folded(name).next_back().map(unfolded)
     }
@@ -122,7 +122,7 @@ impl Head {
         names
     }
 
-    /// What the header says of its part.
+    /// The declared facts of the header's part.
     pub fn description(&self) -> Description {
         let mut description = Description::default();
         if let Some(value) = self.folded("content-type").next_back() {

@@ -1,4 +1,4 @@
-//! Messages that are fetched or stored, by protocols that say nothing of an envelope.
+//! Messages that are fetched or stored, over protocols without an envelope.
 
 use super::{Carrier, Message};
 use crate::{Kind, Out, Privacy, Record, Table, Value, field};
@@ -36,7 +36,7 @@ pub static MAIL: Table = Table {
 };
 
 impl Message {
-    /// Tells a message that has ended.
+    /// Emits a message that has ended.
     pub fn emit(
         &self,
         command: &[u8],

@@ -1,5 +1,5 @@
-//! Messages (RFC 5322) and their parts (RFC 2045 to 2049), read while they come: nothing of a body is held but a line
-//! that may be a boundary.
+//! Messages (RFC 5322) and their parts (RFC 2045 to 2049), parsed as they come: of a body only a line that may be a
+//! boundary is kept.
 
 mod decode;
 mod files;
@@ -20,7 +20,7 @@ use urls::Urls;
 
 /// Parts in parts in parts: Zeek goes 100 deep, mail that people read hardly 10.
 const MAX_DEPTH: usize = 32;
-/// Parts of a message that are told apart.
+/// Maximum number of distinguished parts of a message.
 const MAX_PARTS: usize = 1024;
 /// Longest header line kept; RFC 5322 allows 998.
 const MAX_LINE: usize = 8 << 10;
@@ -29,7 +29,7 @@ const MAX_BOUNDARY: usize = 256;
 /// Longest file name kept, as in Suricata.
 const MAX_NAME: usize = 255;
 
-/// What is met in a message.
+/// An element of a message.
 pub(crate) enum Event<'a> {
     /// A part begins that has no parts.
     Begin(&'a Part),
@@ -46,11 +46,11 @@ pub(crate) enum Event<'a> {
 /// A part without parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
-    /// Media type in lower case; that of none is text/plain.
+    /// Media type in lower case; text/plain by default.
     pub media: Vec<u8>,
     /// Name of the file that it is.
     pub name: Option<Vec<u8>>,
-    /// How many parts and messages it is in, itself among them.
+    /// Depth: number of enclosing parts and messages, itself included.
     pub depth: u64,
 }
 
@@ -141,7 +141,7 @@ impl Mail {
         if let Place::Leaf { is_whole, .. } = &mut self.place {
             *is_whole = false;
         }
-        // Where the next line begins is not known, and a header's end may be among what is missing.
+        // The start of the next line is unknown, and the gap may contain the end of a header.
         (self.at_start, self.is_line_cut, self.end) = (false, true, b"");
     }
 
@@ -329,7 +329,7 @@ impl Mail {
         self.place = Place::Between;
     }
 
-    /// Bytes of a part. The end of their line waits until it is known to belong to the part.
+    /// Bytes of a part. A line end is held until it is known to belong to the part.
     fn content(&mut self, piece: &[u8], sink: Sink<'_>) {
         if piece.is_empty() {
             return;
@@ -369,7 +369,7 @@ impl Mail {
 mod tests {
     use super::*;
 
-    /// What is met, the data of a part in one.
+    /// The elements, with the data of a part joined.
     fn met(message: &[u8], size: usize) -> (Vec<String>, Mail) {
         let (mut mail, mut events) = (Mail::default(), Vec::<String>::new());
         let mut data = String::new();

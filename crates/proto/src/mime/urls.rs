@@ -14,7 +14,7 @@ const SCHEMES: [&[u8]; 3] = [b"http://", b"https://", b"ftp://"];
 #[derive(Debug, Default)]
 pub(crate) struct Urls {
     word: Vec<u8>,
-    /// What was found, each once, in lower case as hosts are.
+    /// The URLs found, each once, hosts in lower case.
     pub found: Vec<Vec<u8>>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn is_ipv6(url: &[u8]) -> bool {
     inner.and_then(|name| std::str::from_utf8(name).ok()).is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Whether it names a program of Windows.
+/// Whether it names a Windows program.
 pub(crate) fn is_program(url: &[u8]) -> bool {
     let path = url.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
     path.ends_with(b".exe")

@@ -304,7 +304,7 @@ pub(super) static MQTT: Table = Table {
     ],
 };
 
-/// Where the columns of each kind of message begin, by its number; each has quality, retain and repetition first.
+/// First column of each kind of message, by its number; each begins with quality, retain and repetition.
 pub(super) const BEGIN: [usize; 16] = [0, 0, 30, 51, 65, 71, 77, 83, 89, 95, 101, 106, 112, 115, 118, 125];
 
 pub(super) const CONNECT_PROTOCOL_STRING: usize = 3;
@@ -339,7 +339,7 @@ pub(super) const AUTH_REASON_CODE: usize = 128;
 pub(super) const USER_PROPERTIES: usize = 132;
 pub(super) const WIDTH: usize = 133;
 
-/// Where a property of a kind of message stands; kind 0 is a will.
+/// Column of a property of a kind of message; kind 0 is a will.
 pub(super) const PROPERTIES: [(u8, u8, usize); 50] = [
     (1, 17, 16),
     (1, 33, 17),

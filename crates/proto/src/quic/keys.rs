@@ -1,4 +1,4 @@
-//! The keys of Initial packets: anybody who sees the first packet can make them (RFC 9001, 5.2; RFC 9369, 3.3).
+//! The keys of Initial packets, which derive from the first packet (RFC 9001, 5.2; RFC 9369, 3.3).
 
 use aes_gcm::aes::Aes128;
 use aes_gcm::aes::cipher::{BlockEncrypt, KeyInit};
@@ -131,7 +131,7 @@ fn whole(short: u64, bytes: usize, last: Option<u64>) -> u64 {
 }
 
 impl Keys {
-    /// Every pair of keys that a connection may have whose client first wrote to this identifier.
+    /// All pairs of keys of a connection whose client first used this identifier.
     pub fn of(version: u32, identifier: &[u8]) -> impl Iterator<Item = Self> {
         salts(version).iter().filter_map(move |salt| {
             let (_, initial) = Hkdf::<Sha256>::extract(Some(salt), identifier);
@@ -140,7 +140,7 @@ impl Keys {
         })
     }
 
-    /// What is in a packet whose number begins there; `None` where it was not made with these keys.
+    /// The content of a packet whose number is at that position; `None` if it was not encrypted with these keys.
     pub fn open(&mut self, packet: &[u8], number_at: usize, is_client: bool) -> Option<Vec<u8>> {
         let side = if is_client { &mut self.client } else { &mut self.server };
         side.open(packet, number_at)

@@ -9,8 +9,8 @@ use weir_wire::Time;
 const MAX_LINES: usize = 512;
 /// Media that are read and announced.
 const MAX_MEDIA: usize = 16;
-/// For how long announced media are waited for: a telephone may ring for minutes (RFC 3261 has an INVITE expire
-/// after three, and a call on hold begins again).
+/// Time for which announced media are expected: a telephone may ring for minutes (in RFC 3261 an INVITE expires after
+/// three, and a call on hold restarts).
 const PATIENCE: u64 = 600_000_000_000;
 
 /// The keys of a medium.
@@ -41,7 +41,7 @@ struct Medium<'a> {
     attributes: Vec<&'a [u8]>,
 }
 
-/// How many values a description has in a record.
+/// Number of values of a description in a record.
 pub(super) const VALUES: usize = 14;
 
 /// A session description.
@@ -194,7 +194,7 @@ impl Medium<'_> {
         self.attributes.iter().filter_map(move |attribute| attribute.strip_prefix(name))
     }
 
-    /// What the numbers of payload types mean.
+    /// The meanings of payload types.
     fn codec(&self, kind: u8) -> Codec {
         let map = self.attribute(b"rtpmap:").find_map(|map| {
             let (number_, name) = map.split_at_checked(map.iter().position(|byte| *byte == b' ')?)?;
@@ -203,7 +203,7 @@ impl Medium<'_> {
         map.map_or_else(|| Codec::of(kind), |map| Codec::named(kind, map))
     }
 
-    /// Where RTCP goes, if not to the same port.
+    /// The address of RTCP, if it differs from that of RTP.
     fn control_port(&self, port: u16) -> Option<u16> {
         if self.attributes.contains(&&b"rtcp-mux"[..]) {
             return None;

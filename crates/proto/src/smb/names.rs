@@ -32,7 +32,7 @@ pub(super) fn time(ticks: u64) -> Option<Time> {
     since.checked_mul(100).map(Time)
 }
 
-/// The same as Zeek has it, in floating-point numbers that are good to two microseconds.
+/// A time as Zeek shows it, in floating-point numbers with a precision of two microseconds.
 pub(super) fn rough_time(ticks: u64) -> Option<Time> {
     /// From 1601 to 1970.
     const BEFORE: f64 = 11_644_473_600.0;
@@ -208,7 +208,7 @@ pub(super) fn old_error(class: u8, code: u16) -> String {
     }
 }
 
-/// What an NTLM client says of itself, where a message of it is within.
+/// The names that an NTLM client sends, if a message contains them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ntlm {
     pub domain: Vec<u8>,

@@ -32,7 +32,7 @@ struct Block<'a> {
     command: u8,
     words: &'a [u8],
     data: &'a [u8],
-    /// Where the data begins in the message.
+    /// Position of the data in the message.
     begin: usize,
 }
 

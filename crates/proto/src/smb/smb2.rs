@@ -6,7 +6,7 @@ use crate::{Anomaly, Out, Value, anomaly};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 64;
-/// A file of which only the command before in the compound knows the number.
+/// A file whose number only the previous command of the compound has.
 const RELATED: Fid = [0xff; 16];
 const PENDING: u32 = 0x103;
 /// More was there than fits: what is there is good.
@@ -165,7 +165,7 @@ impl Smb {
                 let (at, bytes) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
                 let data = begun(message, at, bytes);
-                // Where the tree was mapped before the sensor came, only what is said shows that it is a pipe.
+                // If the tree was mapped before the capture began, only the content shows that it is a pipe.
                 if !self.trees.contains_key(&header.tree)
                     && matches!(data, [5, 0, 0 | 11 | 14, _, 0x10, 0, 0, 0, ..])
                     && let Some(open) = self.open.get_mut(&fid)
@@ -371,7 +371,7 @@ impl Smb {
         request.set(At::RpcAsked, packet(*kind));
         request.set(At::RpcAnswer, "UNREPLIED");
         request.what = What::Call;
-        // Numbers are lowest byte first nearly always; otherwise only names are told.
+        // Numbers are nearly always little-endian; otherwise only names are emitted.
         if order & 0x10 == 0 {
             return;
         }
@@ -422,7 +422,7 @@ impl Smb {
     }
 }
 
-/// The key of calls that were written and whose answer is read later.
+/// The key of calls whose answer is read later.
 const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
 
 fn packet(kind: u8) -> String {
@@ -451,7 +451,7 @@ fn packet(kind: u8) -> String {
     NAMES.get(usize::from(kind)).map_or_else(|| format!("UNKNOWN-{kind}"), |name| (*name).to_owned())
 }
 
-/// A UUID as it is written elsewhere.
+/// A UUID in its usual notation.
 fn uuid_text(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::new();

@@ -25,14 +25,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 /// Longest line kept: RFC 5321 allows 512 bytes, extensions add to it; RFC 4954 allows 12,288 for answers to
 /// challenges, of which the user stands near the beginning.
 const MAX_LINE: usize = 2048;
-/// Commands that wait for their replies.
+/// Maximum number of commands without a reply.
 const MAX_WAITING: usize = 256;
 /// Receivers of a mail that are kept; RFC 5321 asks for 100.
 const MAX_RECIPIENTS: usize = 1000;
 /// Transactions out of order until a session is given up, as in Zeek.
 const MAX_INVALID: u32 = 25;
 
-/// Words that a client begins with, or goes on with where a capture begins in the middle.
+/// First words of a client, also in the middle of a session.
 const WORDS: [&[u8]; 5] = [b"EHLO", b"HELO", b"LHLO", b"MAIL FROM:", b"RCPT TO:"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -60,7 +60,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         }
         head => head.iter().all(u8::is_ascii_digit),
     };
-    // FTP greets alike; what it says of itself differs.
+    // FTP's greeting is alike; its text differs.
     let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     match client {
         _ if !is_code => Probe::Reject,
@@ -75,14 +75,14 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// What a reply is for.
+/// The subject of a reply.
 #[derive(Debug)]
 enum Asked {
     Hello,
     Mail,
     Recipient,
     Data,
-    /// A mail has ended: the reply says whether it is taken.
+    /// End of a mail: the reply says whether it was accepted.
     End(Box<Transaction>),
     /// A chunk that is not the last.
     Chunk,
@@ -94,13 +94,13 @@ enum Asked {
     Other,
 }
 
-/// What the client's bytes are.
+/// The meaning of the client's bytes.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Commands,
     /// A mail, until a line with a dot alone.
     Data(Dotted),
-    /// A chunk of so many bytes.
+    /// A chunk of the given length.
     Chunk {
         left: u64,
         is_last: bool,
@@ -121,7 +121,7 @@ struct Smtp {
     last_reply: Option<Vec<u8>>,
     /// Mails that were taken.
     accepted: u64,
-    /// Mails that were told or wait to be.
+    /// Number of mails that were emitted or wait.
     transactions: u64,
     /// When the session began.
     begun: Option<Time>,
@@ -132,7 +132,7 @@ struct Smtp {
     greeted: bool,
     /// Within a reply of several lines.
     in_reply: bool,
-    /// Replies can not be told apart until the client says something new.
+    /// Replies cannot be assigned to commands until the client sends a new one.
     lost: bool,
     /// Bytes of a mail are missing, and perhaps its end.
     end_missed: bool,
@@ -258,7 +258,7 @@ impl Smtp {
     fn miss(&mut self, direction: Direction, mut gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse {
             self.server.forget();
-            // Replies may be among what is missing: those to come are not for the commands that wait.
+            // The gap may contain replies: later ones are not for the waiting commands.
             self.flush_waiting(out);
             (self.in_reply, self.lost, self.server_seen) = (false, true, true);
             return;
@@ -291,7 +291,7 @@ impl Smtp {
         }
     }
 
-    /// What waits is told as far as it is known.
+    /// Emits waiting transactions as far as they are known.
     fn flush_waiting(&mut self, out: &mut dyn Out) {
         for asked in std::mem::take(&mut self.waiting) {
             if let Asked::End(transaction) = asked {
@@ -306,7 +306,7 @@ impl Smtp {
         (self.last_reply, self.has_emitted) = (None, true);
     }
 
-    /// The transaction ends as it is.
+    /// Ends the transaction as it is.
     fn finish(&mut self, out: &mut dyn Out) {
         if self.transaction.is_active {
             let transaction = std::mem::take(&mut self.transaction);
@@ -456,7 +456,7 @@ impl Smtp {
         self.part_of_chunk(number.unwrap_or(0), is_last, time, out);
     }
 
-    /// A chunk of which so much is to come.
+    /// A chunk with this many remaining bytes.
     fn part_of_chunk(&mut self, left: u64, is_last: bool, time: Time, out: &mut dyn Out) {
         if left > 0 {
             self.place = Place::Chunk { left, is_last };
@@ -469,7 +469,7 @@ impl Smtp {
         }
     }
 
-    /// Bytes of a mail, whose dots at the beginnings of lines are doubled.
+    /// Bytes of a mail, with dots doubled at the beginning of lines.
     fn data(&mut self, mut dot: Dotted, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let is_end = dot.bytes(data, |bytes| self.content(bytes, time, out));
         if is_end {
@@ -516,7 +516,7 @@ impl Smtp {
         self.transaction.mail.get_or_insert_with(|| Message::new(carrier));
     }
 
-    /// The mail is all said.
+    /// The mail is complete.
     fn end_of_mail(&mut self, is_whole: bool, time: Time, out: &mut dyn Out) {
         self.close_mail(is_whole, time, out);
         self.end_missed = false;
@@ -613,12 +613,12 @@ impl Smtp {
         false
     }
 
-    /// Whether the client has said something, so that replies are for it.
+    /// Whether the client has sent something, so that replies refer to it.
     fn begun_by_client(&self) -> bool {
         self.hello.helo.is_some()
     }
 
-    /// DATA was refused: what is said is no mail.
+    /// DATA was refused: the following bytes are not a mail.
     fn refuse(&mut self, time: Time, out: &mut dyn Out) {
         self.emit_anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
         if let Place::Data(_) = self.place {
@@ -634,7 +634,7 @@ impl Smtp {
         }
     }
 
-    /// What was begun is given up by both sides.
+    /// Both sides abandon the transaction.
     fn restart(&mut self, time: Time, out: &mut dyn Out) {
         if self.transaction.is_active {
             self.finish(out);
@@ -645,7 +645,7 @@ impl Smtp {
     }
 }
 
-/// What follows `FROM:` or `TO:`, without parameters.
+/// The text after `FROM:` or `TO:`, without parameters.
 fn parameter<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let rest = text.get(4..)?.trim_ascii_start();
     let (head, rest) = rest.split_at_checked(word.len())?;
@@ -658,7 +658,7 @@ fn parameter<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     head.eq_ignore_ascii_case(word).then_some(steps)
 }
 
-/// Who logs in, as a mechanism (RFC 4616, and LOGIN as it is in use) says it.
+/// The user in the data of a mechanism (RFC 4616, and LOGIN as it is in use).
 fn user(mechanism: &[u8], steps: &[u8]) -> Option<Vec<u8>> {
     if steps == b"*" {
         return None;
@@ -742,7 +742,7 @@ mod tests {
         assert_eq!(*rows(&emitted, &SMTP)[0].get("user"), "bob".into());
     }
 
-    /// The mails behind one whose end is missing are not taken for its body.
+    /// Mails after one whose end is missing are not taken for its body.
     #[test]
     fn mails_behind_gaps_are_found() {
         let emitted = emitted("gaps");

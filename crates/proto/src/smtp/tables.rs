@@ -1,11 +1,11 @@
-//! What is told of mail: the tables and how their rows are filled.
+//! The tables of mail, and how their rows are filled.
 
 use crate::mime::{self, Head, Mail, Message};
 use crate::{Kind, Out, Privacy, Record, Table, Value, field};
 use std::net::IpAddr;
 use weir_wire::Time;
 
-/// URLs, receivers and hosts of a path are told up to so many.
+/// Maximum number of URLs, receivers and hosts of a path.
 const MAX_PATH: usize = 64;
 
 pub(super) static SMTP: Table = Table {
@@ -138,12 +138,12 @@ pub(super) static SESSION: Table = Table {
     ],
 };
 
-/// What is said for one mail.
+/// The dialogue for one mail.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// When it began.
     pub time: Time,
-    /// MAIL FROM, RCPT TO or STARTTLS was said.
+    /// MAIL FROM, RCPT TO or STARTTLS was sent.
     pub is_active: bool,
     pub mail_from: Option<Vec<u8>>,
     pub rcpt_to: Vec<Vec<u8>>,
@@ -154,7 +154,7 @@ pub(super) struct Transaction {
     pub accepted: Option<bool>,
 }
 
-/// What holds for the session.
+/// Facts of the whole session.
 #[derive(Debug, Default)]
 pub(super) struct Hello {
     pub helo: Option<Vec<u8>>,
@@ -170,7 +170,7 @@ impl Transaction {
         self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
     }
 
-    /// Tells it.
+    /// Emits the mail.
     pub fn emit(
         self,
         depth: u64,
@@ -261,7 +261,7 @@ impl Transaction {
 }
 
 impl Hello {
-    /// Tells of a session without mail.
+    /// Emits a session without mail.
     pub fn emit(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let values = vec![

@@ -1,4 +1,4 @@
-//! What a certificate says (RFC 5280), in the words of Zeek and of Suricata.
+//! Contents of a certificate (RFC 5280), in the words of Zeek and of Suricata.
 
 use super::hello::hex;
 use sha1::{Digest, Sha1};
@@ -17,11 +17,11 @@ pub(crate) struct Certificate {
     pub sha256: String,
     /// SHA-1 of all of it, in pairs.
     pub sha1: String,
-    /// What is in it, if it is one.
+    /// The contents, if it is a certificate.
     pub content: Option<Content>,
 }
 
-/// What is in a certificate.
+/// The contents of a certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub version: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Content {
     pub uris: Vec<Vec<u8>>,
     pub mails: Vec<Vec<u8>>,
     pub addresses: Vec<IpAddr>,
-    /// All of these, as text, in their order.
+    /// All values as text, in order.
     pub names: Vec<Vec<u8>>,
     pub is_ca: Option<bool>,
     pub path_length: Option<u32>,
@@ -61,7 +61,7 @@ impl Certificate {
         Self { sha256: hex(&Sha256::digest(bytes)), sha1: pairs(&Sha1::digest(bytes), false), content }
     }
 
-    /// Whether it is for a host of that name.
+    /// Whether it is valid for a host of that name.
     pub fn is_for(&self, host: &[u8]) -> Option<bool> {
         let content = self.content.as_ref()?;
         let host = host.to_ascii_lowercase();
@@ -77,7 +77,7 @@ impl Certificate {
     }
 }
 
-/// Whether a name, with a star for its first label or without, is that of a host (RFC 6125).
+/// Whether a name, with or without a wildcard as its first label, matches a host (RFC 6125).
 fn covers(name: &[u8], host: &[u8]) -> bool {
     let Some(domain) = name.strip_prefix(b"*.") else { return name == host };
     let mut labels = host.splitn(2, |byte| *byte == b'.');
@@ -171,7 +171,7 @@ impl Content {
     }
 }
 
-/// A point of time in a log; the ends of what can be told for those beyond.
+/// A time in a log; times out of range become the first or last representable one.
 pub(crate) fn time(seconds: i64) -> Time {
     Time(u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000))
 }

@@ -1,4 +1,4 @@
-//! A handshake: what its messages add up to, over whatever they came.
+//! A handshake: its messages, over any carrier.
 
 use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
@@ -13,7 +13,7 @@ const MAX_CERTIFICATES: usize = 32;
 /// Letters of a history, as Zeek has it.
 const MAX_HISTORY: usize = 100;
 
-/// What carries the messages.
+/// The carrier of the messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Over {
     Stream,
@@ -21,12 +21,12 @@ pub(crate) enum Over {
     Quic,
 }
 
-/// What is known of a handshake.
+/// The state of a handshake.
 pub(crate) struct Handshake {
     over: Over,
     protocol: &'static Protocol,
     begun: Option<Time>,
-    /// Who sent the client hello, where it was seen.
+    /// The sender of the client hello, if it was seen.
     client: Direction,
     history: String,
     hello: Option<ClientHello>,
@@ -72,24 +72,24 @@ impl Handshake {
         }
     }
 
-    /// Whether all is said that can be.
+    /// Whether the handshake is complete.
     pub fn is_emitted(&self) -> bool {
         self.emitted
     }
 
-    /// What the client said.
+    /// The client hello.
     pub fn hello(&self) -> Option<&ClientHello> {
         self.hello.as_ref()
     }
 
-    /// What the server said.
+    /// The server hello.
     pub fn answer(&self) -> Option<&ServerHello> {
         self.answer.as_ref()
     }
 
     /// Whether a record of a side is encrypted though it looks as a message does.
     pub fn is_encrypted(&self, direction: Direction) -> bool {
-        // From TLS 1.3 on what is encrypted says that it is data, and a change of cipher means nothing.
+        // From TLS 1.3 on, encrypted records have the type of data, and a change of cipher means nothing.
         let is_new = self.version.is_some_and(is_new);
         !is_new && self.encrypted.get(self.role(direction)).is_some_and(|encrypted| *encrypted)
     }
@@ -175,7 +175,7 @@ impl Handshake {
         self.note(time, direction, letter);
     }
 
-    /// Takes a client hello that is no message of its own.
+    /// Takes a client hello that is not in a message.
     pub fn offer_v2(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
         self.client = direction;
         self.offer(hello, time, direction, out);
@@ -209,7 +209,7 @@ impl Handshake {
             let detail = hello.server_names.join(&b' ');
             self.wrong(time, direction, "SSL_many_server_names", &detail, out);
         }
-        // A second one follows where the server asked for it, and says the same.
+        // A second hello follows on the server's request, with equal content.
         match self.over {
             Over::Quic => self.hello = Some(hello),
             Over::Stream | Over::Datagrams => _ = self.hello.get_or_insert(hello),
@@ -317,7 +317,7 @@ impl Handshake {
         self.note(time, direction, 'b');
     }
 
-    /// A record that is encrypted begins; `is_data`: it says that it is data.
+    /// Takes the beginning of an encrypted record; `is_data`: its type is data.
     pub fn ciphertext(&mut self, time: Time, direction: Direction, is_data: bool, out: &mut dyn Out) {
         self.begun.get_or_insert(time);
         let role = self.role(direction);
@@ -353,7 +353,7 @@ impl Handshake {
         hello + certificates.sum::<usize>()
     }
 
-    /// Says what is known, once, and forgets it.
+    /// Emits the handshake once, and forgets it.
     pub fn emit(&mut self, out: &mut dyn Out) {
         let Some(begun) = self.begun.filter(|_| !self.emitted) else { return };
         self.emitted = true;
@@ -459,7 +459,7 @@ fn other(direction: Direction) -> Direction {
     }
 }
 
-/// Bytes with their length, of three bytes, before them.
+/// Bytes after a length of three bytes.
 fn three<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let [high, low] = [reader.u8()?.into(), usize::from(reader.u16()?)];
     let high: usize = high;

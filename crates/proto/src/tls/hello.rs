@@ -20,10 +20,10 @@ const KEY_SHARE: u16 = 51;
 const KEY_SHARE_DRAFT: u16 = 40;
 /// Encrypted client hello (RFC 9849).
 const ECH: u16 = 0xfe0d;
-/// Encrypted server name indication, a draft that came before it.
+/// Encrypted server name indication, a predecessor of ECH.
 const ESNI: u16 = 0xffce;
 
-/// What a client hello says.
+/// The contents of a client hello.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientHello {
     pub version: u16,
@@ -45,16 +45,16 @@ pub(crate) struct ClientHello {
     pub encrypted_hello: bool,
 }
 
-/// What a server hello says.
+/// The contents of a server hello.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerHello {
-    /// As its header says.
+    /// Version in the header.
     pub version: u16,
     pub session_id: Vec<u8>,
     pub cipher: u32,
     pub extensions: Vec<u16>,
     pub alpn: Option<Vec<u8>>,
-    /// As its extension says, which counts.
+    /// Version in the extension, which takes precedence.
     pub chosen: Option<u16>,
     pub group: Option<u16>,
     pub pre_shared_key: bool,
@@ -68,13 +68,13 @@ const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Bytes with their length, of one byte, before them.
+/// Bytes after a length of one byte.
 fn short<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u8()?;
     reader.take(length.into())
 }
 
-/// Bytes with their length, of two bytes, before them.
+/// Bytes after a length of two bytes.
 pub(crate) fn long<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u16()?;
     reader.take(length.into())
@@ -162,7 +162,7 @@ impl ClientHello {
         }
     }
 
-    /// What JA3 is the checksum of.
+    /// The text that JA3 hashes.
     pub fn ja3(&self) -> String {
         let mut text = self.version.to_string();
         let plain = |values: &[u16]| joined(values.iter().copied().filter(|value| !is_grease(*value)));
@@ -254,7 +254,7 @@ impl ServerHello {
         self.chosen.unwrap_or(self.version)
     }
 
-    /// The same, with a number of its own for the drafts before the 16th, which said 1.3 right in the header.
+    /// The version, with an own number for drafts before the 16th, which had 1.3 in the header.
     pub fn drafted(&self) -> u16 {
         match (self.chosen, self.version) {
             (None, TLS13) => FIRST_DRAFTS,
@@ -262,7 +262,7 @@ impl ServerHello {
         }
     }
 
-    /// What JA3S is the checksum of.
+    /// The text that JA3S hashes.
     pub fn ja3s(&self) -> String {
         format!("{},{},{}", self.version, self.cipher, joined(self.extensions.iter().copied()))
     }

@@ -12,7 +12,7 @@ const HEADER: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     held: Vec<u8>,
-    /// Bytes of the message that came, held or not.
+    /// Received bytes of the message, kept or not.
     seen: usize,
     /// Bytes are missing in it.
     is_holed: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Messages {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub kind: u8,
-    /// What is in it; less where it is not whole.
+    /// Its content; shorter if incomplete.
     pub body: &'a [u8],
     /// It is neither longer than is kept nor is anything missing in it.
     pub is_whole: bool,
@@ -80,7 +80,7 @@ impl Messages {
         let Some((_, length)) = header(&self.held) else { return false };
         self.seen = self.seen.saturating_add(bytes);
         self.is_holed = true;
-        // What is missing at a message's very end may be the beginning of the next one too: only less is sure.
+        // A gap at the very end of a message may contain the beginning of the next one: only a smaller gap is certain.
         self.seen < HEADER + length
     }
 

@@ -9,7 +9,7 @@ pub(crate) const TLS13: u16 = 0x0304;
 /// Stands for the drafts of TLS 1.3 before the 16th.
 pub(crate) const FIRST_DRAFTS: u16 = 0x7f00;
 
-/// Whether it is one of the values that are sent so that nobody relies on there being no unknown ones (RFC 8701).
+/// Whether it is a reserved value that tests tolerance of unknown ones (GREASE, RFC 8701).
 pub(crate) fn is_grease(value: u16) -> bool {
     value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
 }
@@ -51,7 +51,7 @@ pub(crate) fn long_version(version: Option<u16>) -> Cow<'static, str> {
     })
 }
 
-/// A cipher suite's name in the registry (RFC 8447); those of SSLv2 have three bytes.
+/// Name of a cipher suite in the registry (RFC 8447); those of SSLv2 have three bytes.
 pub(crate) fn cipher(number: u32) -> Cow<'static, str> {
     let known = u16::try_from(number).ok().and_then(TlsCipherSuite::from_id).map(|suite| suite.name);
     let name = known.or(match number {
@@ -142,7 +142,7 @@ pub(crate) fn group(number: u16) -> Cow<'static, str> {
     }
 }
 
-/// What an alert says.
+/// Name of an alert.
 pub(crate) fn alert(description: u8) -> Cow<'static, str> {
     Cow::Borrowed(match description {
         0 => "close_notify",
