@@ -77,7 +77,7 @@ impl Csv {
                     self.count(context, &key(&row.key, false), &row.count, Some(row.flows), Some(row.error));
                 }
                 if !top.is_exact() {
-                    // What no row has; any one key of it had at most the error.
+                    // Counts outside all rows; any single key had at most the error.
                     self.count(context, "no row", &top.shed, None, Some(top.absent));
                 }
             }
@@ -86,21 +86,21 @@ impl Csv {
                     self.count(context, &class.label, &class.count, None, None);
                 }
             }
-            // How many values were in a bin: they are not packets alone, but they are counted like them.
+            // Number of values in a bin, in the columns of packets.
             Reading::Histogram(histogram) => {
                 for (edge, n) in histogram.edges.iter().zip(&histogram.counts).filter(|(_, n)| **n > 0) {
                     let label = format!("{} from {edge}", histogram.of);
                     self.count(context, &label, &Count { packets: *n, bytes: 0 }, None, None);
                 }
             }
-            // The flows that failed are all that is counted; their packets are in no reading of scans.
+            // Only failed flows are counted; a reading of scans has no packets.
             Reading::Scans(scans) => {
                 for row in scans.found() {
                     let failed = Some(row.refused + row.unanswered);
                     self.count(context, &crate::summary::scan(row), &Count::default(), failed, None);
                 }
             }
-            // As with histograms, they are counted in the place of packets; one standard error is theirs.
+            // In the columns of packets, as with histograms; the error is one standard error.
             Reading::Distinct(count) => {
                 let n = count.estimate();
                 let error = (count.relative_error() * n as f64).ceil() as u64;

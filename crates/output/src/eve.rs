@@ -1,7 +1,7 @@
 //! eve.json: events in the form of Suricata 8.
 //!
-//! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). What only a parser or a rule
-//! can know (app_proto, alerted flows) is left out or false.
+//! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
+//! has (app_proto, alerted flows) are omitted or false.
 
 use crate::file::{Frame, LineFile};
 use crate::format::{push_hex, push_number};
@@ -154,7 +154,7 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
     });
 }
 
-/// Requests and their answers have code 0: what has another is a flow of one direction.
+/// Requests and their replies have code 0: another code belongs to a flow of one direction.
 fn push_icmp(event: &mut Object<'_>, flow: &FlowRecord, ends: &Endpoints, answered: bool) {
     if !matches!(flow.key.proto, 1 | 58) {
         return;
@@ -196,7 +196,7 @@ fn reason(end: EndReason, closed: &'static str) -> &'static str {
     }
 }
 
-/// Of flags, only those that were set are there.
+/// Only set flags are present.
 fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
     let Some(summary) = flow.tcp else { return };
     let (to_server, to_client) = (flow.forward.tcp_flags, flow.reverse.tcp_flags);

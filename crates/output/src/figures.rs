@@ -1,6 +1,6 @@
-//! How numbers, rates, shares and strips are written for people: SI units, aligned, never wider than asked.
+//! Formatting of numbers, rates, shares and strips: SI units, aligned, never wider than asked.
 //!
-//! Every text here has a known width on a terminal; nothing here writes control characters.
+//! Every text has a known width on a terminal; nothing here writes control characters.
 
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -165,8 +165,8 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text without anything that a terminal would act on or that would disturb a line: control characters and
-/// marks that turn the direction of writing or take no room become `\u{..}`.
+/// The text without anything that a terminal would interpret or that would disturb a line: control characters, and
+/// marks that change the direction of writing or have no width, become `\u{..}`.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Files of whole lines: whatever happens (a full disk, a killed process), what is on the disk ends with a
-//! whole line, and every line that could not be written is counted.
+//! Files of whole lines: after a full disk or a killed process, the file on disk ends with a whole line, and every
+//! line that could not be written is counted.
 
 use crate::OutputContext;
 use crate::zone::Zone;
@@ -16,29 +16,30 @@ const BLOCK: usize = 64 << 10;
 /// Bytes that wait while the disk is full; beyond them lines are lost, and counted.
 const MAX_WAITING: usize = 1 << 20;
 
-/// What becomes of a file that is there already.
+/// Treatment of an existing file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Existing {
     /// For runs over files. It is replaced when the new one is complete: until then that is a [`Part`].
     #[default]
     Replace,
-    /// For live runs, whose logs are read while they grow. It is gone on with, in place. A last line that was cut off is taken away before.
+    /// For live runs, whose logs are read while they grow: appended to in place. An incomplete last line is removed
+    /// before.
     Continue,
 }
 
-/// How files follow each other, beside [`crate::Output::roll`].
+/// Rotation of files, besides [`crate::Output::roll`].
 #[derive(Clone, Debug, Default)]
 pub struct Rolling {
-    /// A new file begins with the first line after so many bytes.
+    /// A new file begins with the first line after this many bytes.
     pub bytes: Option<u64>,
-    /// What is finished is compressed with zstd.
+    /// Finished files are compressed with zstd.
     pub zstd: bool,
 }
 
 /// Whole lines, at a time in nanoseconds since the epoch.
 type Lines = Box<dyn Fn(u64) -> String + Send>;
 
-/// What each file of a format begins and ends with; both are told the time of the line next to them.
+/// The head and the tail of each file of a format; both get the time of the adjacent line.
 #[derive(Default)]
 pub struct Frame {
     /// Lines at the beginning.
@@ -62,13 +63,13 @@ impl Frame {
 /// Most files of one name that are compressed at once: then the next one waits.
 const COMPRESSING: usize = 2;
 
-/// What lines are written to.
+/// The destination of lines.
 trait Store: Send {
     /// As [`Write::write`].
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Cuts to a length; what is put next comes right after it.
     fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Whether it is what has that name.
+    /// Whether the file of that name is this one.
     fn is_at(&self, path: &Path) -> bool;
 }
 
@@ -90,7 +91,7 @@ impl Store for File {
 
 /// A file to which lines are added.
 pub struct LineFile {
-    /// The name that it has when it is complete, and that messages tell.
+    /// Its final name, which messages show.
     path: PathBuf,
     /// The file until then, where it has another name.
     part: Option<Part>,
@@ -116,9 +117,9 @@ pub struct LineFile {
     /// Part of a line may stand behind them, which could not be cut off yet.
     torn: bool,
     waiting: Vec<u8>,
-    /// The error that the disk gave, until writing goes well again.
+    /// The disk's error, until writing succeeds again.
     failure: Option<io::Error>,
-    /// It has been told.
+    /// Whether it was reported.
     reported: bool,
     lost: u64,
 }
@@ -152,7 +153,7 @@ impl LineFile {
         Ok(Self { rolling, zone, frame, latest: context.start, ..file })
     }
 
-    /// The file goes on with one that has its head.
+    /// Continues an existing file that has its head.
     pub fn go_on(&mut self) {
         self.begun = true;
     }
@@ -167,17 +168,16 @@ impl LineFile {
         }
     }
 
-    /// What the file tells of reaches up to a time.
+    /// Notes the time up to which the file's contents reach.
     pub fn reach(&mut self, time: u64) {
         self.latest = self.latest.max(time);
     }
 
-    /// Ends the file, so that it is as complete as one at the end of a run, gives it a name with the time, and begins
-    /// another. Where somebody has given it another name already, as logrotate(8) does, that is its name. One without
-    /// any lines goes on.
+    /// Ends the file, so that it is as complete as at the end of a run, renames it with the time, and begins another.
+    /// A file that was renamed from outside, as by logrotate(8), keeps that name. A file without lines continues.
     ///
     /// # Errors
-    /// When it cannot be written, renamed or begun anew; then it goes on, or lines wait.
+    /// When it cannot be written, renamed or begun anew; then it continues, or lines wait.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         let current = self.part.as_ref().map_or(&*self.path, Part::written).to_owned();
         let is_there = self.store.as_ref().is_some_and(|store| store.is_at(&current));
@@ -191,7 +191,7 @@ impl LineFile {
         self.end_lines();
         self.write_out();
         if self.failure.is_some() {
-            // What comes next has a head of its own, in the same file.
+            // The next part has a head of its own, in the same file.
             return self.flush();
         }
         if is_there {
@@ -234,8 +234,8 @@ impl LineFile {
     /// `conn.2026-11-22-04-00-00.log`, with a number where that is taken: a run over files takes what an earlier one
     /// left.
     fn finished_name(&mut self, time: u64) -> PathBuf {
-        // Rows come in order of intervals, not of times: a stamp that went back would take the name of a file of this
-        // run.
+        // Rows come in order of intervals, not of times: a time that goes back would produce the name of an existing
+        // file of this run.
         self.stamped = self.stamped.max(time);
         let stamp = self.zone.dashed(self.stamped);
         let ending = self.path.extension().map(|ending| format!(".{}", ending.display())).unwrap_or_default();
@@ -298,7 +298,7 @@ impl LineFile {
         self.length == 0 && self.waiting.is_empty()
     }
 
-    /// The first line of the file as it was opened, at most 64 KiB of it; empty when there is none.
+    /// The first line of the file when it was opened, at most 64 KiB of it; empty if it has none.
     pub fn first_line(&self) -> io::Result<Vec<u8>> {
         let mut start = Vec::new();
         let path = self.part.as_ref().map_or(&*self.path, Part::written);
@@ -306,13 +306,13 @@ impl LineFile {
         Ok(start.split(|&byte| byte == b'\n').next().unwrap_or_default().to_vec())
     }
 
-    /// Adds a line that tells of a time, in nanoseconds since the epoch, and which `write` puts at the end of what it is given, without the line break. A full disk is
-    /// told by [`Self::flush`]: lines wait for space while there is room for them, then they are lost and
-    /// counted.
+    /// Adds a line with its time in nanoseconds since the epoch. `write` appends the line, without a line break. A
+    /// full disk is reported by [`Self::flush`]: lines wait for space while there is room for them, then they are lost
+    /// and counted.
     pub fn line(&mut self, time: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let so_far = self.length + self.waiting.len() as u64;
         if self.rolling.bytes.is_some_and(|max| self.has_lines && so_far >= max) {
-            // What goes wrong shows when it is written.
+            // Errors show when the lines are written.
             if let Err(error) = self.roll(self.latest) {
                 self.failure = Some(error);
             }
@@ -347,7 +347,7 @@ impl LineFile {
         }
     }
 
-    /// Writes what waits and gives the file its name. What does not get onto the disk now is lost.
+    /// Writes the waiting lines and gives the file its name. Lines that cannot be written now are lost.
     ///
     /// # Errors
     /// When lines were lost, now or before, with their number; or when the file cannot be renamed.
@@ -504,7 +504,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// A disk with so much room.
+    /// A disk with limited room.
     #[derive(Clone)]
     struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -553,8 +553,7 @@ mod tests {
         (0..to).map(|n| format!("line {n}\n")).collect()
     }
 
-    /// At whichever byte the disk becomes full: whole lines, an error that says so, and all of them once there
-    /// is room again.
+    /// For every byte at which the disk becomes full: whole lines, an error, and all lines once there is room again.
     #[test]
     fn a_full_disk_cuts_no_line_and_is_written_on_when_there_is_space() {
         for room in 0..200 {
@@ -669,11 +668,11 @@ mod tests {
         numbered(&mut file, 0, 2);
         file.flush().unwrap();
         std::fs::rename(&path, &moved).unwrap();
-        // What comes before the signal is in the file that was renamed.
+        // Lines before the signal are in the renamed file.
         numbered(&mut file, 2, 3);
         file.roll(0).unwrap();
         numbered(&mut file, 3, 4);
-        // Nobody has renamed it: it gets a name of ours, and another one in the same second.
+        // Without a rename from outside it gets a name of ours, and another one in the same second.
         file.roll(0).unwrap();
         file.roll(0).unwrap();
         numbered(&mut file, 4, 5);
@@ -747,7 +746,7 @@ mod tests {
         assert!(error.to_string().starts_with("/nowhere/x.log: "), "{error}");
     }
 
-    /// The same on a file system that is really full, where we may make one.
+    /// On a file system that is really full, where one can be made.
     #[test]
     fn a_full_file_system() {
         let directory = tempfile::tempdir().unwrap();

@@ -69,7 +69,7 @@ pub fn scans() -> Reading {
     Reading::Scans(Scans::new(100, vec![ports, hosts, client]))
 }
 
-/// So many hosts.
+/// The given number of hosts.
 pub fn distinct(hosts: u64) -> Reading {
     let mut sketch = Sketch::default();
     let mut hash = 0_u64;
@@ -89,7 +89,7 @@ pub fn flooded(snapshot: &Snapshot) -> Reading {
     Reading::Top(top)
 }
 
-/// What a scan and six downloads look like.
+/// A scan and six downloads.
 pub fn snapshot() -> Snapshot {
     let mut series = Series::new(1_000_000);
     let shape = [400, 2300, 2300, 1500, 2100, 2300, 2300, 400, 400, 900, 3200];

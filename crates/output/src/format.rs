@@ -1,5 +1,4 @@
-//! Values as bytes behind what is there: a row has dozens of them, and a text of its own for each would cost more
-//! than the rest of the row.
+//! Values appended as bytes: a row has dozens of them, and a text for each would cost more than the rest of the row.
 
 use std::io::Write;
 use std::net::IpAddr;

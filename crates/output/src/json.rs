@@ -1,13 +1,13 @@
-//! JSON objects written member by member, straight to where they go.
+//! JSON objects written member by member, directly to their destination.
 //!
-//! What is written through serde's flattened maps or through a tree of values costs microseconds a row, for structure
-//! that is known beforehand. Text from outside is escaped by serde_json, here as everywhere.
+//! Serde's flattened maps, or a tree of values, cost microseconds a row for a structure that is known beforehand. Text
+//! from outside is escaped by serde_json, here as everywhere.
 
 use crate::format::{push_address, push_number};
 use crate::records::lossless;
 use std::net::IpAddr;
 
-/// An object that is being written. Its keys are ours: nothing in them needs escaping.
+/// An object that is being written. Its keys need no escaping.
 pub struct Object<'o> {
     out: &'o mut Vec<u8>,
     is_begun: bool,
@@ -47,7 +47,7 @@ impl<'o> Object<'o> {
         self.member(key).extend_from_slice(if yes { b"true" } else { b"false" });
     }
 
-    /// Text of ours, in which nothing needs escaping: `write` puts it between the quotes.
+    /// A text that needs no escaping: `write` puts it between the quotes.
     pub fn ours(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let out = self.member(key);
         out.push(b'"');
@@ -55,7 +55,7 @@ impl<'o> Object<'o> {
         out.push(b'"');
     }
 
-    /// A word of ours.
+    /// A word that needs no escaping.
     pub fn word(&mut self, key: &str, word: &str) {
         self.ours(key, |out| out.extend_from_slice(word.as_bytes()));
     }

@@ -66,11 +66,11 @@ use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Record, Table};
 use zone::Zone;
 
-/// Writes what a run finds.
+/// Writes the results of a run.
 ///
-/// A full disk is not the end: rows wait in bounded memory, what has no room is counted, and writing goes on when
-/// space returns. So errors come from [`Output::interval`], [`Output::flush`] and [`Output::finish`], once each
-/// time that writing begins to fail, and rows should go on being offered after them.
+/// A full disk is not the end: rows wait in bounded memory, rows without room are counted, and writing continues when
+/// space returns. Errors therefore come from [`Output::interval`], [`Output::flush`] and [`Output::finish`], once each
+/// time that writing begins to fail, and callers continue to offer rows after them.
 pub trait Output: Send {
     /// The readings of a finished interval.
     ///
@@ -78,16 +78,16 @@ pub trait Output: Send {
     /// When something could not be written: which file and why.
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()>;
 
-    /// A finished flow; rows come ordered by time and key within an interval.
+    /// Takes a finished flow; rows come ordered by time and key within an interval.
     ///
     /// # Errors
-    /// None of the outputs here gives one.
+    /// None of the outputs here returns one.
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let _ = flow;
         Ok(())
     }
 
-    /// The same with the name by which the initiator had asked for the responder, where that is known.
+    /// Takes a finished flow with the name that the initiator had resolved for the responder, if it is known.
     ///
     /// # Errors
     /// As [`Output::flow`].
@@ -96,10 +96,10 @@ pub trait Output: Send {
         self.flow(flow)
     }
 
-    /// Something that a protocol did; records come in the order of rows too.
+    /// Takes a record of a protocol; records come in the order of rows too.
     ///
     /// # Errors
-    /// None of the outputs here gives one.
+    /// None of the outputs here returns one.
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         let _ = (flow, record);
         Ok(())
@@ -113,8 +113,8 @@ pub trait Output: Send {
         Ok(())
     }
 
-    /// Ends the files that have lines, gives them names with the time of their last line or `now`, in nanoseconds since
-    /// the epoch, whichever is later, and begins others. A file that somebody has renamed keeps that name.
+    /// Ends the files that have lines, renames them with the time of their last line or `now`, in nanoseconds since
+    /// the epoch, whichever is later, and begins others. A file that was renamed from outside keeps its name.
     ///
     /// # Errors
     /// As [`Output::interval`].
@@ -132,35 +132,35 @@ pub trait Output: Send {
     }
 }
 
-/// What the program knows about an output.
+/// Description of an output.
 pub struct OutputSpec {
     /// Its name on the command line and in the configuration.
     pub name: &'static str,
     /// One line for the manual.
     pub help: &'static str,
-    /// The files that it always writes into the directory. Those of records come with the first record of a kind.
+    /// The files that it always writes into the directory. Files of records come with the first record of a kind.
     pub files: &'static [&'static str],
-    /// Whether it writes flow rows: when none does, none need be made.
+    /// Whether it writes flow rows: if no output does, none are made.
     pub flows: bool,
-    /// Whether it has a place for the records of a table: what no output has one for need not be made, and where
-    /// there is none for any, streams need not be read.
+    /// Whether it writes the records of a table. Records without an output are not made, and if no output writes
+    /// records, streams are not reassembled.
     pub has: fn(&Table) -> bool,
-    /// Whether it has a place for a field of a record.
+    /// Whether it writes a field of a record.
     pub shows: fn(&Field) -> bool,
     /// Opens them.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
 }
 
-/// What an output must know of the run.
+/// The facts about the run that an output needs.
 #[derive(Clone, Debug, Default)]
 pub struct OutputContext {
-    /// Where its files go. It must be there.
+    /// The directory of its files. It must exist.
     pub directory: PathBuf,
-    /// What becomes of files that are there already.
+    /// Treatment of existing files.
     pub existing: Existing,
-    /// How they follow each other.
+    /// Rotation of files.
     pub rolling: Rolling,
-    /// How much of flows and records a store keeps.
+    /// Limits of flows and records in a store.
     pub keep: store::sqlite::Keep,
     /// Bytes of rows and names that a store may keep in memory until they are written; 0 for 64 MiB.
     pub memory: usize,
@@ -171,7 +171,7 @@ pub struct OutputContext {
     /// When the run began, in nanoseconds since the epoch: for what has no packet to take a time from, so that
     /// the same packets give the same files.
     pub start: u64,
-    /// Nanoseconds of a whole interval, where that is known: the first and the last are often shorter.
+    /// Length of a whole interval in nanoseconds, if known: the first and the last are often shorter.
     pub interval: u64,
     /// A clock that never goes back, in nanoseconds: by it, what has failed is tried again once a second. Without one,
     /// it is tried again at each call.
@@ -195,10 +195,10 @@ pub static OUTPUTS: &[&OutputSpec] = &[
 ];
 
 impl OutputSpec {
-    /// The output of that name; the error names all there are.
+    /// The output of that name; the error lists all names.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// When the name is unknown.
     pub fn find(name: &str) -> Result<&'static OutputSpec, String> {
         OUTPUTS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
             let names: Vec<&str> = OUTPUTS.iter().map(|spec| spec.name).collect();
@@ -217,7 +217,7 @@ mod tests {
         OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() }
     }
 
-    /// The outputs whose files are of lines: all but the databases of the store, which has tests of its own.
+    /// The outputs with files of lines: all but the databases of the store, which has tests of its own.
     fn of_lines() -> impl Iterator<Item = &'static &'static OutputSpec> {
         OUTPUTS.iter().filter(|spec| spec.name != "store")
     }
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(lines, 2 + 4 + (1 + 2 + 3 + 9), "conn.json, eve.json, weir.ndjson");
     }
 
-    /// A process is killed in the middle of a write; the next one goes on with the file.
+    /// A process is killed in the middle of a write; the next one continues the file.
     #[test]
     fn whatever_was_cut_off_the_next_run_goes_on_with_whole_lines() {
         for spec in of_lines() {

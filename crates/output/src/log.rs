@@ -1,4 +1,4 @@
-//! Which rows of which output are asked for: `eve` for all that it has, `eve:flow+http+dns` for these.
+//! Selection of rows of an output: `eve` for all that it has, `eve:flow+http+dns` for these.
 
 use crate::{Output, OutputContext, OutputSpec};
 use std::io;
@@ -22,11 +22,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// What a text asks for: the name of an output, and behind a colon, joined by plus signs, `flow` and names of
-    /// tables, as Weir, Zeek or Suricata call them.
+    /// Parses a selection: the name of an output, and after a colon, joined by plus signs, `flow` and names of tables,
+    /// as Weir, Zeek or Suricata call them.
     ///
     /// # Errors
-    /// When there is no such output, or it has no such rows; the text says what there is.
+    /// When the output is unknown, or lacks such rows; the text lists what it has.
     pub fn find(text: &str) -> Result<Self, String> {
         let (name, rows) = text.split_once(':').map_or((text, None), |(name, rows)| (name, Some(rows)));
         let spec = OutputSpec::find(name)?;
@@ -51,10 +51,10 @@ impl Log {
         Ok(log)
     }
 
-    /// What those texts ask for, each once.
+    /// Parses selections, each once.
     ///
     /// # Errors
-    /// When [`Log::find`] knows one not, or when two would write the same file.
+    /// When [`Log::find`] refuses one, or when two would write one file.
     pub fn find_all<'n>(texts: impl IntoIterator<Item = &'n str>) -> Result<Vec<Self>, String> {
         let mut found: Vec<Self> = Vec::new();
         for text in texts {
@@ -78,7 +78,7 @@ impl Log {
         self.spec
     }
 
-    /// Whether it has a row for each flow: when no log has, none need be made.
+    /// Whether it has a row for each flow: if no log has, none are made.
     pub fn flows(&self) -> bool {
         self.flows
     }

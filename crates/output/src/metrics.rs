@@ -48,7 +48,7 @@ impl Output for MetricsFile {
     }
 }
 
-/// What has been counted so far.
+/// The counts so far.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Sums>);
 
@@ -61,7 +61,7 @@ struct Sums {
     end: u64,
 }
 
-/// What one function of one subscription has found so far.
+/// The results of one function of one subscription so far.
 #[derive(Clone, Debug)]
 struct Line {
     subscription: String,
@@ -71,7 +71,7 @@ struct Line {
     found: Found,
 }
 
-/// What of a reading can be added up without growing, or its last value.
+/// The part of a reading that sums without growing, or its last value.
 #[derive(Clone, Debug)]
 enum Found {
     Count(Count),
@@ -99,12 +99,12 @@ impl Found {
             },
             Reading::Distinct(count) => Found::Distinct { of: count.of.name(), estimate: count.estimate() },
             Reading::Scans(scans) => Found::Scans(scans.found().len() as u64),
-            // The rate is that of the counters.
+            // Prometheus derives rates from the counters.
             Reading::Series(_) => Found::Nothing,
         }
     }
 
-    /// Goes on from what was before: sums grow, the rest is as it is now.
+    /// Continues the previous value: sums grow, other values are replaced.
     fn after(&mut self, before: &Found) {
         match (self, before) {
             (Found::Count(now), Found::Count(before)) => now.add(before),
@@ -140,7 +140,7 @@ impl Metrics {
             snapshot.answers.iter().enumerate().map(|(at, answer)| Line::of(answer, at, &before)).collect();
     }
 
-    /// All of it as OpenMetrics text.
+    /// All counters as OpenMetrics text.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix("weir");
         registry.register_collector(Box::new(Arc::clone(&self.0)));
@@ -193,7 +193,7 @@ fn seconds(metric: &mut MetricEncoder<'_>, nanoseconds: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, f64, u64>(&(nanoseconds as f64 / 1e9), None)
 }
 
-/// The unit that a counter's name has behind it, where it does not say so itself.
+/// The unit to append to a counter's name, if the name lacks it.
 fn unit(counter: &Counter) -> Option<Unit> {
     let unit = if counter.unit == "bytes" { "bytes" } else { counter.unit };
     let contains = |word: &str| counter.name.split('_').any(|part| part == word);
@@ -219,7 +219,7 @@ impl Collector for Sums {
 impl Sums {
     fn encode_counters(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         for counter in counters() {
-            // The registry ends each help with a point of its own.
+            // The registry appends a full stop to each help text.
             let help = counter.help.trim().trim_end_matches('.');
             let unit = unit(counter);
             let mut metric = to.encode_descriptor(counter.name, help, unit.as_ref(), MetricType::Counter)?;
@@ -358,7 +358,7 @@ impl Sums {
     }
 }
 
-/// Bins with their upper edges, included, which is how Prometheus has them; the encoder adds them up.
+/// Bins with their inclusive upper edges, as in Prometheus; the encoder accumulates them.
 fn buckets(histogram: &Histogram) -> Vec<(f64, u64)> {
     let upper = histogram.edges.iter().skip(1).map(|edge| edge.saturating_sub(1) as f64);
     upper.chain([f64::INFINITY]).zip(histogram.counts.iter().copied()).collect()

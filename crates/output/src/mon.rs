@@ -61,7 +61,7 @@ struct Mon {
     path: PathBuf,
     dialect: Dialect,
     restarted: bool,
-    /// What came before, where the whole run is told of.
+    /// Totals of earlier intervals, if the whole run is reported.
     before: Option<Snapshot>,
 }
 
@@ -95,7 +95,7 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
             if restarted {
                 lines.push("elog: ourmon restarted".to_owned());
             }
-            // There is one stream, whatever the number of interfaces.
+            // All interfaces are one stream.
             lines.push(format!("pkts: caught:{caught} : drops:{drops}: caught2:0 : drop2:0"));
         }
         Dialect::Paper => lines.push(format!("pkts: caught {caught} drops: {drops}")),
@@ -158,7 +158,7 @@ fn charts(snapshot: &Snapshot) -> Vec<(&str, Vec<&Answer>)> {
     charts
 }
 
-/// Graph, flag (1 counts packets, 0 bytes), lines, their counts, what is left over.
+/// Graph, flag (1 counts packets, 0 bytes), lines, their counts, remainder.
 fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
     let in_packets = answers.first().is_some_and(|answer| answer.function == "packets");
     let unit = if in_packets { Unit::Packets } else { Unit::Bytes };
@@ -188,7 +188,7 @@ fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
     text
 }
 
-/// A list of flows, and the name under which Ourmon knows it.
+/// A list of flows, and Ourmon's name for it.
 fn flow_list(answer: &Answer) -> Option<(&str, &Top)> {
     match &answer.reading {
         Reading::Top(top) if top.key == KeyKind::Flow => {
@@ -222,8 +222,8 @@ fn end(address: IpAddr, port: u16) -> String {
     }
 }
 
-/// Bytes, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to
-/// are not told apart: all are in the first of the two numbers.
+/// Bytes, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to are
+/// not distinguished: all are in the first of the two numbers.
 fn ports_line(name: &str, top: &Top, protocol: u8) -> String {
     let mut text = format!("{name}: {}:", top.rows.len());
     for row in top.ranked() {
@@ -247,7 +247,7 @@ mod tests {
     use crate::fixtures::{answer, classes, count, ip, row, top};
     use weir_api::{CaptureCount, Ledger};
 
-    /// What the paper's figure 3 configures, and more.
+    /// The configuration of the paper's figure 3, and more.
     fn snapshot() -> Snapshot {
         let line = |name: &str, bytes| answer(name, Some("ports"), "bytes", Reading::Count(count(7, bytes)));
         let flow = |port, protocol| Key::Flow {
@@ -373,8 +373,8 @@ udp_ports: 0:
         }
     }
 
-    /// What Ourmon's graphics engine does with each line: blanks go, colons separate, counts are every second
-    /// item from the third on.
+    /// Parses a line like Ourmon's graphics engine: blanks are removed, colons separate, counts are every second item
+    /// from the third on.
     #[test]
     fn the_graphics_engine_finds_its_counts() {
         let text = mon_lite(&snapshot(), Dialect::Probe, false);

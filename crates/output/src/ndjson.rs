@@ -1,5 +1,5 @@
-//! weir.ndjson: one JSON object a line, one line a fact. `v` is the version of these forms, `kind` says which it
-//! is. Times are RFC 3339 in UTC.
+//! weir.ndjson: one JSON object a line, one fact a line. `v` is the version of these forms, `kind` names the form.
+//! Times are RFC 3339 in UTC.
 
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
@@ -23,7 +23,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Ndjson::open(context)?)),
 };
 
-/// The version of the lines: it goes up when a reader of the old ones would be wrong about the new.
+/// Version of the lines: it rises when a reader of the old ones would misread the new ones.
 pub const VERSION: u8 = 1;
 
 /// A line.
@@ -55,7 +55,7 @@ struct Run<'a> {
     command: &'a str,
 }
 
-/// What an answer is an answer to, and the answer.
+/// The question of an answer, and the answer.
 #[derive(Serialize)]
 struct To<'a, T> {
     subscription: &'a str,
@@ -72,7 +72,7 @@ struct TopBody {
     unit: Unit,
     exact: bool,
     rows: Vec<RowBody>,
-    /// Keys that had no row when they came.
+    /// Inserts of keys without a row.
     inserts: u64,
     shed: Count,
     /// The most that a key without a row had, in `unit`.
@@ -284,7 +284,7 @@ struct SummaryBody<'a> {
     failures: &'a [String],
 }
 
-/// Hands the line of each fact of a snapshot to `put`: ledger, flows, what became of what was said, then the answers in order.
+/// Emits the line of each fact of a snapshot: ledger, flows, sessions, then the answers in order.
 fn snapshot_lines(snapshot: &Snapshot, states: &[(String, u64)], mut put: impl FnMut(Vec<u8>)) {
     let when = Some(snapshot.interval);
     put(line("ledger", when, &LedgerBody::from(&snapshot.ledger)));

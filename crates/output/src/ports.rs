@@ -1,6 +1,6 @@
 //! Names of well-known ports, as IANA registered them.
 //!
-//! A name says which port was used, not what was spoken there.
+//! A name describes the port, not the protocol that was used on it.
 
 /// IP protocol numbers with ports.
 const TCP: u8 = 6;
@@ -204,7 +204,7 @@ static SERVICES: &[(u16, On, &str)] = &[
     (47808, Udp, "bacnet"),
 ];
 
-/// The registered name of a port of an IP protocol, if it is a well-known one.
+/// The registered name of a port of an IP protocol, if it is well known.
 pub fn service(protocol: u8, port: u16) -> Option<&'static str> {
     let on = match protocol {
         TCP => Tcp,
@@ -227,8 +227,7 @@ static MOSTLY_UDP: &[u16] = &[
     5060, 5355, 5683, 5684, 34962,
 ];
 
-/// Whether the name of a port's service does not tell its transport: TCP and UDP share it, and this is the one
-/// that it uses less.
+/// Whether the name of a port's service is ambiguous: TCP and UDP share it, and this is the less common transport.
 pub fn unusual_transport(protocol: u8, port: u16) -> bool {
     let shared = service(TCP, port).is_some() && service(TCP, port) == service(UDP, port);
     shared && (protocol == TCP) == MOSTLY_UDP.contains(&port)
@@ -239,7 +238,7 @@ pub fn protocol(number: u8) -> String {
     known_protocol(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
-/// The name of an IP protocol in lower case, where it has a well-known one.
+/// The name of an IP protocol in lower case, if it is well known.
 pub fn known_protocol(number: u8) -> Option<&'static str> {
     Some(match number {
         0 => "hopopt",

@@ -1,4 +1,4 @@
-//! What every format of flow rows needs from a flow.
+//! The facts about a flow that every format of flow rows needs.
 
 use crate::format::{push_address, push_hex, push_number, push_uid};
 use crate::json::push_text;
@@ -17,21 +17,21 @@ pub struct Endpoints {
     pub source_port: u16,
     /// The responder's address.
     pub destination: IpAddr,
-    /// Its port; of ICMP the type of the answer, or the code where there is none.
+    /// The responder's port; for ICMP the type of the reply, or the code without one.
     pub destination_port: u16,
     /// The name by which the initiator had asked for the responder's address.
     pub destination_name: Option<String>,
 }
 
 impl Endpoints {
-    /// Those of a flow.
+    /// The endpoints of a flow.
     pub fn of(flow: &FlowRecord) -> Self {
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         let (source, destination) = (ip(source), ip(destination));
         Self { source, source_port, destination, destination_port, destination_name: None }
     }
 
-    /// The same with a name.
+    /// The endpoints with a name.
     pub fn named(flow: &FlowRecord, name: Option<&str>) -> Self {
         Self { destination_name: name.map(str::to_owned), ..Self::of(flow) }
     }
@@ -49,7 +49,7 @@ pub fn uid(id: u64) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// What carried a flow, in a word; `None` when nothing did.
+/// The carrier of a flow, in a word; `None` without one.
 pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
     Some(match tunnel {
         Tunnel::None => return None,
@@ -73,9 +73,9 @@ pub fn services(flow: &FlowRecord) -> impl Iterator<Item = &'static str> {
     found.filter_map(|at| PROTOCOLS.get(usize::from(at))).map(|protocol| protocol.name)
 }
 
-/// A value of a column, before a format has its way with it.
+/// A value of a column, before it is formatted.
 pub enum Value {
-    /// There is none, or it is not known.
+    /// Absent or unknown.
     Unset,
     /// Nanoseconds since the epoch.
     Time(u64),
@@ -95,7 +95,7 @@ pub enum Value {
     Mac([u8; 6]),
     /// TCP's flags.
     Flags(u8),
-    /// A word of ours: nothing in it needs escaping.
+    /// A fixed word, which needs no escaping.
     Word(&'static str),
     /// Text.
     Text(String),
@@ -216,7 +216,7 @@ macro_rules! columns {
     };
 }
 
-/// Everything that is known of a flow. Forward is the initiator's direction.
+/// All facts about a flow. Forward is the initiator's direction.
 pub static COLUMNS: &[Column] = columns![
     "start" => |f, _| Value::Time(f.first.0),
     "end" => |f, _| Value::Time(f.last.0),

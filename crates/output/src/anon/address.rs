@@ -1,9 +1,9 @@
-//! Addresses to other addresses.
+//! Mapping of addresses to other addresses.
 //!
-//! All mappings but `nullip` preserve prefixes: two addresses that agree in their first n bits are mapped to two that
-//! agree in their first n bits and no more. Such a mapping is a bit for each node of the binary tree of prefixes: that
-//! by which the next bit is turned. It comes from a block cipher, so it depends on the key alone and not on what was seen
-//! before: any number of workers and outputs map alike.
+//! All mappings but `nullip` preserve prefixes: two addresses with exactly n equal leading bits are mapped to two with
+//! exactly n equal leading bits. Such a mapping is a bit for each node of the binary tree of prefixes: whether the
+//! next bit is flipped. The bit comes from a block cipher, so that it depends on the key alone and not on earlier
+//! addresses: any number of workers and outputs map alike.
 
 use aes::Aes128;
 use aes::cipher::generic_array::GenericArray;
@@ -11,12 +11,12 @@ use aes::cipher::{BlockEncrypt, KeyInit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::mapped;
 
-/// How addresses are mapped.
+/// The mapping of addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// Every address is 0.0.0.0 or ::.
     Nullip,
-    /// Prefix-preserving and random, for one run: what tcpdpriv does with -A50. The key is one that nobody keeps.
+    /// Prefix-preserving and random, for one run, like tcpdpriv's -A50. The key is not kept.
     Table,
     /// Prefix-preserving by a key, as the reference implementation of Crypto-PAn does it (Xu, Fan, Ammar, Moon:
     /// "Prefix-preserving IP address anonymization", 2002); IPv6 is the same over 128 bits.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Bits of an address that have a table of their own, made at the start.
+/// Number of leading bits with a precomputed table.
 const TOP: u32 = 16;
 /// Mapped IPv4 addresses that are remembered.
 const RECENT4: usize = 1 << 14;
@@ -86,7 +86,7 @@ impl Addresses {
             Self { tree, top: Vec::new(), recent4: Vec::new(), halves: Vec::new(), recent6: Vec::new() };
         if !matches!(addresses.tree, Tree::Null) {
             addresses.top = addresses.tree.top();
-            // Whatever is in a place is true: no place need be marked as empty.
+            // Every slot holds a valid entry: no slot needs a mark for empty.
             let zero = addresses.cold4(0);
             addresses.recent4 = vec![(0, zero); RECENT4];
             addresses.halves = vec![(0, (addresses.tree.turns(0, 0, 64) >> 64) as u64); RECENT6];
@@ -123,7 +123,7 @@ impl Addresses {
         self.whole6(address)
     }
 
-    /// All 128 bits, whatever they mean.
+    /// Maps all 128 bits, whatever their meaning.
     fn whole6(&mut self, address: [u8; 16]) -> [u8; 16] {
         if matches!(self.tree, Tree::Null) {
             return [0; 16];
@@ -210,7 +210,7 @@ impl Tree {
         })
     }
 
-    /// Of the bits `from..to` of an address, counted from its most significant, those that are turned; at their places.
+    /// The flipped ones of the bits `from..to` of an address, counted from the most significant, in their positions.
     fn turns(&self, address: u128, from: u32, to: u32) -> u128 {
         let mut turned = 0;
         let mut bit = from;
@@ -241,7 +241,7 @@ impl Tree {
         bits >> from
     }
 
-    /// What is encrypted for the bit after the first `length` ones.
+    /// The plaintext for the bit after the first `length` ones.
     fn block(&self, address: u128, length: u32) -> u128 {
         let prefix = |bits: u32| u128::MAX.checked_shl(128 - bits).unwrap_or_default();
         match self {
@@ -253,8 +253,8 @@ impl Tree {
         }
     }
 
-    /// The same for an IPv4 address and its 32 bits. Crypto-PAn has it at the front of the block, and ipcrypt mapped into
-    /// IPv6.
+    /// The plaintext for an IPv4 address and its 32 bits. Crypto-PAn has the address at the front of the block;
+    /// ipcrypt maps it into IPv6.
     fn turns4(&self, address: u32, from: u32, to: u32) -> u32 {
         match self {
             Self::Null => 0,
@@ -283,8 +283,8 @@ impl Tree {
     }
 }
 
-/// Crypto-PAn of at most [`BLOCKS`] bits of an IPv4 address: only the first four bytes of a block are other than those of
-/// the pad, and only the first bit of what comes out is asked for.
+/// Crypto-PAn of at most [`BLOCKS`] bits of an IPv4 address: only the first four bytes of a block differ from the pad,
+/// and only the first bit of the result is used.
 fn crypto_pan4(cipher: &Aes128, pad: u128, address: u32, from: u32, to: u32) -> u32 {
     let bytes = pad.to_be_bytes();
     let pad = (pad >> 96) as u32;
@@ -438,7 +438,7 @@ mod tests {
     }
 
     proptest! {
-        /// Law 9: what agrees in so many bits and no more still does, whatever was asked before.
+        /// Law 9: addresses keep the exact length of their common prefix, whatever was mapped before.
         #[test]
         fn prefixes_are_preserved_and_the_key_decides(
             key in any::<[u8; 32]>(),

@@ -1,8 +1,8 @@
-//! What was in a capture, looked for in what was made of it.
+//! Searches the output of an anonymisation for the originals of a capture.
 //!
-//! An address is looked for as bytes and as text in each of its usual forms; a name, user or mail address as text, as the
-//! labels of a message of DNS and in UTF-16. What is not looked for: addresses and names that another original was mapped
-//! to, and those that say nothing of anybody (0.0.0.0, ::, loopback, broadcast, and names that the policy keeps).
+//! An address is searched as bytes and as text in each of its usual forms; a name, user or mail address as text, as
+//! labels of a DNS message and in UTF-16. Excluded are addresses and names that another original was mapped to, and
+//! those that identify no host (0.0.0.0, ::, loopback, broadcast, and names that the policy keeps).
 
 use super::{Anonymiser, Treatment, dns};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_proto::{Kind, Privacy, Record, Value};
 use weir_wire::{Network, Packet, addresses, decapsulate, decode};
 
-/// What is to be found nowhere.
+/// The originals to search for.
 #[derive(Debug, Default)]
 pub struct Originals {
     addresses: BTreeSet<IpAddr>,
@@ -21,8 +21,8 @@ pub struct Originals {
 /// Shorter names are found everywhere by chance.
 const MIN_LENGTH: usize = 4;
 
-/// What stands where a user's name may stand and is none: mechanisms of SASL (IANA's registry), as arguments of `AUTH`
-/// and `AUTHENTICATE`, and who does not say a name. Each is a word of logs and headers besides.
+/// Words in the place of a user's name that are none: SASL mechanisms (IANA's registry), as arguments of `AUTH` and
+/// `AUTHENTICATE`, and placeholders. Each is also a common word of logs and headers.
 const NOBODYS: &[&str] = &[
     "anonymous",
     "cram-md5",
@@ -69,7 +69,7 @@ impl Originals {
         }
     }
 
-    /// Notes what a record tells of somebody.
+    /// Notes the private values of a record.
     pub fn record(&mut self, record: &Record<'_>) {
         for (field, value) in record.table.fields.iter().zip(&record.values) {
             self.value(value, field.privacy, &field.kind);
@@ -119,7 +119,7 @@ impl Originals {
         }
     }
 
-    /// How many there are: addresses, and names.
+    /// Number of addresses, and of names.
     pub fn len(&self) -> (usize, usize) {
         (self.addresses.len(), self.names.len())
     }
@@ -129,10 +129,10 @@ impl Originals {
         self.len() == (0, 0)
     }
 
-    /// What looks for them in what the anonymiser has made.
+    /// The search over the anonymiser's output.
     ///
     /// # Errors
-    /// When there are too many for the search's tables.
+    /// When there are too many originals for the tables of the search.
     pub fn finder(&self, anonymiser: &mut Anonymiser) -> Result<Finder, String> {
         let images: BTreeSet<IpAddr> =
             self.addresses.iter().map(|address| anonymiser.addresses.ip(*address)).collect();
@@ -173,7 +173,7 @@ impl Originals {
     }
 }
 
-/// The ways in which an address is written.
+/// The text forms of an address.
 fn forms(address: IpAddr) -> Vec<String> {
     match address {
         IpAddr::V4(v4) => {
@@ -203,7 +203,7 @@ fn forms(address: IpAddr) -> Vec<String> {
     }
 }
 
-/// What is looked for, and what each is a form of.
+/// The patterns, and the original of each.
 #[derive(Default)]
 struct Needles {
     bytes: Vec<Vec<u8>>,
@@ -244,7 +244,7 @@ pub struct Finder {
 pub struct Leak {
     /// Offset in what was looked through.
     pub at: usize,
-    /// What was found.
+    /// A finding.
     pub what: String,
     /// Whether as text; else as bytes.
     pub is_text: bool,
@@ -267,8 +267,8 @@ impl Finder {
             .collect()
     }
 
-    /// Looks through a part of a log. A name that is the key of a value, or in a line of heads, is a word of the log's own;
-    /// `begins` tells that the part begins with the heads of a table. Where it is no text, bytes are looked for too.
+    /// Searches a part of a log. A name that is the key of a value, or in a header line, is a word of the log itself;
+    /// `begins`: the part begins with the header of a table. In binary parts, byte patterns are searched too.
     pub fn log(&self, log: &[u8], begins: bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
         let first_line = log.iter().position(|byte| *byte == b'\n').unwrap_or(log.len());
@@ -293,7 +293,7 @@ impl Finder {
         leaks
     }
 
-    /// Looks through a packet: its addresses, and whatever is no field of a header that has numbers of another kind.
+    /// Searches a packet: its addresses, and everything outside header fields of other types.
     pub fn packet(&self, packet: &Packet<'_>) -> Vec<Leak> {
         let mut leaks = Vec::new();
         let mut layers = decode(packet);

@@ -3,9 +3,9 @@
 use super::packet::blank;
 use super::{Anonymiser, Payload};
 
-/// What became of a control message.
+/// The result of rewriting a control message.
 pub(super) enum Body {
-    /// So many bytes of it are known and rewritten; the rest is payload.
+    /// Number of known and rewritten bytes; the rest is payload.
     Rewritten(usize),
     /// A packet that it is about begins there.
     Packet(usize),
@@ -35,7 +35,7 @@ pub(super) fn ipv4_options(anonymiser: &mut Anonymiser, options: &mut [u8]) {
     });
 }
 
-/// What of TCP's options tells of addresses (RFC 8684 3.4.1), and those that are not known.
+/// Rewrites TCP options with addresses (RFC 8684 3.4.1), and unknown ones.
 pub(super) fn tcp_options(anonymiser: &mut Anonymiser, options: &mut [u8]) {
     const ADD_ADDRESS: u8 = 3;
     let keep = anonymiser.policy.payload == Payload::Keep;
@@ -155,8 +155,8 @@ pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
 /// Gives the address at a place another one.
 type AddressAt = fn(&mut Anonymiser, &mut [u8], usize);
 
-/// The groups and sources that a report of membership names from byte 8 on (RFC 9776 4.2, RFC 9777 5.2), addresses being
-/// so long; where it ends.
+/// Rewrites the groups and sources of a membership report from byte 8 on (RFC 9776 4.2, RFC 9777 5.2), with addresses
+/// of the given length. Returns the end.
 fn memberships(anonymiser: &mut Anonymiser, message: &mut [u8], size: usize, address: AddressAt) -> usize {
     let mut at = 8;
     while let Some(&[_, extra, n0, n1]) = message.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -169,8 +169,8 @@ fn memberships(anonymiser: &mut Anonymiser, message: &mut [u8], size: usize, add
     at
 }
 
-/// The sources that a query names behind a header of so many bytes, which ends with their number; where it ends: of
-/// earlier versions, which name none, at `otherwise`.
+/// Rewrites the sources of a query after a header that ends with their number. Returns the end; `otherwise` for
+/// earlier versions, which have no sources.
 fn sources(
     anonymiser: &mut Anonymiser,
     message: &mut [u8],
@@ -245,7 +245,7 @@ fn neighbours(anonymiser: &mut Anonymiser, message: &mut [u8], from: usize) -> u
             25 => (8..length).step_by(16).for_each(|at| anonymiser.v6_at(option, at)),
             // A route: the prefix may be cut.
             24 if length == 24 => anonymiser.v6_at(option, 8),
-            // The packet that is redirected, names to search, and what is not known.
+            // The redirected packet, search domains, and unknown options.
             _ => blank(option, 2, usize::MAX),
         }
         at += length;

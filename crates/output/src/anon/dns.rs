@@ -1,5 +1,5 @@
-//! Messages of DNS, multicast DNS and LLMNR, rewritten in their place: names label by label, addresses, and nothing of
-//! what else records hold (RFC 1035 4, RFC 3596).
+//! Rewrites messages of DNS, multicast DNS and LLMNR in place: names label by label, and addresses; other data of
+//! records is blanked (RFC 1035 4, RFC 3596).
 
 use super::Anonymiser;
 use super::packet::blank;
@@ -12,7 +12,7 @@ pub(super) fn message(anonymiser: &mut Anonymiser, message: &mut [u8]) {
     let before = message.to_vec();
     let known = Message { before: &before, at: 12 }.rewrite(anonymiser, message);
     if let Err(at) = known {
-        // Where nothing of it is, it is no message of DNS: its head is somebody's bytes too.
+        // If nothing parses it is not a DNS message: its header is payload too.
         blank(message, if at <= 12 { 0 } else { at }, usize::MAX);
     }
 }
@@ -85,7 +85,7 @@ impl Message<'_> {
             }
             _ => None,
         };
-        // What a record has besides is text, keys, signatures.
+        // Other data of records is text, keys, signatures.
         let known_to = if known.is_some() && self.at <= end { self.at } else { data };
         if !matches!(kind, 1 | 28 | OPT) || known.is_none() {
             blank(out, known_to, end);
@@ -94,7 +94,7 @@ impl Message<'_> {
         Some(())
     }
 
-    /// Options of EDNS: which there are, not what they say.
+    /// EDNS options: their types stay, their values do not.
     fn options(&self, out: &mut [u8], end: usize) {
         let mut at = self.at;
         while at + 4 <= end {
@@ -140,8 +140,8 @@ impl Message<'_> {
         }
     }
 
-    /// Where the name is an address written backwards: its digits for those of the mapped one, as far as they stand here.
-    /// A label keeps its length: a number with fewer digits gets zeros before it, and of one with more the label gets a
+    /// Rewrites a name that is a reversed address: its digits become those of the mapped address, as far as they are
+    /// present. A label keeps its length: shorter numbers get leading zeros, and for a longer one the label gets a
     /// pseudonym.
     fn reverse(&self, anonymiser: &mut Anonymiser, out: &mut [u8], start: usize) -> bool {
         let Some(text) = self.text(start) else { return false };

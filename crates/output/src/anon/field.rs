@@ -1,8 +1,8 @@
-//! What becomes of single fields, where a policy says more than classes do: the functions of MAPI's ANONYMIZE over fields of
-//! IP, TCP, UDP and ICMP in packets, and over the fields of every table of records.
+//! Treatment of single fields, beyond the classes of a policy: the functions of MAPI's ANONYMIZE over fields of IP,
+//! TCP, UDP and ICMP in packets, and over the fields of every table of records.
 //!
-//! A rule is written as there: protocol, field, function, and what the function is given, with commas between. Everything
-//! is by the key: the same value of the same field becomes the same, but for RANDOM.
+//! A rule has MAPI's notation: protocol, field, function and its arguments, separated by commas. Results depend on the
+//! key: equal values of a field have equal results, except for RANDOM.
 
 use super::Anonymiser;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use weir_proto::{Value, tables};
 use weir_wire::{Fragment, Layers, Network};
 
-/// What a rule is about, and what becomes of it.
+/// The field of a rule, and its function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldRule {
     place: Place,
@@ -55,7 +55,7 @@ pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST
 struct PacketField {
     protocol: &'static str,
     name: &'static str,
-    /// Where it is from the header's beginning, and its bytes.
+    /// Its offset in the header, and its length in bytes.
     at: usize,
     bytes: usize,
 }
@@ -107,7 +107,7 @@ static PACKET_FIELDS: [PacketField; 39] = [
 ];
 
 const CHECKSUM: &str = "CHECKSUM";
-/// What is between the fixed header and what it carries.
+/// The part between the fixed header and its payload.
 const OPTIONS: &str = "OPTIONS";
 /// All behind the header.
 const PAYLOAD: &str = "PAYLOAD";
@@ -244,7 +244,7 @@ impl Anonymiser {
         keep
     }
 
-    /// What a rule makes of a value of a record; whether there is one for it.
+    /// Applies a rule to a value of a record. Returns whether there is a rule for it.
     pub(super) fn field(&mut self, table: &str, name: &str, value: &mut Value<'_>) -> bool {
         let found = self
             .policy
@@ -265,7 +265,7 @@ impl Anonymiser {
                     self.field(table, name, value);
                 }
             }
-            // What is neither has no form that a function could give it.
+            // Other kinds of value have no form that a function could produce.
             value => *value = Value::None,
         }
         true
@@ -376,7 +376,7 @@ fn name_of(table: &str, name: &str) -> &'static str {
 }
 
 impl PacketField {
-    /// Where it is in a packet of that many bytes.
+    /// Its position in a packet of that length.
     fn range(&self, layers: &Layers, bytes: usize) -> Option<(usize, usize)> {
         let (network, transport) = (layers.network as usize, layers.transport as usize);
         let end = (network + layers.network_len as usize).min(bytes);
@@ -438,7 +438,7 @@ mod tests {
         image_of(&frame(), rules)
     }
 
-    /// What becomes of a frame, whose checksums are right unless a rule is about them.
+    /// Rewrites a frame; checksums are correct unless a rule changes them.
     fn image_of(frame: &[u8], rules: &[&str]) -> Vec<u8> {
         let mut out = Vec::new();
         let packet = anonymiser(rules).packet(&build::packet(frame, LinkType::RAW), &mut out).data.to_vec();
@@ -510,12 +510,12 @@ mod tests {
         assert_eq!(window[34..36], 1000_u16.to_be_bytes());
         let mapped = image(&["TCP,SEQUENCE_NUMBER,MAP"]);
         assert!(mapped[24..28] != 77_u32.to_be_bytes() && mapped == image(&["TCP,SEQUENCE_NUMBER,MAP"]));
-        // Checksums: mended, as they were, or what is said.
+        // Checksums: recomputed, unchanged, or set by a rule.
         let plain = frame();
         assert_eq!(image(&["TCP,CHECKSUM,UNCHANGED"])[36..38], plain[36..38]);
         assert_eq!(image(&["TCP,CHECKSUM,ZERO", "IP,CHECKSUM,CHECKSUM_ADJUST"])[36..38], [0, 0]);
         assert_eq!(image(&["TCP,CHECKSUM,CHECKSUM_ADJUST"]), image(&[]));
-        // What is of another protocol stays.
+        // Packets of other protocols stay.
         assert_eq!(image(&["UDP,SRC_PORT,ZERO", "ICMP,TYPE,ZERO"]), image(&[]));
     }
 

@@ -1,10 +1,9 @@
-//! Anonymisation: what leaves the program tells nothing about whom it is.
+//! Anonymisation of everything that leaves the program.
 //!
-//! One [`Policy`] and one key make an [`Anonymiser`], and every way out goes through one: packets that are written,
-//! rows and records of logs, and what is shown of an interval. Two that are made alike map alike, so each way out has its
-//! own and shares nothing.
+//! A [`Policy`] and a key make an [`Anonymiser`]. Every output has one: written packets, rows and records of logs, and
+//! snapshots. Equal policies and keys map alike, so that each output has its own anonymiser and nothing is shared.
 //!
-//! Nothing here reads a clock or a file, nor draws a random number: the key comes from the caller.
+//! Nothing here reads a clock or a file, or draws a random number: the key comes from the caller.
 
 mod address;
 mod audit;
@@ -31,7 +30,7 @@ use std::net::IpAddr;
 use weir_proto::Privacy;
 use weir_wire::Time;
 
-/// What becomes of what is said in packets.
+/// Treatment of payload.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Payload {
     /// Packets end behind the transport header, as if the snap length had cut them there.
@@ -39,7 +38,7 @@ pub enum Payload {
     /// Bytes are 0. Messages of DNS are rewritten instead.
     #[default]
     Blank,
-    /// It stays, but for what is known of it.
+    /// Keep payload, except its known private parts.
     Keep,
 }
 
@@ -49,16 +48,16 @@ impl Payload {
         [("cut", Self::Cut), ("blank", Self::Blank), ("keep", Self::Keep)];
 }
 
-/// What becomes of a value.
+/// Treatment of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Treatment {
     /// It stays. An address is mapped all the same.
     Keep,
     /// Another one stands for it: the same for the same.
     Pseudonym,
-    /// There is none.
+    /// The value is absent.
     Drop,
-    /// A text of the same length that says nothing.
+    /// A meaningless text of equal length.
     Blank,
 }
 
@@ -68,7 +67,7 @@ impl Treatment {
         [("keep", Self::Keep), ("pseudonym", Self::Pseudonym), ("drop", Self::Drop), ("blank", Self::Blank)];
 }
 
-/// The classes of values that a policy tells apart, with their names.
+/// The classes of values of a policy, with their names.
 pub const CLASSES: [(&str, Privacy); 8] = [
     ("name", Privacy::Name),
     ("address", Privacy::Address),
@@ -80,43 +79,43 @@ pub const CLASSES: [(&str, Privacy); 8] = [
     ("mark", Privacy::Fingerprint),
 ];
 
-/// What becomes of what could tell somebody.
+/// The treatment of everything that could identify a person or a host.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// How addresses are mapped.
+    /// The mapping of addresses.
     pub mode: Mode,
     /// Of payload.
     pub payload: Payload,
     /// Nanoseconds that all times are moved by.
     pub shift: i64,
-    /// Whether the first three bytes of hardware addresses stay, which tell the vendor.
+    /// Whether the first three bytes of hardware addresses, which identify the vendor, stay.
     pub vendors: bool,
-    /// Whether the last label of a name stays where it is a well-known one.
+    /// Whether the last label of a name stays if it is a well-known one.
     pub top_domains: bool,
-    /// What becomes of values, in the order of [`CLASSES`].
+    /// Treatments of values, in the order of [`CLASSES`].
     pub treatments: [Treatment; CLASSES.len()],
-    /// What becomes of single fields, over all else that is said of them; of two rules for one the first counts in
-    /// records, and in packets the last.
+    /// Treatments of single fields, which override all others. Of two rules for one field the first applies to
+    /// records, and the last to packets.
     pub fields: Vec<FieldRule>,
 }
 
 impl Policy {
-    /// What becomes of values of a class.
+    /// The treatment of a class.
     pub fn treatment(&self, privacy: Privacy) -> Treatment {
         let at = CLASSES.iter().position(|(_, class)| *class == privacy);
         at.and_then(|at| self.treatments.get(at)).copied().unwrap_or(Treatment::Keep)
     }
 
-    /// Sets what becomes of values of a class, by its name in [`CLASSES`].
+    /// Sets the treatment of a class, by its name in [`CLASSES`].
     pub fn treat(&mut self, class: &str, treatment: Treatment) {
         let places = CLASSES.iter().zip(&mut self.treatments);
         places.filter(|((name, _), _)| *name == class).for_each(|(_, place)| *place = treatment);
     }
 
-    /// Sets what a text such as `name=keep,url=drop` says.
+    /// Sets treatments from a text such as `name=keep,url=drop`.
     ///
     /// # Errors
-    /// When it names no class or no treatment: which there are.
+    /// When it names an unknown class or treatment; the error lists the known ones.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (class, treatment) =
@@ -166,15 +165,15 @@ pub struct Anonymiser {
     cipher: Aes128,
     /// Lines of text that go over from one segment into the next, where payload is kept.
     directions: scrub::Directions,
-    /// How often something random was wanted.
+    /// Number of random values drawn.
     drawn: u64,
 }
 
 impl Anonymiser {
-    /// One of that policy and key.
+    /// Creates an anonymiser from policy and key.
     ///
     /// # Errors
-    /// When the key is not one for the mode.
+    /// When the key is not valid for the mode.
     pub fn new(policy: Policy, key: &Key) -> Result<Self, String> {
         let addresses = Addresses::new(policy.mode, key)?;
         let [first, second] = name::derive(key, b"macs and identifiers");
@@ -194,7 +193,7 @@ impl Anonymiser {
         self.addresses.ip(address)
     }
 
-    /// Bytes that one side of a stream says, which come in order, as they may be shown: `None` where nothing may be.
+    /// Rewrites bytes of one side of a stream, which come in order: `None` if nothing may be shown.
     pub fn scrub(&mut self, lines: &mut Lines, scrub: &[u8]) -> Option<Vec<u8>> {
         match self.policy.payload {
             Payload::Cut => None,
@@ -223,8 +222,8 @@ impl Anonymiser {
         u128::from_be_bytes(block.into())
     }
 
-    /// Maps a hardware address in its place. What is for all stays for all, and for a group for a group; the address of
-    /// nobody stays too. Another one is marked as one that nobody's vendor gave, or keeps its vendor.
+    /// Maps a hardware address in place. Broadcast stays broadcast, a group address stays a group address, and zero
+    /// stays zero. Other addresses become locally administered ones, or keep their vendor.
     pub fn mac(&self, place: &mut [u8]) {
         const GROUP: u8 = 1;
         const LOCAL: u8 = 2;
@@ -247,7 +246,7 @@ impl Anonymiser {
         }
     }
 
-    /// The name of a flow, for one that says nothing of its ends and times. Never 0.
+    /// The name of a flow, independent of its endpoints and times. Never 0.
     pub fn id(&self, id: u64) -> u64 {
         (self.keyed(b'f', &id.to_be_bytes()) as u64).max(1)
     }

@@ -1,7 +1,7 @@
-//! Pseudonyms for what is text: the same for the same, by a key, and of the same length and a plausible form.
+//! Pseudonyms for text: equal for equal originals, by a key, with equal length and a plausible form.
 //!
-//! Short words are permuted within all words of their length, so that two never get one pseudonym; of long ones the
-//! pseudonym is cut from HMAC-SHA256.
+//! Short words are permuted within all words of their length, so that two never share a pseudonym; the pseudonym of a
+//! long word is cut from HMAC-SHA256.
 
 use super::{Addresses, Key};
 use aes::Aes128;
@@ -42,7 +42,7 @@ pub struct Names {
     top_domains: bool,
 }
 
-/// What words are made of.
+/// The characters of words.
 const ALL: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const DIGITS: &[u8; 10] = b"0123456789";
@@ -50,7 +50,7 @@ const DIGITS: &[u8; 10] = b"0123456789";
 /// The longest word that is permuted: the number of those fits into 64 bits.
 const PERMUTED: usize = 12;
 
-/// Last labels that say nothing of whose name it is; those of two letters are countries'.
+/// Top-level domains that do not identify the owner; those of two letters are countries.
 const TOP: &[&str] = &[
     "aero",
     "app",
@@ -95,7 +95,7 @@ const TOP: &[&str] = &[
 ];
 
 impl Names {
-    /// Those of a key.
+    /// The pseudonyms of a key.
     pub fn new(key: &Key, top_domains: bool) -> Self {
         let [first, second] = derive(key, b"names");
         let mut joined = [0; 32];
@@ -110,7 +110,7 @@ impl Names {
         digest(self.mac.clone(), &[b"hash", context, bytes])
     }
 
-    /// So many bytes that follow from others.
+    /// The given number of bytes, derived from others.
     pub(super) fn stream(&self, seed: &[u8], count: usize) -> Vec<u8> {
         let blocks = (0..count.div_ceil(32) as u64).flat_map(|block| self.hash(seed, &block.to_be_bytes()));
         blocks.take(count).collect()
@@ -147,8 +147,8 @@ impl Names {
         word
     }
 
-    /// A Feistel network over the number that a word is, walked until it is one of a word again. `None` for a word that
-    /// has other characters or is too long.
+    /// A Feistel network over the number of a word, repeated until the result is the number of a word. `None` for a
+    /// word that has other characters or is too long.
     fn permuted(&self, context: &[u8], text: &[u8], alphabet: &[u8]) -> Option<Vec<u8>> {
         const ROUNDS: u8 = 8;
         if text.len() > PERMUTED {
@@ -242,7 +242,7 @@ fn address(addresses: &mut Addresses, text: &str) -> Option<Vec<u8>> {
     Some(if inner.is_some() { format!("[{mapped}]") } else { mapped }.into_bytes())
 }
 
-/// A name under in-addr.arpa or ip6.arpa: the address that it says, mapped; of a part of one the prefix.
+/// A name under in-addr.arpa or ip6.arpa: its address, mapped; for a part of an address, the prefix.
 pub(super) fn reverse(addresses: &mut Addresses, text: &str) -> Option<Vec<u8>> {
     let (text, point) = match text.strip_suffix('.') {
         Some(text) => (text, "."),

@@ -1,7 +1,7 @@
-//! Packets: every address in them is mapped, what was said is blanked, and checksums that were right are right again.
+//! Packets: every address is mapped, payload is blanked, and checksums that were correct are correct again.
 //!
-//! Bytes are rewritten where they lie, level by level of a tunnel, and lengths stay. What is not understood is not let
-//! through: unless payload is kept, whatever lies behind the last header that is known is blanked, and so are trailers.
+//! Bytes are rewritten in place, level by level of a tunnel, and lengths stay. Unknown content does not pass: unless
+//! payload is kept, everything after the last known header is blanked, and so are trailers.
 
 use super::body::{self, Body};
 use super::scrub::Lines;
@@ -66,7 +66,7 @@ impl Anonymiser {
         (keep.min(out.len()), kept)
     }
 
-    /// One level. Bytes up to its payload; where it carries another level, that one says.
+    /// Rewrites one level up to its payload. Returns the end of the rewritten bytes, which the carried level extends.
     fn level(
         &mut self,
         before: &Packet<'_>,
@@ -97,7 +97,7 @@ impl Anonymiser {
         }
         let end = network + layers.network_len as usize;
         if is_blank {
-            // Padding of the frame, and whatever memory it shows.
+            // Padding of the frame, which may hold old memory contents.
             blank(out, end, usize::MAX);
         }
         if inner.is_some() {
@@ -109,7 +109,7 @@ impl Anonymiser {
         );
         let mut payload = layers.payload as usize;
         if broken {
-            // Where the header is whole enough to have ports they stay.
+            // Ports stay if the header contains them.
             let known = match layers.transport {
                 0 => network + if layers.network_kind == Network::Ipv4 { 20 } else { 40 },
                 transport => transport as usize + 4,
@@ -168,7 +168,7 @@ impl Anonymiser {
         layers.ip_proto == 17 && layers.ports.iter().any(|port| matches!(port, 53 | 5353 | 5355))
     }
 
-    /// What of a transport header tells of addresses. Where the payload begins.
+    /// Rewrites the addresses of a transport header. Returns the start of the payload.
     fn transport(&mut self, before: &Packet<'_>, out: &mut [u8], layers: &Layers, payload: usize) -> usize {
         let start = layers.transport as usize;
         let end = (layers.network + layers.network_len) as usize;
@@ -287,7 +287,7 @@ impl Anonymiser {
         }
     }
 
-    /// Linux "cooked" frames: the sender's address, of the kind and length that are said.
+    /// Linux "cooked" frames: the sender's address, of the stated type and length.
     fn cooked(&mut self, out: &mut [u8], kind: usize, length: usize, at: usize) {
         let is_mac =
             out.get(length) == Some(&6) && matches!(out.get(kind..kind + 2), Some([0, 1] | [3, 0x20..=0x23]));
@@ -379,7 +379,7 @@ impl Anonymiser {
         }
     }
 
-    /// Headers of tunnels that tell of addresses, and the frame that starts the carried packet.
+    /// Rewrites tunnel headers with addresses, and the frame that starts the carried packet.
     fn tunnel(&mut self, out: &mut [u8], outer: &Layers, inner: &Layers) {
         let (from, to) = (outer.payload as usize, inner.link as usize);
         match outer.tunnel {
@@ -410,7 +410,7 @@ impl Anonymiser {
     }
 }
 
-/// Bytes of the link header that stay where nothing behind it is known.
+/// Number of bytes of the link header that stay if the rest is unknown.
 fn head(link: LinkType, at: u32) -> usize {
     match link {
         _ if at != 0 => 0,
@@ -506,7 +506,7 @@ fn moved(before: &Packet<'_>, layers: &Layers, out: &[u8], stored: u16) -> u16 {
         bytes
     };
     let (old, new) = (ends(before), ends(&after));
-    // What a card was to finish is the sum of the addresses itself, and nothing else was in it.
+    // An offloaded checksum is the sum of the addresses alone.
     if is_pseudo_header_sum(before, layers) {
         return !checksum::update(!stored, &old, &new);
     }
@@ -522,7 +522,7 @@ fn header_end(data: &[u8], layers: &Layers) -> usize {
     (start + size).min(data.len())
 }
 
-/// Where the checksum is in a transport header, of those that are sums.
+/// Offset of the checksum in a transport header, for checksums that are sums.
 fn place(ip_proto: u8) -> Option<usize> {
     match ip_proto {
         6 => Some(16),

@@ -1,4 +1,4 @@
-//! Rows of flows, records of protocols, and what is known of an interval.
+//! Rows of flows, records of protocols, and snapshots.
 
 use super::{Anonymiser, Treatment};
 use aes::Aes128;
@@ -12,7 +12,7 @@ use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value};
 use weir_wire::FlowKey;
 
-/// Ends of paths that say what a file is and not whose.
+/// File name extensions, which describe the kind of a file and not its owner.
 const ENDINGS: &[&str] = &[
     "asp", "aspx", "bmp", "cgi", "css", "csv", "doc", "docx", "exe", "gif", "gz", "htm", "html", "ico",
     "jpeg", "jpg", "js", "json", "jsp", "mp3", "mp4", "pdf", "php", "png", "rar", "svg", "swf", "tar", "txt",
@@ -33,14 +33,14 @@ impl Anonymiser {
         self.mac(&mut flow.reverse.mac);
     }
 
-    /// The flow that something was said in: the same name for it as in its row.
+    /// The identity of a record's flow: named as in its row.
     pub fn identity(&mut self, flow: &mut FlowIdentity) {
         flow.alias = self.id(flow.id());
         self.key(&mut flow.key, &mut flow.initiator_is_lower);
         flow.first = self.time(flow.first);
     }
 
-    /// Maps the ends, and puts the lower one first again.
+    /// Maps the endpoints, and restores their order.
     fn key(&mut self, key: &mut FlowKey, initiator_is_lower: &mut bool) {
         let addr = key.addr.map(|address| self.addresses.v6(address));
         key.addr = addr;
@@ -54,7 +54,7 @@ impl Anonymiser {
         }
     }
 
-    /// What a protocol did.
+    /// Rewrites a record.
     pub fn record(&mut self, record: &mut Record<'_>) {
         record.time = self.time(record.time);
         for (field, value) in record.table.fields.iter().zip(&mut record.values) {
@@ -110,7 +110,7 @@ impl Anonymiser {
         }
     }
 
-    /// The name of a host beside a record, as the policy has names.
+    /// The name of a host beside a record, treated like any name.
     pub fn name(&mut self, name: &str) -> Option<String> {
         let mut value = Value::from(name.to_owned());
         self.value(&mut value, Privacy::Name, &Kind::Text);
@@ -250,7 +250,7 @@ impl Anonymiser {
         out
     }
 
-    /// What is known of an interval.
+    /// Rewrites a snapshot.
     pub fn snapshot(&mut self, snapshot: &mut Snapshot) {
         let moved = |time: u64| time.saturating_add_signed(self.policy.shift);
         if snapshot.interval.start != snapshot.interval.end {
@@ -267,7 +267,7 @@ impl Anonymiser {
             match &mut answer.reading {
                 Reading::Top(top) => self.top(top),
                 Reading::Series(series) => {
-                    // Its cells lie at multiples of their width: moved by whole ones.
+                    // Its cells lie at multiples of their width and are shifted by whole ones.
                     let step = series.step.max(1) as i64;
                     let cells = shift.div_euclid(step);
                     series.first = series.first.saturating_add_signed(cells);
@@ -324,7 +324,7 @@ impl Anonymiser {
     }
 }
 
-/// A name for a number, that tells nothing of it without the key.
+/// A name for a number, which cannot be reversed without the key.
 fn encrypted(cipher: &Aes128, number: u128) -> u128 {
     let mut block = GenericArray::from(number.to_be_bytes());
     cipher.encrypt_block(&mut block);

@@ -1,15 +1,15 @@
-//! Text that is kept: lines of HTTP, SIP, FTP and mail in which somebody is named get pseudonyms in their place.
+//! Kept text: names in lines of HTTP, SIP, FTP and mail are replaced by pseudonyms.
 //!
-//! Packets are rewritten one by one, and a line may lie over several. What is known of a line that goes on is kept for each
-//! direction of a stream ([`Lines`]); of such a line only the first word is let through, where it is one that is known, and
-//! what follows it is blanked unless it lies in one segment. A segment of which the one before is not known begins within
-//! a line. Lengths stay: a mapped address that has more digits than there is room for is replaced by zeros.
+//! Packets are rewritten one by one, and a line may span several. The state of an unfinished line is kept for each
+//! direction of a stream ([`Lines`]). Of such a line only the first word passes, if it is a known one, and the rest is
+//! blanked unless it is within one segment. A segment without its predecessor begins within a line. Lengths stay: a
+//! mapped address with more digits than there is room for is replaced by zeros.
 
 use super::{Anonymiser, Privacy};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-/// Header lines, and what they tell.
+/// Header fields, and the class of their values.
 const HEADERS: &[(&str, Privacy)] = &[
     ("authorization", Privacy::Secret),
     ("call-id", Privacy::Secret),
@@ -71,36 +71,36 @@ const METHODS: &[&str] = &[
     "update",
 ];
 
-/// Where the bytes that come next are in their line.
+/// The position of the next bytes in their line.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum At {
     #[default]
     Start,
-    /// Behind this, which may become a line that is known, and tells nothing yet.
+    /// After these bytes, which may become a known line and contain nothing private yet.
     Word(Vec<u8>),
     /// In one that is blanked to its end.
     Blanked,
-    /// Nobody knows: it is blanked where it looks like text.
+    /// Unknown: blanked if it looks like text.
     Unknown,
 }
 
-/// What is known of the lines of one direction of a stream so far.
+/// The state of the lines of one direction of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     at: At,
-    /// What a line that begins with a blank goes on with.
+    /// The kind of a continuation line.
     folded: Option<Privacy>,
-    /// A log-in has begun, whose answers are lines of one word.
+    /// A login is in progress, whose answers are lines of one word.
     answers: bool,
 }
 
 impl Lines {
-    /// What begins somewhere in a line.
+    /// A value that begins within a line.
     pub fn unknown() -> Self {
         Self { at: At::Unknown, ..Self::default() }
     }
 
-    /// Rewrites what comes next. Where it `ends` there, the last line is whole without an end of its own.
+    /// Rewrites the next bytes. `ends`: the last line is complete without a line end.
     pub(super) fn rewrite(&mut self, anonymiser: &mut Anonymiser, scrubbed: &mut [u8], ends: bool) {
         for line in scrubbed.split_inclusive_mut(|byte| *byte == b'\n') {
             let is_whole = ends || line.ends_with(b"\n");
@@ -202,12 +202,12 @@ impl Lines {
             self.at = At::Unknown;
             return;
         }
-        // What it goes on with is of the same kind, or of one that nobody knows.
+        // A continuation is of the line's kind, or unknown.
         if !matches!(line.first(), Some(b' ' | b'\t')) {
             self.folded = Some(found.map_or(Privacy::Content, |(_, class)| class));
         }
         self.answers |= line.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"auth "));
-        // What is no line that is known is text or not from one segment to the next.
+        // Unknown lines are text or binary segment by segment.
         self.at = if value.is_some() || self.answers { At::Blanked } else { At::Unknown };
         let end = line.len() - usize::from(line.ends_with(b"\r"));
         let behind =
@@ -225,7 +225,7 @@ fn version(line: &[u8]) -> usize {
     versions.iter().find(|version| line.ends_with(version.as_bytes())).map_or(0, |version| version.len())
 }
 
-/// Whether it begins as a request does.
+/// Whether the bytes begin like a request.
 fn is_request(line: &[u8]) -> bool {
     let word = line.split(|byte| *byte == b' ').next().filter(|word| word.len() < line.len());
     METHODS.iter().any(|method| word.is_some_and(|word| method.as_bytes().eq_ignore_ascii_case(word)))
@@ -235,7 +235,7 @@ fn is_text(line: &[u8]) -> bool {
     line.iter().all(|byte| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\r' | b'\n'))
 }
 
-/// Where the value of a header line or command begins that tells of somebody, and what.
+/// Position and class of the private value of a header line or command.
 fn known(line: &[u8]) -> Option<(usize, Privacy)> {
     let found = |table: &[(&str, Privacy)], word: &[u8]| {
         let of =
@@ -247,12 +247,12 @@ fn known(line: &[u8]) -> Option<(usize, Privacy)> {
     header.or_else(|| place(b' ').and_then(|at| Some((at + 1, found(COMMANDS, line.get(..at)?)?))))
 }
 
-/// Directions of streams that are known at one time. With more, all are forgotten: what goes on is unknown then.
+/// Maximum number of tracked directions. Beyond it all are forgotten, and their next bytes are unknown.
 const DIRECTIONS: usize = 16_384;
-/// Segments of a direction that are known again when they come a second time.
+/// Number of segments of a direction that are recognised when retransmitted.
 const SEGMENTS: usize = 16;
 
-/// A direction of a stream: addresses and ports, whose bytes come first.
+/// A direction of a stream: addresses and ports, the sender's first.
 pub(super) type Endpoints = ([u8; 16], [u8; 16], [u16; 2]);
 
 /// The directions of all streams, where each is by sequence number.
@@ -260,7 +260,7 @@ pub(super) type Endpoints = ([u8; 16], [u8; 16], [u16; 2]);
 pub(super) struct Directions(HashMap<Endpoints, VecDeque<(u32, Lines)>>);
 
 impl Directions {
-    /// What is known of the bytes from a sequence number on.
+    /// The state at a sequence number.
     pub(super) fn at(&self, ends: &Endpoints, seq: u32) -> Lines {
         let places = self.0.get(ends).into_iter().flatten();
         places
@@ -269,7 +269,7 @@ impl Directions {
             .map_or_else(Lines::unknown, |(_, lines)| lines.clone())
     }
 
-    /// Notes what is known of those behind a segment.
+    /// Notes the state after a segment.
     pub(super) fn note(&mut self, ends: &Endpoints, seq: u32, lines: Lines) {
         if self.0.len() >= DIRECTIONS && !self.0.contains_key(ends) {
             self.0.clear();
@@ -295,7 +295,7 @@ fn fit(anonymiser: &mut Anonymiser, class: Privacy, place: &mut [u8]) {
         return place.fill(b'x');
     }
     let image = anonymiser.text(class, place);
-    // An address in it has become longer: its digits are a word as any other.
+    // A mapped address was too long: its digits are treated like any word.
     let image = if image.len() > place.len() { anonymiser.text(Privacy::User, place) } else { image };
     place.fill(b' ');
     for (to, from) in place.iter_mut().zip(image) {
@@ -351,7 +351,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// What conversations tell, and in which of their words.
+    /// Conversations, and their private words.
     const TOLD: &[(&str, &[&str])] = &[
         (
             "GET /home/jane/cv.html?user=jane HTTP/1.1\r\nHost: www.smith.org\r\nAccept: */*\r\n\
@@ -374,7 +374,7 @@ mod tests {
         ),
     ];
 
-    /// Bytes of a word that tells somebody which stand where they stood.
+    /// Number of bytes of a private word that are left in place.
     fn left(text: &str, image: &[u8], words: &[&str]) -> Option<String> {
         words.iter().find_map(|word| {
             text.match_indices(word).find_map(|(at, _)| {
@@ -415,7 +415,7 @@ mod tests {
                     words.iter().copied().filter(|word| text[first..].contains(word)).collect();
                 let mut shown = vec![b'#'; first];
                 shown.extend_from_slice(&bytes[first..]);
-                // Of a header that is folded, whose head was not seen, nobody knows the second line.
+                // The second line of a folded header whose first line was not seen is unknown.
                 let words: Vec<&str> = words
                     .into_iter()
                     .filter(|w| !matches!(*w, "corge" | "plugh" | "amFuZQ" | "c2VjcmV0"))

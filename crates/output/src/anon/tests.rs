@@ -1,4 +1,4 @@
-//! What holds for every packet, row and record, whatever the mode.
+//! Laws of every packet, row and record, in every mode.
 
 use super::*;
 use crate::fixtures;
@@ -31,7 +31,7 @@ fn message(name: &[&str], address: [u8; 4]) -> Vec<u8> {
 const A: [u8; 4] = [10, 20, 30, 40];
 const B: [u8; 4] = [192, 0, 2, 77];
 
-/// Ethernet frames of many kinds, all of their checksums right.
+/// Ethernet frames of many kinds, with correct checksums.
 fn frames() -> Vec<Vec<u8>> {
     let v4 = || build::ethernet().ipv4(A, B);
     let six = |last: u8| {
@@ -129,7 +129,7 @@ fn checksums_that_were_right_are_right_and_wrong_ones_wrong() {
     }
 }
 
-/// What a card was to finish stays for it to finish.
+/// Offloaded checksums stay offloaded.
 #[test]
 fn a_checksum_that_is_not_computed_yet_is_one_still() {
     let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, flags::ACK).payload(b"words");
@@ -229,7 +229,7 @@ fn a_row_and_what_was_said_in_it_have_one_name() {
     assert_eq!(row.community_id(0), identity.community_id(0));
     assert_eq!(row.duration(), fixtures::flow().duration());
     assert_eq!(row.first.0 + 3_600_000_000_000, original.first.0);
-    // The ends keep their ports and places.
+    // The endpoints keep their ports and order.
     let ((source, port), (was, was_port)) = (identity.initiator(), original.initiator());
     assert_eq!((source, port), (anonymiser.addresses.ip(was), was_port));
     let FlowKey { addr: [low, high], .. } = identity.key;
@@ -320,7 +320,7 @@ fn mapped_addresses_are_those_of_ipv4() {
 }
 
 proptest! {
-    /// Any bytes: no panic, the length stays, and the same again gives the same.
+    /// Any bytes: no panic, the length stays, and equal input gives equal output.
     #[test]
     fn bytes_without_sense_stay_so_long(
         which in 0_usize..13,
@@ -378,7 +378,7 @@ fn lines_over_segments_name_nobody_and_come_twice_alike() {
         assert!(!text.contains("jane") && !text.contains("smith"), "{cut}: {text}");
         assert_eq!(host(&whole), host(said), "{cut}: {text}");
         assert_eq!(map(tcp(100 + cut as u32, ACK, &said[cut..])), second, "it comes once more");
-        // One of which nobody saw what was before begins within a line.
+        // A segment without its predecessor begins within a line.
         let alone = String::from_utf8(map(tcp(7_000, ACK, &said[cut..]))).unwrap();
         assert!(!alone.contains("jane") && !alone.contains("smith"), "{cut}: {alone}");
     }

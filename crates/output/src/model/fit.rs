@@ -42,8 +42,8 @@ pub struct Fitted {
     pub fit: Fit,
     /// Kolmogorov-Smirnov distance: the greatest difference of the two distribution functions.
     pub distance: f64,
-    /// How likely a sample of the distribution is to be as far from it. The parameters come from the same values, so
-    /// that it is an upper bound: a small one refutes the fit, a great one does not prove it.
+    /// Probability that a sample of the distribution is at least as far from it. The parameters come from the same
+    /// values, so that it is an upper bound: a small one refutes the fit, a large one does not prove it.
     pub p: f64,
 }
 
@@ -100,7 +100,7 @@ impl Fit {
         }
     }
 
-    /// Whether it is a distribution at all, as one from a file need not be.
+    /// Whether the parameters describe a distribution; those from a file may not.
     pub fn is_sound(&self) -> bool {
         let is_positive = |(name, value): &(&str, f64)| value.is_finite() && (*name == "mu" || *value > 0.0);
         self.parameters().iter().all(is_positive)
@@ -219,7 +219,7 @@ mod tests {
                 assert!((is / was - 1.0).abs() < 0.05, "{fit:?} {name}: {is}");
             }
             assert!(found.distance < 0.012 && found.p > 0.05, "{fit:?}: {found:?}");
-            // An exponential is a Weibull of shape 1; all others are told apart.
+            // An exponential is a Weibull of shape 1; all other pairs are distinguishable.
             for other in all.iter().filter(|other| other.fit.name() != found.fit.name()) {
                 let is_special = matches!(fit, Fit::Exponential { .. }) && other.fit.name() == "Weibull";
                 assert!(is_special || other.p < 0.001, "{fit:?} is no {other:?}");

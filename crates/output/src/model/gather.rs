@@ -1,4 +1,4 @@
-//! What a report and a model are made of, gathered in one pass.
+//! The values of a report and of a model, gathered in one pass.
 
 use super::{Described, Group, Model, QUANTITIES, VERSION, Values};
 use crate::anon::Anonymiser;
@@ -9,9 +9,9 @@ use weir_engine::{FlowIdentity, FlowRecord, Measure, Measured, Sink};
 use weir_proto::{PROTOCOLS, Record};
 use weir_wire::{Batch, Time};
 
-/// Values of one flow that are kept until it is known what is spoken in it.
+/// Maximum number of values of one flow that wait until its protocol is identified.
 const EACH: usize = 256;
-/// The same of all flows.
+/// Maximum number of such values of all flows.
 const ALL: usize = 4 << 20;
 /// Hosts that are counted one by one.
 const HOSTS: usize = 100_000;
@@ -47,11 +47,11 @@ pub struct Moment {
 /// A flow that is shown.
 #[derive(Clone, Debug)]
 pub struct StreamRow {
-    /// What was counted of it.
+    /// Its counts.
     pub record: FlowRecord,
-    /// What was measured of it.
+    /// Its measurements.
     pub measure: Measure,
-    /// What is spoken.
+    /// Its protocol.
     pub protocol: String,
 }
 
@@ -72,7 +72,7 @@ pub struct Gather {
     pub moments: Vec<Moment>,
     /// Nanoseconds of a moment.
     pub step: u64,
-    /// Hosts; what came after too many is counted under none.
+    /// Hosts up to a maximum number; later ones are counted under none.
     pub hosts: HashMap<IpAddr, Host>,
     /// Flows of hosts that were too many.
     pub other_hosts: u64,
@@ -89,7 +89,7 @@ pub struct Gather {
     groups: HashMap<(String, &'static str, &'static str), Gathered>,
 }
 
-/// Values of a flow that goes on.
+/// Values of a flow that has not ended.
 #[derive(Default)]
 struct Waiting {
     values: Vec<(Quantity, f64)>,
@@ -128,7 +128,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// Which kind of host an address is of: of a network that is not routed (RFC 1918, RFC 4193, RFC 3927), or not.
+/// The group of an address: of a private network (RFC 1918, RFC 4193, RFC 3927), or not.
 fn place(address: IpAddr) -> &'static str {
     match address {
         address if address.is_multicast() => "multicast",
@@ -150,7 +150,7 @@ fn place(address: IpAddr) -> &'static str {
     }
 }
 
-/// What is spoken in a flow: what was found in it, else by its port.
+/// The protocol of a flow: identified, else by its port.
 fn spoken(flow: &FlowRecord, port: u16) -> String {
     let found = usize::from(flow.services[0]).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
     let transport = ports::protocol(flow.key.proto);
@@ -165,7 +165,7 @@ fn spoken(flow: &FlowRecord, port: u16) -> String {
 }
 
 impl Gather {
-    /// What it has gathered as a model.
+    /// The gathered values as a model.
     pub fn model(&mut self) -> Model {
         let groups = self.groups.iter_mut().map(|((protocol, from, to), gathered)| {
             gathered.begun.sort_unstable();
@@ -192,8 +192,8 @@ impl Gather {
         Model { v: VERSION, groups }
     }
 
-    /// Lets nobody be found in what a report shows. Groups of hosts stay what they are: they tell networks that are not
-    /// routed from others, and no host.
+    /// Anonymises the values of a report. Groups of hosts stay: they separate private networks from others, and
+    /// identify no host.
     pub fn anonymise(&mut self, anonymiser: &mut Anonymiser) {
         for (address, host) in std::mem::take(&mut self.hosts) {
             let image = self.hosts.entry(anonymiser.address(address)).or_default();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The version of the file.
 pub const VERSION: u32 = 1;
 
-/// Traffic, by protocol and by who speaks with whom.
+/// Traffic, by protocol and by groups of hosts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
@@ -28,11 +28,11 @@ pub struct Model {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: String,
-    /// Where the initiators are: `inside`, `outside` or `multicast`.
+    /// Group of the initiators: `inside`, `outside` or `multicast`.
     pub from: String,
-    /// Where the responders are.
+    /// Group of the responders.
     pub to: String,
     /// IP protocol number.
     pub ip_proto: u8,
@@ -40,7 +40,7 @@ pub struct Group {
     pub port: u16,
     /// Flows.
     pub flows: u64,
-    /// What was measured, by the name of the quantity.
+    /// Measurements, by the name of the quantity.
     pub quantities: BTreeMap<String, Described>,
 }
 
@@ -50,7 +50,7 @@ pub struct Group {
 pub struct Described {
     /// Values that were seen.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
     /// The least.
     pub min: f64,
@@ -58,7 +58,7 @@ pub struct Described {
     pub max: f64,
     /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample where there were many.
     pub quantiles: Vec<f64>,
-    /// What was fitted, the nearest first.
+    /// The fits, the best first.
     pub fits: Vec<Fitted>,
 }
 
@@ -78,7 +78,7 @@ impl Described {
         }
     }
 
-    /// Draws a value: from the nearest fit; where there is none, one of the quantiles.
+    /// Draws a value: from the best fit; without one, from the quantiles.
     pub fn draw(&self, dice: &mut Dice) -> f64 {
         match self.fits.iter().find(|fitted| fitted.fit.is_sound()) {
             // No further out than was seen, by far: the tail of a fit is a guess.

@@ -68,12 +68,12 @@ impl Values {
         }
     }
 
-    /// How many there were.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 of none.
+    /// Mean of the values; 0 if empty.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
@@ -88,7 +88,7 @@ impl Values {
         self.max
     }
 
-    /// Those that were kept, in order.
+    /// The kept values, sorted.
     pub fn sorted(&self) -> Vec<f64> {
         let mut sorted = self.kept.clone();
         sorted.sort_unstable_by(f64::total_cmp);

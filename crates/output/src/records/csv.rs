@@ -78,7 +78,7 @@ fn header(table: &Table) -> String {
     names.join(",")
 }
 
-/// Writes a value as a cell; what cannot have anything in it that must be escaped goes the short way.
+/// Writes a value as a cell. Values that never need escaping take a faster path.
 fn push_cell(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::None | Value::Rows(_) => {}
@@ -91,7 +91,7 @@ fn push_cell(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// A value for people: nothing where there is none, lists with blanks between.
+/// A value for people: empty if absent, lists with blanks between.
 pub(crate) fn text(value: &Value<'_>) -> String {
     match value {
         Value::None | Value::Rows(_) => String::new(),

@@ -48,12 +48,12 @@ impl Events {
     }
 }
 
-/// Whether the responder said it: Suricata's events of what one side says, such as an answer of DNS or a file that is
-/// sent, have that side as their source.
+/// Whether the responder sent it: Suricata's events of one side, such as a DNS answer or a sent file, have that side
+/// as source.
 fn is_reverse(record: &Record<'_>) -> bool {
     let is = |name: &str, value: &Value<'_>| record.get(name) == value;
     is("reverse", &Value::Bool(true))
         || is("is_orig", &Value::Bool(false))
-        // A whole exchange, too, says whether there was a response: of one message, this is which one it is.
+        // A record of a whole exchange also has such a field; in a record of one message it gives the side.
         || is("type", &"response".into())
 }

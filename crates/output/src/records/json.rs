@@ -12,12 +12,12 @@ use weir_proto::{Field, Kind, Table, Value};
 pub struct Style {
     /// Points and lengths of time.
     pub times: Times,
-    /// What a field is called, keys of objects in objects joined by points; the empty text leaves it out.
+    /// Name of a field, keys of nested objects joined by points; an empty name omits it.
     pub name: fn(&Field) -> &'static str,
 }
 
-/// Where the fields of a table are in an object: made once for each table, since names with points put values into
-/// objects in objects, wherever in the table they stand.
+/// Positions of a table's fields in an object: built once for each table, since names with points put values into
+/// nested objects, wherever in the table they are.
 pub struct Shape {
     members: Vec<Member>,
 }
@@ -34,7 +34,7 @@ enum What {
 }
 
 impl Shape {
-    /// That of a table's fields, or of the fields of rows in it.
+    /// The shape of a table's fields, or of the fields of rows in it.
     pub fn of(fields: &[Field], style: Style) -> Self {
         let mut shape = Self { members: Vec::new() };
         for (at, field) in fields.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Shape {
                 };
                 self.members.push(Member { key, what: What::Fields(vec![at], field.kind, rows) });
             }
-            // What is a value cannot be an object.
+            // A value cannot be an object.
             (Some(_), Some(What::Fields(..))) | (None, Some(What::Object(_))) => {}
         }
     }
@@ -122,7 +122,7 @@ impl Shapes {
     }
 }
 
-/// A value; null where there is none. `rows` is the shape of rows, where it has some.
+/// Writes a value; null if absent. `rows` is the shape of rows, if it has some.
 pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Option<&Shape>, times: Times) {
     match value {
         Value::None => out.extend_from_slice(b"null"),
@@ -130,7 +130,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Optio
         Value::Uint(number) => push_number(out, *number),
         // Writing into memory does not fail.
         Value::Int(number) => write!(out, "{number}").unwrap_or_default(),
-        // What is no number is null.
+        // Infinite values and NaN are null.
         Value::Real(number) => serde_json::to_writer(out, number).unwrap_or_default(),
         Value::Time(time) => match times {
             Times::Epoch => push_epoch_micros(out, time.0),

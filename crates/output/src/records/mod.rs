@@ -1,7 +1,7 @@
-//! Records of protocols in each format: what is the same in all of them.
+//! Records of protocols in each format: the common parts.
 //!
-//! A format reads the tables of `weir-proto` and knows no protocol by name. Files are opened with the first record, so
-//! that a protocol that nobody speaks leaves none.
+//! A format reads the tables of `weir-proto` and knows no protocol by name. Files are opened with their first record,
+//! so that a protocol without records leaves none.
 
 pub mod csv;
 pub mod eve;
@@ -19,7 +19,7 @@ use std::io;
 pub struct Files {
     context: OutputContext,
     files: BTreeMap<String, LineFile>,
-    /// What could not be opened, until it is told; then it is not tried again.
+    /// Files that could not be opened, until reported; they are not tried again.
     failed: BTreeMap<String, Option<io::Error>>,
 }
 
@@ -29,8 +29,8 @@ impl Files {
         Self { context: context.clone(), files: BTreeMap::new(), failed: BTreeMap::new() }
     }
 
-    /// The file of that name; `frame` is what each of that name begins and ends with. `None` where it cannot be opened, which
-    /// [`Files::flush`] tells.
+    /// The file of that name; `frame` is the head and tail of such files. `None` if it cannot be opened, which
+    /// [`Files::flush`] reports.
     pub fn get(&mut self, name: &str, frame: impl FnOnce() -> Frame) -> Option<&mut LineFile> {
         if !self.files.contains_key(name) {
             if self.failed.contains_key(name) {

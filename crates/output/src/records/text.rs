@@ -1,4 +1,4 @@
-//! Records as text in layers, a file for each protocol: a line of the addresses, of the transport, of what was said.
+//! Records as text in layers, a file for each protocol: a line of addresses, of transport, of the record.
 
 use super::csv::text;
 use super::{Files, zeek};
@@ -64,7 +64,7 @@ impl Output for Texts {
     }
 }
 
-/// Writes `name=value`; the rows of a field on lines of their own, further in.
+/// Writes `name=value`; rows of a field on further lines, indented.
 fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize) {
     match (value, &field.kind) {
         (Value::None, _) => {}
@@ -87,7 +87,7 @@ fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize
             if is_plain {
                 out.extend_from_slice(text.as_bytes());
             } else {
-                // What is in quotes has neither line ends nor the codes of a terminal.
+                // Quoted text has neither line ends nor terminal codes.
                 out.push(b'"');
                 for c in zeek::plain(text.as_bytes()).chars() {
                     match c {

@@ -1,4 +1,4 @@
-//! Records as Zeek's logs: `http.log`, `dns.log` and all others of which a table says so.
+//! Records as Zeek's logs: `http.log`, `dns.log` and all others that a table names.
 
 use super::json::push_value;
 use super::{Files, lossless};
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use weir_engine::FlowIdentity;
 use weir_proto::{Field, Kind, Record, Table, Value};
 
-/// Columns that stand before those of a table.
+/// Columns before those of a table.
 const FLOW: [(&str, &str); 6] = [
     ("ts", "time"),
     ("uid", "string"),
@@ -97,7 +97,7 @@ pub(crate) fn closed(zone: &Zone, frame: Frame) -> Frame {
     frame.foot(move |time| format!("#close\t{}\n", zone.dashed(time)))
 }
 
-/// The fields of a record that Zeek's log has, with their values.
+/// The fields of a record in Zeek's log, with their values.
 fn columns<'r, 'v>(record: &'r Record<'v>) -> impl Iterator<Item = (&'static Field, &'r Value<'v>)> {
     record.table.fields.iter().zip(&record.values).filter(|(field, _)| is_column(field))
 }
@@ -184,7 +184,7 @@ fn write_time(out: &mut Vec<u8>, nanoseconds: u64) -> io::Result<()> {
     write!(out, "{seconds:.6}")
 }
 
-/// Text as Zeek's ASCII writer escapes it: a backslash is doubled; what is not printable or not UTF-8, and separators,
+/// Escapes text as Zeek's ASCII writer does: a backslash is doubled; unprintable or non-UTF-8 bytes, and separators,
 /// become `\x09`, and so does the first character of a text that would be read as unset or empty.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
     if text.is_empty() {
@@ -222,7 +222,7 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
     }
 }
 
-/// The same logs as JSON.
+/// Zeek's logs as JSON.
 pub struct JsonLogs {
     files: Files,
 }

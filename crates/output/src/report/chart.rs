@@ -55,7 +55,7 @@ pub fn time(moments: &[Moment], step: u64, label: &str) -> String {
     )
 }
 
-/// The share of values up to each, over the logarithm of the value; and that of the nearest fit.
+/// Cumulative share of values over the logarithm of the value, and that of the best fit.
 pub fn distribution(described: &Described, unit: &str, label: &str) -> String {
     let positive = || described.quantiles.iter().copied().filter(|value| *value > 0.0);
     let min = positive().next().unwrap_or(1.0);

@@ -14,19 +14,19 @@ use std::net::Ipv6Addr;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Groups whose distributions are drawn; all are in the CSV.
+/// Maximum number of groups whose distributions are drawn; all are in the CSV.
 const DRAWN: usize = 12;
 /// Rows of a table.
 const ROWS: usize = 30;
 
-/// What a page says besides what was gathered.
+/// The contents of a page besides the gathered values.
 #[derive(Clone, Debug)]
 pub struct Heading {
-    /// What was read.
+    /// The inputs.
     pub title: String,
     /// For times.
     pub zone: Zone,
-    /// What was wrong with the input.
+    /// Errors of the inputs.
     pub problems: Vec<String>,
 }
 

@@ -1,11 +1,11 @@
-//! What is kept: series, top lists, distinct counts, events, flows and records, in one folder beside the program.
+//! What a monitor keeps: series, top lists, distinct counts, events, flows and records, in one folder.
 //!
-//! [`Store`] is what is asked of it. SQLite databases answer it, and a distributed engine can be the
-//! second to answer. What is written goes the way of every [`crate::Output`].
+//! [`Store`] answers queries. SQLite databases implement it, and a distributed engine can be the second
+//! implementation. Data is written by an [`crate::Output`].
 //!
-//! Everything is kept in tiers. An interval is added to one cell of each tier as soon as it is over, because adding is
-//! all that tiers need (`Reading::merge` for lists, sums, least and most for series): there is nothing to catch up after
-//! a crash, and a clock that leaps only writes into other cells.
+//! Everything is kept in tiers. A finished interval is added to one cell of each tier, because adding is all that
+//! tiers need (`Reading::merge` for lists; sum, minimum and maximum for series): there is nothing to catch up after a
+//! crash, and a clock that leaps only writes into other cells.
 
 pub mod label;
 #[cfg(feature = "parquet")]
@@ -37,29 +37,29 @@ pub enum StoreError {
         path: PathBuf,
         /// Its version.
         found: i64,
-        /// The last that is known.
+        /// The last known version.
         known: i64,
     },
     /// There is nothing there.
     #[error("{0}: no store; create one with `weir -i INTERFACE -o DIR --log store`")]
     NotThere(PathBuf),
-    /// There is none of that name.
+    /// No object of that name.
     #[error("{0}")]
     Unknown(String),
-    /// The database says no.
+    /// An error of the database.
     #[error("{path}: {error}")]
     Database {
         /// Its file.
         path: PathBuf,
-        /// What it says.
+        /// Its message.
         error: rusqlite::Error,
     },
-    /// A file says no.
+    /// An error of a file.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What it says.
+        /// Its message.
         error: io::Error,
     },
 }
@@ -73,14 +73,14 @@ pub struct TimeRange {
     pub to: Option<u64>,
 }
 
-/// Which flows.
+/// A query for flows.
 #[derive(Clone, Debug)]
 pub struct FlowsWanted {
-    /// What holds for them.
+    /// Their test.
     pub test: FlowTest,
     /// When they were.
     pub span: TimeRange,
-    /// What they are ordered by.
+    /// Their order.
     pub order: FlowOrder,
     /// The greatest first.
     pub descending: bool,
@@ -90,7 +90,7 @@ pub struct FlowsWanted {
     pub offset: usize,
 }
 
-/// What flows are ordered by.
+/// The order of flows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum FlowOrder {
@@ -120,10 +120,10 @@ impl FlowOrder {
         ("state", FlowOrder::State),
     ];
 
-    /// What a name says, and whether it has a `-` before it: the greatest first.
+    /// Parses an order; a leading `-` means the largest first.
     ///
     /// # Errors
-    /// The names there are.
+    /// The known names.
     pub fn parse(text: &str) -> Result<(Self, bool), String> {
         let (name, descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
         match Self::ALL.into_iter().find(|(known, _)| *known == name) {
@@ -136,14 +136,14 @@ impl FlowOrder {
     }
 }
 
-/// Which records.
+/// A query for records.
 #[derive(Clone, Debug)]
 pub struct RecordsWanted {
     /// The table.
     pub table: String,
-    /// What holds for their flows.
+    /// The test of their flows.
     pub test: FlowTest,
-    /// What stands in one of their values; "" for anything.
+    /// Text within one of their values; "" for any.
     pub text: String,
     /// Whether values of fields that hold payload are shown and searched.
     pub payload: bool,
@@ -155,17 +155,17 @@ pub struct RecordsWanted {
     pub offset: usize,
 }
 
-/// What flows are added up by.
+/// The key by which flows are added up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum GroupBy {
     Source,
     Destination,
     Pair,
-    /// Who was asked, at which port, and who asked.
+    /// Responder, its port, and initiator.
     Talker,
     Flow,
-    /// The port of who was asked, with the protocol.
+    /// The responder's port, with the protocol.
     Service,
     Protocol,
     Vlan,
@@ -176,12 +176,12 @@ pub enum GroupBy {
     Name,
 }
 
-/// What is asked of a store. Each answer is complete or says what it leaves out.
+/// The queries of a store. Each answer is complete or says what it leaves out.
 pub trait Store: Send + Sync {
-    /// The beginning and the end of what is kept, in nanoseconds since the epoch.
+    /// Begin and end of the stored data, in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// As all of these: when the engine says no.
+    /// When the engine fails, as in all queries.
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
     /// Every series.
@@ -190,14 +190,14 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
 
-    /// About so many points of each of some series; unknown ones are left out.
+    /// About `points` points of each of some series; unknown series are left out.
     ///
     /// # Errors
     /// As [`Store::extent`].
     fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
 
-    /// The heaviest `top` of many series, the sum of the others, and what each of them comes to. Of thousands there are
-    /// fewer points than were asked for.
+    /// The heaviest `top` of many series, the sum of the others, and the total of each. Thousands of series get fewer
+    /// points than asked for.
     ///
     /// # Errors
     /// As [`Store::extent`].
@@ -209,7 +209,7 @@ pub trait Store: Send + Sync {
         top: usize,
     ) -> Result<SeriesData, StoreError>;
 
-    /// Least, median and most that the same hours had in so many weeks before, by the clocks of a zone.
+    /// Minimum, median and maximum of the same hours in earlier weeks, by the clocks of a zone.
     ///
     /// # Errors
     /// As [`Store::extent`].
@@ -228,7 +228,7 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn lists(&self) -> Result<Lists, StoreError>;
 
-    /// The rows of a list, added up over the span; ranked by its own unit, where no other is said.
+    /// The rows of a list, added up over the range; ranked by its own unit by default.
     ///
     /// # Errors
     /// As [`Store::extent`]; when there is no such list.
@@ -242,8 +242,8 @@ pub trait Store: Send + Sync {
         self.top_over_time(list, span, by, limit, 0)
     }
 
-    /// The same, and of each row what it had in each of so many parts of the span: about that, where what is kept of the
-    /// span are cells that are longer.
+    /// The rows of a list, each with its values in a number of parts of the range: approximately, if the stored cells
+    /// are longer.
     ///
     /// # Errors
     /// As [`Store::top`].
@@ -256,7 +256,7 @@ pub trait Store: Send + Sync {
         parts: usize,
     ) -> Result<TopList, StoreError>;
 
-    /// The same of flows, each of which was kept.
+    /// The rows of a list computed from stored flows.
     ///
     /// # Errors
     /// As [`Store::extent`].
@@ -275,7 +275,7 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError>;
 
-    /// What was seen in the span and not in the seven days before.
+    /// Values seen in the range and not in the seven days before.
     ///
     /// # Errors
     /// As [`Store::extent`].
@@ -287,13 +287,13 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError>;
 
-    /// A flow and what was said in it; `None` where there is none of that name.
+    /// A flow and its records; `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Store::extent`].
     fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError>;
 
-    /// Flows for which a test holds beside all.
+    /// Flows that match a test, beside all flows.
     ///
     /// # Errors
     /// As [`Store::extent`].
@@ -305,26 +305,26 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError>;
 
-    /// How many records of each table are kept.
+    /// Number of stored records of each table.
     ///
     /// # Errors
     /// As [`Store::extent`].
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
-    /// What has happened to the sensor, the latest first.
+    /// Events of the sensor, the latest first.
     ///
     /// # Errors
     /// As [`Store::extent`].
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
 
-    /// How it is.
+    /// State of the store.
     ///
     /// # Errors
     /// As [`Store::extent`].
     fn state(&self) -> Result<StoreState, StoreError>;
 }
 
-/// What a list is ranked by.
+/// The ranking of a list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RankBy {
     /// Packets or bytes.
@@ -334,10 +334,10 @@ pub enum RankBy {
 }
 
 impl RankBy {
-    /// What a name says.
+    /// Parses a ranking.
     ///
     /// # Errors
-    /// The names there are.
+    /// The known names.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         Ok(match text {
             "bytes" => RankBy::Unit(Unit::Bytes),

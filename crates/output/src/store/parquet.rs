@@ -78,7 +78,7 @@ fn write_into(to: &mut Vec<u8>, answer: &Answered) -> Result<(), ParquetError> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut fields = Vec::new();
     for (column, kind) in answer.columns.iter().zip(&kinds) {
-        // Names are told apart: a flow has two ports.
+        // Column names must be unique: a flow has two ports.
         let times = seen.entry(&column.name).or_default();
         *times += 1;
         let name = if *times == 1 { column.name.clone() } else { format!("{}_{times}", column.name) };

@@ -25,22 +25,22 @@ use weir_api::Unit;
 use weir_api::web::{Answered, Column, TopList};
 use weir_filter::{FilterError, FlowTest, Options};
 
-/// Rows of an answer where the question says nothing.
+/// Default number of rows of an answer.
 const ROWS: usize = 20;
 /// The most rows of an answer.
 const MAX_ROWS: usize = 10_000;
-/// Points of a series where the question says nothing.
+/// Default number of points of a series.
 const POINTS: usize = 600;
 const SECOND: u64 = 1_000_000_000;
 
-/// What is wrong with a question, and where.
+/// An error in a question, and its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueryError {
-    /// What was found and what would be accepted.
+    /// The error, and what would be accepted.
     pub message: String,
-    /// Where in the text, in bytes.
+    /// Position in the text, in bytes.
     pub offset: usize,
-    /// How much of it.
+    /// Length of the erroneous part, in bytes.
     pub length: usize,
 }
 
@@ -73,7 +73,7 @@ pub struct Question {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Subject {
-    /// The heaviest keys: of a list where nothing else is said, and of flows where there is an expression.
+    /// The heaviest keys: of a list by default, and of flows with an expression.
     Top(Option<&'static str>, GroupBy),
     /// A list by its own name.
     List(String),
@@ -84,7 +84,7 @@ enum Subject {
     Distinct,
 }
 
-/// What can be ranked: its names, the list that has it, and what flows are added up by.
+/// A subject of rankings: its names, its list, and the key by which flows are added up.
 static KEYS: &[(&[&str], Option<&str>, GroupBy)] = &[
     (&["src", "source", "sources"], Some("sources"), GroupBy::Source),
     (&["dst", "destination", "destinations"], Some("destinations"), GroupBy::Destination),
@@ -99,7 +99,7 @@ static KEYS: &[(&[&str], Option<&str>, GroupBy)] = &[
     (&["name", "names"], None, GroupBy::Name),
 ];
 
-/// The lists whose keys flows have too, and what flows are added up by to make such a list.
+/// The lists whose keys flows have too, and the key by which flows are added up to such a list.
 pub fn lists_of_flows() -> impl Iterator<Item = (&'static str, GroupBy)> {
     KEYS.iter().filter_map(|(_, list, by)| Some(((*list)?, *by)))
 }
@@ -284,7 +284,7 @@ impl Question {
         Ok(())
     }
 
-    /// What does not go together.
+    /// Combinations that are not allowed.
     fn check(&self) -> Result<(), QueryError> {
         let refuse = |message: &str| {
             Err(QueryError { message: message.to_owned(), offset: 0, length: self.text.len() })
@@ -303,10 +303,10 @@ impl Question {
         }
     }
 
-    /// Asks a store.
+    /// Queries a store.
     ///
     /// # Errors
-    /// As those of [`Store`].
+    /// Those of [`Store`].
     pub fn ask(&self, store: &dyn Store) -> Result<Answered, StoreError> {
         let begun = Instant::now();
         let end = store.extent()?.map_or(0, |(_, last)| last);

@@ -1,4 +1,4 @@
-//! What rows of a list had over a time, part by part: small curves beside them.
+//! Values of a list's rows over a range, part by part, for small curves beside them.
 
 use super::readings;
 use super::tiers::{Cell, LISTS};

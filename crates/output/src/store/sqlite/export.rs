@@ -11,16 +11,17 @@ use weir_api::web::SeriesInfo;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is written of a number that there is not, in RRD's XML.
+/// RRD's XML for a missing number.
 fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "NaN".to_owned(), |value| format!("{value:.10e}"))
 }
 
 impl SqliteStore {
-    /// A series as XML for `rrdtool restore`: averages, least and most of each tier, from the first point that is kept.
+    /// A series as XML for `rrdtool restore`: average, minimum and maximum of each tier, from the first stored point
+    /// on.
     ///
     /// # Errors
-    /// When the database says no, or there is no such series.
+    /// When the database fails, or the series does not exist.
     pub fn rrd(&self, id: &str) -> Result<String, StoreError> {
         self.main(|from, path| {
             let number_of = |name| writer::number(from, path, name);
@@ -70,10 +71,10 @@ impl SqliteStore {
         })
     }
 
-    /// The points of series as OpenMetrics text with times, as `promtool tsdb create-blocks-from openmetrics` reads it.
+    /// The points of series as OpenMetrics text with times, for `promtool tsdb create-blocks-from openmetrics`.
     ///
     /// # Errors
-    /// When the database says no.
+    /// When the database fails.
     pub fn open_metrics(
         &self,
         series: &[SeriesInfo],

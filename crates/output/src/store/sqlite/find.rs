@@ -33,7 +33,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// What a test asks, of the columns that flows and records have alike.
+    /// A test as SQL, over the columns that flows and records share.
     pub fn of(test: &FlowTest) -> Self {
         let mut condition = Self::default();
         condition.push(test);
@@ -98,7 +98,7 @@ impl Condition {
             Endpoints::Both => (vec![source, destination], " AND "),
         };
         let [low, high] = &bounds;
-        // An equality says more to who reads it.
+        // An equality is easier to read.
         let texts: Vec<String> = columns
             .iter()
             .map(
@@ -116,7 +116,7 @@ impl Condition {
         }
     }
 
-    /// And this besides.
+    /// Adds a condition.
     fn and(mut self, text: &str, values: impl IntoIterator<Item = Sql>) -> Self {
         self.text.push_str(" AND ");
         self.text.push_str(text);
@@ -148,7 +148,7 @@ pub struct Part {
     pub until: Instant,
 }
 
-/// How far the partitions were asked: an answer is what was found by then.
+/// The partitions searched so far: an answer holds the results up to there.
 #[derive(Default)]
 struct Progress {
     asked: usize,
@@ -179,7 +179,7 @@ impl Progress {
         }
     }
 
-    /// What an answer says of it.
+    /// The note about it in an answer.
     fn partial(&self, parts: usize) -> Option<String> {
         self.is_stopped.then(|| {
             format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
@@ -187,7 +187,7 @@ impl Progress {
     }
 }
 
-/// What a row is ordered by: numbers as their bytes.
+/// The sort key of a row: numbers as their bytes.
 type Order = Vec<u8>;
 
 fn order_column(order: FlowOrder) -> &'static str {
@@ -311,7 +311,7 @@ fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
     query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(describe)
 }
 
-/// A flow, and what is known of it besides.
+/// A flow with its further facts.
 fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
     let id: i64 = row.get(0)?;
     let (first, last): (i64, i64) = (row.get(1)?, row.get(2)?);
@@ -350,14 +350,14 @@ fn member(object: &str, name: &str) -> Option<String> {
     Some(object.get(name)?.as_str()?.to_owned())
 }
 
-/// The number behind a flow's name, and the time of its first packet where that is told apart.
+/// The number in a flow's name, and the time of its first packet, if given.
 pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
     let (name, first) = id.split_once('.').map_or((id, None), |(name, first)| (name, Some(first)));
     let number = read_uid(name)?;
     Some((number, first.map(str::parse).transpose().ok()?))
 }
 
-/// The flow of a number in a partition, with what is known of it besides.
+/// The flow of a number in a partition, with its further facts.
 pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow, String)>, StoreError> {
     let describe = describe(&part.path);
     let text =
@@ -367,7 +367,7 @@ pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow
     rows.next().map_err(describe)?.map(flow_of).transpose().map_err(describe)
 }
 
-/// What was said in a flow, in order, so many at most.
+/// Records of a flow in order, up to a maximum number.
 pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRow>, StoreError> {
     let describe = describe(&part.path);
     let text = "SELECT tbl, time, body FROM records WHERE uid = ?1 ORDER BY time, id LIMIT ?2";
@@ -486,18 +486,18 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
     })
 }
 
-/// What flows come to by key.
+/// Sums of flows by key.
 #[derive(Default)]
 pub struct Groups {
     /// For each key what its flows had, and how many they were.
     pub rows: Vec<(Group, Count, u64)>,
-    /// All of them.
+    /// Sum over all flows.
     pub total: Count,
-    /// What was cut.
+    /// Note about what was left out.
     pub partial: Option<String>,
 }
 
-/// What flows are added up by: a key as lists have, or a text.
+/// The key of sums: a key as in lists, or a text.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Group {
     /// A key.

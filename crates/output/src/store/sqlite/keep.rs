@@ -1,4 +1,4 @@
-//! How much is kept, and what goes first.
+//! Limits of the store, and what is removed first.
 
 use super::schema::{self, MAIN, describe};
 use super::tiers::{LISTS, SERIES, Tier};
@@ -32,7 +32,7 @@ const THINNED: [(&str, i64); 9] = [
     ("readings", 4),
 ];
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keep {
     /// Nanoseconds that flows and records are kept.
@@ -55,7 +55,7 @@ impl Default for Keep {
 }
 
 impl Keep {
-    /// Each limit with the name under which a store remembers it, for those who only read it.
+    /// Each limit with its name in the store, for readers.
     pub(super) fn limits(&mut self) -> impl Iterator<Item = (String, &mut u64)> {
         let own = [("age", &mut self.age), ("bytes", &mut self.bytes), ("free", &mut self.free)];
         let own = own.into_iter().map(|(name, limit)| (format!("keep {name}"), limit));
@@ -177,7 +177,7 @@ impl Keep {
     }
 }
 
-/// Bytes that are free on the disk of a folder; as many as there can be where it does not say.
+/// Free bytes on the disk of a folder; the maximum if unknown.
 pub fn free(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }

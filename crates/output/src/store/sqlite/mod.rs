@@ -43,27 +43,27 @@ use weir_api::web::{
 use weir_api::{Key, KeyKind, Reading, Top, TopRow, Unit};
 use weir_filter::FlowTest;
 
-/// How long an answer may take; what was found by then is it.
+/// Time limit of an answer; it holds the results up to then.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that wait to be used again.
+/// Idle connections for reuse.
 const SPARE: usize = 8;
 /// Records of a flow that are shown.
 const MAX_RECORDS: usize = 1000;
 const DAY: u64 = 24 * 3_600_000_000_000;
 const SECOND: f64 = 1e9;
 
-/// Answers from the databases of a folder, which somebody may be writing.
+/// Answers from the databases of a folder, which another process may be writing.
 pub struct SqliteStore {
     folder: PathBuf,
     /// Connections to the database of series, and which file that was.
     spare: Mutex<(u64, Vec<Connection>)>,
     health: Option<Arc<Health>>,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     patience: Duration,
 }
 
 impl SqliteStore {
-    /// The store of a folder; `health` is that of the writer, where it is in this process.
+    /// The store of a folder; `health` is the state of the writer, if it is in this process.
     ///
     /// # Errors
     /// When there is none, or it is of a newer version.
@@ -159,7 +159,7 @@ impl SqliteStore {
         })
     }
 
-    /// What each of the rows of a list had in each of so many parts of a span, as far as anything is kept of it.
+    /// Values of a list's rows in a number of parts of a range, as far as they are stored.
     fn curves(
         &self,
         name: &str,
@@ -176,7 +176,7 @@ impl SqliteStore {
         })
     }
 
-    /// What is kept of a list over a span.
+    /// The stored sum of a list over a range.
     fn sum(&self, name: &str, span: TimeRange) -> Result<readings::Sum, StoreError> {
         self.main(|from, path| {
             let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
@@ -333,7 +333,7 @@ impl Store for SqliteStore {
         let parts = self.parts(span)?;
         let mut groups = find::group(&parts, by, test, span, rank)?;
         groups.rows.truncate(limit);
-        // A question has keys or words, never both: their order is that of the rows.
+        // A query has keys or words, never both: they are in the order of the rows.
         let (mut keys, mut rows) = (Vec::new(), Vec::new());
         for (group, count, flows) in groups.rows {
             match group {

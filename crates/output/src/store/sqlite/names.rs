@@ -1,4 +1,4 @@
-//! Names of addresses: the name by which somebody had asked for a host before speaking to it, the latest.
+//! Names of addresses: the latest name that a client resolved before it sent to the host.
 
 use super::schema::describe;
 use crate::store::StoreError;
@@ -18,7 +18,7 @@ const MAX: usize = 262_144;
 /// Bytes of a name that waits, with its place in a map that has up to twice as many.
 const EACH: usize = 192;
 
-/// Names on their way, by address: IPv4 mapped into IPv6.
+/// Names to write, by address: IPv4 mapped into IPv6.
 pub struct Names {
     waiting: HashMap<[u8; 16], (Box<str>, u64)>,
     max: usize,
@@ -30,7 +30,7 @@ impl Names {
         Self { waiting: HashMap::new(), max: (memory / EACH).clamp(64, MAX_WAITING) }
     }
 
-    /// Somebody spoke to an address by a name, at a time in nanoseconds since the epoch.
+    /// Notes the use of a name for an address, at a time in nanoseconds since the epoch.
     pub fn see(&mut self, address: [u8; 16], name: &str, time: u64) {
         if self.waiting.len() < self.max || self.waiting.contains_key(&address) {
             self.waiting.insert(address, (name.into(), time));
@@ -60,7 +60,7 @@ impl Names {
     }
 }
 
-/// Drops the names that nobody has used since a time, and the oldest beyond what is kept.
+/// Drops names that were not used since a time, and the oldest beyond the maximum.
 pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     of.execute("DELETE FROM names WHERE time < ?1", [before as i64])?;
     of.execute(
@@ -70,7 +70,7 @@ pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The name of what a key is about: of its host, or of who was asked in it.
+/// The name of a key's subject: of its host, or of its responder.
 pub fn of_key(from: &Connection, path: &Path, key: &Key) -> Result<Option<String>, StoreError> {
     let (Key::Address(address)
     | Key::Pair(_, address)

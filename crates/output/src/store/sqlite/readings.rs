@@ -10,12 +10,12 @@ use std::io;
 use std::path::Path;
 use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
 
-/// How hard zstd tries: an interval's lists are compressed several times.
+/// Compression level of zstd: an interval's lists are compressed several times.
 const LEVEL: i32 = 3;
-/// Bytes that a list may come to: what is more is no list of ours.
+/// Maximum decompressed size of a list in bytes.
 const MAX: usize = 64 << 20;
 
-/// A list as it is kept.
+/// A stored list.
 #[derive(Serialize, Deserialize)]
 struct KeptTop {
     key: KeyKind,
@@ -28,7 +28,7 @@ struct KeptTop {
     rows: Vec<(Key, u64, u64, u64, u64)>,
 }
 
-/// What kinds of readings are kept.
+/// The kinds of readings that are stored.
 const TOP: &str = "top";
 const DISTINCT: &str = "distinct";
 
@@ -89,7 +89,7 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
     })
 }
 
-/// The same within what a tier keeps of it.
+/// Reduces the list to what a tier keeps of it.
 fn cut(reading: Reading, tier: &Tier) -> Reading {
     match reading {
         Reading::Top(top) => Reading::Top(top.within(tier.rows)),
@@ -228,7 +228,7 @@ fn one(
         .query_row(params![tier as i64, name, time as i64], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
         .map_err(describe)?;
-    // What cannot be read is begun anew: it is one cell.
+    // An unreadable cell is begun anew.
     Ok(row.and_then(|(kind, body)| unpack(&kind, &body).ok()))
 }
 
@@ -237,7 +237,7 @@ fn one(
 pub struct Sum {
     /// The sum; `None` where nothing is kept of the time.
     pub reading: Option<Reading>,
-    /// What was rounded.
+    /// Note about rounding.
     pub partial: Option<String>,
 }
 
@@ -252,7 +252,7 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
             at => first(of, path, at - 1, name)?,
         };
         for (from, to) in pieces {
-            // Where the next finer tier does not reach back as far, this one's cells are taken as they are.
+            // If the next finer tier does not reach back far enough, cells of this one are taken whole.
             let is_last = at == 0 || first_of_finer.is_none_or(|first| first >= to);
             let cells = cells(of, path, at, name, (from, to), is_last)?;
             let Some((begin, end)) = cells.first().zip(cells.last()).map(|(a, b)| (a.0, b.1)) else {

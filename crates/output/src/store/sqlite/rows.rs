@@ -29,16 +29,16 @@ const IN_TABLE: [&str; 14] = [
     "destination_name",
 ];
 
-/// A flow or a record on its way.
+/// A flow or a record to write.
 #[derive(Clone, Debug)]
 pub enum Row {
     /// A flow.
     Flow(Box<FlowRecord>, Option<Box<str>>),
-    /// Something that was said.
+    /// A record.
     Record(Box<RecordRow>),
 }
 
-/// A record on its way.
+/// A record to write.
 #[derive(Clone, Debug)]
 pub struct RecordRow {
     table: &'static str,
@@ -97,7 +97,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Goes on with the last partition of a folder, or makes the first one.
+    /// Continues the last partition of a folder, or makes the first one.
     pub fn open(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
         if let Some((second, path)) = schema::partitions(folder).pop()
             && keep.has_room(second * 1_000_000_000, now, schema::size(&path))
@@ -234,7 +234,7 @@ impl Partition {
     }
 }
 
-/// What is known of a flow besides what has a column, as a JSON object.
+/// The facts about a flow without a column, as a JSON object.
 fn detail(flow: &FlowRecord) -> String {
     let ends = Endpoints::of(flow);
     let mut out = vec![b'{'];

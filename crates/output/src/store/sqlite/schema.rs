@@ -1,8 +1,8 @@
 //! The databases of a store and their versions.
 //!
 //! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
-//! partition of time, so that what is too old or too much goes as whole files, at no cost for what stays. All are in WAL mode:
-//! readers do not wait for the writer, and a process that is killed loses at most what it had not committed.
+//! partition of time, so that old or excess data goes as whole files, at no cost for the rest. All are in WAL mode:
+//! readers do not wait for the writer, and a killed process loses at most what it had not committed.
 
 use super::renamed;
 use crate::store::StoreError;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The database of series and lists.
 pub const MAIN: &str = "weir.db";
-/// What the names of partitions begin with.
+/// Prefix of the names of partitions.
 pub const PARTITION: &str = "rows-";
 
 /// Kinds of databases, each with the steps from one version to the next.
@@ -170,12 +170,12 @@ fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), S
     Ok(())
 }
 
-/// Whether a database has tables that came with a version; one that is only read stays as it is.
+/// Whether a database has the tables of a version; a database that is only read is not upgraded.
 pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, StoreError> {
     Ok(version(connection, path)? >= since)
 }
 
-/// Whether an error says that a file is no database, or a broken one.
+/// Whether an error means that a file is not a database, or a broken one.
 pub fn is_corrupt(error: &StoreError) -> bool {
     let StoreError::Database { error, .. } = error else { return false };
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

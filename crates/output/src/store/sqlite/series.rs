@@ -16,7 +16,7 @@ use weir_api::{Answer, Count, Reading, Snapshot, counters};
 const SECOND: f64 = 1e9;
 /// Points of all series together that an answer may have.
 const MAX_POINTS: usize = 2_000_000;
-/// How far clocks are put forward or back.
+/// Maximum offset of a zone's clock changes.
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
 
@@ -63,7 +63,7 @@ pub fn points(snapshot: &Snapshot) -> Vec<Point> {
             Point { id: counter_id(counter.name), unit, help: counter.help.trim().to_owned(), value }
         })
         .collect();
-    // Intervals do not know of flows that began before them: only sums since the beginning do.
+    // An interval does not count flows that began before it: only sums since the beginning do.
     for answer in &snapshot.answers {
         answer_points(answer, length, &mut points);
     }
@@ -209,7 +209,7 @@ impl CellGrid {
         Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.min, b.max])).collect())
     }
 
-    /// The tier whose cells are the longest that are short enough, but that still has the beginning.
+    /// The coarsest tier that is fine enough and still reaches back to the beginning.
     fn of(
         span: (u64, u64),
         points: usize,
@@ -250,7 +250,7 @@ impl CellGrid {
     }
 }
 
-/// What a bucket of a grid has.
+/// Values of a bucket of a grid.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     seconds: f64,
@@ -313,8 +313,8 @@ fn add(to: &mut PointsOfOthers, points: &Points) {
     }
 }
 
-/// The time some weeks before at which clocks of a zone showed the same. Where that is no multiple of cells away, they
-/// are too long to tell hours apart, and the time is whole weeks before.
+/// The time in an earlier week at which the clocks of a zone showed the same. If its distance is not a multiple of the
+/// cells' length, they are too long to separate hours, and the time is whole weeks earlier.
 fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
     let then = time.saturating_sub(weeks);
     let offset = |time: u64| {
@@ -328,7 +328,7 @@ fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
     then.saturating_add_signed(moved)
 }
 
-/// A database of series, as it is asked.
+/// A database of series, for queries.
 pub struct Reader<'c> {
     /// The database.
     pub from: &'c Connection,
@@ -408,7 +408,7 @@ impl Reader<'_> {
         let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
         let mut data = grid.empty();
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
-        // Series and what they come to, the heaviest first: no more of them than were asked for.
+        // Series and their totals, the heaviest first, up to the number asked for.
         let mut heaviest: Vec<(f64, Points)> = Vec::new();
         let mut others: Option<PointsOfOthers> = None;
         for id in ids {

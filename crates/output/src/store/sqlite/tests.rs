@@ -34,7 +34,7 @@ fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, None).unwrap()
 }
 
-/// An interval in which so many packets were caught, from the sources of which each has sent so many bytes.
+/// An interval with a number of packets, from sources that sent a number of bytes each.
 fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
     let rows = sources
         .iter()
@@ -73,7 +73,7 @@ fn what_is_written_is_read() {
     let mut to = writer(folder.path());
     let snapshot = fixtures::snapshot();
     let (flow, ping) = (fixtures::flow(), fixtures::ping());
-    // What is still open ends behind the last interval.
+    // An open flow ends after the last interval.
     to.interval(&snapshot).unwrap();
     to.named_flow(&flow, Some("www.example.org")).unwrap();
     to.flow(&ping).unwrap();
@@ -166,7 +166,7 @@ fn points_of_every_step_have_the_same_sum() {
     for points in [1, 3, 7, 36, 180, 360, 5000] {
         let data = store.points(&ids("caught"), TimeRange::default(), points).unwrap();
         let sum: f64 = caught(&data).into_iter().flatten().map(|rate| rate * data.step).sum();
-        // The last bucket may end after the data: then its rate is over what was measured.
+        // The last bucket may end after the data: then its rate is over the measured part.
         let whole = (3.0 * 3600.0 / data.step).fract() == 0.0;
         assert!(
             !whole || (sum - all as f64).abs() < 1e-3,
@@ -186,7 +186,7 @@ fn points_of_every_step_have_the_same_sum() {
     assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
 }
 
-/// As those of a capture: the first and the last interval are shorter, and the day began long before.
+/// As in a capture: the first and the last interval are shorter, and the day began long before.
 #[test]
 fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them() {
     const LINES: u64 = 10_000;
@@ -221,7 +221,7 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
     }
 }
 
-/// A store of the version before there were names, and which nobody writes any more.
+/// A store of the version without names, which is not written any more.
 #[test]
 fn a_store_without_names_is_read_as_before() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,7 +325,7 @@ fn tiers_keep_what_they_are_told_to_and_readers_know_it() {
         let tier = state.tiers.iter().find(|tier| tier.name == name).unwrap();
         (tier.keep, tier.first.unwrap() - (DAY0 / S) as f64)
     };
-    // What is too old is looked for once an hour.
+    // Old data is searched for once an hour.
     assert_eq!(first("series interval"), (3600.0, 9.0 * 3600.0));
     assert_eq!(first("series 5m"), (3.0 * 3600.0, 7.0 * 3600.0));
     assert_eq!(first("series 1h"), (366.0 * 86_400.0, 0.0));
@@ -364,7 +364,7 @@ fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward
     }
 }
 
-/// Whoever asks for everything gets what could be read in the time, and is told.
+/// A query for everything gets a partial answer within the time limit, marked as such.
 #[test]
 fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -485,7 +485,7 @@ fn curves_of_rows_come_to_what_the_rows_have() {
         for row in &top.rows {
             let curve = row.spark.as_ref().unwrap();
             let sum: u64 = curve.iter().sum();
-            // What a cell leaves over when it is in several parts is less than their number.
+            // The rounding error of a cell in several parts is less than their number.
             assert!(sum <= row.bytes && row.bytes - sum < 49 * 4, "{parts} parts: {sum} of {}", row.bytes);
             assert_eq!(curve.len(), parts);
         }
@@ -543,7 +543,7 @@ fn the_band_is_of_the_weeks_before() {
     );
 }
 
-/// The same question answered by SQL and by the test itself.
+/// Each query answered by SQL and by the test itself.
 #[test]
 fn conditions_are_what_tests_say() {
     let folder = tempfile::tempdir().unwrap();
@@ -851,7 +851,7 @@ fn clocks_that_leap_lose_nothing() {
     let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
     let data = store.points(&ids("caught"), span, 3000).unwrap();
     let measured: Vec<f64> = caught(&data).into_iter().flatten().collect();
-    // What was written twice for one time has the rate of both.
+    // Data written twice for one time has the rate of both.
     assert_eq!(measured, [1.0; 3]);
     let top = store.top("sources", TimeRange::default(), None, 9).unwrap();
     assert_eq!(top.rows[0].bytes, 5 * times.len() as u64);
@@ -900,8 +900,8 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
     }
 }
 
-/// A year of the six lists of the summary, each as full as a list can be, in a link whose hosts change all the time: an
-/// interval of half a minute for the last two days, which is as long as these are kept, and of an hour before.
+/// A year of the six lists of the summary, each full, on a link whose hosts change all the time: intervals of half a
+/// minute for the last two days, which is their retention, and of an hour before.
 #[test]
 #[ignore = "compresses 14,000 intervals of lists, which takes minutes: `make test-long` runs it"]
 fn a_year_of_every_list_stays_under_a_gigabyte() {
@@ -926,7 +926,7 @@ fn a_year_of_every_list_stays_under_a_gigabyte() {
         for (name, kind, rows) in lists {
             let mut made = std::collections::BTreeMap::new();
             for at in 0..rows {
-                // Half of the hosts are always there, half of them never again.
+                // Half of the hosts are always present, half of them only once.
                 let host = |n: u64| {
                     IpAddr::from((0x0a00_0000 + if at % 2 == 0 { at as u32 } else { n as u32 }).to_be_bytes())
                 };

@@ -1,4 +1,4 @@
-//! How long what is kept: each tier has cells of one length, and keeps them for a time.
+//! Retention: each tier has cells of one length, and keeps them for a time.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -29,7 +29,7 @@ pub struct Tier {
 pub enum Cell {
     /// As long as the interval that is written.
     Interval,
-    /// So many nanoseconds, from the epoch on.
+    /// A number of nanoseconds, from the epoch on.
     Fixed(u64),
     /// Seven days from Monday on, in UTC.
     Week,
@@ -38,7 +38,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The beginning and the end of the cell that an interval is added to: that of its beginning.
+    /// Begin and end of the cell that an interval is added to: that of its beginning.
     pub fn of(self, start: u64, end: u64) -> (u64, u64) {
         match self {
             Cell::Interval => (start, end),
@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// `None` beyond what a calendar can say.
+/// `None` beyond the range of the calendar.
 fn month(time: u64) -> Option<(u64, u64)> {
     let date = Timestamp::from_second((time / SECOND) as i64).ok()?.to_zoned(TimeZone::UTC).date();
     let begin = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second() as u64 * SECOND);
