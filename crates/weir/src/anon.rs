@@ -16,7 +16,7 @@ use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
 
-/// The anonymiser that a run asks for, by the command line or, where that says nothing, by a configuration.
+/// The anonymiser of a run, by the command line or, without such options, by the configuration.
 pub fn of_run(options: &cli::AnonRun, config: &config::Anon) -> Result<Option<Anonymiser>, String> {
     match options.mode.map(mode).or(config.mode) {
         Some(mode) => anonymiser(mode, &options.how, config).map(Some),
@@ -101,7 +101,7 @@ fn read_key(path: &Path) -> Result<Key, String> {
     }
 }
 
-/// A key that nobody keeps.
+/// A random key that is not kept.
 fn random_key() -> Result<Key, String> {
     let mut key = [0; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
@@ -109,13 +109,13 @@ fn random_key() -> Result<Key, String> {
     Ok(Key(key))
 }
 
-/// Interfaces without what they are called and described as, which says whose they are.
+/// Interfaces without names and descriptions, which may identify their owner.
 pub fn nameless(interfaces: &[InterfaceInfo]) -> Vec<InterfaceInfo> {
     let known = interfaces.iter().cloned();
     known.map(|interface| InterfaceInfo { name: None, description: None, ..interface }).collect()
 }
 
-/// Writes a capture in which nobody can be found.
+/// Writes an anonymised copy of a capture.
 pub fn anon(options: &cli::Anon) -> Exit {
     let mut anonymiser = match anonymiser(mode(options.mode), &options.how, &config::Anon::default()) {
         Ok(anonymiser) => anonymiser,

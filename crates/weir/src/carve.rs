@@ -1,8 +1,8 @@
-//! Files that were seen in streams, onto the disk: `--files`.
+//! Writes files from streams to disk: `--files`.
 //!
-//! What is kept and under which name is decided by the worker that sees a file, at once and without the disk; a thread
-//! writes. No name, and no part of one, comes from the traffic: a file is called by its SHA-256, or by its name in records
-//! where there is none, and ends in a word for its type by content.
+//! The worker that sees a file decides at once, without the disk, what is kept and under which name; a thread writes.
+//! No part of a name comes from the traffic: a file is named by its SHA-256, or else by its identifier in the records,
+//! with an extension for its type by content.
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use weir_api::SessionCount;
 use weir_files::Part;
 use weir_proto::{Record, Value, file_id, file_name};
 
-/// What may be written.
+/// Limits of extracted files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Bytes of a file; of a longer one the beginning is kept.
@@ -29,18 +29,18 @@ pub struct Limits {
 
 /// Pieces that wait to be written: at most some ten megabytes.
 const QUEUE: usize = 256;
-/// Files that are held open: another one is opened again when its turn comes.
+/// Maximum number of open files: others are reopened when their turn comes.
 const OPEN: usize = 64;
 
-/// What the thread is told.
+/// Messages to the thread.
 enum Order {
     /// The bytes of a file at an offset.
     Write { file: u64, offset: u64, bytes: Vec<u8> },
-    /// The file is over; the name that it gets.
+    /// End of the file, and its final name.
     Close { file: u64, name: String },
 }
 
-/// What all workers have taken of the limits.
+/// The consumption of all workers.
 #[derive(Debug, Default)]
 struct Taken {
     files: AtomicU64,
@@ -48,7 +48,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Takes so many bytes, or as many as there are.
+    /// Takes a number of bytes, or as many as are left.
     fn bytes(&self, wanted: u64, max: u64) -> u64 {
         let mut given = 0;
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -73,10 +73,10 @@ pub struct Carving {
 }
 
 impl Carving {
-    /// Begins to write into a directory, which is made where it is not there.
+    /// Begins to write into a directory, which is created if missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn start(directory: &Path, limits: Limits) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
@@ -92,7 +92,7 @@ impl Carving {
         Ok(Self { to, taken: Arc::default(), limits, thread })
     }
 
-    /// What a worker does it by; `waits`: for the disk, as a run over files can.
+    /// The handle of one worker; `waits`: for the disk, as a run over files can.
     pub fn carver(&self, waits: bool) -> Carver {
         Carver {
             to: self.to.clone(),
@@ -104,7 +104,7 @@ impl Carving {
         }
     }
 
-    /// Waits for the rest to be written. How many files were there already under their names, and what went wrong first.
+    /// Waits until everything is written. Returns the number of files that existed already, and the first error.
     pub fn finish(self) -> (u64, Option<io::Error>) {
         drop(self.to);
         self.thread.join().unwrap_or((0, None))
@@ -122,7 +122,7 @@ pub struct Carver {
     count: SessionCount,
 }
 
-/// What is kept of a file.
+/// The kept part of a file.
 #[derive(Default)]
 struct Kept {
     /// Bytes, without holes.
@@ -155,7 +155,7 @@ impl Carver {
             Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
         });
         self.count.file_bytes += bytes.len() as u64;
-        // What follows what could not be kept is not kept either: a file is its beginning.
+        // After a part that could not be kept nothing is kept: a file is a prefix.
         let room = match kept {
             Kept { refused: true, .. } | Kept { cut: true, .. } => 0,
             _ => self.limits.each.saturating_sub(offset).min(bytes.len() as u64),
@@ -180,7 +180,7 @@ impl Carver {
         !kept.cut
     }
 
-    /// A file is over: says in its record what was kept, and under which name.
+    /// Ends a file, and sets in its record what was kept, and under which name.
     pub fn close(&mut self, record: &mut Record<'_>) {
         let Value::Text(name) = record.get("file") else { return };
         let id = file_id(name);
@@ -217,7 +217,7 @@ impl Carver {
     }
 }
 
-/// What the name of a file of that type ends in: a word of ours, whatever the traffic calls it.
+/// The extension of files of that type: a fixed word, whatever the traffic calls it.
 fn ending(kind: &[u8]) -> &'static str {
     let known =
         std::str::from_utf8(kind).ok().and_then(|kind| ENDINGS.iter().find(|(name, _)| *name == kind));
@@ -228,7 +228,7 @@ fn ending(kind: &[u8]) -> &'static str {
     }
 }
 
-/// Types by content, by what their files are called.
+/// Types by content, with their extensions.
 static ENDINGS: &[(&str, &str)] = &[
     ("application/java-archive", "jar"),
     ("application/javascript", "js"),
@@ -273,7 +273,7 @@ static ENDINGS: &[(&str, &str)] = &[
 /// The directory, as the thread sees it.
 struct Store {
     directory: PathBuf,
-    /// Those held open.
+    /// Open files.
     open: BTreeMap<u64, File>,
     /// Those that are not over, under the names that they have until then; `None` where one could not be written whole.
     known: HashMap<u64, Option<PathBuf>>,

@@ -23,22 +23,22 @@ use weir_wire::{Batch, PacketBuf};
 
 /// Rows that travel together.
 const ROWS: usize = 256;
-/// Bytes of records that travel together, besides the last of them.
+/// Maximum bytes of records that travel together, besides the last of them.
 const MAX_PACKED: usize = 256 << 10;
 /// Messages that a queue holds; a [`Room`] says how many bytes they may have.
 const QUEUE: usize = 64;
 
-/// What a worker tells the collector.
+/// A message from a worker to the collector.
 pub enum Message {
     /// Flows that have ended in the given interval, counted from 0.
     Rows(u64, Vec<FlowRecord>, Charge),
-    /// What was said in flows in the given interval.
+    /// Records of the given interval.
     Records(u64, Records, Charge),
-    /// The interval is over for this worker.
+    /// The interval has ended for this worker.
     Snapshot(u64, Box<Snapshot>, Held),
     /// Something happened to an interface.
     Link(LinkEvent),
-    /// The worker has nothing more to say.
+    /// The worker has finished.
     Done,
 }
 
@@ -59,7 +59,7 @@ pub struct Records {
     packed: Packed,
 }
 
-/// A record, and the flow in which it was said.
+/// A record, and its flow.
 #[derive(Debug)]
 struct QueuedRecord {
     flow: FlowIdentity,
@@ -107,7 +107,7 @@ fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
     });
 }
 
-/// What a courier does when the queue is full.
+/// What a worker's output does when the queue is full.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WhenFull {
     /// It waits: files have time.
@@ -116,20 +116,20 @@ pub enum WhenFull {
     Shed,
 }
 
-/// What a courier carries besides snapshots.
+/// What a worker's output carries besides snapshots.
 #[derive(Clone)]
 pub struct Load {
     /// Room for what is under way to the collector, of all workers.
     pub room: Arc<Room>,
-    /// Whether anybody wants flow rows.
+    /// Whether an output reads flow rows.
     pub rows: bool,
-    /// Whether anybody wants records of protocols.
+    /// Whether an output reads records of protocols.
     pub records: bool,
-    /// Where packets that match go, if anywhere.
+    /// Destination of matching packets, if any.
     pub packets: Option<Intake>,
-    /// Where packets of flows that no protocol knows go, if anywhere.
+    /// Destination of packets of unidentified flows, if any.
     pub unidentified: Option<Intake>,
-    /// Who keeps files, if anybody.
+    /// The writer of files, if any.
     pub carver: Option<Carver>,
 }
 
@@ -145,7 +145,7 @@ pub struct WorkerOutput {
     /// Rows, records among them, and packets that had no room since the last snapshot.
     rows_shed: u64,
     packets_shed: u64,
-    /// The same of packets that no protocol knows.
+    /// Packets of unidentified flows that had no room since the last snapshot.
     unidentified_shed: u64,
     kept: u64,
 }
@@ -186,7 +186,7 @@ impl WorkerOutput {
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
         let shed = std::mem::take(&mut self.unidentified_shed);
-        // What was handed on in an interval is shed in it or not at all.
+        // Packets emitted in an interval are shed in it or not at all.
         snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
         snapshot.sessions.unidentified_packets_lost += shed;
         if let Some(carver) = &mut self.load.carver {
@@ -208,7 +208,7 @@ impl WorkerOutput {
 
     /// Sends, waiting for room.
     pub fn send(&mut self, message: Message) {
-        // The collector outlives the workers; when it does not, the run is over anyway.
+        // The collector outlives the workers; if not, the run has ended anyway.
         let _ = self.to.send(message);
     }
 
@@ -307,10 +307,10 @@ fn pass_on(writer: Option<&Intake>, packets: Batch<'_>, when_full: WhenFull) -> 
 pub struct Collector {
     outputs: Vec<Box<dyn Output>>,
     workers: usize,
-    /// Workers that have something to say yet.
+    /// Workers that have not finished.
     busy: usize,
-    /// Bytes of rows and records that wait for their interval to end at most; then the oldest interval's are written
-    /// as they are.
+    /// Maximum bytes of rows and records that wait for their interval to end; beyond it the oldest interval's are
+    /// written as they are.
     max_waiting: usize,
     waiting: usize,
     pending: BTreeMap<u64, Pending>,
@@ -319,12 +319,12 @@ pub struct Collector {
     report: Snapshot,
     total: Snapshot,
     failures: Vec<String>,
-    /// Failures are kept for the screen, and not said on standard error, which is the same terminal.
+    /// Failures go to the screen instead of standard error, which is the terminal of the screen.
     silent: bool,
-    /// Names that clients asked for, and those of them that are in rows.
+    /// Names that clients resolved, and those of them that are in rows.
     resolved: Resolved,
     shown: Shown,
-    /// Who is told of each interval.
+    /// Receiver of each interval.
     hub: Option<Arc<Hub>>,
     /// Messages that wait.
     messages: usize,
@@ -332,7 +332,7 @@ pub struct Collector {
     room: Option<Arc<Room>>,
     /// Bytes that the sessions of each worker took when its last interval ended.
     sessions: Vec<usize>,
-    /// What nothing passes by on its way out.
+    /// Applied to everything that leaves the collector.
     anonymiser: Option<Anonymiser>,
     /// Nanoseconds after which logs are rolled, and the number of the period that is written.
     rotate: Option<u64>,
@@ -351,7 +351,7 @@ struct Pending {
 }
 
 impl Collector {
-    /// A collector for so many workers. `memory` bounds the rows that wait for their interval to end.
+    /// A collector for a number of workers. `memory` limits the rows that wait for their interval to end.
     pub fn new(outputs: Vec<Box<dyn Output>>, workers: usize, report_length: u64, memory: usize) -> Self {
         Self {
             outputs,
@@ -384,7 +384,7 @@ impl Collector {
         self.anonymiser = anonymiser;
     }
 
-    /// From now on it is told of each interval.
+    /// Sends each interval to `hub` from now on.
     pub fn emit(&mut self, hub: Option<Arc<Hub>>) {
         self.hub = hub;
     }
@@ -400,12 +400,12 @@ impl Collector {
         self.room = Some(Arc::clone(room));
     }
 
-    /// So many messages wait for it.
+    /// Notes the number of waiting messages.
     pub fn has_waiting(&mut self, messages: usize) {
         self.messages = messages;
     }
 
-    /// From now on logs are rolled every so many nanoseconds, where an interval ends, and when `hangup` is set.
+    /// Rolls logs at this period in nanoseconds, at the end of an interval, and whenever `hangup` is set.
     pub fn roll_every(&mut self, rotate: Option<u64>, hangup: Arc<AtomicBool>) {
         (self.rotate, self.hangup) = (rotate, hangup);
     }
@@ -438,7 +438,7 @@ impl Collector {
         self.silent = true;
     }
 
-    /// What has failed so far, in words.
+    /// The failures so far, in words.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
@@ -483,7 +483,7 @@ impl Collector {
         }
     }
 
-    /// Whether every worker has said that it is done.
+    /// Whether every worker has finished.
     pub fn is_done(&self) -> bool {
         self.busy == 0
     }
@@ -491,7 +491,7 @@ impl Collector {
     /// Takes messages until every worker is done.
     pub fn run(&mut self, from: &Receiver<Message>) {
         while !self.is_done() {
-            // A closed queue means that a worker died without a word: what came is reported.
+            // A closed queue means that a worker has died: the received part is reported.
             let Ok(message) = from.recv() else { break };
             self.take(message);
         }
@@ -531,7 +531,7 @@ impl Collector {
         }
     }
 
-    /// Writes what was said, then the flows that ended, each in order of time and flow.
+    /// Writes the records, then the flows that ended, each in order of time and flow.
     fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, mut records: Vec<Records>) {
         self.waiting -= rows.iter().map(waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
@@ -587,7 +587,7 @@ impl Collector {
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
         let mut pending = self.pending.remove(&interval)?;
         self.write(pending.rows, pending.records);
-        // Reports end at multiples of their length in the time that was, not in the one that is shown.
+        // Intervals end at multiples of their length in original time, not in shifted time.
         let Interval { start, end } = pending.merged.interval;
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut pending.merged);
@@ -625,8 +625,7 @@ impl Collector {
         }
     }
 
-    /// Calls an output; what fails is remembered once, and the output is asked again next time: space may
-    /// return.
+    /// Calls an output. A failure is noted once, and the output is called again next time: space may return.
     fn attempt(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) -> bool {
         let Some(output) = self.outputs.get_mut(at) else { return false };
         match call(output) {

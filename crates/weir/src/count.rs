@@ -49,7 +49,7 @@ pub fn count(options: &cli::Count) -> Exit {
     };
     let plan = match Plan::counting(specs, settings) {
         Ok(plan) => Arc::new(plan),
-        // The error shows the expression: its name, which is the same, need not be told.
+        // The error shows the expression, which equals its name.
         Err(PlanError::Subscription { error, .. }) => return complain(Exit::Usage, error),
         Err(error) => return complain(Exit::Usage, error),
     };

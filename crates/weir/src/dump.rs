@@ -1,4 +1,4 @@
-//! The packets that match, into a file: `-w`, from a thread of its own.
+//! Matching packets into a file: `-w`, on a separate thread.
 
 pub mod index;
 
@@ -23,7 +23,7 @@ use weir_wire::{PacketBuf, Slot, Time};
 const QUEUE: usize = 64;
 /// Batches that wait in a live run, where they may be of one packet; their bytes are bounded besides.
 const LIVE_QUEUE: usize = 16_384;
-/// How often the writer looks at the clock when no packet comes.
+/// Interval at which the writer checks the clock when no packet comes.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a reader of packets may take nothing at the end of a run before the rest is given up.
 pub const GRACE: Duration = Duration::from_secs(3);
@@ -35,7 +35,7 @@ pub enum For {
     Files,
     /// A live one: what a pipe's reader is too slow for is shed.
     Link,
-    /// A live one with a full screen: it says nothing on standard error.
+    /// A live run with a full screen: nothing goes to standard error.
     Screen,
 }
 
@@ -120,7 +120,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Begins the file. A name alone is one file; `rotate` says otherwise.
+    /// Begins the file. A name alone is one file, unless `rotate` is set.
     pub fn start(
         name: &str,
         with: DumpOptions<'_>,
@@ -164,7 +164,7 @@ impl Dump {
         Ok(Dump { intake, dump_index, purpose, ends, thread })
     }
 
-    /// How the command line wants the files of -w to follow each other.
+    /// The rotation of -w in the options.
     pub fn rotation(options: &cli::Run, zone: TimeZone) -> Rotate {
         Rotate {
             seconds: options.rotate_seconds,
@@ -174,7 +174,7 @@ impl Dump {
         }
     }
 
-    /// Where packets go.
+    /// The sender for packets.
     pub fn intake(&self) -> Intake {
         self.intake.clone()
     }

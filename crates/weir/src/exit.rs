@@ -1,4 +1,4 @@
-//! How a run ended, as the shell sees it.
+//! The result of a run as an exit code.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says what is wrong, and gives the exit code back.
+/// Prints the error, and returns the exit code.
 pub fn complain(exit: Exit, what: impl std::fmt::Display) -> Exit {
     eprintln!("weir: {what}");
     exit

@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Packets that are put through at once, as a worker does.
 const AT_ONCE: usize = 256;
 
-/// How often each cost is measured; the least counts, since others run beside it.
+/// Number of measurements of each cost; the minimum counts, since other processes run too.
 const ROUNDS: usize = 7;
 
 /// Nanoseconds that one round takes at least.
@@ -33,10 +33,10 @@ const ROUND: u64 = 2_000_000;
 /// Terms and comparisons that are shown.
 const MAX_LINES: usize = 8;
 
-/// Nanoseconds; what could not be measured is not there.
+/// Nanoseconds; `None` if it could not be measured.
 #[derive(Default, Serialize)]
 struct Cost {
-    /// A packet, in a set of its own.
+    /// Cost per packet, in a set of its own.
     packet: Option<f64>,
     /// A packet, by its program.
     program: Option<f64>,
@@ -128,10 +128,10 @@ pub fn explain(options: &cli::Explain) -> Exit {
     }
 }
 
-/// How an expression is evaluated, a line for each thing there is to say; without what it costs.
+/// The evaluation of an expression, one fact a line, without its cost.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The error in the expression, and its position.
 pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, FilterError> {
     let set = Set::compile(&[expression], reading).map_err(|error| error.error)?;
     let Some(explanation) = set.explain(0) else { return Ok(Vec::new()) };
@@ -266,7 +266,8 @@ fn measure(
     cost
 }
 
-/// Runs something that does `count` things until it has taken long enough, and keeps the least nanoseconds of one.
+/// Repeats an operation that handles `count` items until it has taken long enough; returns the minimum nanoseconds per
+/// item.
 fn min(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
     let Some(run) = run.as_mut().filter(|_| count > 0) else { return };
     let (start, mut times) = (clock::nanoseconds(), 0_u32);
@@ -283,14 +284,14 @@ fn min(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
     *known = Some(known.map_or(each, |known| known.min(each)));
 }
 
-/// What there is to say.
+/// The facts to print.
 struct Found {
     expression: String,
     strategy: Strategy,
-    /// How many lines it joins.
+    /// Number of lines that it joins.
     lines: Option<usize>,
     packets: usize,
-    /// What the packets are.
+    /// Description of the packets.
     of: String,
     explanation: Explanation,
 }

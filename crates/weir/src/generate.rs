@@ -1,9 +1,9 @@
-//! `weir generate`: a model played back as a capture.
+//! `weir generate`: a capture from a model.
 //!
-//! Each group of the model is played by itself: flows begin with the gaps of the model between them, and have as many
-//! requests, of such sizes and with such waits, as its distributions say. Of TCP there are a handshake, segments,
-//! acknowledgements and a close; of UDP datagrams. Payload is zeros: what was said is not in a model. Groups of other
-//! protocols, and those without requests, are not played, which is said.
+//! Each group of the model is generated separately: flows begin with the gaps of the model, and have as many requests,
+//! with sizes and waits, as its distributions say. TCP flows have a handshake, segments, acknowledgements and a close;
+//! UDP flows have datagrams. Payload is zeros, as a model has no content. Groups of other protocols, and those without
+//! requests, are skipped with a message.
 
 use crate::cli;
 use crate::exit::{Exit, complain};
@@ -20,7 +20,7 @@ const SEGMENT: u64 = 1448;
 const MAX: f64 = 16.0 * 1024.0 * 1024.0;
 /// Most requests of a flow.
 const REQUESTS: f64 = 10_000.0;
-/// Nanoseconds between segments that are sent together: those of a gigabit a second.
+/// Nanoseconds between segments that are sent together: those of a gigabit per second.
 const SERIAL: u64 = 12_000;
 /// When the capture begins: 2025-01-01, so that the same model and seed give the same bytes.
 const BEGIN: u64 = 1_735_689_600_000_000_000;
@@ -60,7 +60,7 @@ pub fn generate(options: &cli::Generate) -> Exit {
     let mut stage = Stage { coming: BinaryHeap::new(), number: 0, end };
     let mut casts: Vec<Cast<'_>> =
         played.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
-    // Whoever begins next begins first: no packet of a flow is before its beginning.
+    // The next flow is the one with the earliest start: no packet of a flow is before its beginning.
     while let Some(cast) = casts.iter_mut().min_by_key(|cast| cast.next).filter(|cast| cast.next < end) {
         let begin = cast.next;
         if let Err(error) = stage.write_until(begin, &mut writer) {
@@ -94,11 +94,11 @@ fn is_playable(group: &Group) -> bool {
     matches!(group.ip_proto, 6 | 17) && group.quantities.contains_key("request_size")
 }
 
-/// Packets that are to come, by time and then in the order in which they were made.
+/// Future packets, by time and then in the order of their creation.
 struct Stage {
     coming: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
     number: u64,
-    /// When it is over: flows are cut there, as a capture is.
+    /// End of the capture: flows are cut there.
     end: u64,
 }
 
@@ -121,7 +121,7 @@ impl Stage {
     }
 }
 
-/// Who plays a group.
+/// The generator of a group.
 struct Cast<'m> {
     group: &'m Group,
     dice: Dice,
@@ -160,11 +160,11 @@ impl<'m> Cast<'m> {
         self.draw(name).map_or(0, |bytes| bytes.round().clamp(1.0, MAX) as u64)
     }
 
-    /// Plays one flow, and says when the next one begins.
+    /// Generates one flow, and returns the start of the next one.
     fn flow(&mut self, stage: &mut Stage) {
         let flow = self.flows;
         self.flows += 1;
-        // No two flows share their ports before 64,000 others: none looks like the one before.
+        // Ports repeat only after 64,000 flows, so that no flow looks like an earlier one.
         let port = 1024 + (flow % 64_000) as u16;
         let host = (flow / 64_000 % 250) as u8;
         let address = |place: &str, side: u8, host: u8| match place {
@@ -246,7 +246,7 @@ impl Play {
         self.packet(Direction::Forward, ACK, 0, stage);
     }
 
-    /// One side says so many bytes; the other acknowledges them at the end.
+    /// One side sends a number of bytes; the other acknowledges them at the end.
     fn say(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
         let mut left = bytes;
         while left > 0 {

@@ -1,4 +1,4 @@
-//! What there is to listen to: `weir -D`, and `weir` alone.
+//! The interfaces: `weir -D`, and `weir` without arguments.
 
 use crate::exit::{Exit, complain};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Capture files through the workers.
+//! Runs capture files through the workers.
 //!
-//! There is no thread that only reads: the worker that has nothing to do reads the next parcel, decodes it and
-//! sorts its packets by their owner, so that two workers are twice as fast as one even where reading is half of
-//! the work. Each worker takes its packets of every parcel, in the order of the parcels.
+//! No thread only reads: an idle worker reads the next unit, decodes it and sorts its packets by owner, so that two
+//! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
+//! in the order of the units.
 
 use crate::collector::{Message, WorkerOutput};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
 
-/// Where the packets come from, and when to stop early.
+/// The source of packets, and the limit of a run.
 pub struct Input<'a> {
     /// The files.
     pub files: Files,
@@ -22,17 +22,17 @@ pub struct Input<'a> {
     pub interval: u64,
     /// The plan of the workers.
     pub plan: &'a Plan,
-    /// Stop after so many packets that match; only with one worker.
+    /// Stop after this many matching packets; only with one worker.
     pub limit: Option<u64>,
     /// Set from outside to end the run early.
     pub stop: &'a AtomicBool,
 }
 
-/// How a run over files ended.
+/// The result of a run over files.
 pub struct Outcome {
-    /// The files, for what they have to say about themselves.
+    /// The files, with their descriptions.
     pub files: Files,
-    /// What went wrong while reading, at most one for each input; what came before was analysed.
+    /// Errors of reading, at most one for each input; packets before them were analysed.
     pub errors: Vec<ReadError>,
     /// Leaps in the packets' time, forward and back.
     pub jumps: u64,
@@ -64,11 +64,11 @@ pub fn run(
 /// much less.
 const LEAP_BACK: u64 = 1_000_000_000;
 
-/// So many packets at the beginning of a run have their checksums looked at, all of them.
+/// Number of packets at the beginning of a run whose checksums are all verified.
 const CLOSE_LOOK: u64 = 4096;
 
-/// Parcels that may be under way at once, for each worker: enough that one that waits for another has
-/// something to do, few enough that they stay in the cache that the cores share.
+/// Maximum number of units in work, per worker: enough that a waiting worker has something to do, few enough that they
+/// stay in the cache that the cores share.
 pub const UNITS_PER_WORKER: usize = 3;
 
 /// A stretch of the input, decoded and sorted by owner.
@@ -77,16 +77,16 @@ struct WorkUnit {
     chunk: PacketBuf,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
-    /// Those of `slots`; none where each worker decodes its own.
+    /// Layers of the packets in `slots`; empty if each worker decodes its own.
     layers: Vec<Layers>,
     segments: Vec<Segment>,
 }
 
 /// Packets of one interval, all of the beginning of the run or none.
 struct Segment {
-    /// The end of the interval before, where it is over with the first packet of this segment.
+    /// End of the interval before, if the first packet of this segment closes it.
     tick: Option<Time>,
-    /// Whether it is of the beginning of the run.
+    /// Whether the segment is at the beginning of the run.
     closely: bool,
     /// Each worker's part of [`WorkUnit::slots`].
     shares: Vec<Range<usize>>,
@@ -122,18 +122,18 @@ struct Reading {
     errors: Vec<ReadError>,
 }
 
-/// Parcels under way. The oldest has number `first`.
+/// Units in work. The oldest has number `first`.
 #[derive(Default)]
 struct Board {
     first: u64,
     posted: VecDeque<Option<Arc<WorkUnit>>>,
-    /// How many workers have not taken the parcel.
+    /// Number of workers that have not taken the unit.
     untaken: VecDeque<usize>,
     /// Parcels that were asked for, whether they are posted or not.
     issued: u64,
     /// No parcel will be asked for any more.
     closed: bool,
-    /// Memory to use again.
+    /// Memory for reuse.
     spare: Vec<WorkUnit>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What a worker does from beginning to end.
+    /// The loop of a worker.
     fn work(&self, index: usize, mut worker: Worker, mut worker_output: WorkerOutput) {
         let mut next = 0;
         let mut left = self.limit;
@@ -195,7 +195,7 @@ impl<'a> Line<'a> {
         worker_output.send(Message::Done);
     }
 
-    /// One packet at a time, until so many have matched.
+    /// Takes one packet at a time, until enough have matched.
     fn limited(
         &self,
         worker: &mut Worker,
@@ -215,7 +215,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The parcel of that number, made here when nobody else makes it; `None` after the last one.
+    /// The unit of that number, made here unless another worker makes it; `None` after the last one.
     fn unit(&self, number: u64) -> Option<Arc<WorkUnit>> {
         let mut board = lock(&self.board);
         loop {
@@ -257,7 +257,7 @@ impl<'a> Line<'a> {
         let length = unit.chunk.slots.len();
         let close = usize::try_from(CLOSE_LOOK.saturating_sub(reading.packets)).unwrap_or(length).min(length);
         reading.packets += length as u64;
-        // Asked for before the reader is free again, so that numbers are issued in order.
+        // Requested before the reader is free again, so that numbers are issued in order.
         let mut board = lock(&self.board);
         board.issued = number + 1;
         board.posted.push_back(None);
@@ -330,15 +330,15 @@ impl Reading {
     }
 }
 
-/// A part of a parcel that becomes a segment.
+/// A part of a unit that becomes a segment.
 struct Part {
     packets: Range<usize>,
     tick: Option<Time>,
     closely: bool,
 }
 
-/// Cuts a parcel of so many packets where intervals end, and where the beginning of the run does: after the first
-/// `close` of them, so that it does not depend on how packets lie in parcels.
+/// Cuts a unit at the ends of intervals, and at the end of the beginning of the run: after the first `close` packets,
+/// so that it does not depend on how packets lie in units.
 fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     let mut parts = Vec::with_capacity(cuts.len() + 2);
     let mut from = 0;
@@ -356,8 +356,8 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     parts
 }
 
-/// Gives all of a parcel's packets to one worker: there is no other, or no flow whose packets must meet. The worker
-/// decodes them block by block: what it finds is used before it leaves the first-level cache.
+/// Gives all packets of a unit to one worker: it is the only one, or no flows must meet. The worker decodes them block
+/// by block, so that the layers are used before they leave the first-level cache.
 fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     let WorkUnit { chunk, slots, layers, segments, .. } = unit;
     std::mem::swap(slots, &mut chunk.slots);
@@ -382,7 +382,7 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
     let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
     for Part { packets, tick, closely } in parts {
-        // Where each worker's share begins, and then where its next packet goes.
+        // Start of each worker's share, and then position of its next packet.
         let mut ends = vec![0; workers];
         for owner in owners.get(packets.clone()).unwrap_or_default() {
             ends[*owner] += 1;

@@ -113,7 +113,7 @@ pub fn work(
     let mut snapshot = worker.finish(clock.now(), &mut worker_output);
     count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
     if limit == Some(0) {
-        // The user wanted no more: what the kernel had besides is neither caught nor lost.
+        // The limit was reached: the kernel's remaining packets are neither caught nor lost.
         snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
     }
     worker_output.send_snapshot(snapshot, worker.sessions_memory());
@@ -121,7 +121,7 @@ pub fn work(
     Ok(())
 }
 
-/// One packet at a time; whether so many have matched.
+/// Takes one packet at a time. Returns whether enough have matched.
 fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutput, left: &mut u64) -> bool {
     for slot in batch.slots {
         if *left == 0 {

@@ -1,4 +1,4 @@
-//! What a live run is told while it runs: a new plan, or where packets are to be written.
+//! Orders to a live run: a new plan, or a new destination of packets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,14 +9,14 @@ use crate::dump::Intake;
 use crate::online::TICK;
 use std::sync::Arc;
 
-/// What all workers do from a certain pulse on.
+/// The orders that all workers follow from a certain tick on.
 #[derive(Clone)]
 pub struct Orders {
     /// The pulse from which on they hold: the same for every worker, so that no interval is cut differently.
     from: Time,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Where packets that match go.
+    /// Destination of matching packets.
     pub packets: Option<Intake>,
 }
 
@@ -42,7 +42,7 @@ impl Mailbox {
         self.number.fetch_add(1, Ordering::Release);
     }
 
-    /// Forgets where packets go: nobody takes orders any more.
+    /// Drops the destination of packets: no worker takes orders any more.
     pub fn close(&self) {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).packets = None;
     }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// Lines that the queue holds.
 const QUEUE: usize = 256;
-/// How long the last words wait for a reader.
+/// Time that the last texts wait for a reader.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Prints from a thread of its own.
+/// Prints on a separate thread.
 pub struct Printer {
     to: Sender<String>,
     thread: JoinHandle<io::Result<()>>,
@@ -60,7 +60,7 @@ impl Printer {
         let end = std::time::Instant::now() + PATIENCE;
         while !thread.is_finished() {
             if std::time::Instant::now() > end {
-                // The thread is stuck in a write that nobody reads; it ends with the process.
+                // The thread is blocked in a write without a reader; it ends with the process.
                 return Ok(shed + 1);
             }
             std::thread::sleep(Duration::from_millis(1));

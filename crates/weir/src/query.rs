@@ -56,7 +56,7 @@ pub fn query(options: &cli::Query) -> Exit {
     if answer.partial.is_some() { Exit::Partial } else { Exit::Good }
 }
 
-/// The exit code of what a store says.
+/// The exit code of a store's error.
 pub fn exit_of(error: &StoreError) -> Exit {
     match error {
         StoreError::Unknown(_) => Exit::Usage,

@@ -17,7 +17,7 @@ use weir_output::report::{self, Heading};
 use weir_output::zone::Zone;
 use weir_wire::{PacketBuf, Time};
 
-/// How often idle flows are looked for, in nanoseconds of the packets' time.
+/// Interval at which idle flows are searched for, in nanoseconds of packet time.
 const TICK: u64 = 1_000_000_000;
 
 /// Reads captures and writes what they hold.
@@ -36,7 +36,7 @@ pub fn report(options: &cli::Report) -> Exit {
     let mut title = names.collect::<Vec<_>>().join(", ");
     if let Some(anonymiser) = &mut anonymiser {
         gather.anonymise(anonymiser);
-        // Names of files may tell whose packets they are.
+        // File names may identify the owner of the packets.
         title = "anonymised".to_owned();
         let many = problems.len();
         problems = (many > 0)
@@ -68,7 +68,7 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
     Ok(())
 }
 
-/// Takes every packet through one worker: what is gathered depends on no order but that of the packets.
+/// Takes every packet through one worker: the result depends only on the order of the packets.
 fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
@@ -96,7 +96,7 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
             }
         }
         worker.batch(chunk.batch(), gather);
-        // Flows are split by their own gaps, so that it is enough to look for idle ones after each chunk.
+        // Flows are split by their own gaps, so that searching for idle ones after each chunk is enough.
         if let Some(now) = chunk.slots.iter().filter_map(|slot| clock.see(slot.time)).last() {
             worker.tick(now, gather);
         }

@@ -1,4 +1,4 @@
-//! Names that clients asked for before they called: what a flow's address was called by who used it.
+//! Names that clients resolved before they connected: a flow's address by the name that its client used.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{DNS, Record, Table, Value};
 
-/// Nanoseconds for which a name counts at least, whatever the answer says: programs keep what they have just asked
-/// for, and an answer that may not be kept at all is used all the same.
+/// Minimum validity of a name in nanoseconds, whatever the answer says: programs keep a name that they have just
+/// resolved, and use even an answer that must not be cached.
 const MIN: u64 = 60_000_000_000;
 /// Most names that are kept for an address and a client: the latest ones.
 const NAMES: usize = 4;
 /// Bytes that an answer takes at most, its name among them (RFC 1035 2.3.4), by which memory is shared out.
 const ANSWER: usize = 512;
-/// Most pairs of hosts whose names are kept for the summary.
+/// Maximum number of pairs of hosts with names for the summary.
 const SUMMARY: usize = 16_384;
 
-/// Answers of DNS, by who asked and for which address.
+/// DNS answers, by client and address.
 pub struct Resolved {
     known: HashMap<(IpAddr, IpAddr), Vec<Answer>>,
-    /// In the order in which they came.
+    /// In order of arrival.
     order: VecDeque<(IpAddr, IpAddr)>,
     max: usize,
     /// Answers that were forgotten to make room.
@@ -33,7 +33,7 @@ struct Answer {
 }
 
 impl Resolved {
-    /// With so many bytes at most.
+    /// With a memory limit in bytes.
     pub fn new(memory: usize) -> Self {
         Self { known: HashMap::new(), order: VecDeque::new(), max: (memory / ANSWER).max(64), shed: 0 }
     }
@@ -95,7 +95,7 @@ impl Resolved {
         }
         let answers = self.known.entry(key).or_default();
         if answers.len() >= NAMES {
-            // Its place in the order goes on as that of the one that comes.
+            // Its position in the order passes to the new one.
             answers.remove(0);
         } else {
             self.order.push_back(key);
@@ -103,8 +103,8 @@ impl Resolved {
         answers.push(answer);
     }
 
-    /// The name by which the initiator of a flow knew its responder when the flow began: that of the last answer before,
-    /// as long as it counts.
+    /// The name that a flow's initiator had for its responder when the flow began: that of the last answer before,
+    /// while it is valid.
     pub fn name(&self, flow: &FlowRecord) -> Option<Arc<str>> {
         if self.known.is_empty() {
             return None;

@@ -16,7 +16,7 @@ use weir_output::figures::count;
 use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};
 
-/// Leaks that are told one by one.
+/// Maximum number of leaks that are listed.
 const TOLD: usize = 20;
 
 /// Looks for originals in a capture that was made; exit code 4 where one is found.
@@ -49,7 +49,7 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
     conclude(originals, &format!("{} packets", count(packets)), leaks, quiet)
 }
 
-/// Notes what is said of somebody.
+/// Notes private values.
 struct Noted(Originals);
 
 impl Sink for Noted {
@@ -64,7 +64,7 @@ impl Sink for Noted {
     }
 }
 
-/// All that a capture tells of somebody, in its packets and in what is said in them.
+/// All private values of a capture, in its packets and in its records.
 fn originals(path: &Path) -> Result<Originals, String> {
     let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
     let plan = Plan::new("", Vec::new(), settings).map_err(|error| error.to_string())?;
@@ -91,12 +91,12 @@ fn originals(path: &Path) -> Result<Originals, String> {
     Ok(noted.0)
 }
 
-/// How often idle flows are ended, in nanoseconds of packet time.
+/// Interval at which idle flows are ended, in nanoseconds of packet time.
 const TICK: u64 = 10_000_000_000;
 /// Bytes of a file that are looked through at once.
 const PART: usize = 4 << 20;
 
-/// Looks for all that a capture tells in files and folders; exit code 4 where something is found.
+/// Searches files and folders for all private values of a capture; exit code 4 if one is found.
 pub fn look_through(capture: &Path, paths: &[PathBuf], anonymiser: &mut Anonymiser, quiet: bool) -> Exit {
     let originals = match originals(capture) {
         Ok(originals) => originals,
@@ -141,7 +141,7 @@ fn walk(path: &Path, work: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Resul
     entries.iter().filter(|entry| !entry.is_symlink()).try_for_each(|entry| walk(entry, work))
 }
 
-/// Looks through a file: a capture packet by packet, anything else as it is or unpacked. How long it is.
+/// Searches a file: a capture packet by packet, anything else as it is or decompressed. Returns its length.
 fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Result<u64> {
     let mut head = [0; 4];
     let got = File::open(path)?.take(4).read(&mut head)?;
@@ -163,7 +163,7 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
     };
     // Of CSV the first line has the names of columns.
     let is_table = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".csv"));
-    // What may begin in one part and end in the next is looked for in the next, with one byte before it.
+    // A match across two parts is found in the second, which is searched together with the end of the first.
     let lap = finder.longest() + 1;
     let (mut part, mut before, mut fresh) = (Vec::new(), 0_u64, 0_usize);
     loop {

@@ -1,34 +1,34 @@
-//! The table `[anon]`: what becomes of what could tell somebody.
+//! The table `[anon]`: anonymisation.
 
 use super::read::{Key, in_order};
 use std::path::PathBuf;
 use weir_output::anon::{CLASSES, FieldRule, Mode, Payload, Treatment};
 
-/// What a file says of anonymisation. What it says nothing of is as on the command line without that option.
+/// The settings of anonymisation in a file. A missing one has the default of the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Anon {
-    /// How addresses are mapped; without it nothing is anonymised.
+    /// The mapping of addresses; without it nothing is anonymised.
     pub mode: Option<Mode>,
     /// The file with the key.
     pub key_file: Option<PathBuf>,
-    /// What becomes of payload.
+    /// Treatment of payload.
     pub payload: Option<Payload>,
     /// Seconds that times are moved by.
     pub shift: Option<f64>,
-    /// Whether the half of hardware addresses stays that tells the vendor.
+    /// Whether the vendor half of hardware addresses stays.
     pub keep_vendors: bool,
     /// Whether top-level domains get pseudonyms too.
     pub hide_top_domains: bool,
-    /// What becomes of values of a class, in the order of the file.
+    /// Treatments of classes, in the order of the file.
     pub classes: Vec<(&'static str, Treatment)>,
-    /// What becomes of single fields.
+    /// Treatments of single fields.
     pub fields: Vec<FieldRule>,
 }
 
 // A time that is no number is refused when it is read.
 impl Eq for Anon {}
 
-/// The longest way that times are moved, in seconds: some thirty years.
+/// Maximum shift of times in seconds: about thirty years.
 pub const MAX_SHIFT: f64 = 1e9;
 
 pub(super) static KEYS: [Key<Anon>; 8] = [

@@ -1,4 +1,4 @@
-//! `weir config explain`: what is in effect, where it comes from, and what it becomes.
+//! `weir config explain`: the effective values, their origin, and their effect.
 
 use super::fault::printable;
 use super::functions::written;

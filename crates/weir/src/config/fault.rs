@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, shown where it is written.
+//! Errors in a configuration, shown at their position.
 
 use super::counted;
 use std::fmt;
@@ -10,11 +10,11 @@ use std::path::Path;
 pub struct Fault {
     /// The offending bytes of the text.
     pub span: Range<usize>,
-    /// What was found.
+    /// The error.
     pub message: String,
-    /// What would be accepted there; empty when the message says it.
+    /// What would be accepted there; empty if the message says it.
     pub accepted: String,
-    /// What was probably meant.
+    /// The likely intention.
     pub meant: Option<String>,
 }
 
@@ -24,14 +24,14 @@ impl Fault {
         Self { span, message: message.into(), accepted: String::new(), meant: None }
     }
 
-    /// The same with what would be accepted.
+    /// Adds what would be accepted.
     #[must_use]
     pub fn accepts(mut self, accepted: impl Into<String>) -> Self {
         self.accepted = accepted.into();
         self
     }
 
-    /// The same with what was probably meant.
+    /// Adds the likely intention.
     #[must_use]
     pub fn meant(mut self, meant: Option<impl Into<String>>) -> Self {
         self.meant = meant.map(Into::into);
@@ -39,7 +39,7 @@ impl Fault {
     }
 }
 
-/// Where the lines of a text begin.
+/// Positions of the lines of a text.
 #[derive(Clone, Debug)]
 pub struct Lines {
     starts: Vec<usize>,
@@ -127,7 +127,7 @@ impl Block {
         let marked = floor(rest, fault.span.end.saturating_sub(at));
         let column = before.chars().count() + 1;
         let width = rest[..marked].chars().count().max(1);
-        // A line can be a whole file without newlines: what stands far before or after the caret says nothing.
+        // A line can be a whole file without newlines: only the part around the caret is shown.
         let skipped = column.saturating_sub(SHOWN * 3 / 4);
         let cut = if skipped > 0 { "…" } else { "" };
         let visible: String = before.chars().chain(rest.chars()).skip(skipped).take(SHOWN).collect();

@@ -117,7 +117,7 @@ fn call(r: &mut Reader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
 
 /// The fault for what the engine refused, at the argument that it names.
 fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<usize>) -> Fault {
-    // The engine names arguments `name = value`; it does not know where they are written.
+    // The engine names arguments `name = value`; it does not know their position in the file.
     match given.iter().find(|argument| message.contains(&format!("{} = ", argument.name))) {
         Some(argument) => {
             let words =
@@ -218,7 +218,7 @@ fn find_or_fault(r: &mut Reader<'_>, name: &str, at: Range<usize>) -> Option<&'s
     found
 }
 
-/// How a call of the function looks.
+/// The form of a call of the function.
 fn example(spec: &FunctionSpec) -> String {
     let needed: Vec<&str> = spec
         .arguments

@@ -1,7 +1,7 @@
-//! The configuration: weir.toml, strictly read into plain data, and what it asks for.
+//! The configuration: weir.toml, strictly read into plain data.
 //!
-//! An unknown key or a wrong value is never passed over: [`load`] returns everything that is wrong, each with its
-//! line, or a configuration in which every expression compiles and every function can be built.
+//! An unknown key or a wrong value is never ignored: [`load`] returns all errors, each with its line, or a
+//! configuration in which every expression compiles and every function can be built.
 
 mod anon;
 mod explain;
@@ -31,12 +31,12 @@ use weir_api::{FunctionCall, SubscriptionSpec, Unit};
 use weir_output::{Log, OUTPUTS};
 use weir_proto::Inflation;
 
-/// The time between reports when nothing is said.
+/// The default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// The memory that tables may take, in bytes, when nothing is said.
+/// The default memory limit in bytes.
 const DEFAULT_MEMORY: u64 = 512 << 20;
 
-/// The logs that are written when there is a folder for them and nothing else is said.
+/// The default logs if there is a folder for them.
 const DEFAULT_LOGS: [&str; 2] = ["zeek", "eve"];
 
 /// A value and the line that it stands on; no line when it is the default.
@@ -54,7 +54,7 @@ impl<T> Setting<T> {
     }
 }
 
-/// What a file asks for.
+/// The contents of a configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
     /// Time between reports, 1 s to 1 h.
@@ -71,13 +71,13 @@ pub struct Config {
     pub interfaces: Setting<Vec<String>>,
     /// A pcap-filter(7) expression that a packet must match to be looked at; empty for every packet.
     pub expression: Setting<String>,
-    /// Where logs go.
+    /// Logs.
     pub output: Output,
-    /// What becomes of what could tell somebody.
+    /// Anonymisation.
     pub anon: Anon,
-    /// Where the pages are served, and for whom.
+    /// The server of the pages, and its users.
     pub server: Server,
-    /// Where the store is, and how much it keeps.
+    /// The store and its limits.
     pub store: Store,
     /// Ourmon's filter-sets, in the order of the file.
     pub charts: Vec<Chart>,
@@ -85,7 +85,7 @@ pub struct Config {
     pub subscriptions: Vec<SubscriptionSpec>,
 }
 
-/// Where logs go and which.
+/// The folder of logs, and the kinds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Output {
     /// The folder.
@@ -105,7 +105,7 @@ pub struct Output {
 pub struct Chart {
     /// Its name.
     pub name: String,
-    /// What its lines count.
+    /// The unit of its lines.
     pub unit: Unit,
     /// Whether a line `xtra` counts the packets that match no other line.
     pub xtra: bool,
@@ -312,7 +312,7 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
             }
             for element in elements {
                 let Some(kind) = r.string(element) else { continue };
-                // Which output it is; then, which of its rows.
+                // First the output; then its rows.
                 let (name, rows) = kind.split_once(':').unwrap_or((kind, ""));
                 let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
                 if r.one_of(name, element.span(), &kinds).is_none() {
@@ -352,7 +352,7 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
     },
 ];
 
-/// What a key that holds an expression takes.
+/// What a key with an expression accepts.
 const EXPRESSION: &str = "a pcap-filter(7) expression, such as \"tcp port 80\"";
 
 static CHART_KEYS: [Key<Chart>; 4] = [
@@ -493,8 +493,8 @@ pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
             Fault::new(span, error.message().lines().collect::<Vec<_>>().join(", "))
         })
         .collect();
-    // Where the grammar is broken, the parser guesses what stands there: its further complaints about that line
-    // and ours about anything after it are not worth reading.
+    // After a syntax error the parser guesses the rest of the line: its further errors about that line, and ours about
+    // anything after it, are not useful.
     broken.sort_by_key(|fault| fault.span.start);
     broken.dedup_by_key(|fault| reader.line(fault.span.start));
     let sound = broken.first().map_or(usize::MAX, |first| reader.line(first.span.start));
@@ -504,7 +504,7 @@ pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
     if faults.is_empty() { Ok(config) } else { Err(ConfigErrors::new(path, text, faults)) }
 }
 
-/// What a command prints and the status it ends with.
+/// The output of a command and its exit code.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
     /// For standard output.

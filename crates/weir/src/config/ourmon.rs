@@ -1,8 +1,8 @@
 //! `weir config from-ourmon`: an ourmon.conf as a weir.toml.
 //!
-//! The grammar is that of Ourmon 2.5 and of the examples in "Experiments with a network monitor" (Binkley and
-//! Massey, 2006): one tag a line, `#` in the first column begins a comment, arguments may stand in quotes, and a
-//! quoted argument may go over several lines or begin on the next.
+//! The grammar is that of Ourmon 2.5 and of the examples in "Experiments with a network monitor" (Binkley and Massey,
+//! 2006): one tag a line, `#` in the first column begins a comment, arguments may be quoted, and a quoted argument may
+//! span several lines or begin on the next.
 
 use super::fault::{nearest, printable};
 use super::read::{toml_string, wrong_name};
@@ -53,7 +53,7 @@ impl std::fmt::Display for Statement {
     }
 }
 
-/// A tag of ourmon.conf and what becomes of it.
+/// A tag of ourmon.conf and its translation.
 struct Tag {
     name: &'static str,
     translate: fn(&mut Translation, &Statement) -> Result<(), String>,
@@ -66,7 +66,7 @@ static TAGS: [Tag; 33] = [
     Tag { name: "fixed_tcp3", translate: tcp3 },
     Tag { name: "fixed_iprange", translate: iprange },
     Tag { name: "fixed_iprange1", translate: iprange },
-    // The address and mask are for interfaces without Ethernet addresses: Weir knows a packet's link type.
+    // Address and mask serve interfaces without Ethernet addresses: Weir knows a packet's link type.
     Tag { name: "fixed_cast", translate: |t, _| t.fixed(FunctionCall::new("cast")) },
     Tag { name: "fixed_size", translate: |t, _| t.fixed(FunctionCall::new("size")) },
     Tag { name: "bpf", translate: bpf },
@@ -112,7 +112,7 @@ struct Translation {
     skipping: bool,
     /// Lines to be kept as comments.
     comments: Vec<String>,
-    /// What is to be said about the file, with lines.
+    /// Notes about the file, with lines.
     notes: Vec<(usize, String)>,
     wrong: usize,
 }
@@ -143,7 +143,7 @@ fn statements(text: &str) -> Vec<Result<Statement, (usize, String)>> {
         if open.is_none() && line.starts_with('#') {
             continue;
         }
-        // The first word of a line is a tag, unless it is quoted: then it goes on with the tag before.
+        // The first word of a line is a tag, unless it is quoted: then it continues the tag before.
         let mut word = String::new();
         let mut wants_tag = open.is_none() && !line.trim_start().starts_with('"');
         let mut end_word = |word: &mut String, wants_tag: &mut bool, quoted: bool| {
@@ -326,7 +326,7 @@ impl Translation {
     }
 }
 
-/// A tag that Weir has nothing for yet: said, and kept as a comment.
+/// A tag without a counterpart in Weir: reported, and kept as a comment.
 fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     translation.notes.push((statement.line, format!("not yet: {}", statement.tag)));
     translation.comment("not yet", statement);
@@ -501,7 +501,7 @@ mod tests {
         );
     }
 
-    /// However many there are: each line arrives as it is, and a second of a name is found.
+    /// With any number of lines, each is translated, and a duplicate name is found.
     #[test]
     fn ten_thousand_lines() {
         let expression = |n: u32| format!("net 10.{}.{}.0/24 and tcp port {}", n / 256, n % 256, n + 1);
@@ -578,7 +578,7 @@ mod tests {
         assert_eq!(outcome.exit, 1);
     }
 
-    /// Names with any characters come out as TOML that means the same, and no escape sequence gets through.
+    /// Names with any characters become equivalent TOML, and no escape sequence passes.
     #[test]
     fn hostile_names_are_escaped() {
         let outcome = translate(

@@ -1,5 +1,5 @@
-//! The strict reader: tables by lists of known keys, values by what their key takes. Every fault is kept and
-//! reading goes on, so that one run shows all that is wrong.
+//! The strict reader: tables by lists of known keys, values by the type of their key. Every error is collected and
+//! reading continues, so that one run shows all errors.
 
 use super::Setting;
 use super::expression::Known;
@@ -17,17 +17,17 @@ pub type Node<'t> = Spanned<DeValue<'t>>;
 pub struct Key<T> {
     /// As written.
     pub name: &'static str,
-    /// What is accepted, in words.
+    /// The accepted values, in words.
     pub takes: &'static str,
     /// Reads the value; faults go to the reader.
     pub read: fn(&mut Reader<'_>, &Node<'_>, &mut T),
 }
 
-/// Reads values of one text and collects their faults.
+/// Reads values of one text and collects their errors.
 pub struct Reader<'t> {
     /// The text.
     pub text: &'t str,
-    /// What was wrong so far.
+    /// The errors so far.
     pub faults: Vec<Fault>,
     /// Expressions that are known to compile.
     pub known: Known,
@@ -121,13 +121,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// One of a list of words.
+    /// A word of a list.
     pub fn word(&mut self, node: &Node<'_>, words: &[&'static str]) -> Option<&'static str> {
         let found = self.string(node)?;
         self.one_of(found, node.span(), words)
     }
 
-    /// One of a few words, at a place in the text.
+    /// One of a few words, at a position in the text.
     pub fn one_of(&mut self, found: &str, at: Range<usize>, words: &[&'static str]) -> Option<&'static str> {
         let word = words.iter().find(|word| **word == found).copied();
         if word.is_none() {
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// What was read goes into its setting, with its line; what could not be read leaves it as it was.
+    /// Stores a value in its setting, with its line; a value with an error leaves the setting as it was.
     pub fn set<T>(&self, node: &Node<'_>, value: Option<T>, to: &mut Setting<T>) {
         if let Some(value) = value {
             *to = Setting { value, line: Some(self.line(node.span().start)) };
@@ -217,7 +217,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// Where byte `at` of a string's value is written. Escapes make a value shorter than its text.
+    /// Position in the file of byte `at` of a string's value. Escapes make a value shorter than its text.
     pub fn inside(&self, node: &Node<'_>, at: usize) -> usize {
         let span = node.span();
         span.start + written_at(self.text.get(span).unwrap_or_default(), at)
@@ -236,7 +236,7 @@ pub fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What is wrong with a name: it is one line of 1 to 64 characters.
+/// The error in a name, which must be one line of 1 to 64 characters.
 pub fn wrong_name(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         Some("an empty name")

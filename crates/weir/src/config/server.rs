@@ -1,4 +1,4 @@
-//! The table `[server]`: where the pages are served, and for whom.
+//! The table `[server]`: the server of the pages, and its users.
 
 use super::Setting;
 use super::fault::Fault;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::de::DeTable;
 
-/// What a file says of the pages. What it says nothing of is as on the command line without that option.
+/// The settings of the server in a file. A missing one has the default of the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Server {
     /// The address; without one both of loopback.

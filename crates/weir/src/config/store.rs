@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use toml::de::DeTable;
 use weir_output::store::sqlite::{Keep, LISTS, SERIES, Tier};
 
-/// What a file says of the store.
+/// The settings of the store in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Store {
-    /// Its folder; without one that of `weir serve` is a temporary one.
+    /// Its folder; without one `weir serve` uses a temporary one.
     pub dir: Setting<Option<PathBuf>>,
     /// Nanoseconds that flows and records are kept.
     pub age: Setting<u64>,
@@ -39,7 +39,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// How much is kept.
+    /// The limits.
     pub fn keep(&self) -> Keep {
         Keep {
             age: self.age.value,
@@ -54,7 +54,7 @@ impl Store {
 /// Keys of the tiers in a list of settings, each with its tier's place.
 pub(super) const SERIES_KEYS: [&str; SERIES.len()] =
     ["store.series.interval", "store.series.5m", "store.series.1h", "store.series.1d"];
-/// The same of lists.
+/// The tiers of lists.
 pub(super) const LISTS_KEYS: [&str; LISTS.len()] =
     ["store.lists.interval", "store.lists.1h", "store.lists.1d", "store.lists.1w", "store.lists.1mo"];
 

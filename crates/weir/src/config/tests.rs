@@ -293,7 +293,7 @@ fn every_mistake_is_found_where_it_stands() {
         if !meant.is_empty() {
             assert!(block.contains(&format!("did you mean {meant}?")), "{text}: {block}");
         }
-        // Whatever is wrong, the answer says what would be right, unless the message does.
+        // Every error says what would be right, either in its message or beside it.
         assert!(block.contains("\n"), "{block}");
     }
 }
@@ -348,8 +348,8 @@ fn any_text_is_answered() {
     assert!(load(Path::new("weir.toml"), &deep).is_err());
 }
 
-/// A machine may write the file: twenty thousand lines, good or bad, are not worth a second each way. What it
-/// takes to compile expressions is not measured here, so they are empty.
+/// A program may write the file: twenty thousand lines must be read fast. Expressions are empty, because the time to
+/// compile them is not measured here.
 #[test]
 fn long_files_are_read_in_linear_time() {
     let long = |name: &str| {

@@ -1,4 +1,4 @@
-//! The files of a dump, for those who read them while it is written.
+//! The files of a dump, for readers while it is written.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use weir_wire::Time;
 
 /// Files that are remembered; of more, the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
-/// Packets of several rings are in order but for so many nanoseconds.
+/// Packets of several rings are in order within this time, in nanoseconds.
 const DISORDER: u64 = 10_000_000_000;
 
 /// The files that a dump has begun.
@@ -23,19 +23,19 @@ struct Begun {
     forgotten: u64,
 }
 
-/// Those of them that are wanted.
+/// The wanted files.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Files {
     /// Under the names that they have now, oldest first.
     pub paths: Vec<PathBuf>,
-    /// How many of them are there no more.
+    /// Number of files that no longer exist.
     pub gone: u64,
 }
 
-/// Tells it of the files of a writer.
+/// Reports the files of a writer to the index.
 pub struct FileReporter {
     to: DumpIndex,
-    /// Files that it knows of.
+    /// Number of reported files.
     reported: u64,
 }
 
@@ -54,7 +54,7 @@ impl FileReporter {
 }
 
 impl DumpIndex {
-    /// Who tells it.
+    /// Its reporter.
     pub fn reporter(&self) -> FileReporter {
         FileReporter { to: self.clone(), reported: 0 }
     }
@@ -154,7 +154,7 @@ mod tests {
         let last = begun.of(all);
         assert_eq!((names(&last), last.gone), (vec!["x1".to_owned(), "x0".to_owned()], 1));
 
-        // Only those whose time is asked about, with room for packets that are not in order.
+        // Only files of the requested range, extended for packets out of order.
         let of = |from: u64, to: u64| {
             names(&begun.of(TimeRange { from: Some(from * SECOND), to: Some(to * SECOND) }))
         };

@@ -1,4 +1,4 @@
-//! Another configuration for a live run: what it asks becomes a plan, and workers take it at a pulse.
+//! Applies another configuration to a live run: it becomes a plan, and workers take it at a tick.
 
 use super::{Request, Session, compile};
 use crate::cli;
@@ -15,7 +15,7 @@ use weir_engine::Plan;
 pub struct Change {
     options: Arc<cli::Run>,
     request: Arc<Request>,
-    /// The plan that is in effect: what it has compiled is used again.
+    /// The effective plan: its compiled expressions are reused.
     plan: Mutex<Arc<Plan>>,
     mailbox: Arc<Mailbox>,
     clock: LiveClock,

@@ -13,9 +13,9 @@ use crate::privileges;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
 
-/// What one worker reads at once: it stays in the second-level cache until the packets are done with.
+/// Read size of one worker: it stays in the second-level cache until the packets are processed.
 const ALONE: usize = 256 << 10;
-/// What several read at once: they share it through the third-level cache, and meet four times less often.
+/// Read size of several workers: they share it through the third-level cache, and synchronise four times less often.
 const SHARED: usize = 1 << 20;
 
 /// The least that is read at once.
@@ -41,7 +41,7 @@ pub fn run(session: Session) -> Exit {
 
 fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let options = &session.options;
-    // Packets that are written, or counted up to a limit, must be taken in their order; so must files, which have limits.
+    // Packets that are written, or counted up to a limit, must be taken in order; so must files, which have limits.
     let ordered = options.write.is_some()
         || options.unidentified.is_some()
         || options.files.is_some()

@@ -27,7 +27,7 @@ use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter};
 use weir_output::figures::count;
 use weir_wire::LinkType;
 
-/// How long the main thread waits for a message before it looks at its other duties.
+/// Time that the main thread waits for a message before it attends to its other duties.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Listens until it is stopped, then drains the rings and prints the summary.
@@ -95,7 +95,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         watch(&mut collector, &from, &mut lines, session.beside.as_ref());
         exit = exit.or(lines.finish());
     }
-    // The orders hold the last sender of the packet file, which ends when nobody can send to it.
+    // The orders hold the last sender of the packet file, which ends when all senders are gone.
     mailbox.close();
     for thread in threads {
         match thread.join() {
@@ -134,7 +134,7 @@ fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit
     Ok(misfits.complaints.iter().fold(Exit::Good, |exit, c| exit.or(complain(Exit::Unreadable, c))))
 }
 
-/// Says how many packets that match are not in the packet file: without a summary nothing else does.
+/// Reports how many matching packets are missing in the packet file, in runs without a summary.
 fn unwritten(session: &Session, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
     let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&session.options.write, dump) else {
         return Exit::Good;
@@ -207,8 +207,8 @@ fn ring_options(session: &Session, workers: usize, changeable: bool) -> RingOpti
     }
 }
 
-/// The run's expression for the kernel, where the kernel can decide it as we would. The workers look again all
-/// the same: a filter that is attached to a running socket lets a few packets through before.
+/// The run's expression for the kernel, if the kernel decides it as we do. The workers check again: a filter attached
+/// to a running socket lets a few earlier packets through.
 fn kernel_filters(session: &Session) -> Vec<(LinkType, Vec<SockFilter>)> {
     let Some(filter) = session.plan.scope() else { return Vec::new() };
     [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]

@@ -45,10 +45,10 @@ use weir_proto::{FILES, Hashes, Table, Wants};
 /// The log that the pages read.
 const STORE: &str = "store";
 
-/// Tables whose rows need what is in mails.
+/// Tables whose rows need the contents of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
 
-/// Tables whose rows need what is in bodies of messages; of others, fields say so.
+/// Tables whose rows need bodies of messages; of other tables, fields are marked.
 const BODIES: [&str; 2] = ["anomaly", "files"];
 
 /// Does what the command line asks for.
@@ -72,8 +72,8 @@ pub fn run(options: cli::Run) -> Exit {
     session.run()
 }
 
-/// The plan of a run for an expression, which the screen may change: what the plan `before` has compiled is used
-/// again.
+/// The plan of a run for an expression, which the screen may change; the expressions that `before` has compiled are
+/// reused.
 fn compile(
     options: &cli::Run,
     request: &Request,
@@ -94,7 +94,7 @@ fn compile(
     Plan::after(before, expression, request.plan(subscriptions), settings)
 }
 
-/// What both kinds of run need.
+/// The common parts of both kinds of run.
 pub struct Session {
     options: Arc<cli::Run>,
     request: Arc<Request>,
@@ -105,11 +105,11 @@ pub struct Session {
     zone: Zone,
     /// The logs that are written.
     logs: Vec<Log>,
-    /// What everything that comes out goes through, where that was asked for.
+    /// The anonymiser of all output, if requested.
     anonymiser: Option<Anonymiser>,
     /// What signals have asked for.
     signals: Signals,
-    /// The pages that are served beside the run.
+    /// The pages beside the run.
     beside: Option<WebService>,
     /// The user that it becomes when it has opened what needs rights.
     user: Option<Account>,
@@ -255,7 +255,7 @@ impl Session {
         OutputContext {
             directory: directory.to_owned(),
             zone: self.zone.clone(),
-            // The names of files and the expression may tell whose packets they are.
+            // File names and the expression may identify the owner of the packets.
             command: match self.anonymiser {
                 Some(_) => "weir".to_owned(),
                 None => std::env::args().collect::<Vec<_>>().join(" "),
@@ -264,7 +264,7 @@ impl Session {
             interval: self.request.interval,
             clock: Some(clock::nanoseconds),
             stop: Some(Arc::clone(&self.signals.stop)),
-            // A live run goes on with the logs that are there, line by line; one over files makes them anew.
+            // A live run continues existing logs, line by line; a run over files makes them anew.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
             keep: self.options.keep.unwrap_or_default().over(self.request.store.keep()),
@@ -277,7 +277,7 @@ impl Session {
         self.logs.iter().any(|log| log.flows())
     }
 
-    /// Whether any of the logs has what was said in flows.
+    /// Whether any of the logs has records.
     fn wants_records(&self) -> bool {
         self.logs.iter().any(|log| !log.tables().is_empty())
     }
@@ -287,15 +287,15 @@ impl Session {
         self.logs.iter().flat_map(Log::tables).copied().collect()
     }
 
-    /// Whether what is said in flows is read.
+    /// Whether payload is read.
     fn reads(&self) -> bool {
         self.wants_records() || self.options.unidentified.is_some() || self.options.files.is_some()
     }
 
-    /// What is wanted of files.
+    /// Hashes and contents of files to compute.
     fn wants(&self) -> Wants {
         let carves = self.options.files.is_some();
-        // What is kept is named by it.
+        // Extracted files are named by it.
         let unwritten_hashes = Hashes { sha256: carves, ..Hashes::default() };
         let is_mail_table = |table: &&Table| MAILS.contains(&table.name);
         let tables = self.wanted_tables();
@@ -315,7 +315,7 @@ impl Session {
             inflation: self.request.inflation,
             unread: 0,
         };
-        // Packets that nobody reads are those that no protocol can read.
+        // --unidentified writes packets that no protocol can read: a protocol left unread would look like one.
         if self.options.unidentified.is_none() {
             wants.leave_unread(&tables);
         }
@@ -330,13 +330,13 @@ impl Session {
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
     }
 
-    /// What is measured of flows.
+    /// Measurements of flows.
     fn measuring(&self) -> Option<Measuring> {
         let sample = self.options.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
         (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
     }
 
-    /// Begins the packet files, where they are asked for: that of -w, and that of what no protocol knows.
+    /// Begins the requested packet files: of -w, and of unidentified flows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
         let cli::Run { write, unidentified, .. } = &*self.options;
         if let Some(name) =
@@ -403,7 +403,7 @@ impl Session {
     fn workers(&self, count: usize) -> Vec<Worker> {
         let is_read = self.reads();
         let mut tables = self.wanted_tables();
-        // Who keeps files is told of them by their records.
+        // The writer of files learns of them by their records.
         tables.extend(self.options.files.is_some().then_some(&FILES));
         let flows = FlowConfig {
             memory: self.division.flows / count,
@@ -439,7 +439,7 @@ impl Session {
         collector
     }
 
-    /// The exit code that follows from what was found; `exit` is what is known already.
+    /// The exit code of the results; `exit` is the code so far.
     fn conclude(&self, exit: Exit, total: &Snapshot, failures: usize) -> Exit {
         let mut exit = exit;
         if failures > 0 {
@@ -464,13 +464,13 @@ impl Session {
 
 /// The packet files of a run.
 struct Dumps {
-    /// That of -w.
+    /// The file of -w.
     matching: Option<Dump>,
-    /// That of --unidentified.
+    /// The file of --unidentified.
     unidentified: Option<Dump>,
 }
 
-/// What became of them: what was written, and the first thing that went wrong.
+/// Their results, and the first error of each.
 struct Finished {
     matching: Option<Outcome>,
     unidentified: Option<Outcome>,
@@ -489,14 +489,14 @@ impl Dumps {
 }
 
 impl Finished {
-    /// The exit code that follows from it; what went wrong was told when it did.
+    /// The exit code that follows; errors were reported when they occurred.
     fn exit(&self) -> Exit {
         let troubled = [&self.matching, &self.unidentified].into_iter().flatten().any(Outcome::is_trouble)
             || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
-    /// What the summary says of it.
+    /// Their lines in the summary.
     fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
@@ -533,7 +533,7 @@ fn netmask(interfaces: &[String]) -> u32 {
     all.iter().find(|interface| interface.name == *name).and_then(|i| i.netmask).map_or(0, u32::from)
 }
 
-/// How expressions are read.
+/// How expressions are compiled.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
     let mut options = Options {
         strict_bpf,
@@ -548,12 +548,12 @@ pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'s
     options
 }
 
-/// A number that nobody outside can guess, to key hashes with while packets come from a link.
+/// An unpredictable number, to key hashes while packets come from a link.
 pub fn seed() -> u64 {
     RandomState::new().hash_one(0_u8)
 }
 
-/// Says what was wrong with inputs; the exit code of the worst.
+/// Reports errors of inputs; returns the exit code of the worst.
 pub fn report_read_errors(errors: &[ReadError]) -> Exit {
     errors.iter().fold(Exit::Good, |exit, error| {
         let code = match error.severity() {

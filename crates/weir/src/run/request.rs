@@ -1,4 +1,4 @@
-//! What the command line and the configuration together ask for.
+//! The request of a run: command line and configuration together.
 
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config};
@@ -20,23 +20,23 @@ pub struct Request {
     pub interfaces: Vec<String>,
     /// The expression of the whole run, empty for every packet.
     pub expression: String,
-    /// What is asked, besides what the summary needs.
+    /// Subscriptions besides those of the summary.
     pub subscriptions: Vec<SubscriptionSpec>,
-    /// Where logs go, and which.
+    /// The folder of logs, and the kinds.
     pub logs: Option<(PathBuf, Vec<String>)>,
     /// Nanoseconds after which new files of the logs begin.
     pub rotate: Option<u64>,
-    /// How else they follow each other.
+    /// Further rotation of logs.
     pub rolling: Rolling,
     /// Whether pages are served: what they draw is asked too.
     pub pages: bool,
-    /// Where pages are served, as the configuration says it.
+    /// The server of the pages in the configuration.
     pub server: config::Server,
-    /// What the file says of the store.
+    /// The store in the configuration.
     pub store: config::Store,
     /// The configuration's file.
     pub config: Option<PathBuf>,
-    /// What the configuration says of anonymisation.
+    /// Anonymisation in the configuration.
     pub anon: config::Anon,
     /// The length of a report in nanoseconds.
     pub interval: u64,
@@ -46,12 +46,11 @@ pub struct Request {
     pub inflation: Inflation,
     /// Worker threads.
     pub workers: usize,
-    /// Stop after so many packets that match.
+    /// Stop after this many matching packets.
     pub limit: Option<u64>,
-    /// What is done about checksums.
+    /// Verification of checksums.
     pub checksum: ChecksumMode,
-    /// What hashes are keyed with: one for the run, so that what is found under one plan can be added to what is found
-    /// under the next.
+    /// Seed of hashes: one for the run, so that results of one plan merge with those of the next.
     pub seed: u64,
 }
 
