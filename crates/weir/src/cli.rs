@@ -14,11 +14,11 @@ use weir_proto::Hashes;
     about,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = EXAMPLES,
+    after_help = "`weir --help` shows all options and examples, `weir help COMMAND` those of a command.",
     after_long_help = LONG_NOTES,
 )]
 pub struct Cli {
-    /// What to do instead of a summary.
+    /// The command, in place of a summary.
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
@@ -49,21 +49,19 @@ macro_rules! examples {
         "\
 Examples:
   weir x.pcap                              a summary of a capture file
-  weir x.pcap 'tcp port 443'               of the packets that match
-  weir -i eth0                             live; on a terminal a full-screen view
-  weir open x.pcap                         the summary, then pages in a browser until Ctrl-C
+  weir x.pcap 'tcp port 443'               a summary of the packets that match
+  weir -i eth0                             live statistics; on a terminal a full-screen view
+  weir open x.pcap                         the summary, then its pages until Ctrl-C
   weir serve -i eth0                       pages of a link: http://127.0.0.1:8470/
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
   weir count x.pcap -e tcp -e 'port 53'    packets and bytes of each expression
-  weir explain 'tcp port 80' x.pcap        how that is evaluated, and its cost
+  weir explain 'tcp port 80' x.pcap        how an expression is evaluated, and its cost
   weir streams x.pcap -o DIR               each direction of each TCP stream into a file
-  weir anon x.pcap y.pcap --key-file K     the same capture with other addresses and names
-  weir x.pcap -o logs --anon cryptopan --key-file K    and logs of it"
+  weir anon x.pcap y.pcap --key-file K     an anonymised copy of a capture
+  weir x.pcap -o logs --anon cryptopan --key-file K    anonymised logs"
     };
 }
-
-const EXAMPLES: &str = examples!();
 
 const LONG_NOTES: &str = concat!(
     examples!(),
@@ -76,41 +74,41 @@ Exit codes:
   3    truncated or corrupt input: the results are partial
   4    an output failed
   5    loss above --max-loss
-  130  interrupted, after everything received was reported"
+  130  interrupted, after all received packets were reported"
 );
 
-/// What to do instead of a summary.
+/// The command, in place of a summary.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count packets and bytes of many expressions in one pass.
     Count(Count),
-    /// Write a capture in which nobody can be found.
+    /// Write an anonymised copy of a capture.
     Anon(Anon),
-    /// Say how an expression is evaluated and what it costs.
+    /// Show how an expression is evaluated, and its cost.
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
     Streams(Streams),
     /// Write conversations of a capture as text, in the form of the test data.
     Talk(Talk),
-    /// Write a page about captures, and the model of their traffic.
+    /// Write a report about captures as one HTML page, and a model of their traffic.
     Report(Report),
-    /// Play a model of traffic as a capture.
+    /// Generate a capture from a model of traffic.
     Generate(Generate),
-    /// Ask a store: `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    /// Query a store, e.g. `top src by bytes since 24h where dst net 10.0.0.0/8`.
     Query(Query),
-    /// Look into a store, or write its series for other tools.
+    /// Show the state of a store, or export its series.
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Analyse a capture, print its summary, and serve pages about it until Ctrl-C.
+    /// Analyse a capture, print its summary, and serve its pages until Ctrl-C.
     Open(Box<Open>),
-    /// Listen to a link, store what is found, and serve pages about it.
+    /// Monitor a link, store the results, and serve its pages.
     Serve(Box<Serve>),
     /// Check or explain a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
     /// Print shell completions.
     Completion {
-        /// For which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print a manual page in troff: of the program, or of every table and field.
@@ -135,7 +133,7 @@ pub enum ManPage {
     Fields,
 }
 
-/// Ask a store: a question on one line, or the same as a JSON object.
+/// Query a store: a question on one line, or as a JSON object.
 #[derive(Debug, Args)]
 #[command(after_help = QUESTIONS)]
 pub struct Query {
@@ -145,57 +143,57 @@ pub struct Query {
     /// The folder of the store.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// The answer as a JSON object.
+    /// Print a JSON object.
     #[arg(short, long, conflicts_with = "csv")]
     pub json: bool,
-    /// The answer as CSV.
+    /// Print CSV.
     #[arg(long)]
     pub csv: bool,
-    /// The answer as a Parquet file.
+    /// Write a Parquet file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
     pub parquet: Option<PathBuf>,
 }
 
 const QUESTIONS: &str = "\
-Questions: what is asked, then clauses in any order; `where` takes the rest of the line.
+Questions: a subject, then clauses in any order; `where` takes the rest of the line.
   top KEY      src, dst, talker, service, flow, protocol, pair, vlan, state, application, name
   list NAME    a list of the configuration
   flows | count | distinct | records TABLE | series NAME
 Clauses:
   by bytes|packets|flows     since 24h     until 1h     in 2026-03     limit 20
   order -bytes (flows)       points 600 (series)        text WORD (records)
-  where EXPR                 pcap-filter(7) of flows: `src` is who began the flow";
+  where EXPR                 pcap-filter(7) over flows: `src` is the initiator";
 
-/// Look into a store, or write its series for other tools.
+/// Show the state of a store, or export its series.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// How large it is, how large it can become, and what is kept how long.
+    /// Show size, maximum size, and retention of a store.
     State {
         /// The folder of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(short, long)]
         json: bool,
     },
-    /// The names of all series, with unit and meaning.
+    /// List all series with unit and meaning.
     Series {
         /// The folder of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
     },
-    /// Write series for other tools.
+    /// Export series for other tools.
     Export {
         /// The folder of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// A folder for files that `rrdtool restore` reads, one for each series.
+        /// Folder for one file per series, readable by `rrdtool restore`.
         #[arg(long, value_name = "DIR", required_unless_present = "prometheus")]
         rrd: Option<PathBuf>,
-        /// OpenMetrics text with times on standard output, for `promtool tsdb create-blocks-from openmetrics`.
+        /// Print OpenMetrics text with times, for `promtool tsdb create-blocks-from openmetrics`.
         #[arg(long, conflicts_with = "rrd")]
         prometheus: bool,
-        /// Only these series.
+        /// Export only these series.
         #[arg(short, long, value_name = "NAME")]
         series: Vec<String>,
     },
@@ -230,86 +228,116 @@ pub struct RingHelper {
 /// The options of a run.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Capture files or directories, then a pcap-filter(7) expression: leading words that exist as files are
-    /// inputs, the rest is the expression. `--` ends the files.
+    /// Capture files or directories, then a pcap-filter(7) expression. Leading words that name existing files are
+    /// inputs; the rest is the expression. `--` ends the files.
     #[arg(value_name = "FILE|EXPR", num_args = 0..)]
     pub words: Vec<String>,
 
-    /// The expression, where its first word is also the name of a file.
+    /// The expression, if its first word is also the name of a file.
     #[arg(last = true, value_name = "EXPR")]
     pub after_dashes: Vec<String>,
 
-    /// Read a capture file or a directory of them, `-` for standard input. May be repeated: several are
-    /// merged in time order.
-    #[arg(short = 'r', value_name = "FILE", action = clap::ArgAction::Append)]
+    /// Read a capture file or a directory of capture files, `-` for standard input. May be repeated; several are merged
+    /// in time order.
+    #[arg(short = 'r', value_name = "FILE", action = clap::ArgAction::Append, help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
-    /// Listen to a network interface, `any` for all. May be repeated: several are one stream.
-    #[arg(short, long, value_name = "IF", action = clap::ArgAction::Append)]
+    /// Capture on a network interface, `any` for all. May be repeated; several are one stream.
+    #[arg(short, long, value_name = "IF", action = clap::ArgAction::Append, help_heading = "Input")]
     pub interface: Vec<String>,
 
     /// Read the expression from a file.
-    #[arg(short = 'F', value_name = "FILE")]
+    #[arg(short = 'F', value_name = "FILE", help_heading = "Input", hide_short_help = true)]
     pub expression_file: Option<PathBuf>,
 
-    /// A number: stop after so many packets that match. Else the path of a configuration, as --config.
-    #[arg(short = 'c', value_name = "N|FILE")]
+    /// A number: stop after this many matching packets. Otherwise the path of a configuration, as --config.
+    #[arg(short = 'c', value_name = "N|FILE", help_heading = "Input")]
     pub count_or_config: Option<String>,
 
-    /// Take subscriptions, charts and outputs from a configuration file.
-    #[arg(long, value_name = "FILE")]
+    /// Read subscriptions, charts and outputs from a configuration file.
+    #[arg(long, value_name = "FILE", help_heading = "Input", hide_short_help = true)]
     pub config: Option<PathBuf>,
 
-    /// Bytes of each packet that are looked at; 0 for all.
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    /// Number of bytes of each packet to analyse; 0 for all.
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Input",
+        hide_short_help = true
+    )]
     pub snaplen: u32,
 
-    /// Write the packets that match: pcapng, or classic pcap where the name ends in .pcap; .gz and .zst by
-    /// name; `-` for standard output.
-    #[arg(short, long, value_name = "FILE")]
+    /// Write matching packets: pcapng, or classic pcap if the name ends in .pcap; compressed if it ends in .gz or .zst;
+    /// `-` for standard output.
+    #[arg(short, long, value_name = "FILE", help_heading = "Packets")]
     pub write: Option<String>,
 
-    /// Begin a new file of -w every so many seconds; strftime(3) sequences in its name are filled in.
-    #[arg(short = 'G', value_name = "SECONDS", requires = "write")]
+    /// Begin a new file of -w after this many seconds. strftime(3) sequences in its name are expanded.
+    #[arg(
+        short = 'G',
+        value_name = "SECONDS",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
     pub rotate_seconds: Option<u64>,
 
-    /// Begin a new file of -w before it is longer than so many million bytes.
-    #[arg(short = 'C', value_name = "MB", requires = "write")]
+    /// Begin a new file of -w before it exceeds this many million bytes.
+    #[arg(
+        short = 'C',
+        value_name = "MB",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
     pub rotate_size: Option<u64>,
 
-    /// With -C, overwrite from the first after so many files; with -G, end after so many.
-    #[arg(short = 'W', value_name = "N", requires = "write")]
+    /// With -C, keep this many files and overwrite the oldest; with -G, stop after this many files.
+    #[arg(
+        short = 'W',
+        value_name = "N",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
     pub rotate_files: Option<u32>,
 
-    /// Write each packet of -w as soon as it is caught.
-    #[arg(short = 'U', requires = "write")]
+    /// Write each packet of -w immediately.
+    #[arg(short = 'U', requires = "write", help_heading = "Packets", hide_short_help = true)]
     pub unbuffered: bool,
 
-    /// Write the packets of flows that no protocol knows, the first ones too, into a file of their own, named as
-    /// that of -w.
-    #[arg(long, alias = "unparsed", value_name = "FILE")]
+    /// Write the packets of unidentified flows, including their first ones, to a file of their own. Formats as for -w.
+    #[arg(long, alias = "unparsed", value_name = "FILE", help_heading = "Packets", hide_short_help = true)]
     pub unidentified: Option<String>,
 
-    /// Write the files that are seen in streams into a directory, each under its SHA-256 or else its name in the
-    /// records of the logs, which say where it is.
-    #[arg(long, value_name = "DIR", conflicts_with = "anonymisation")]
+    /// Extract files from streams into a directory. A complete file is named by its SHA-256, others by their identifier
+    /// in the logs.
+    #[arg(long, value_name = "DIR", conflicts_with = "anonymisation", help_heading = "Files")]
     pub files: Option<PathBuf>,
 
-    /// Of each file no more than so many bytes, as 64M or 1G.
-    #[arg(long, value_name = "SIZE", requires = "files", default_value = "64M", value_parser = bytes)]
+    /// Maximum size of each extracted file (e.g. 64M, 1G).
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "64M", value_parser = bytes, help_heading = "Files", hide_short_help = true)]
     pub files_each: u64,
 
-    /// No more than so many bytes of all files.
-    #[arg(long, value_name = "SIZE", requires = "files", default_value = "4G", value_parser = bytes)]
+    /// Maximum size of all extracted files together.
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "4G", value_parser = bytes, help_heading = "Files", hide_short_help = true)]
     pub files_total: u64,
 
-    /// No more than so many files.
-    #[arg(long, value_name = "N", requires = "files", default_value_t = 100_000)]
+    /// Maximum number of extracted files.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "files",
+        default_value_t = 100_000,
+        help_heading = "Files",
+        hide_short_help = true
+    )]
     pub files_count: u64,
 
-    /// Checksums of files, separated by commas: md5, sha1, sha256; or none, which is what is done when nothing is said,
-    /// but for sha256 with --files.
-    #[arg(long, value_name = "HASH,...", value_parser = hashes)]
+    /// Checksums of files, separated by commas: md5, sha1, sha256; or none [default: none; sha256 with --files].
+    #[arg(long, value_name = "HASH,...", value_parser = hashes, help_heading = "Files", hide_short_help = true)]
     pub hash: Option<Hashes>,
 
     /// Bytes that compressed content of a flow may grow to whatever comes in, as 64K or 1M (1M when nothing is said).
@@ -323,59 +351,59 @@ pub struct Run {
     pub inflate_ratio: Option<u32>,
 
     /// Write logs into a directory.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help_heading = "Logs")]
     pub output: Option<PathBuf>,
 
-    /// Which logs, separated by commas: zeek, zeek-json, eve, csv, ndjson, mon, mon-paper, text. Behind a colon, which
-    /// of a log's rows, as eve:flow+http+dns; without any but flow, what is said in flows is not read.
-    #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output")]
+    /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, ndjson, text, mon, mon-paper, prometheus, store.
+    /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed.
+    #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output", help_heading = "Logs")]
     pub log: Vec<String>,
 
-    /// Begin new files of the logs every so often, as 30s, 10m, 1h or 1d: those that are finished get the time into their
-    /// names. Where the interval ends; files by packet time, links by the clock. SIGHUP does the same at once.
-    #[arg(long, value_name = "TIME", value_parser = period)]
+    /// Begin new log files at this interval (e.g. 30s, 10m, 1h, 1d). Finished files get the time in their names. SIGHUP
+    /// begins new files at once.
+    #[arg(long, value_name = "TIME", value_parser = period, help_heading = "Logs", hide_short_help = true)]
     pub log_rotate: Option<u64>,
 
-    /// Begin a new file of a log after so many bytes, as 100M.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    /// Begin a new log file after this many bytes (e.g. 100M).
+    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Logs", hide_short_help = true)]
     pub log_rotate_size: Option<u64>,
 
-    /// Compress finished files of the logs with zstd.
-    #[arg(long)]
+    /// Compress finished log files with zstd.
+    #[arg(long, help_heading = "Logs", hide_short_help = true)]
     pub log_zstd: bool,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
-    #[arg(long = "mode", value_name = "MODE")]
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
+    #[arg(long = "mode", value_name = "MODE", help_heading = "Logs", hide_short_help = true)]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// How much of flows and records a store keeps, as `30d,10G,free=1G`: age, size, and what stays free on the disk.
-    #[arg(long, value_name = "KEEP", value_parser = keep)]
+    /// Limits of flows and records in a store: age, size, and space to leave free on the disk (e.g. 30d,10G,free=1G).
+    #[arg(long, value_name = "KEEP", value_parser = keep, help_heading = "Store", hide_short_help = true)]
     pub keep: Option<Limits>,
 
-    /// Measure each flow, for the logs csv and text: round trips, jitter, loss, hops, windows, throughput, as a
-    /// record `stream`.
-    #[arg(long, requires = "output")]
+    /// Measure each flow for the logs csv and text: round trips, jitter, loss, hops, windows, throughput (record
+    /// `stream`).
+    #[arg(long, requires = "output", help_heading = "Logs", hide_short_help = true)]
     pub measure: bool,
 
-    /// Measure each flow, and tell every so many seconds what it had in them, as a record `stream_sample`.
-    #[arg(long, value_name = "SECONDS", requires = "output", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Measure each flow in periods of this many seconds (record `stream_sample`).
+    #[arg(long, value_name = "SECONDS", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Logs", hide_short_help = true)]
     pub sample: Option<u32>,
 
-    /// Report every so often, 1s to 1h (30s when nothing is said). Files by packet time, links by the clock.
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    /// Length of an interval, 1s to 1h [default: 30s]. Intervals follow packet time in files and the clock on links.
+    #[arg(long, value_name = "TIME", value_parser = interval, help_heading = "Display", hide_short_help = true)]
     pub interval: Option<u64>,
 
-    /// The summary's facts as NDJSON, one object a line.
-    #[arg(short, long)]
+    /// Print the summary as NDJSON, one object a line.
+    #[arg(short, long, help_heading = "Display")]
     pub json: bool,
 
-    /// Do not name ports.
-    #[arg(short, long)]
+    /// Do not resolve port numbers to names.
+    #[arg(short, long, help_heading = "Display")]
     pub numeric: bool,
 
     /// Flush standard output after each line.
-    #[arg(short = 'l')]
+    #[arg(short = 'l', help_heading = "Display", hide_short_help = true)]
     pub line_buffered: bool,
 
     /// The user that Weir becomes when it listens, without any rights (weir when there is such a user, else the one who
@@ -383,71 +411,70 @@ pub struct Run {
     #[arg(short = 'Z', long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Do not make the interface promiscuous.
-    #[arg(short = 'p', long)]
+    /// Do not put the interface into promiscuous mode.
+    #[arg(short = 'p', long, help_heading = "Input", hide_short_help = true)]
     pub no_promiscuous: bool,
 
     /// List the interfaces.
-    #[arg(short = 'D', long)]
+    #[arg(short = 'D', long, help_heading = "Input")]
     pub list_interfaces: bool,
 
-    /// Only what was asked for: no progress, no hints.
-    #[arg(short, long)]
+    /// Print results only: no progress, no hints.
+    #[arg(short, long, help_heading = "Display")]
     pub quiet: bool,
 
-    /// More: the ledger and what each file held.
-    #[arg(short, long)]
+    /// Print more: the packet ledger, memory, and the contents of each file.
+    #[arg(short, long, help_heading = "Display")]
     pub verbose: bool,
 
-    /// Worker threads; 0 for as many as there are cores.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Number of worker threads; 0 for one per core.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Limits", hide_short_help = true)]
     pub workers: usize,
 
-    /// All memory that tables may take, as 512M or 2G (512M when nothing is said): held under any flood.
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Memory limit of all tables, queues and lists (e.g. 512M, 2G) [default: 512M].
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
     pub memory: Option<usize>,
 
     #[command(flatten)]
     pub anon: AnonRun,
 
-    /// Exit with 5 when more packets than this were lost.
-    #[arg(long, value_name = "PERCENT")]
+    /// Exit with 5 if more than this percentage of packets is lost.
+    #[arg(long, value_name = "PERCENT", help_heading = "Limits", hide_short_help = true)]
     pub max_loss: Option<f64>,
 
-    /// Expressions mean exactly what they mean to libpcap: they do not look through VLAN tags, MPLS labels
-    /// and PPPoE.
-    #[arg(long)]
+    /// Evaluate expressions exactly as libpcap does: do not look through VLAN tags, MPLS labels and PPPoE.
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     pub strict_bpf: bool,
 
-    /// Expressions look at the innermost packet of a tunnel.
-    #[arg(long)]
+    /// Apply expressions to the innermost packet of a tunnel.
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     pub inner: bool,
 
-    /// Verify checksums: with `on` a packet with a wrong one counts for nothing in its flow, `auto` only says
-    /// what it saw.
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto)]
+    /// Verify checksums. `on`: packets with a wrong checksum do not count in flows. `auto`: verify a sample and report
+    /// the result.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto, help_heading = "Input", hide_short_help = true)]
     pub checksum: Checksum,
 
-    /// After a corrupt record, look for the next one.
-    #[arg(long)]
+    /// After a corrupt record, search for the next valid one.
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     pub recover: bool,
 
-    /// Times in UTC (the default).
-    #[arg(long, conflicts_with = "tz")]
+    /// Show times in UTC (the default).
+    #[arg(long, conflicts_with = "tz", help_heading = "Display", hide_short_help = true)]
     pub utc: bool,
 
-    /// Times in this zone, as Europe/Berlin.
-    #[arg(long, value_name = "ZONE")]
+    /// Show times in this zone (e.g. Europe/Berlin).
+    #[arg(long, value_name = "ZONE", help_heading = "Display", hide_short_help = true)]
     pub tz: Option<String>,
 }
 
-/// The port of the pages when nothing is said.
+/// The default port of the pages.
 pub const PORT: u16 = 8470;
 
-/// Analyse a capture, print its summary, and serve pages about it until Ctrl-C.
+/// Analyse a capture, print its summary, and serve its pages until Ctrl-C.
 ///
-/// Everything that a summary can be asked for can be asked here too. The address is the last line; no browser is
-/// started. The exit code is that of the analysis.
+/// Takes all options of a summary. The last line is the address of the pages; no browser is started. The exit code is
+/// that of the analysis.
 #[derive(Debug, Args)]
 pub struct Open {
     #[command(flatten)]
@@ -456,29 +483,28 @@ pub struct Open {
     #[command(flatten)]
     pub pages: Pages,
 
-    /// Print the summary and the address, and end: for where nobody can press Ctrl-C.
+    /// Print the summary and the address, and exit: for runs without a terminal.
     #[arg(long, help_heading = "Pages")]
     pub no_wait: bool,
 }
 
-/// Where pages are, and what they show is kept.
+/// The port and the store of the pages.
 #[derive(Debug, Args)]
 pub struct Pages {
-    /// The port of the pages [default: 8470; `weir open` takes the next one where that is taken].
+    /// Port of the pages [default: 8470; `weir open` uses the next free port].
     #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
-    /// Keep what is found in a folder; without one it is in a temporary folder, and gone at the end.
+    /// Store results in a folder. Without it they go to a temporary folder that is removed at the end.
     #[arg(long, value_name = "DIR", help_heading = "Pages")]
     pub store: Option<PathBuf>,
 }
 
-/// Listen to a link, store what is found, and serve pages about it.
+/// Monitor a link, store the results, and serve its pages.
 ///
-/// Everything that a live run can be asked for can be asked here too. Without interfaces only what is stored is
-/// served. On loopback every user of the machine may look, and the user who started it may download packets; elsewhere
-/// there must be TLS and users or tokens, which have rights: look, packets (download packets, see payload) and write
-/// (apply a configuration).
+/// Takes all options of a live run. Without interfaces, the pages of an existing store are served. On loopback every user
+/// of the machine may look, and the user who started the program may download packets. Other addresses need TLS, and
+/// users or tokens with rights: look, packets (download packets, see payload) and write (apply a configuration).
 #[derive(Debug, Args)]
 pub struct Serve {
     #[command(flatten)]
@@ -487,16 +513,16 @@ pub struct Serve {
     #[command(flatten)]
     pub pages: Pages,
 
-    /// The address of the pages, without which they are on 127.0.0.1 and ::1. Any but these needs --tls-cert and
-    /// --tls-key, and --user-file or --token-file.
+    /// Address of the pages [default: 127.0.0.1 and ::1]. Any other needs --tls-cert and --tls-key, and --user-file or
+    /// --token-file.
     #[arg(long, value_name = "ADDRESS", help_heading = "Pages")]
     pub listen: Option<IpAddr>,
 
-    /// The certificate of the pages, PEM.
+    /// Certificate of the pages (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Pages")]
     pub tls_cert: Option<PathBuf>,
 
-    /// Its key, PEM.
+    /// Private key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Pages")]
     pub tls_key: Option<PathBuf>,
 
@@ -516,7 +542,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub access_log: Option<PathBuf>,
 
-    /// Read a password from standard input, print its line for --user-file, and end.
+    /// Read a password from standard input, print its line for --user-file, and exit.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "weir", help_heading = "Pages")]
     pub hash_password: Option<String>,
 }
@@ -524,14 +550,14 @@ pub struct Serve {
 /// Anonymisation of a run.
 #[derive(Debug, Args)]
 pub struct AnonRun {
-    /// Map addresses and put pseudonyms in the place of names in everything that comes out: logs, summary, live
-    /// view and -w.
+    /// Map addresses and replace names by pseudonyms in all output: logs, summary, live view and -w.
     #[arg(
         id = "anonymisation",
         long = "anon",
         value_name = "MODE",
         value_enum,
-        help_heading = "Anonymisation"
+        help_heading = "Anonymisation",
+        hide_short_help = true
     )]
     pub mode: Option<AnonMode>,
 
@@ -539,62 +565,69 @@ pub struct AnonRun {
     pub how: AnonHow,
 }
 
-/// How addresses are mapped.
+/// Address mapping.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum AnonMode {
-    /// All are 0.0.0.0 or ::.
+    /// Replace all addresses by 0.0.0.0 or ::.
     Nullip,
-    /// Prefix-preserving and random, for this run alone.
+    /// Prefix-preserving and random, different in each run.
     Table,
-    /// Prefix-preserving by a key: Crypto-PAn, the same in every run and at every site that has the key.
+    /// Prefix-preserving with a key: Crypto-PAn. Equal in every run and at every site with that key.
     Cryptopan,
-    /// Prefix-preserving by a key: ipcrypt-pfx of draft-denis-ipcrypt.
+    /// Prefix-preserving with a key: ipcrypt-pfx of draft-denis-ipcrypt.
     Ipcrypt,
 }
 
-/// What becomes of payload.
+/// Treatment of payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum AnonPayload {
-    /// Packets end behind the transport header, but for messages of DNS, which are rewritten.
+    /// Cut packets after the transport header. DNS messages are rewritten.
     Cut,
-    /// Bytes are 0; messages of DNS are rewritten.
+    /// Set payload bytes to 0. DNS messages are rewritten.
     Blank,
-    /// It stays, but for messages of DNS and lines of text that are known: whoever is named elsewhere can be found.
+    /// Keep payload, except DNS messages and lines of known text protocols, which are rewritten. Names elsewhere in the
+    /// payload remain.
     Keep,
 }
 
-/// What both a run and `weir anon` may say of anonymisation.
+/// The options of anonymisation that a run and `weir anon` share.
 #[derive(Debug, Args)]
 pub struct AnonHow {
-    /// The key of cryptopan and ipcrypt: a file of 32 bytes, or of 64 hexadecimal digits.
-    #[arg(long, value_name = "FILE", help_heading = "Anonymisation")]
+    /// Key of cryptopan and ipcrypt: a file of 32 bytes, or of 64 hexadecimal digits.
+    #[arg(long, value_name = "FILE", help_heading = "Anonymisation", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
 
-    /// What becomes of payload in packets that are written [default: blank].
-    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Anonymisation")]
+    /// Treatment of payload in written packets [default: blank].
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Anonymisation", hide_short_help = true)]
     pub payload: Option<AnonPayload>,
 
-    /// Move all times by so many seconds.
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, help_heading = "Anonymisation")]
+    /// Shift all times by this many seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_hyphen_values = true,
+        help_heading = "Anonymisation",
+        hide_short_help = true
+    )]
     pub shift: Option<f64>,
 
-    /// What becomes of values, as `name=keep,content=drop`: of name, address, url, user, mail, secret, content and mark
-    /// each keep, pseudonym, drop or blank. Secret and content are dropped when nothing is said, the others get
-    /// pseudonyms.
-    #[arg(long, value_name = "CLASS=WHAT,...", help_heading = "Anonymisation")]
+    /// Treatment of values by class (e.g. name=keep,content=drop). Classes: name, address, url, user, mail, secret,
+    /// content, fingerprint. Treatments: keep, pseudonym, drop, blank. Default: drop for secret and content, pseudonym
+    /// for the others.
+    #[arg(long, value_name = "CLASS=WHAT,...", help_heading = "Anonymisation", hide_short_help = true)]
     pub anon_policy: Option<String>,
 
-    /// What becomes of a single field, as MAPI's ANONYMIZE says it: PROTOCOL,FIELD,FUNCTION and what the function is given,
-    /// such as IP,TTL,ZERO or HTTP,HOST,HASHED,SHA_2,STRIP_REST; may be repeated.
-    #[arg(long, value_name = "RULE", help_heading = "Anonymisation")]
+    /// Treatment of one field, in the notation of MAPI's ANONYMIZE: PROTOCOL,FIELD,FUNCTION and its arguments (e.g.
+    /// IP,TTL,ZERO or HTTP,HOST,HASHED,SHA_2,STRIP_REST). May be repeated.
+    #[arg(long, value_name = "RULE", help_heading = "Anonymisation", hide_short_help = true)]
     pub anon_field: Vec<String>,
 
-    /// Keep the half of hardware addresses that tells the vendor.
-    #[arg(long, help_heading = "Anonymisation")]
+    /// Keep the vendor half of hardware addresses.
+    #[arg(long, help_heading = "Anonymisation", hide_short_help = true)]
     pub keep_vendors: bool,
 
-    /// Put pseudonyms for top-level domains too.
-    #[arg(long, help_heading = "Anonymisation")]
+    /// Replace top-level domains by pseudonyms too.
+    #[arg(long, help_heading = "Anonymisation", hide_short_help = true)]
     pub hide_top_domains: bool,
 }
 
@@ -614,55 +647,55 @@ impl AnonHow {
     }
 }
 
-/// Write a capture in which nobody can be found.
+/// Write an anonymised copy of a capture.
 ///
-/// Addresses are mapped wherever they stand in headers, messages of DNS are rewritten, hardware addresses get pseudonyms,
-/// and payload is blanked unless it is to be kept. Checksums that were right are right; wrong ones stay wrong.
+/// Addresses in headers are mapped, DNS messages are rewritten, hardware addresses get pseudonyms, and payload is
+/// blanked unless --payload says otherwise. Correct checksums remain correct; wrong ones remain wrong.
 #[derive(Debug, Args)]
 pub struct Anon {
     /// The capture, `-` for standard input.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
 
-    /// Where it goes: pcapng, or classic pcap where the name ends in .pcap; .gz and .zst by name; `-` for standard
-    /// output.
+    /// Output file: pcapng, or classic pcap if the name ends in .pcap; compressed if it ends in .gz or .zst; `-` for
+    /// standard output.
     #[arg(value_name = "OUT", required_unless_present = "audit_path")]
     pub output: Option<PathBuf>,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
     #[arg(long = "file-mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// How addresses are mapped.
+    /// Address mapping.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = AnonMode::Cryptopan, help_heading = "Anonymisation")]
     pub mode: AnonMode,
 
     #[command(flatten)]
     pub how: AnonHow,
 
-    /// Look for every address and name of the capture in what was written; exit with 4 where one is found.
+    /// Search the output for every address and name of the capture; exit with 4 if one is found.
     #[arg(long)]
     pub audit: bool,
 
-    /// Look for every address, name, user and mail address of the capture in these files and folders, such as logs of it,
-    /// gzip and zstd among them; may be repeated. Needs no OUT.
+    /// Search these files and folders, such as logs of the capture, for its addresses, names, users and mail addresses,
+    /// also in gzip and zstd files. May be repeated. OUT is then optional.
     #[arg(long, value_name = "PATH")]
     pub audit_path: Vec<PathBuf>,
 
-    /// No report.
+    /// Print no report.
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// What is done about checksums.
+/// Verification of checksums.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Checksum {
-    /// Look at a part of them, and say what was seen.
+    /// Verify a sample, and report the result.
     Auto,
     /// Verify all.
     On,
-    /// Look at none.
+    /// Verify none.
     Off,
 }
 
@@ -677,7 +710,7 @@ pub struct Count {
     #[arg(short, long = "expression", value_name = "EXPR", action = clap::ArgAction::Append)]
     pub expressions: Vec<String>,
 
-    /// A file with an expression on each line; empty lines and lines that begin with # are passed over.
+    /// Read expressions from a file, one per line. Empty lines and lines that begin with # are skipped.
     #[arg(short = 'F', value_name = "FILE")]
     pub file: Option<PathBuf>,
 
@@ -685,55 +718,54 @@ pub struct Count {
     #[arg(short, long)]
     pub json: bool,
 
-    /// Expressions mean exactly what they mean to libpcap.
+    /// Evaluate expressions exactly as libpcap does.
     #[arg(long)]
     pub strict_bpf: bool,
 
-    /// Expressions look at the innermost packet of a tunnel.
+    /// Apply expressions to the innermost packet of a tunnel.
     #[arg(long)]
     pub inner: bool,
 
-    /// Bytes of each packet that are looked at; 0 for all.
+    /// Number of bytes of each packet to analyse; 0 for all.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub snaplen: u32,
 
-    /// Worker threads; 0 for as many as there are cores.
+    /// Number of worker threads; 0 for one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
 }
 
 /// Write each direction of each TCP stream into a file.
 ///
-/// Files are named as tcpflow names them: who says it, then to whom. Bytes that are missing are holes in the file.
+/// Files are named as tcpflow names them: sender, then receiver. Missing bytes are holes in the file.
 #[derive(Debug, Args)]
 pub struct Streams {
     /// Capture files or directories, then a pcap-filter(7) expression.
     #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
     pub words: Vec<String>,
 
-    /// The expression, where its first word is also the name of a file.
+    /// The expression, if its first word is also the name of a file.
     #[arg(last = true, value_name = "EXPR")]
     pub after_dashes: Vec<String>,
 
-    /// The directory for the files; `-` for no files: what all streams say goes to standard output, in the order in which
-    /// it is said.
+    /// Directory of the files; `-` writes all streams to standard output, in the order of their data.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// Write both directions of a stream into one file, as they were said.
+    /// Write both directions of a stream into one file, in the order of their data.
     #[arg(long)]
     pub both: bool,
 
-    /// Who wins where segments overlap: first, last, linux, windows or bsd.
+    /// Which data wins where segments overlap: first, last, linux, windows or bsd.
     #[arg(long, value_name = "POLICY", default_value = "linux")]
     pub overlap: String,
 
-    /// Leave urgent bytes out, as hosts do that do not ask for them in line.
+    /// Leave out urgent bytes, as hosts do without SO_OOBINLINE.
     #[arg(long)]
     pub urgent_apart: bool,
 
@@ -741,19 +773,19 @@ pub struct Streams {
     #[arg(long)]
     pub verify_checksums: bool,
 
-    /// Expressions mean exactly what they mean to libpcap.
+    /// Evaluate expressions exactly as libpcap does.
     #[arg(long)]
     pub strict_bpf: bool,
 
-    /// Expressions look at the innermost packet of a tunnel.
+    /// Apply expressions to the innermost packet of a tunnel.
     #[arg(long)]
     pub inner: bool,
 
-    /// All memory that grows with traffic, as 512M or 2G.
+    /// Memory limit (e.g. 512M, 2G).
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
     pub memory: usize,
 
-    /// Print nothing but errors.
+    /// Print errors only.
     #[arg(short, long)]
     pub quiet: bool,
 
@@ -789,59 +821,58 @@ pub struct Talk {
     pub memory: usize,
 }
 
-/// Say how an expression is evaluated and what it costs.
+/// Show how an expression is evaluated, and its cost.
 ///
-/// An expression that asks only for what all packets of a flow have in common is decided once per flow; what it
-/// asks of each packet is compared for many packets and expressions together; what is neither is left to a program
-/// of its own. What it costs is measured.
+/// Tests of fields that all packets of a flow share are decided once per flow. Tests of each packet are compared for many
+/// packets and expressions together. Other tests are left to the expression's own program. The cost is measured.
 #[derive(Debug, Args)]
 pub struct Explain {
     /// A pcap-filter(7) expression.
     #[arg(value_name = "EXPR")]
     pub expression: String,
 
-    /// A capture file on whose packets the cost is measured, `-` for standard input; without one, packets made in
+    /// Capture file whose packets measure the cost, `-` for standard input. Without it, packets are generated in
     /// memory.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// A configuration whose expressions it joins: what it shares with them, and what all cost together.
+    /// Configuration whose expressions the expression joins: shows what they share, and the cost of all together.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(short, long)]
     pub json: bool,
 
-    /// The expression means exactly what it means to libpcap.
+    /// Evaluate the expression exactly as libpcap does.
     #[arg(long)]
     pub strict_bpf: bool,
 
-    /// The expression looks at the innermost packet of a tunnel.
+    /// Apply the expression to the innermost packet of a tunnel.
     #[arg(long)]
     pub inner: bool,
 }
 
-/// Write a page about captures, and the model of their traffic.
+/// Write a report about captures as one HTML page, and a model of their traffic.
 ///
-/// The page is one file that needs no other: summary, traffic over time, protocols, talkers, streams, and the
-/// distributions of sizes and times by protocol and by who speaks with whom, with what fits them.
+/// The page is one self-contained file: summary, traffic over time, protocols, talkers, streams, and the distributions of
+/// sizes and times by protocol and by pair of hosts, with fitted distributions.
 #[derive(Debug, Args)]
 pub struct Report {
     /// Capture files or directories, `-` for standard input.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// Where the page goes.
+    /// File of the page.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
 
-    /// Only packets that match.
+    /// Analyse only matching packets.
     #[arg(short, long, value_name = "EXPR")]
     pub expression: Option<String>,
 
@@ -857,30 +888,30 @@ pub struct Report {
     pub anon: AnonRun,
 }
 
-/// Play a model of traffic as a capture.
+/// Generate a capture from a model of traffic.
 ///
-/// Flows, requests, responses and the times between them are drawn from the fits of the model; the same model and
-/// seed give the same capture.
+/// Flows, requests, responses and the times between them are drawn from the model's fitted distributions. Equal model and
+/// seed give equal captures.
 #[derive(Debug, Args)]
 pub struct Generate {
     /// A model, as `weir report --model` writes it.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
 
-    /// Where packets go: pcapng, or classic pcap where the name ends in .pcap; `-` for standard output.
+    /// Output file: pcapng, or classic pcap if the name ends in .pcap; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// How long the capture is.
+    /// Length of the capture in seconds.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub seconds: u32,
 
-    /// Another seed gives other traffic of the same kind.
+    /// Seed of the random generator: another seed gives other traffic of the same kind.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 }
@@ -888,7 +919,7 @@ pub struct Generate {
 /// Check or explain a configuration, or translate one of Ourmon's.
 #[derive(Debug, Subcommand)]
 pub enum Config {
-    /// Say whether a configuration is good, and if not everything that is wrong with it.
+    /// Check a configuration, and report all errors.
     Check {
         /// The configuration.
         file: PathBuf,
@@ -907,7 +938,7 @@ pub enum Config {
 
 /// Nanoseconds of `30s`, `5m` or `1h`; a bare number is seconds.
 fn interval(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "a time from 1s to 1h is wanted, as 30s or 5m";
+    const WANTED: &str = "expected a time from 1s to 1h, e.g. 30s or 5m";
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| WANTED)?;
     let seconds = match &text[digits.len()..] {
@@ -924,7 +955,7 @@ fn interval(text: &str) -> Result<u64, String> {
 
 /// Nanoseconds of `30s`, `5m`, `1h` or `1d`; a bare number is seconds.
 pub fn period(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "a time is wanted, as 30s, 10m, 1h or 1d";
+    const WANTED: &str = "expected a time, e.g. 30s, 10m, 1h or 1d";
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| WANTED)?;
     let unit = match text.get(digits.len()..) {
@@ -949,13 +980,13 @@ fn hashes(text: &str) -> Result<Hashes, String> {
             "md5" => hashes.md5 = true,
             "sha1" => hashes.sha1 = true,
             "sha256" => hashes.sha256 = true,
-            _ => return Err("md5, sha1 and sha256 are wanted, separated by commas, or none".to_owned()),
+            _ => return Err("expected md5, sha1 and sha256, separated by commas, or none".to_owned()),
         }
     }
     Ok(hashes)
 }
 
-/// What --keep says of flows and records.
+/// The limits of flows and records in --keep.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Limits {
     /// Nanoseconds.
@@ -967,7 +998,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is said here instead of what was said elsewhere.
+    /// Overrides the limits of `keep` by the given ones.
     pub fn over(self, keep: Keep) -> Keep {
         Keep {
             age: self.age.unwrap_or(keep.age),
@@ -980,7 +1011,7 @@ impl Limits {
 
 /// `30d,10G,free=1G`, in any order.
 fn keep(text: &str) -> Result<Limits, String> {
-    const WANTED: &str = "an age, a size and a free size are wanted, separated by commas, as 30d,10G,free=1G";
+    const WANTED: &str = "expected an age, a size and a free size, separated by commas, e.g. 30d,10G,free=1G";
     let mut limits = Limits::default();
     for part in text.split(',') {
         if let Some(size) = part.strip_prefix("free=") {
@@ -998,7 +1029,7 @@ fn keep(text: &str) -> Result<Limits, String> {
 
 /// Bytes of `100`, `64K`, `512M` or `2G`.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    const WANTED: &str = "a size is wanted, as 64K, 512M or 2G";
+    const WANTED: &str = "expected a size, e.g. 64K, 512M or 2G";
     let upper = text.trim().trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase();
     let digits = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| WANTED)?;
@@ -1017,7 +1048,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 pub fn size(text: &str) -> Result<usize, String> {
     let number = bytes(text).ok().filter(|bytes| *bytes >= 16 << 20);
     let number = number.and_then(|bytes| usize::try_from(bytes).ok());
-    number.ok_or_else(|| "a size of at least 16M is wanted, as 512M or 2G".to_owned())
+    number.ok_or_else(|| "expected a size of at least 16M, e.g. 512M or 2G".to_owned())
 }
 
 /// Bytes that compressed content may grow to.
