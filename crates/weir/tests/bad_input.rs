@@ -301,6 +301,8 @@ fn what_cannot_be_opened_is_told() {
     let folder = folder();
     let missing = folder.path().join("missing.pcap");
     weir([&missing]).exits(2).says("missing.pcap: no such file, and no interface (-i) to listen to");
+    weir(["opne", "x.pcap"]).exits(2).says("opne: no such file").says("did you mean `open`?");
+    weir(["serve"]).exits(1).says("nothing to serve: give a capture");
     weir(["-r", text(&missing)]).exits(2).says("missing.pcap: cannot open: No such file or directory");
     weir(["count", text(&missing), "-e", "ip"]).exits(2).says("cannot open: No such file or directory");
     weir([folder.path()]).exits(2).says("no capture file here");

@@ -76,7 +76,7 @@ pub const CLASSES: [(&str, Privacy); 8] = [
     ("mail", Privacy::Mail),
     ("secret", Privacy::Secret),
     ("content", Privacy::Content),
-    ("mark", Privacy::Fingerprint),
+    ("fingerprint", Privacy::Fingerprint),
 ];
 
 /// The treatment of everything that could identify a person or a host.

@@ -15,7 +15,7 @@ mod store;
 
 pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
-pub use fault::ConfigErrors;
+pub use fault::{ConfigErrors, nearest};
 pub use ourmon::from_ourmon;
 pub use server::Server;
 pub use store::Store;

@@ -1,7 +1,7 @@
 //! The request of a run: command line and configuration together.
 
 use crate::cli::{self, Checksum};
-use crate::config::{self, Config};
+use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
 use crate::subscriptions;
 use std::collections::BTreeSet;
@@ -59,6 +59,13 @@ pub struct Request {
 /// because a lookup has a fixed number of places.
 const SEED_OF_FILES: u64 = 0x7765_6972;
 
+/// The command whose name `word` almost is, as a typing error leaves it.
+fn command_meant(word: &str) -> Option<String> {
+    let command = <cli::Cli as clap::CommandFactory>::command();
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    nearest(word, names).map(str::to_owned)
+}
+
 impl Request {
     /// Puts the command line and the configuration together; the error is for the user.
     pub fn new(options: &cli::Run) -> Result<Request, (Exit, String)> {
@@ -86,7 +93,9 @@ impl Request {
         if let (true, true, [first, ..]) =
             (inputs.is_empty(), options.interface.is_empty(), options.words.as_slice())
         {
-            let text = format!("{first}: no such file, and no interface (-i) to listen to");
+            let hint =
+                command_meant(first).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            let text = format!("{first}: no such file, and no interface (-i) to listen to{hint}");
             return Err((Exit::Unreadable, text));
         }
         let mut interfaces = options.interface.clone();
