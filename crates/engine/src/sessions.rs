@@ -39,7 +39,7 @@ pub struct SessionConfig {
     pub urgent_apart: bool,
     /// Measurements of flows, if any.
     pub measure: Option<Measuring>,
-    /// Whether packets of unidentified flows go to [`Sink::unidentified_packets`].
+    /// Whether packets of unidentified flows go to [`Sink::unidentified`].
     pub unidentified_packets: bool,
     /// Ports of flows that no protocol reads that are counted apart.
     pub ports: usize,
