@@ -340,14 +340,19 @@ pub struct Run {
     #[arg(long, value_name = "HASH,...", value_parser = hashes, help_heading = "Files", hide_short_help = true)]
     pub hash: Option<Hashes>,
 
-    /// Bytes that compressed content of a flow may grow to whatever comes in, as 64K or 1M (1M when nothing is said).
-    /// Content that grows beyond that and beyond --inflate-ratio is not looked at, and is an anomaly.
-    #[arg(long, value_name = "SIZE", value_parser = inflated)]
+    /// Size up to which compressed content of a flow is always decompressed (e.g. 64K, 1M) [default: 1M]. Beyond this
+    /// size and --inflate-ratio, decompression stops with an anomaly.
+    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide_short_help = true)]
     pub inflate: Option<u32>,
 
-    /// Bytes that compressed content of a flow may grow to for each byte that comes in, 1 to 2000, besides --inflate (100
-    /// when nothing is said).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    /// Maximum ratio of decompressed to compressed bytes of a flow, 1 to 2000, beyond --inflate [default: 100].
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=2000),
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub inflate_ratio: Option<u32>,
 
     /// Write logs into a directory.
@@ -406,9 +411,9 @@ pub struct Run {
     #[arg(short = 'l', help_heading = "Display", hide_short_help = true)]
     pub line_buffered: bool,
 
-    /// The user that Weir becomes when it listens, without any rights (weir when there is such a user, else the one who
-    /// called sudo). root stays root, without rights.
-    #[arg(short = 'Z', long, value_name = "NAME")]
+    /// User of a live run after its rings are open [default: weir if that user exists, else the caller of sudo]. The
+    /// process keeps no capability; root remains uid 0 without capabilities.
+    #[arg(short = 'Z', long, value_name = "NAME", help_heading = "Limits", hide_short_help = true)]
     pub user: Option<String>,
 
     /// Do not put the interface into promiscuous mode.
