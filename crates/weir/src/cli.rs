@@ -1060,7 +1060,7 @@ pub fn size(text: &str) -> Result<usize, String> {
 pub fn inflated(text: &str) -> Result<u32, String> {
     let number = bytes(text).ok().filter(|bytes| *bytes <= 1 << 30);
     let number = number.and_then(|bytes| u32::try_from(bytes).ok());
-    number.ok_or_else(|| "a size of at most 1G is wanted, as 64K or 1M".to_owned())
+    number.ok_or_else(|| "expected a size of at most 1G, e.g. 64K or 1M".to_owned())
 }
 
 #[cfg(test)]

@@ -55,14 +55,9 @@ fn every_example_works_as_it_is_written() {
     let pages = fs::read_dir(root().join("docs/manual")).unwrap().map(|entry| entry.unwrap().path());
     let manual: String =
         pages.chain([root().join("README.md")]).map(|page| fs::read_to_string(page).unwrap()).collect();
-    let (long, short, alone) = (words("--help"), words("-h"), words(""));
+    let (long, alone) = (words("--help"), words(""));
     let mut examples = BTreeSet::new();
-    for (name, text) in [
-        ("README.md, docs/manual", &manual),
-        ("--help", &long.text()),
-        ("-h", &short.text()),
-        ("", &alone.text()),
-    ] {
+    for (name, text) in [("README.md, docs/manual", &manual), ("--help", &long.text()), ("", &alone.text())] {
         let found = commands(text);
         assert!(found.len() >= 5, "weir {name} has examples: {found:?}");
         examples.extend(found);

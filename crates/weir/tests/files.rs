@@ -259,8 +259,8 @@ fn what_cannot_be_is_told() {
     weir([text(&sample), "--files-each", "1M"]).exits(1).says("--files <DIR>");
     weir([text(&sample), "--files", text(folder.path()), "--files-each", "x"])
         .exits(1)
-        .says("as 64K, 512M or 2G");
-    weir([text(&sample), "--hash", "crc"]).exits(1).says("md5, sha1 and sha256 are wanted");
+        .says("e.g. 64K, 512M or 2G");
+    weir([text(&sample), "--hash", "crc"]).exits(1).says("expected md5, sha1 and sha256");
     // Content cannot be anonymised.
     let both = ["--files", text(folder.path()), "--anon", "nullip"];
     weir([text(&sample)].iter().chain(&both)).exits(1).says("cannot be used with");

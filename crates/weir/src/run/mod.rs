@@ -167,7 +167,9 @@ impl Session {
             is_live: request.inputs.is_empty(),
             is_read,
             has_store: store,
-            dumps: usize::from(options.write.is_some()) + usize::from(options.unidentified.is_some()),
+            // A key of the live screen begins a packet file too.
+            dumps: usize::from(options.write.is_some() || request.inputs.is_empty() && beside.is_none())
+                + usize::from(options.unidentified.is_some()),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;

@@ -221,6 +221,9 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             let text = "nothing to serve: give a capture, -i INTERFACE or --store DIR";
             return Err((Exit::Usage, text.to_owned()));
         };
+        if !folder.is_dir() {
+            return Err((Exit::Output, format!("{}: no such folder", folder.display())));
+        }
         let user = Account::of_run(options.run.user.as_deref()).map_err(usage)?;
         let mut paths = Paths::default();
         paths.folder(folder);
