@@ -230,8 +230,13 @@ fn a_server_has_no_rights_in_any_thread() {
         Server::start(&mut net.weir(&["serve", "-i", "far", "--port", "443", "--user", "nobody"]));
     let process = server.child.id();
     assert!(is_confined(process, NOBODY, NOTHING), "{:#?}", threads(process));
-    let names: Vec<_> = threads(process).iter().map(|status| status["Name"].concat()).collect();
-    assert!(names.iter().any(|name| name == "pages"), "{names:?}");
+    // A thread has its name only after it has begun to run.
+    let names = || threads(process).iter().map(|status| status["Name"].concat()).collect::<Vec<_>>();
+    let has_begun = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        names().iter().any(|name| name == "pages")
+    });
+    assert!(has_begun, "{:?}", names());
     signal(&server.child, "INT");
     assert!(server.child.wait().unwrap().success() || server.child.wait().unwrap().code() == Some(130));
 }

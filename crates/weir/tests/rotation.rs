@@ -185,8 +185,8 @@ fn a_signal_rolls_and_no_row_is_lost() {
 fn what_cannot_be_is_told() {
     let sample = sample();
     weir([text(&sample), "--log-rotate", "1h"]).exits(1).says("say where with -o DIR");
-    weir([text(&sample), "-o", "x", "--log-rotate", "1y"]).exits(1).says("as 30s, 10m, 1h or 1d");
-    weir([text(&sample), "-o", "x", "--log-rotate-size", "0"]).exits(1).says("as 64K, 512M or 2G");
+    weir([text(&sample), "-o", "x", "--log-rotate", "1y"]).exits(1).says("e.g. 30s, 10m, 1h or 1d");
+    weir([text(&sample), "-o", "x", "--log-rotate-size", "0"]).exits(1).says("e.g. 64K, 512M or 2G");
     let folder = tempfile::tempdir().unwrap();
     let config = put(
         folder.path(),
@@ -194,7 +194,7 @@ fn what_cannot_be_is_told() {
         b"[output]\ndir = \"x\"\nrotate = \"soon\"\nrotate_size = 5\nzstd = 1\n",
     );
     let ran = weir(["config", "check", text(&config)]).exits(1);
-    ran.says("as 30s, 10m, 1h or 1d")
+    ran.says("e.g. 30s, 10m, 1h or 1d")
         .says("rotate_size cannot be an integer")
         .says("zstd cannot be an integer");
     let config = put(
