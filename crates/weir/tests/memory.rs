@@ -191,7 +191,7 @@ fn half_a_million_names_stay_within_the_memory() {
 
 #[test]
 fn strangers_stay_within_the_memory() {
-    flood(strangers, 200_000, MEMORY, &[], &["to make room"]);
+    flood(strangers, 200_000, MEMORY, &[], &["evicted: table full"]);
 }
 
 /// A configuration of a chart with so many lines.
