@@ -31,6 +31,11 @@ static SYSTEM: &[&str] = &[
     "/lib64",
     "/dev/urandom",
 ];
+/// A debug build reads its pages from the source tree while it runs; a release build contains them.
+#[cfg(debug_assertions)]
+static PAGES: &[&str] = &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/dist")];
+#[cfg(not(debug_assertions))]
+static PAGES: &[&str] = &[];
 /// Devices that are written to.
 static DEVICES: &[&str] = &["/dev/null", "/dev/tty"];
 
@@ -159,6 +164,7 @@ impl Paths {
             .add_rules(path_beneath_rules(self.folders.iter().chain(&self.optional), writing))?
             .add_rules(path_beneath_rules(&self.read, reading))?
             .add_rules(path_beneath_rules(SYSTEM, reading))?
+            .add_rules(path_beneath_rules(PAGES, reading))?
             .add_rules(path_beneath_rules(&self.files, device))?
             .add_rules(path_beneath_rules(DEVICES, device))?
             // The empty folder itself goes at the end.
