@@ -1,4 +1,4 @@
-//! What it costs to measure what everything costs: the whole pass with the clock that receipts are made by, and without.
+//! What it costs to measure what everything costs: the whole pass with the clock of the cost profile, and without.
 
 use crate::clock::{median, timed};
 use crate::{Packets, Result};
@@ -94,7 +94,7 @@ pub fn measure(packets: usize, rounds: u32, seed: u64) -> Result<()> {
                 }
             }
             let row = json!({
-                "what": "receipts", "traffic": format!("{which:?}").to_lowercase(), "lines": lines,
+                "what": "costs", "traffic": format!("{which:?}").to_lowercase(), "lines": lines,
                 "with": median(each), "without": median(base), "ratio": median(ratios),
             });
             println!("{row}");

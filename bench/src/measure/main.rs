@@ -69,7 +69,7 @@ enum Part {
         #[arg(long, default_value_t = 10_000_000)]
         packets: usize,
     },
-    /// The whole pass with receipts and without.
+    /// The whole pass with the cost profile and without.
     Costs {
         /// How many packets a round.
         #[arg(long, default_value_t = 1 << 20)]

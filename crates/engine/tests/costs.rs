@@ -1,5 +1,5 @@
 //! Receipts cost little, by what does not vary: how often the clock is read. How long a pass takes with them and without is
-//! measured by `bench/run --only receipts`.
+//! measured by `bench/run --only costs`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
