@@ -47,7 +47,8 @@ fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap_or("")
 }
 
-/// Prints what a section came to, and fails below what it has reached before.
+/// Prints what a section came to, of all its cases, and fails below what it has reached before. What is outside counts
+/// as not passed, and is printed with its reason.
 fn verdict(section: &str, passed: usize, required: usize, failed: &[String], outside: &[String]) {
     for case in failed {
         println!("  not as libpcap: {case}");
@@ -55,7 +56,8 @@ fn verdict(section: &str, passed: usize, required: usize, failed: &[String], out
     for case in outside {
         println!("  outside: {case}");
     }
-    println!("{section}: passed {passed} of {}, required {required}", passed + failed.len());
+    let all = passed + failed.len() + outside.len();
+    println!("{section}: passed {passed} of {all}, required {required}, {} outside", outside.len());
     assert!(passed >= required, "{section}");
 }
 
@@ -158,28 +160,27 @@ fn reject() {
     for case in &cases {
         let link = link(text(case, "DLT"));
         let expression = text(case, "expr");
-        for strict_bpf in [true, false] {
+        let compile = |strict_bpf| {
             let options = Options { strict_bpf, ..Options::default() };
-            match Filter::compile_for(expression, &[link], &options) {
-                Ok(_) => failed.push(format!("{expression} compiles for {link}")),
-                Err(e) => {
-                    passed += 1;
-                    let words = text(case, "errstr");
-                    if e.libpcap_message().contains(words) {
-                        same_words += 1;
-                    } else if strict_bpf {
-                        other_words.push(format!(
-                            "{link}: {expression}\n    theirs: {words}\n    ours:   {}",
-                            e.message
-                        ));
-                    }
-                }
-            }
+            Filter::compile_for(expression, &[link], &options)
+        };
+        // One case: it is refused with and without `--strict-bpf`.
+        let (Err(strict), Err(lenient)) = (compile(true), compile(false)) else {
+            failed.push(format!("{expression} compiles for {link}"));
+            continue;
+        };
+        passed += 1;
+        let words = text(case, "errstr");
+        if [&strict, &lenient].iter().all(|error| error.libpcap_message().contains(words)) {
+            same_words += 1;
+        } else {
+            other_words
+                .push(format!("{link}: {expression}\n    theirs: {words}\n    ours:   {}", strict.message));
         }
     }
     for words in &other_words {
         println!("  other words: {words}");
     }
     println!("reject: {same_words} of {passed} in libpcap's words");
-    verdict("reject", passed, 1998, &failed, &[]);
+    verdict("reject", passed, 999, &failed, &[]);
 }

@@ -3,6 +3,7 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
+pub mod aside;
 pub mod http;
 pub mod net;
 

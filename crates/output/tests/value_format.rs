@@ -1,7 +1,7 @@
-//! conn.log against Zeek's own: its header, and its rows written again from what they say.
+//! The format of values in conn.log: the header, and how addresses, numbers, durations and unset values are written.
 //!
-//! The rows come back from a flow that has been filled from them, so that this is a test of how values are
-//! written (addresses, durations, what is unset, what is local), and not of what a flow is.
+//! Each row of Zeek's is read into a flow and written again. So this is a test of formatting, not of what a flow is:
+//! that one is `weir/tests/truth/zeek.rs`.
 
 #![allow(
     clippy::print_stdout,
@@ -16,7 +16,7 @@ use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
 use weir_output::{OutputContext, OutputSpec};
 use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
-/// Rows that are to be equal.
+/// Rows whose values are to be formatted alike.
 const REQUIRED: usize = 310;
 
 /// What Zeek's script policy/protocols/conn/vlan-logging adds, and its community-id-logging.
@@ -150,7 +150,7 @@ fn the_header_is_zeeks_and_three_columns_more() {
 }
 
 #[test]
-fn rows_are_written_as_zeek_writes_them() {
+fn values_are_formatted_as_zeek_formats_them() {
     let Some(folder) = baseline() else { return };
     let (mut passed, mut total) = (0, 0);
     let mut logs: Vec<PathBuf> =
@@ -183,6 +183,6 @@ fn rows_are_written_as_zeek_writes_them() {
             }
         }
     }
-    println!("passed {passed} of {total}, required {REQUIRED}");
+    println!("formatted as in Zeek's conn.log: {passed} of {total} rows, required {REQUIRED}");
     assert!(passed >= REQUIRED, "passed {passed} of {total}, required {REQUIRED}");
 }
