@@ -59,6 +59,9 @@ pub struct PacketsAsked {
     from: Option<f64>,
     /// End of the time range, excluded.
     to: Option<f64>,
+    /// Maximum number of packets. With the number that `/api/v1/packets/size` has returned, a download has the packets
+    /// that were counted, although a dump may have grown since then.
+    limit: Option<u64>,
 }
 
 /// Size of a download.
@@ -132,6 +135,8 @@ pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -
 struct Wanted {
     filters: Vec<Filter>,
     span: TimeRange,
+    /// Maximum number of packets.
+    limit: Option<u64>,
 }
 
 fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failure> {
@@ -139,7 +144,7 @@ fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failur
     let source = source.ok_or_else(|| Failure::unknown("no capture file to read packets from"))?;
     let own = Filter::compile(asked.filter.as_deref().unwrap_or_default(), &source.reading.options())?;
     let run = Filter::compile(&source.expression, &source.reading.options())?;
-    Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)? }))
+    Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)?, limit: asked.limit }))
 }
 
 impl Source {
@@ -178,6 +183,10 @@ impl Source {
         longest: Duration,
         show: &mut dyn FnMut(&Packet<'_>) -> bool,
     ) -> Result<Option<String>, Failure> {
+        let mut left = wanted.limit;
+        if left == Some(0) {
+            return Ok(None);
+        }
         let (mut files, mut partial) = match self.open(wanted.span) {
             Ok(opened) => opened,
             // None of the dump has packets of that time.
@@ -212,6 +221,10 @@ impl Source {
                 }
                 if !show(&packet) {
                     partial = Some(format!("downloads are limited to {} GiB", MAX_BYTES >> 30));
+                    break 'read;
+                }
+                left = left.map(|left| left - 1);
+                if left == Some(0) {
                     break 'read;
                 }
             }
