@@ -1,21 +1,19 @@
-//! Files that hold captured data: who may read them, and how one replaces another.
+//! Files that hold captured data: their permissions, and the safe replacement of one file by another.
 //!
-//! Every file and folder that Weir writes is made here, so that three rules hold everywhere:
+//! This crate creates every file and folder that Weir writes, so that three rules hold everywhere:
 //!
-//! * A file has mode 0600 and a folder 0700, whatever the umask is, unless [`set_mode`] says otherwise.
-//! * A file that is written before it gets its name is a [`Part`]: a new file under a random name, which neither follows
-//!   a link nor takes over a file that is there.
-//! * Where a file replaces another, it is on the disk before it gets the name, and the folder afterwards: a power cut
-//!   leaves the old file or the new one.
+//! * A file has mode 0600 and a folder 0700, regardless of the umask, unless [`set_mode`] sets another mode.
+//! * A [`Part`] is a file that is written before it gets its final name. It is a new file under a random name: creating it
+//! neither follows a link nor opens an existing file.
+//! * A file that replaces another is synchronised to disk before it gets the name, and the folder afterwards: after a power
+//! cut the name refers to the old file or to the complete new one.
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {
 //! let folder = weir_files::TemporaryFolder::create("weir-example-")?;
-//! weir_files::replace(&folder.path().join("mon.lite"), b"pkts: caught:1 : drops:0\n")?;
-//! let part = weir_files::Part::create(&folder.path().join("x.pcap"))?;
-//! assert!(part.written().exists() && !part.path().exists());
-//! part.finish()?;
-//! assert!(folder.path().join("x.pcap").exists());
+//! weir_files::replace(&folder.path().join("mon.lite"), b"pkts: caught:1 : drops:0\n")?; let part =
+//! weir_files::Part::create(&folder.path().join("x.pcap"))?; assert!(part.written().exists() &&
+//! !part.path().exists()); part.finish()?; assert!(folder.path().join("x.pcap").exists());
 //! # Ok(())
 //! # }
 //! ```
@@ -37,34 +35,35 @@ pub use part::{Part, leftovers, leftovers_like, part_of};
 pub use replace::{put_in_place, replace, rewrite, sync_folder};
 pub use temporary::TemporaryFolder;
 
-/// Opens a file to write it from its beginning. A file that is there is emptied; a link is followed.
+/// Creates or truncates a file and opens it for writing. A symbolic link is followed.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// The file cannot be opened.
 pub fn create(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
-/// Opens a file to read it and to write behind its end, also where another process has cut it in the meantime.
+/// Opens a file for reading and for appending. Writes go to the end of the file even after another process has
+/// truncated it.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// The file cannot be opened.
 pub fn append(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().read(true).append(true).create(true), path)
 }
 
-/// Opens a file to write at any place of it; it keeps what it has.
+/// Opens a file for writing at any offset, and keeps its content.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// The file cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().write(true).create(true).truncate(false), path)
 }
 
-/// Writes a whole file in place. Use [`replace`] where others read it at any time.
+/// Writes a whole file in place. Use [`replace`] for a file that other processes may read at any time.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     io::Write::write_all(&mut create(path)?, content)
 }
@@ -75,10 +74,10 @@ fn private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Gives a file that is there the mode of the process, without opening it. A file of another owner keeps its mode.
+/// Gives an existing file the mode of the process, without opening it. A file of another owner keeps its mode.
 ///
 /// # Errors
-/// When the file is not there.
+/// The file does not exist.
 pub fn make_private(path: &Path) -> io::Result<()> {
     let data = std::fs::metadata(path)?;
     if data.is_file() && data.permissions().mode() & 0o7777 != mode().bits() {
@@ -100,11 +99,11 @@ fn may_refuse(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == io::ErrorKind::PermissionDenied { Ok(()) } else { Err(error) })
 }
 
-/// Makes a folder and the folders above it that are not there; the folders that were made, the outermost first. A
-/// folder that is there keeps its mode.
+/// Creates a folder and its missing parents, and returns the created folders, the outermost first. An existing folder
+/// keeps its mode.
 ///
 /// # Errors
-/// When one cannot be made, or a file has the name of one.
+/// A folder cannot be created, or a file has its name.
 pub fn make_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()).collect();
@@ -115,7 +114,7 @@ pub fn make_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
                 std::fs::set_permissions(folder, Permissions::from_mode(mode().folder()))?;
                 made.push(folder.to_owned());
             }
-            // Another process was faster.
+            // Another process has created the folder in the meantime.
             Err(_) if folder.is_dir() => {}
             Err(error) => return Err(error),
         }

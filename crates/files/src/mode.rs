@@ -3,19 +3,19 @@
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which of owner, group and others may read and write a file (chmod(2)).
+/// Permission bits of a file for its owner, its group and others (chmod(2)).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Mode(u32);
 
-/// A text that is no mode of a file.
+/// The text is not a valid file mode.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "{0:?} is no mode of a file: three octal digits such as 600, 640 or 0660, where the owner may read and write"
+    "{0:?} is not a file mode: expected three octal digits such as 600, 640 or 0660, with which the owner may read and write"
 )]
 pub struct ModeError(String);
 
 impl Mode {
-    /// The owner alone.
+    /// Read and write permission for the owner alone (0600).
     pub const PRIVATE: Mode = Mode(0o600);
 
     /// The permission bits of a file.
@@ -23,12 +23,12 @@ impl Mode {
         self.0
     }
 
-    /// The permission bits of a folder: whoever may read files may also enter it.
+    /// The permission bits of a folder: everyone who may read its files may also enter it.
     pub fn folder(self) -> u32 {
         self.0 | (self.0 & 0o444) >> 2
     }
 
-    /// The umask(2) that gives files of libraries, such as those of SQLite, no more than this mode.
+    /// The umask(2) that limits files created by libraries, such as SQLite's, to this mode.
     pub fn umask(self) -> u32 {
         0o777 & !self.folder()
     }
@@ -47,15 +47,16 @@ impl FromStr for Mode {
     }
 }
 
-/// The mode is a property of the process, as the umask is: each file that any part of the program makes has it.
+/// The mode is a property of the process, as the umask is: it applies to each file that any part of the program
+/// creates.
 static MODE: AtomicU32 = AtomicU32::new(Mode::PRIVATE.0);
 
-/// The mode of files that are made from now on.
+/// The mode of files created from now on.
 pub fn mode() -> Mode {
     Mode(MODE.load(Ordering::Relaxed))
 }
 
-/// Sets the mode of files that are made from now on, and the umask, which holds for files that libraries make.
+/// Sets the mode of files created from now on, and the umask, which applies to files that libraries create.
 pub fn set_mode(mode: Mode) {
     MODE.store(mode.0, Ordering::Relaxed);
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(mode.umask()));

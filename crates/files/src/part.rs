@@ -13,13 +13,13 @@ use crate::replace::put_in_place;
 
 /// Hexadecimal digits of the random part of a name.
 const DIGITS: usize = 16;
-/// Names that are tried. One of 64 random bits is taken only where somebody guesses it.
+/// Number of names to try. A name with 64 random bits is in use only if an attacker has guessed it.
 const TRIES: usize = 8;
 
-/// A file `dir/.NAME.RANDOM.part` that becomes `dir/NAME` when it is complete.
+/// A file `dir/.NAME.RANDOM.part` that is renamed to `dir/NAME` when it is complete.
 ///
-/// The file is new: opening fails rather than following a link or taking over a file. It is locked (flock(2)) for as
-/// long as the value lives, so that [`leftovers`] does not take it for the file of a process that was killed.
+/// The file is always new: creation fails instead of following a link or opening an existing file. The file is locked
+/// (flock(2)) until the value is dropped, so that [`leftovers`] does not mistake it for the file of a killed process.
 #[derive(Debug)]
 pub struct Part {
     file: File,
@@ -28,11 +28,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes the file that is to become `path`. Where that is a symbolic link, it becomes the file that the link
-    /// leads to.
+    /// Creates the part of the file `path`. If `path` is a symbolic link, the link's target is replaced later.
     ///
     /// # Errors
-    /// When the folder is not there or may not be written to.
+    /// The folder does not exist or is not writable.
     pub fn create(path: &Path) -> io::Result<Part> {
         let path = target(path);
         let mut tried = 0;
@@ -51,45 +50,46 @@ impl Part {
         &mut self.file
     }
 
-    /// Its name while it is written.
+    /// The temporary name, under which the file is written.
     pub fn written(&self) -> &Path {
         &self.written
     }
 
-    /// The name that it gets.
+    /// The final name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a file has the name already: then [`Part::finish`] waits for the disk.
+    /// Whether a file with the final name exists. [`Part::finish`] then waits for the disk.
     pub fn replaces(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok()
     }
 
-    /// Gives the file its name. Where another file has it, this one is on the disk first.
+    /// Renames the file to its final name. If that replaces a file, this one is synchronised to disk first.
     ///
     /// # Errors
-    /// When it cannot be synchronised or renamed; the part stays.
+    /// The file cannot be synchronised or renamed; the part remains.
     pub fn finish(self) -> io::Result<()> {
         put_in_place(&self.written, &self.path)
     }
 
-    /// Gives the file another name than the one that it was made for.
+    /// Renames the file to `path` instead of the name given to [`Part::create`].
     ///
     /// # Errors
-    /// As [`Part::finish`].
+    /// The errors of [`Part::finish`].
     pub fn finish_as(self, path: &Path) -> io::Result<()> {
         put_in_place(&self.written, path)
     }
 
-    /// The file and its name, for a writer that closes the file and opens it again; [`put_in_place`] ends it.
+    /// The file and its temporary name, for a writer that closes and reopens the file. Call [`put_in_place`] to finish
+    /// it.
     pub fn into_file(self) -> (File, PathBuf) {
         (self.file, self.written)
     }
 
-    /// Takes the file away.
+    /// Removes the file.
     pub fn discard(self) {
-        // What stays is found by `leftovers`.
+        // `leftovers` finds a file that could not be removed.
         let _ = fs::remove_file(&self.written);
     }
 }
@@ -99,12 +99,12 @@ fn make(written: &Path) -> io::Result<File> {
     options.read(true).write(true).create_new(true).mode(Mode::PRIVATE.bits());
     let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(written)?;
     crate::give_mode(&file)?;
-    // Without it (a file system that has no locks), the file may be taken for a leftover, which must not stop a capture.
+    // A file system may lack locks. The file may then be mistaken for a leftover, which must not stop a capture.
     let _ = file.try_lock();
     Ok(file)
 }
 
-/// The file that a path leads to.
+/// The target of a symbolic link, or else the path itself.
 pub(crate) fn target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -114,8 +114,8 @@ fn part_name(path: &Path, random: u64) -> PathBuf {
     path.with_file_name(format!(".{name}.{random:0DIGITS$x}.part"))
 }
 
-/// The path that a part was to become; `None` where its name is not one of a part. The name `.NAME.part`, which
-/// earlier versions used, is one too.
+/// The final name of a part; `None` if `part` is not the name of a part. Includes names of the form `.NAME.part`,
+/// which earlier versions used.
 pub fn part_of(part: &Path) -> Option<PathBuf> {
     let name = part.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".part")?;
     let random = |end: &&str| end.len() == DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -126,20 +126,20 @@ pub fn part_of(part: &Path) -> Option<PathBuf> {
     (!name.is_empty()).then(|| part.with_file_name(name))
 }
 
-/// Parts of `path` that no process writes any more: what processes left that were killed. In the order of their names.
+/// The parts of `path` that killed processes have left, sorted by name.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub fn leftovers(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = target(path);
     leftovers_like(&path, |of| of == path)
 }
 
-/// Parts that no process writes any more of the files beside `path` for which `is_meant` holds: a sequence of names has
-/// several.
+/// The parts that killed processes have left in the folder of `path`, if `is_meant` holds for their final names. A
+/// sequence of file names may have several.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub fn leftovers_like(path: &Path, is_meant: impl Fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
     let path = target(path);
     let folder = match path.parent() {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_a_random_name_and_gets_its_own() {
+    fn a_part_has_a_random_name_and_is_renamed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.pcap");
         let mut one = Part::create(&path).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_and_a_file_in_the_way_are_refused() {
+    fn an_existing_link_or_file_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
         fs::write(&victim, "keep").unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_file_stays() {
+    fn a_symbolic_link_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         fs::write(&real, "old").unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_found() {
+    fn leftovers_of_killed_processes_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let live = Part::create(&path).unwrap();

@@ -1,4 +1,4 @@
-//! One file in the place of another.
+//! Atomic replacement of one file by another.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
@@ -7,19 +7,19 @@ use std::path::Path;
 
 use crate::part::{Part, target};
 
-/// Replaces an output file as a whole: a reader sees the old one or the new one.
+/// Replaces an output file atomically: a reader sees the old content or the new content.
 ///
 /// # Errors
-/// When it cannot be written, with its path; the old one stays.
+/// The file cannot be written. The error names the path; the old file remains.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     exchange(path, content, |_| Ok(()))
 }
 
-/// Replaces a file that a user owns, such as a configuration: the new one has the mode and the owner of the old one, and
-/// where its name is a symbolic link, that stays.
+/// Replaces a file that belongs to a user, such as a configuration. The new file has the mode and the owner of the old
+/// one. A symbolic link is kept and its target replaced.
 ///
 /// # Errors
-/// When it cannot be written, or may not have the same owner, with its path; the old one stays.
+/// The file cannot be written or cannot get the same owner. The error names the path; the old file remains.
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     exchange(path, content, |part| match fs::metadata(path) {
         Ok(old) => give_owner(part.file(), &old, path),
@@ -36,7 +36,7 @@ fn exchange(
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let mut part = Part::create(path).map_err(named)?;
     let written = prepare(&mut part).and_then(|()| part.file().write_all(content));
-    // Its part only takes space that is needed.
+    // The part would only occupy disk space.
     let name = part.written().to_owned();
     written.and_then(|()| part.finish()).map_err(|error| {
         let _ = fs::remove_file(name);
@@ -52,21 +52,21 @@ fn give_owner(file: &File, old: &Metadata, path: &Path) -> io::Result<()> {
         fchown(file, user, group).map_err(|error| {
             let (owner, me) = (old.uid(), new.uid());
             let text = format!(
-                "it belongs to user {owner} and would belong to user {me} ({error}); `chown {me} {}` mends it",
+                "the file belongs to user {owner} and would belong to user {me} ({error}); run `chown {me} {}` first",
                 target(path).display()
             );
             io::Error::new(error.kind(), text)
         })?;
     }
-    // Behind the owner: to change that takes some of the bits away.
+    // The mode is set after the owner, because a change of the owner clears some of its bits.
     file.set_permissions(Permissions::from_mode(old.permissions().mode() & 0o7777))
 }
 
-/// Gives a complete file the name `path`. Where a file has that name, the new one is on the disk before it gets it, and
-/// the folder after.
+/// Renames a complete file to `path`. If that replaces a file, the new file is synchronised to disk before the rename,
+/// and the folder after it.
 ///
 /// # Errors
-/// When it cannot be synchronised or renamed; it keeps the name that it has.
+/// The file cannot be synchronised or renamed; it keeps its present name.
 pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
     let replaces = fs::symlink_metadata(path).is_ok();
     if replaces {
@@ -79,14 +79,14 @@ pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the folder that a file is in is on the disk: the file's name with it.
+/// Synchronises the folder of a file, and thereby the file's name, to disk.
 ///
 /// # Errors
-/// When the folder cannot be opened, or the disk fails.
+/// The folder cannot be opened, or the disk fails.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder)?.sync_all() {
-        // A file system that does not synchronise folders.
+        // Some file systems do not synchronise folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         other => other,
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_private_and_a_configuration_keeps_what_it_has() {
+    fn replace_makes_private_files_and_rewrite_keeps_mode_and_owner() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real.toml"), folder.path().join("weir.toml"));
         fs::write(&real, "old").unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_path_and_leaves_nothing() {
+    fn an_error_names_the_path_and_leaves_no_part() {
         let folder = tempfile::tempdir().unwrap();
         let error = replace(&folder.path().join("no/x"), b"").unwrap_err().to_string();
         assert!(error.contains("no/x: "), "{error}");

@@ -1,4 +1,4 @@
-//! Folders that are gone when their process is, however it ends.
+//! Temporary folders that are removed when their process ends, even by a kill.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
@@ -10,11 +10,11 @@ use rustix::fs::OFlags;
 
 use crate::mode::Mode;
 
-/// A file in each folder that its process keeps locked.
+/// Name of the file in each folder that its process keeps locked.
 const LOCK: &str = ".lock";
 
-/// A folder of mode 0700 in the folder for temporary files. It is removed with the value. A process that is killed leaves
-/// it, and [`TemporaryFolder::create`] of the next one removes it: it knows folders that are in use by their locks.
+/// A folder of mode 0700 in the folder for temporary files, removed when the value is dropped. The folder of a killed
+/// process remains until the next [`TemporaryFolder::create`] removes it: a lock marks the folders in use.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
@@ -22,19 +22,20 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Makes a folder whose name begins with `prefix`, and removes those with the same prefix that killed processes of
-    /// this user left.
+    /// Creates a folder whose name begins with `prefix`, and removes the folders with that prefix that killed
+    /// processes of this user have left.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub fn create(prefix: &str) -> io::Result<Self> {
         Self::create_in(&std::env::temp_dir(), prefix, None)
     }
 
-    /// The same for another user, who owns it and whose leftovers are removed too. Needs the right to give files away.
+    /// Creates a folder that belongs to another user. Removes leftovers of that user, as [`TemporaryFolder::create`]
+    /// does for this one. Needs the right to change owners.
     ///
     /// # Errors
-    /// When it cannot be made or given away.
+    /// The folder cannot be created, or its owner cannot be changed.
     pub fn create_for(prefix: &str, user: u32, group: u32) -> io::Result<Self> {
         Self::create_in(&std::env::temp_dir(), prefix, Some((user, group)))
     }
@@ -67,7 +68,7 @@ impl TemporaryFolder {
         Ok(Self { path: path.to_owned(), _lock: file })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -75,12 +76,12 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // What cannot be removed now, the next process removes.
+        // The next process removes what cannot be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes folders whose processes are gone. What cannot be removed stays: it is no reason not to start.
+/// Removes the folders of processes that have ended. A folder that cannot be removed does not prevent the start.
 fn sweep(place: &Path, prefix: &str, user: Option<u32>) {
     let me = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
@@ -99,7 +100,8 @@ fn is_random(end: &str) -> bool {
     end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a lock is there and no process has it. Without one the folder is being made, or is not one of these.
+/// Whether a lock file exists and no process holds it. A folder without a lock file is being created or was not made
+/// by this module.
 fn is_abandoned(lock: &Path) -> bool {
     let opened = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(lock);
     opened.is_ok_and(|file| file.try_lock().is_ok())
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_private_and_gone_at_the_end() {
+    fn a_folder_is_private_and_removed_on_drop() {
         let place = tempfile::tempdir().unwrap();
         let folder = TemporaryFolder::create_in(place.path(), "weir-", None).unwrap();
         let path = folder.path().to_owned();
@@ -121,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn the_next_process_removes_what_a_killed_one_left() {
+    fn the_next_process_removes_folders_of_killed_processes() {
         let place = tempfile::tempdir().unwrap();
         let make = || TemporaryFolder::create_in(place.path(), "weir-", None).unwrap();
         let (live, killed) = (make(), make());
         let left = killed.path().to_owned();
-        // As a kill does: the lock goes, the folder stays.
+        // This is the state after a kill: the lock is released, the folder remains.
         let copy = place.path().join("copy");
         fs::rename(&left, &copy).unwrap();
         drop(killed);
@@ -136,6 +138,6 @@ mod tests {
         }
         let next = make();
         assert!(!left.exists() && live.path().exists() && next.path().exists());
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 5, "folders without a lock stay");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 5, "folders without a lock are kept");
     }
 }
