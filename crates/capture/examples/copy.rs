@@ -1,5 +1,5 @@
-//! Copies the packets of capture files into another one, whose name tells its format, and prints the CPU
-//! time per packet: `copy OUT IN...`.
+//! Copies the packets of capture files into another file, whose name determines its format, and prints the CPU time
+//! per packet: `copy OUT IN...`.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! The network interfaces of this host, for lists of them and for messages.
+//! The network interfaces of this host, for listings and messages.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::ptr;
 
 use weir_wire::LinkType;
 
-/// A network interface, and what it counted since it was made.
+/// A network interface, and its counters since it was created.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Interface {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its index: unique in a network namespace, and not given twice.
+    /// Index: unique in a network namespace, and never reused.
     pub index: u32,
     /// Whether the interface is up (IFF_UP).
     pub up: bool,
@@ -24,9 +24,9 @@ pub struct Interface {
     pub loopback: bool,
     /// Link type of captured packets.
     pub link: LinkType,
-    /// Its IP addresses.
+    /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// The netmask of its first IPv4 address.
+    /// Netmask of the first IPv4 address.
     pub netmask: Option<Ipv4Addr>,
     /// Received traffic.
     pub received: Counters,
@@ -41,7 +41,7 @@ pub struct Counters {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// Packets that were found bad.
+    /// Bad packets.
     pub errors: u64,
     /// Packets that the card or the kernel dropped before any capture. The kernel also counts packets of unhandled
     /// protocols here.
@@ -51,7 +51,7 @@ pub struct Counters {
 /// All interfaces of the calling thread's network namespace, in the order of their indices. Needs no privilege.
 ///
 /// # Errors
-/// When the kernel refuses to list them.
+/// The kernel refuses to list them.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found = list()?;
     // The thread's own view: a process may have threads in several network namespaces.
@@ -68,10 +68,10 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(interfaces)
 }
 
-/// The link type of packets captured on an interface, by its ARPHRD_ value (linux/if_arp.h). The cooked one if the
-/// kernel's header is missing, useless or unknown.
+/// The link type of packets captured on an interface, by its ARPHRD_ value (linux/if_arp.h). LINUX_SLL2 if the
+/// kernel's header is missing, useless or not supported.
 pub(crate) fn link_type(hardware: u16) -> LinkType {
-    /// Raw IP, as cellular modems give it.
+    /// Raw IP, as used by cellular modems.
     const ARPHRD_RAWIP: u16 = 519;
     match hardware {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
@@ -84,7 +84,7 @@ pub(crate) fn link_type(hardware: u16) -> LinkType {
     }
 }
 
-/// A line of /proc/net/dev.
+/// Parses a line of /proc/net/dev.
 fn counters_of(line: &str) -> Option<(&str, Counters, Counters)> {
     let (name, rest) = line.rsplit_once(':')?;
     let mut numbers = rest.split_ascii_whitespace().map(str::parse::<u64>);
@@ -109,7 +109,7 @@ fn list() -> io::Result<BTreeMap<String, Interface>> {
     // SAFETY: the list is ours and unchanged until it is freed below; its end is null.
     while let Some(entry) = unsafe { at.as_ref() } {
         at = entry.ifa_next;
-        // SAFETY: a name is there in every entry, and ends with a zero byte.
+        // SAFETY: every entry has a name, which ends with a zero byte.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
         let interface = found.entry(name.clone().into_owned()).or_default();
         interface.name = name.into_owned();
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_there() {
+    fn loopback_is_listed() {
         let all = interfaces().expect("interfaces");
         let lo = all.iter().find(|i| i.name == "lo").expect("lo");
         assert!(lo.loopback);

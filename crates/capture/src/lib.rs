@@ -1,4 +1,4 @@
-//! Packets in and out: pcap, pcapng, AF_PACKET.
+//! Reading and writing packets: pcap and pcapng files, and live capture (AF_PACKET).
 //!
 //! ```
 //! use weir_capture::{Files, Input, PacketWriter, ReadOptions, Target, WriteOptions};

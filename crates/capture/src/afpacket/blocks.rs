@@ -16,11 +16,11 @@ use weir_wire::{Batch, Hints, LinkType, Slot, Time};
 use super::socket::Socket;
 
 /// Size of a block in bytes. A block holds at least one packet, so this limits the largest packet. The kernel hands
-/// over a block per timeout, however empty, so that many small blocks cover a longer stall on a quiet link than few
-/// large ones.
+/// over a block per timeout even if it is nearly empty. Many small blocks therefore cover a longer stall on a quiet
+/// link than a few large ones.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
-/// Packets of a batch: with their bytes they stay in the second-level cache.
+/// Packets per batch: so that they stay in the second-level cache with their bytes.
 const BATCH: usize = 512;
 
 /// Bytes of a Linux cooked header, version 2 (LINKTYPE_LINUX_SLL2).
@@ -29,27 +29,27 @@ const SLL2_LEN: usize = 20;
 /// Bytes of a VLAN tag (IEEE 802.1Q).
 const TAG_LEN: usize = 4;
 
-/// How the packets of a ring are presented.
+/// How the packets of a ring are presented to the reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// The header that the kernel puts first.
+    /// Link type: the header at the start of a packet.
     pub link: LinkType,
-    /// Longest packet to give.
+    /// Maximum length of a packet, in bytes.
     pub snaplen: u32,
-    /// See [`weir_wire::Packet::interface`].
+    /// Index of the interface (see [`weir_wire::Packet::interface`]).
     pub interface: u32,
 }
 
-/// The shared memory of one ring, and the place in it.
+/// The shared memory of one ring, and the reading position in it.
 #[derive(Debug)]
 pub(super) struct Blocks {
     base: NonNull<u8>,
     count: usize,
-    /// The block that is read or read next.
+    /// The block that is read now or next.
     block: usize,
     /// Offset in it of the next packet's header.
     next: usize,
-    /// Number of remaining packets; 0 if the kernel owns the block, or if it is used up and not returned yet.
+    /// Number of remaining packets; 0 if the kernel owns the block, or if the block is used up and not returned yet.
     left: u32,
     /// Whether the reader owns the block.
     held: bool,
@@ -119,13 +119,13 @@ impl Blocks {
         self.left > 0
     }
 
-    /// The time of the next packet, after [`Blocks::ready`] returned `true`.
+    /// Returns the time of the next packet. Call it after [`Blocks::ready`] returned `true`.
     pub fn next_time(&mut self) -> Time {
         let next = self.next;
         Header::at(self.bytes(), next).map(|h| h.time).unwrap_or_default()
     }
 
-    /// The next packets, after [`Blocks::ready`] returned `true`.
+    /// Returns the next packets. Call it after [`Blocks::ready`] returned `true`.
     pub fn batch(&mut self, shape: Shape) -> Batch<'_> {
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
@@ -133,8 +133,8 @@ impl Blocks {
         let bytes = self.bytes();
         while left > 0 && slots.len() < BATCH {
             let Some(header) = Header::at(bytes, next) else {
-                // Not the kernel's doing: the memory is not what it wrote. What is left of the block is lost, and
-                // shows as the difference between received and delivered.
+                // The kernel does not write such headers: the memory has been overwritten. The rest of the block is
+                // lost, and shows as the difference between received and delivered.
                 left = 0;
                 break;
             };
@@ -159,7 +159,7 @@ impl Drop for Blocks {
     }
 }
 
-/// The parts of a `tpacket3_hdr` and of the `sockaddr_ll` after it that are needed.
+/// The needed fields of a `tpacket3_hdr` and of the `sockaddr_ll` after it.
 struct Header {
     time: Time,
     /// Bytes to the next header.
@@ -200,7 +200,7 @@ impl Header {
         })
     }
 
-    /// The VLAN tag that was taken out of the packet: TPID and TCI.
+    /// TPID and TCI of the VLAN tag that the card or the kernel removed from the packet.
     fn tag(&self) -> Option<(u16, u16)> {
         // TPID_VALID is younger than VLAN_VALID; before it every tag was 802.1Q.
         let tpid = if self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { self.tpid } else { 0x8100 };
@@ -240,9 +240,9 @@ impl Header {
     }
 }
 
-/// Makes the bytes of a packet whole, in place: the VLAN tag that the card or the kernel took out goes back, and
-/// a packet without a link-layer header gets the cooked one. There is always room: the kernel leaves 16 bytes or
-/// more between the header and the packet, and the header has been read.
+/// Completes the bytes of a packet in place. A VLAN tag that the card or the kernel removed is put back, and a packet
+/// without a link-layer header gets the cooked one. The room always suffices: the kernel leaves at least 16 bytes
+/// between the header and the packet, and the header has been read.
 fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
     let start = at + header.mac;
     let mut front = 0;
@@ -267,8 +267,8 @@ fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
     }
 }
 
-/// Moves the addresses of the frame at `start` to the front and writes the tag behind them. How far the frame
-/// grew to the front.
+/// Moves the addresses of the frame at `start` to the front and writes the tag behind them. Returns by how many bytes
+/// the frame grew to the front.
 fn put_tag_back(block: &mut [u8], start: usize, tpid: u16, tci: u16) -> Option<usize> {
     let frame = block.get_mut(start.checked_sub(TAG_LEN)?..start + 12)?;
     frame.copy_within(TAG_LEN.., 0);
@@ -277,8 +277,8 @@ fn put_tag_back(block: &mut [u8], start: usize, tpid: u16, tci: u16) -> Option<u
     Some(TAG_LEN)
 }
 
-/// Writes the cooked header in front of the packet at `start`, with the tag in between where there is one. How
-/// far the packet grew to the front.
+/// Writes the cooked header in front of the packet at `start`, with the tag, if any, in between. Returns by how many
+/// bytes the packet grew to the front.
 fn cook(block: &mut [u8], start: usize, header: &Header) -> Option<usize> {
     let protocol = [header.ll[0], header.ll[1]];
     let Some((tpid, tci)) = header.tag() else {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_tell_what_the_kernel_knows() {
+    fn hints_report_the_checksum_status_of_the_kernel() {
         let shape = Shape { link: LinkType::ETHERNET, snaplen: 100, interface: 0 };
         let hints = |status| restored(status, shape).1.hints;
         assert_eq!(hints(0), Hints::INBOUND);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn arbitrary_bytes_do_not_panic() {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut random = || {
             state ^= state << 13;
@@ -373,7 +373,7 @@ mod tests {
         for round in 0..20_000 {
             let mut bytes: Vec<u8> = (0..160).map(|_| random() as u8).collect();
             if round % 2 == 0 {
-                // An offset that is near: the room in front is too small, or just enough.
+                // A small offset: the room in front is too small, or just enough.
                 bytes[offset_of!(libc::tpacket3_hdr, tp_mac)] = (random() % 170) as u8;
                 bytes[offset_of!(libc::tpacket3_hdr, tp_mac) + 1] = 0;
             }

@@ -6,22 +6,22 @@ use std::path::Path;
 
 use crate::interface::interfaces;
 
-/// The reason why a live capture cannot start or continue. The text says what to do about it.
+/// The reason why a live capture cannot start or continue. The text names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// The process may not open packet sockets. The text has the command that changes it.
+    /// The process may not open packet sockets. The text contains the command that gives it the capability.
     #[error("{}", privilege_text(std::env::current_exe().ok().as_deref()))]
     Privilege,
-    /// There is no interface of that name. The text names those that there are.
+    /// No interface has that name. The text lists the existing ones.
     #[error("{}", unknown_text(.name, .have))]
     UnknownInterface {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         have: Vec<String>,
     },
-    /// No interface was named, or one twice.
+    /// No interface was named, or one was named twice, or the number of workers is out of range.
     #[error("{0}")]
     Options(&'static str),
     /// The kernel refused a step.
@@ -36,22 +36,22 @@ pub enum LiveError {
     },
     /// The kernel has no memory for a ring.
     #[error(
-        "cannot get {bytes} bytes of ring memory for interface {interface}: {source}; ask for a smaller ring"
+        "cannot allocate {bytes} bytes of ring memory for interface {interface}: {source}; use a smaller ring"
     )]
     Memory {
-        /// The size that was asked for, for one worker.
+        /// The requested size, for one worker.
         bytes: usize,
         /// The interface.
         interface: String,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// An interface is there again, and the helper process cannot open a ring on it.
-    #[error("cannot listen again to interface {interface}: {reason}")]
+    /// An interface exists again, and the helper process cannot open a ring on it.
+    #[error("cannot reopen interface {interface}: {reason}")]
     Reopen {
         /// The interface.
         interface: String,
-        /// What the helper says.
+        /// The error message of the helper.
         reason: String,
     },
     /// Waiting for packets or reading counters failed.
@@ -75,8 +75,8 @@ impl LiveError {
     }
 }
 
-/// CAP_NET_RAW is enough for all that this crate does, promiscuous mode included (the kernel checks no more for
-/// PACKET_ADD_MEMBERSHIP), so no more is asked for.
+/// CAP_NET_RAW suffices for everything in this crate, including promiscuous mode: the kernel requires no other
+/// capability for PACKET_ADD_MEMBERSHIP.
 fn privilege_text(program: Option<&Path>) -> String {
     let program = program.map_or_else(|| "/path/to/weir".to_owned(), |p| quote(&p.display().to_string()));
     format!(
@@ -86,7 +86,7 @@ fn privilege_text(program: Option<&Path>) -> String {
     )
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quote(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
     if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
@@ -100,11 +100,11 @@ fn unknown_text(name: &str, have: &[String]) -> String {
     {
         let _ = write!(text, " (did you mean {near:?}?)");
     }
-    let _ = write!(text, "; there are: {}, any", have.join(", "));
+    let _ = write!(text, "; the interfaces are: {}, any", have.join(", "));
     text
 }
 
-/// Edits that turn one name into the other (Levenshtein).
+/// Levenshtein distance: the number of edits that turn one name into the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_privilege_error_holds_the_command() {
+    fn the_privilege_error_contains_the_setcap_command() {
         let text = privilege_text(Some(Path::new("/usr/bin/weir")));
         assert!(text.contains("\n    sudo setcap cap_net_raw=ep /usr/bin/weir\n"), "{text}");
         let text = privilege_text(Some(Path::new("/home/an user/it's weir")));
@@ -140,10 +140,10 @@ mod tests {
         let text = unknown_text("eth1", &have);
         assert_eq!(
             text,
-            "there is no interface \"eth1\" (did you mean \"eth0\"?); there are: lo, eth0, wlan0, any"
+            "there is no interface \"eth1\" (did you mean \"eth0\"?); the interfaces are: lo, eth0, wlan0, any"
         );
         let text = unknown_text("enp0s31f6", &have);
-        assert_eq!(text, "there is no interface \"enp0s31f6\"; there are: lo, eth0, wlan0, any");
+        assert_eq!(text, "there is no interface \"enp0s31f6\"; the interfaces are: lo, eth0, wlan0, any");
     }
 
     #[test]

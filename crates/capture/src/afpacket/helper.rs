@@ -1,12 +1,14 @@
-//! A process that opens rings for a capture that may not open them any more.
+//! A helper process that opens rings after the capture process has given up its privileges.
 //!
-//! Opening a packet socket needs CAP_NET_RAW, which a capture gives up when its rings are open: what reads packets has no
-//! rights. An interface that is removed and comes back needs new rings. A second process, which was started before,
-//! keeps the capability and makes them. It reads no packet: a ring is closed to packets until the capture opens it, and
-//! the number of an interface that it knows from its start is all that it takes.
+//! Opening a packet socket needs CAP_NET_RAW. The capture process drops that capability once its rings are open, so
+//! that the code that reads packets has no privileges. An interface that is removed and created again needs new rings.
+//! The helper process starts before the drop, keeps the capability, and opens them. It reads no packets: a ring is
+//! closed to packets until the capture process opens it. Its only input is the position of an interface in the options
+//! with which it was started.
 //!
-//! The two talk over a pair of SOCK_SEQPACKET sockets (unix(7)). A request is the position of an interface. The answer
-//! is one message for each worker, with the socket of its ring in it (SCM_RIGHTS), or one that says why there is none.
+//! The two processes communicate over a pair of SOCK_SEQPACKET sockets (unix(7)). A request is the position of an
+//! interface (4 bytes). The answer is one message per worker, each with the socket of a ring (SCM_RIGHTS), or a single
+//! message with the reason of the failure.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -27,21 +29,21 @@ use super::ring::{OpenSocket, RingSource};
 use super::socket::Socket;
 use super::{LiveError, RingOptions};
 
-/// Bytes of the longest message.
+/// Maximum length of a message, in bytes.
 const MESSAGE: usize = 1024;
-/// How long an answer may take. The helper waits for nothing but the kernel.
+/// Maximum time for an answer. The helper waits only for the kernel.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a message begins with.
+/// First byte of a message: the helper is ready.
 const READY: u8 = 0;
-/// A ring: the link type (2 bytes) and the index (4 bytes) of its interface, and its socket.
+/// First byte of a message with a ring: link type (2 bytes) and index (4 bytes) of its interface, and its socket.
 const RING: u8 = 1;
-/// The interface is not there.
+/// First byte of a message: the interface does not exist.
 const ABSENT: u8 = 2;
-/// The text of an error.
+/// First byte of a message: the rest is the text of an error.
 const FAILED: u8 = 3;
 
-/// The helper process, as the capture sees it. It ends with the value.
+/// The capture's handle of the helper process, which ends when the value is dropped.
 #[derive(Debug)]
 pub struct RingHelper {
     socket: Mutex<OwnedFd>,
@@ -52,13 +54,13 @@ impl RingHelper {
     /// Starts a command whose standard input is a socket for [`RingHelper::serve`], and waits until it is ready.
     ///
     /// # Errors
-    /// When it cannot be started, or ends instead of being ready.
+    /// The command cannot be started, or ends before it is ready.
     pub fn start(command: &mut Command) -> io::Result<RingHelper> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
         let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
-        // The other end of the pair is the child's alone: a command keeps it as long as it lives.
+        // Only the child may hold the other end of the pair, and a `Command` keeps it until it is dropped.
         command.stdin(Stdio::null());
         let helper = RingHelper { socket: Mutex::new(ours), child };
         let socket = helper.socket.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,12 +72,13 @@ impl RingHelper {
         }
     }
 
-    /// The identifier of its process.
+    /// Process identifier (PID) of the helper.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Rings of all workers on the interface at a position, closed to packets; `None` where it is not there.
+    /// Rings of all workers on the interface at a position of the options, closed to packets; `None` if the interface
+    /// does not exist.
     pub(super) fn open(
         &self,
         source: &RingSource,
@@ -85,7 +88,7 @@ impl RingHelper {
             interface: source.name.clone(),
             reason: error.to_string(),
         };
-        // One capture asks at a time: answers belong to the last request.
+        // The lock admits one request at a time, so that an answer belongs to the last request.
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         send(&*socket, &source.position().to_le_bytes(), SendFlags::NOSIGNAL)
             .map_err(|error| refused(error.into()))?;
@@ -99,10 +102,10 @@ impl RingHelper {
         Ok(Some(made))
     }
 
-    /// What the helper process does: it opens rings until the capture closes its end of `socket`.
+    /// Runs the helper process: opens rings on request until the capture closes its end of `socket`.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// The socket fails.
     pub fn serve(socket: &OwnedFd, options: &RingOptions, workers: usize) -> io::Result<()> {
         reply(socket, &[READY])?;
         let sources: Vec<RingSource> = (0..options.interfaces.len())
@@ -116,7 +119,7 @@ impl RingHelper {
             }
             match sources.get(u32::from_le_bytes(request) as usize).filter(|_| length == request.len()) {
                 Some(source) => answer(socket, source.sockets(workers))?,
-                None => send_failure(socket, "there is no such interface in the options")?,
+                None => send_failure(socket, "no interface has this position in the options")?,
             }
         }
     }
@@ -125,7 +128,7 @@ impl RingHelper {
 impl Drop for RingHelper {
     fn drop(&mut self) {
         let socket = self.socket.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Its next read finds the end. When that fails, it has ended already.
+        // The helper then reads the end of the socket. A failure means that it has ended already.
         let _ = shutdown(&*socket, Shutdown::Both);
         let _ = self.child.wait();
     }

@@ -1,9 +1,8 @@
-//! Classic BPF programs for the kernel: which packets a socket takes, and which worker gets a packet.
+//! Classic BPF programs for the kernel: a socket's packet filter, and the steering of packets to workers.
 //!
 //! Steering must keep both directions of an address pair, all its fragments and all its tunnelled packets on one
-//! worker. It therefore uses the outermost IP addresses and nothing after them. The kernel's own flow hash
-//! (PACKET_FANOUT_HASH) also uses the ports, which later fragments lack, and the innermost addresses of tunnels that
-//! it knows.
+//! worker. It therefore uses only the outermost IP addresses. The kernel's own flow hash (PACKET_FANOUT_HASH) also
+//! uses the ports, which later fragments lack, and the innermost addresses of tunnels that the kernel decodes.
 
 use weir_wire::STEER_MULTIPLIER;
 
@@ -37,14 +36,15 @@ const RET_K: u16 = 0x06;
 const RET_A: u16 = 0x16;
 const TAX: u16 = 0x07;
 
-/// Loads at this offset and on give facts about the packet (linux/filter.h, SKF_AD_OFF).
+/// Loads at or above this offset read metadata of the packet (linux/filter.h, SKF_AD_OFF).
 const FACT: u32 = libc::SKF_AD_OFF as u32;
-/// Loads relative to the link-layer header, wherever the kernel's view of the packet starts.
+/// Loads at or above this offset are relative to the link-layer header, wherever the kernel's view of the packet
+/// starts.
 const LINK: u32 = libc::SKF_LL_OFF as u32;
-/// Loads relative to the network header.
+/// Loads at or above this offset are relative to the network header.
 const NETWORK: u32 = libc::SKF_NET_OFF as u32;
 
-/// The lowest of these offsets; a packet is never that long.
+/// The lowest of these offsets; no packet is that long.
 const FACTS_AND_HEADERS: u32 = LINK;
 
 const fn op(code: u16, k: u32) -> SockFilter {
@@ -55,12 +55,13 @@ const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code, jt, jf, k }
 }
 
-/// Takes in nothing.
+/// A filter that rejects every packet.
 pub(super) const NOTHING: [SockFilter; 1] = [op(RET_K, 0)];
 
-/// The socket filter for an expression's program (all packets without one), cut to `snaplen` bytes.
+/// The socket filter for an expression's program, or for all packets if `filter` is `None`; packets are cut to
+/// `snaplen` bytes.
 ///
-/// A packet on the loopback interface is seen twice, going out and coming in; the first is left out, as libpcap
+/// The loopback interface shows each packet twice, outgoing and incoming. The filter rejects the first, as libpcap
 /// does.
 pub(super) fn gate(filter: Option<&[SockFilter]>, snaplen: u32) -> Vec<SockFilter> {
     let mut program = vec![
@@ -69,7 +70,7 @@ pub(super) fn gate(filter: Option<&[SockFilter]>, snaplen: u32) -> Vec<SockFilte
         op(LDW_ABS, FACT + libc::SKF_AD_PKTTYPE as u32),
         jump(JEQ_K, u32::from(libc::PACKET_OUTGOING), 0, 1),
         op(RET_K, 0),
-        // Register A is 0 at the start of a program (the kernel promises it), and the filter may count on it.
+        // The kernel sets register A to 0 at the start of a program, and the filter may rely on it.
         op(LD_IMM, 0),
     ];
     match filter {
@@ -82,8 +83,8 @@ pub(super) fn gate(filter: Option<&[SockFilter]>, snaplen: u32) -> Vec<SockFilte
     program
 }
 
-/// A filter that was made for LINKTYPE_LINUX_SLL2, for the kernel's view of such packets: there the header is not
-/// yet in front of them, and its fields are facts about the packet. `None` where it asks for more than that.
+/// Translates a filter for LINKTYPE_LINUX_SLL2 to the kernel's view of such packets, in which the header is not in
+/// front of them yet and its fields are metadata. `None` if the filter reads more than these fields.
 pub(super) fn cooked(filter: &[SockFilter]) -> Option<Vec<SockFilter>> {
     const HEADER: u32 = 20;
     filter
@@ -112,13 +113,13 @@ pub(super) fn cooked(filter: &[SockFilter]) -> Option<Vec<SockFilter>> {
 }
 
 /// The program of a fanout group. It computes [`weir_wire::steer_hash`], which the kernel takes modulo the number of
-/// workers: a live capture and a file are steered alike. Packets other than IP give 0: worker 0.
+/// workers, so that live captures and files are steered alike. Packets other than IP give 0, which is worker 0.
 ///
-/// `link` says whether packets have an Ethernet header. VLAN and other tags, MPLS labels, PPPoE and SNAP are looked
-/// through.
+/// `link` is whether packets have an Ethernet header. The program skips VLAN and other tags, MPLS labels, PPPoE and
+/// SNAP headers.
 pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     let mut a = Assembler::default();
-    // X is the offset of what is looked at, A the EtherType that announced it.
+    // X is the offset of the current header, A the EtherType before it.
     let base = if link { LINK } else { NETWORK };
     if link {
         a.push(op(LDX_IMM, 14));
@@ -206,13 +207,14 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     a.finish()
 }
 
-/// Headers between Ethernet and IP that are looked through, and MPLS labels.
+/// Maximum number of headers between Ethernet and IP that are skipped, and of MPLS labels.
 const DEPTH: usize = 5;
 const LABELS: usize = 8;
 
-/// Headers that end with an EtherType, and the bytes from the one that announced them to the byte after that.
+/// EtherTypes of headers that end with an EtherType, each with the number of bytes from its own EtherType to the end
+/// of the next one.
 const TAGS: [(u32, u32); 10] = [
-    // VLAN tags (IEEE 802.1Q and 802.1ad, and what switches used before).
+    // VLAN tags (IEEE 802.1Q and 802.1ad, and their predecessors).
     (0x8100, 4),
     (0x88a8, 4),
     (0x9100, 4),
@@ -241,8 +243,8 @@ enum Label {
     Pair,
 }
 
-/// Jumps of classic BPF go forward only, and a conditional one at most 255 instructions: each is therefore a short one
-/// over an unconditional one, whose distance is filled in when the label is placed.
+/// Jumps of classic BPF go forward only, and a conditional one by at most 255 instructions. Each jump is therefore a
+/// short conditional one over an unconditional one, whose distance is filled in when the label is placed.
 #[derive(Debug, Default)]
 struct Assembler {
     program: Vec<SockFilter>,
@@ -292,7 +294,7 @@ impl Assembler {
         self.push(op(TAX, 0));
     }
 
-    /// Passes the header that the EtherType in A announces, and loads the EtherType at its end.
+    /// Skips the header that the EtherType in A announces, and loads the EtherType at its end.
     fn look_through(&mut self, base: u32) {
         let mut found = Vec::new();
         for (kind, length) in TAGS {
@@ -318,7 +320,7 @@ impl Assembler {
         self.push(op(LDH_IND, base.wrapping_sub(2)));
     }
 
-    /// A = the exclusive or of `words` words at `at` after the offset in X. X is lost.
+    /// Sets A to the exclusive or of `words` words at `at` after the offset in X. Overwrites X.
     fn fold(&mut self, at: u32, words: u32) {
         self.push(op(STX, 1));
         self.push(op(LDW_IND, at));
@@ -342,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cooked_filter_asks_for_facts() {
+    fn a_cooked_filter_loads_metadata() {
         let fact = |n: i32| FACT + n as u32;
         let pairs = [
             (op(LDH_ABS, 0), Some(op(LDH_ABS, fact(libc::SKF_AD_PROTOCOL)))),
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_cuts_what_the_filter_keeps() {
+    fn a_gate_cuts_packets_to_the_snaplen() {
         let keeps = |filter: Option<&[SockFilter]>| gate(filter, 96).last().map(|i| i.k);
         assert_eq!(keeps(None), Some(96));
         assert_eq!(keeps(Some(&[op(RET_K, 262_144)])), Some(96));

@@ -1,5 +1,5 @@
-//! A ring on an interface, and how the rings of all workers on it are opened: at the start, and when the interface
-//! was removed and is back.
+//! A ring on an interface, and the opening of the rings of all workers on it: at the start, and when a removed
+//! interface exists again.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use super::socket::{Socket, index_of};
 use super::{CaptureStats, LiveError, RingOptions, SockFilter};
 use crate::interface::link_type;
 
-/// Snaplen 0 stands for this, as for tcpdump.
+/// Snaplen in bytes that 0 stands for, as in tcpdump.
 const WHOLE: u32 = 262_144;
 
-/// One ring on one interface, for as long as the interface lives.
+/// One ring on one interface. It lives until the interface is removed.
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The interface, 0 for all.
@@ -25,12 +25,12 @@ pub(super) struct Ring {
     pub blocks: Blocks,
     pub socket: Socket,
     pub counted: CaptureStats,
-    /// When it was found that the interface is gone.
+    /// Time at which the removal of the interface was found.
     pub removed: Option<Instant>,
 }
 
 impl Ring {
-    /// The next packets, after [`Blocks::ready`] returned `true`.
+    /// Returns the next packets. Call it after [`Blocks::ready`] returned `true`.
     pub fn batch(&mut self) -> Batch<'_> {
         let batch = self.blocks.batch(self.shape);
         self.counted.delivered += batch.len() as u64;
@@ -42,7 +42,7 @@ impl Ring {
         libc::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 }
     }
 
-    /// Adds the kernel's counters, which reading resets.
+    /// Adds the kernel's counters. Reading resets them in the kernel.
     pub fn stats(&mut self) -> Result<CaptureStats, LiveError> {
         let kernel = self.socket.take_counts()?;
         self.counted.received += u64::from(kernel.packets);
@@ -51,19 +51,19 @@ impl Ring {
         Ok(self.counted)
     }
 
-    /// Whether all packets that the kernel put into the ring have been read, or did not come within `patience` after
-    /// the end.
+    /// Whether all packets that the kernel put into the ring have been read, or have not arrived within `patience`
+    /// after the end.
     pub fn empty(&self, end: Instant, patience: Duration) -> bool {
         let CaptureStats { received, dropped, delivered, .. } = self.counted;
         delivered + dropped >= received || end.elapsed() > patience
     }
 }
 
-/// A captured interface, and the rings on it that their workers have not taken yet.
+/// A captured interface, and its rings that the workers have not taken yet.
 #[derive(Debug)]
 pub(super) struct RingSource {
     pub name: String,
-    /// Whether it stands for all interfaces.
+    /// Whether it stands for all interfaces ("any").
     pub any: bool,
     position: u32,
     promiscuous: bool,
@@ -71,14 +71,14 @@ pub(super) struct RingSource {
     block_timeout_ms: u32,
     snaplen: u32,
     filters: Vec<(LinkType, Vec<SockFilter>)>,
-    /// When an interface returns, the first worker that notices opens rings for all, so that steering is right from
-    /// the first packet on. The others take theirs from here.
+    /// When an interface returns, the first worker that notices opens rings for all workers, so that steering is right
+    /// from the first packet on. The other workers take their rings from here.
     places: Mutex<Vec<Place>>,
-    /// Opens rings where this process may not any more.
+    /// Opens rings after this process has given up the right to do so.
     helper: OnceLock<Arc<RingHelper>>,
 }
 
-/// What the kernel gives for a ring: a socket on its interface, with a ring, that is closed to packets.
+/// A socket on an interface, with a ring that is closed to packets.
 #[derive(Debug)]
 pub(super) struct OpenSocket {
     pub socket: Socket,
@@ -90,11 +90,12 @@ pub(super) struct OpenSocket {
 /// A worker's next ring on an interface.
 #[derive(Debug, Default)]
 struct Place {
-    /// A ring that has been open to packets, to be taken.
+    /// A ring that is open to packets and waits for its worker.
     next: Option<Ring>,
-    /// The worker has stopped.
+    /// Whether the worker has stopped.
     closed: bool,
-    /// Holds the place of a stopped worker in the fanout group, so that the others keep theirs; never open.
+    /// Keeps the place of a stopped worker in the fanout group, so that the other workers keep theirs; never open to
+    /// packets.
     _member: Option<Ring>,
 }
 
@@ -121,17 +122,17 @@ impl RingSource {
         self.position
     }
 
-    /// From now on the helper opens rings; the first one that is given stays.
+    /// Makes the helper open rings from now on. Only the first call has an effect.
     pub fn set_helper(&self, helper: &Arc<RingHelper>) {
         let _ = self.helper.set(Arc::clone(helper));
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
-        // A panic elsewhere leaves nothing half done here.
+        // A panic elsewhere cannot leave this state inconsistent.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ring that waits for a worker.
+    /// Takes the ring that waits for a worker.
     pub fn take(&self, worker: usize) -> Option<Ring> {
         self.places().get_mut(worker)?.next.take()
     }
@@ -141,7 +142,7 @@ impl RingSource {
         self.places().get(worker).is_some_and(|place| place.next.is_some())
     }
 
-    /// Takes in no more packets for a worker.
+    /// Stops the delivery of packets to a worker.
     pub fn close(&self, worker: usize) -> Result<(), LiveError> {
         let mut places = self.places();
         let Some(place) = places.get_mut(worker) else { return Ok(()) };
@@ -152,7 +153,7 @@ impl RingSource {
         Ok(())
     }
 
-    /// A worker's ring if the interface is there.
+    /// A worker's ring, if the interface exists.
     pub fn reopen(&self, worker: usize) -> Result<Option<Ring>, LiveError> {
         let mut places = self.places();
         if let Some(ring) = places.get_mut(worker).and_then(|place| place.next.take()) {
@@ -180,7 +181,7 @@ impl RingSource {
         self.sockets(workers)?.into_iter().map(|socket| self.map(socket)).collect()
     }
 
-    /// Sockets for all workers on an interface that was gone; `None` while it is.
+    /// Sockets for all workers on an interface that had been removed; `None` while it does not exist.
     fn sockets_again(&self, workers: usize) -> Result<Option<Vec<OpenSocket>>, LiveError> {
         if let Some(helper) = self.helper.get() {
             return helper.open(self, workers);
@@ -190,7 +191,7 @@ impl RingSource {
         }
         match self.sockets(workers) {
             Ok(sockets) => Ok(Some(sockets)),
-            // The interface was removed again.
+            // The interface was removed in the meantime.
             Err(LiveError::UnknownInterface { .. }) => Ok(None),
             Err(e) => Err(e),
         }
@@ -229,7 +230,7 @@ impl RingSource {
         Ok(OpenSocket { socket, index, link })
     }
 
-    /// The ring behind a socket.
+    /// Maps the ring of a socket.
     fn map(&self, OpenSocket { socket, index, link }: OpenSocket) -> Result<Ring, LiveError> {
         let blocks = Blocks::map(&socket, self.blocks).map_err(|e| self.memory(e))?;
         let shape = Shape { link, snaplen: self.snaplen, interface: self.position };

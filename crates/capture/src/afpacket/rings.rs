@@ -1,4 +1,4 @@
-//! A worker's rings over the interfaces of a capture, as one stream.
+//! The rings of one worker over all interfaces of a capture, as one stream.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::ring::{Ring, RingSource};
 use super::socket::{grace_period, wait};
 use super::{LiveError, RingOptions};
 
-/// Interval between checks of the interfaces: whether they are up, present, and back.
+/// Interval between checks of whether the interfaces are up and present.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Time for packets in the kernel's receive queues to reach the ring when a capture stops.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Time for the kernel, beyond the block timeout, to hand over its last block. It needs no more than that timeout;
+/// Time for the kernel, beyond the block timeout, to hand over its last block. The kernel needs only that timeout;
 /// this bounds the wait on an overloaded machine.
 const LAST_BLOCK: Duration = Duration::from_secs(2);
 
@@ -27,9 +27,9 @@ const LAST_BLOCK: Duration = Duration::from_secs(2);
 /// `received = delivered + dropped` once the capture was stopped and drained.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CaptureStats {
-    /// Packets that the interfaces gave and the filter let pass.
+    /// Packets that the interfaces received and the filter accepted.
     pub received: u64,
-    /// Of these, packets that found no room in the ring.
+    /// Of these, packets dropped because the ring was full.
     pub dropped: u64,
     /// Packets returned by [`Rings::next_batch`].
     pub delivered: u64,
@@ -49,11 +49,11 @@ impl CaptureStats {
 /// A change of an interface. Between `Down` and `Up`, and between `Removed` and `Back`, no packets are seen.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LinkChange {
-    /// It was taken down, or was down when the capture began.
+    /// The interface was taken down, or was down when the capture began.
     Down,
     /// The interface is up again.
     Up,
-    /// It is gone.
+    /// The interface was removed.
     Removed,
     /// An interface of that name exists again.
     Back,
@@ -68,7 +68,7 @@ pub struct LinkEvent {
     pub name: String,
     /// The change.
     pub change: LinkChange,
-    /// When it was found.
+    /// Time at which the change was found.
     pub at: Time,
 }
 
@@ -86,12 +86,12 @@ pub struct Rings {
 
 impl Rings {
     /// Opens rings for `workers` workers (1 to 256) on each interface. All packets of an IP address pair, in both
-    /// directions, fragments and tunnelled packets included, go to one worker. Packets other than IP go to the first.
+    /// directions, with fragments and tunnelled packets, go to one worker. Packets other than IP go to the first.
     ///
-    /// All workers begin to see packets at the same time, when everything is set up.
+    /// All workers begin to receive packets at the same time, when everything is set up.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, for a missing interface, and if the kernel refuses a step.
+    /// CAP_NET_RAW is missing, an interface does not exist, or the kernel refuses a step.
     pub fn open(options: &RingOptions, workers: usize) -> Result<Vec<Self>, LiveError> {
         let names = &options.interfaces;
         if names.is_empty() {
@@ -127,8 +127,8 @@ impl Rings {
         Ok(all)
     }
 
-    /// From now on `helper` opens the rings on interfaces that come back, because this process may not any more. For the
-    /// rings of one worker, it holds for those of all.
+    /// Makes `helper` open the rings on interfaces that return, because this process has given up the right to do so.
+    /// A call for one worker applies to all workers.
     pub fn reopen_by(&self, helper: &Arc<RingHelper>) {
         for port in &self.ports {
             port.feed.set_helper(helper);
@@ -147,12 +147,12 @@ impl Rings {
         }
     }
 
-    /// Waits at most `timeout` for packets; returns an empty batch if none came. The packets stay in the kernel's
-    /// memory until the next call. Packets of several interfaces come in the order of their times, within one block
+    /// Waits at most `timeout` for packets. Returns an empty batch if none arrives. The packets stay in the kernel's
+    /// memory until the next call. Packets of several interfaces are in the order of their times, within one block
     /// timeout.
     ///
     /// # Errors
-    /// When the kernel refuses to wait or to count, or an interface returned and cannot be opened.
+    /// The kernel refuses to wait or to count, or an interface returned and cannot be opened.
     pub fn next_batch(&mut self, timeout: Duration) -> Result<Batch<'_>, LiveError> {
         let mut now = Instant::now();
         let deadline = now + timeout;
@@ -174,7 +174,7 @@ impl Rings {
     /// The kernel's counters so far.
     ///
     /// # Errors
-    /// When the kernel refuses to report them.
+    /// The kernel refuses to report them.
     pub fn stats(&mut self) -> Result<CaptureStats, LiveError> {
         let mut sum = CaptureStats::default();
         for port in &mut self.ports {
@@ -187,7 +187,7 @@ impl Rings {
     /// until [`Rings::drained`]. Packets in the kernel's queues get 20 ms to arrive.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses a step.
     pub fn stop(&mut self) -> Result<(), LiveError> {
         if self.stopped.is_some() {
             return Ok(());
@@ -201,7 +201,7 @@ impl Rings {
         self.stats().map(drop)
     }
 
-    /// Waits until no packet came for a millisecond.
+    /// Waits until no packet has arrived for a millisecond.
     fn settle(&mut self) -> Result<(), LiveError> {
         let end = Instant::now() + SETTLE;
         let mut before = self.stats()?.received;
@@ -216,7 +216,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Whether the capture was stopped and all that the kernel had was read.
+    /// Whether the capture is stopped and all packets of the kernel have been read.
     pub fn drained(&self) -> bool {
         let Some(stopped) = self.stopped else { return false };
         self.ports.iter().all(|port| {
@@ -225,7 +225,7 @@ impl Rings {
         })
     }
 
-    /// Whether all interfaces were removed and none is back.
+    /// Whether all interfaces are removed.
     pub fn is_removed(&self) -> bool {
         self.ports.iter().all(|port| port.ring.as_ref().is_none_or(|ring| ring.removed.is_some()))
     }
@@ -253,7 +253,7 @@ impl Rings {
         times.min().map(|(_, i)| i)
     }
 
-    /// How often [`Rings::next_batch`] went to wait. On an idle link that is a few times a second.
+    /// Number of waits of [`Rings::next_batch`]. On an idle link it waits a few times a second.
     pub fn waits(&self) -> u64 {
         self.waits
     }
@@ -261,7 +261,7 @@ impl Rings {
     /// Waits for a block or for an interface to go down.
     fn sleep(&mut self, timeout: Duration) -> Result<(), LiveError> {
         self.waits += 1;
-        // Once stopped, counters do not grow: the last block is all that is waited for.
+        // The counters do not grow after the stop. The only thing to wait for is the last block.
         self.polls.clear();
         let open = self.ports.iter().filter_map(|p| p.ring.as_ref()).filter(|ring| ring.removed.is_none());
         self.polls.extend(open.map(|ring| ring.poll()));
@@ -285,13 +285,13 @@ impl Rings {
             }
         }
         if !reason {
-            // The wake-up had no readable cause: wait, so that it does not become a busy loop.
+            // The wake-up had no readable cause. The pause prevents a busy loop.
             std::thread::sleep(Duration::from_millis(1).min(timeout));
         }
         Ok(())
     }
 
-    /// Looks at the interfaces, and reads counters before they can overflow.
+    /// Checks the interfaces, and reads counters before they can overflow.
     fn watch(&mut self, now: Instant) -> Result<(), LiveError> {
         self.next_watch = now + WATCH;
         for position in 0..self.ports.len() {
@@ -304,7 +304,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Notes a change.
+    /// Records a change.
     fn change(&mut self, position: usize, change: LinkChange) {
         let Some(port) = self.ports.get_mut(position) else { return };
         port.up = matches!(change, LinkChange::Up | LinkChange::Back);
@@ -325,7 +325,7 @@ fn clock() -> Time {
     Time(since.as_nanos() as u64)
 }
 
-/// A worker's place at one interface. The ring goes and comes with the interface.
+/// One worker's state of one interface. The ring is replaced when the interface is created again.
 #[derive(Debug)]
 struct Port {
     feed: Arc<RingSource>,
@@ -336,7 +336,7 @@ struct Port {
     up: bool,
     /// Whether the socket has reported since the last check that the interface went down.
     fell: bool,
-    /// Counters of rings that are gone.
+    /// Counters of former rings.
     past: CaptureStats,
 }
 
@@ -362,7 +362,7 @@ impl Port {
         Ok(sum)
     }
 
-    /// Whether there was an error to take.
+    /// Takes the pending error of the socket. Returns whether one was pending.
     fn take_error(&mut self) -> Result<bool, LiveError> {
         let Some(ring) = &self.ring else { return Ok(false) };
         let error = ring.socket.take_error()?;
@@ -370,7 +370,7 @@ impl Port {
         Ok(error.is_some())
     }
 
-    /// The change of the interface.
+    /// The changes of the interface since the last check.
     fn watch(
         &mut self,
         now: Instant,
@@ -395,7 +395,7 @@ impl Port {
                 ring.removed = Some(now);
                 vec![LinkChange::Removed]
             }
-            // Down and up again between two checks.
+            // The interface went down and up between two checks.
             Some(true) if self.up && fell => vec![LinkChange::Down, LinkChange::Up],
             Some(true) if !self.up => vec![LinkChange::Up],
             Some(false) if self.up => vec![LinkChange::Down],
@@ -403,7 +403,7 @@ impl Port {
         })
     }
 
-    /// Takes in no more packets, by the ring at hand and by one that waits.
+    /// Stops the delivery of packets to the present ring and to one that waits.
     fn close(&self) -> Result<(), LiveError> {
         if let Some(ring) = &self.ring {
             ring.socket.filter(&NOTHING)?;
@@ -411,7 +411,7 @@ impl Port {
         self.feed.close(self.worker)
     }
 
-    /// Takes a ring on the interface if it exists again; once stopped, only a ring that was open before.
+    /// Takes a ring on the interface if it exists again; after the stop, only a ring that was open before.
     fn come_back(&mut self, stopped: bool) -> Result<Vec<LinkChange>, LiveError> {
         let ring = if stopped { self.feed.take(self.worker) } else { self.feed.reopen(self.worker)? };
         let Some(mut ring) = ring else { return Ok(Vec::new()) };

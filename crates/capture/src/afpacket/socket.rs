@@ -12,24 +12,24 @@ use super::SockFilter;
 /// `linux/if_packet.h`; the C library's headers have no fanout.
 const SOL_PACKET: c_int = libc::SOL_PACKET;
 
-/// A packet socket. It listens to nothing until [`Socket::bind`].
+/// A packet socket. It receives nothing until [`Socket::bind`].
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
 }
 
-/// The kernel's counters since they were read last (`struct tpacket_stats_v3`).
+/// The kernel's counters since the last read (`struct tpacket_stats_v3`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KernelCounts {
-    /// Packets that passed the socket filter, those that found no room included.
+    /// Packets that passed the socket filter, including dropped ones.
     pub packets: u32,
-    /// Of these, the packets that found no room.
+    /// Of these, packets dropped because the ring was full.
     pub drops: u32,
     /// Times that the ring was full.
     pub freezes: u32,
 }
 
-/// A packet socket that another process opened.
+/// Takes over a packet socket that another process opened.
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
@@ -77,11 +77,11 @@ impl Socket {
         Ok(value)
     }
 
-    /// Asks for a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` bytes; a block that is not full is
-    /// handed over `timeout_ms` milliseconds after the last one.
+    /// Requests a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` bytes. The kernel hands over a block
+    /// that is not full `timeout_ms` milliseconds after the last one.
     pub fn make_ring(&self, block_bytes: u32, blocks: u32, timeout_ms: u32) -> io::Result<()> {
         self.set(SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
-        // The size of a frame means nothing in version 3, but the kernel checks that the numbers agree.
+        // The frame size has no effect in version 3, but the kernel checks that the numbers agree.
         let frame = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes,
@@ -95,8 +95,8 @@ impl Socket {
         self.set(SOL_PACKET, libc::PACKET_RX_RING, &request)
     }
 
-    /// Listens to all protocols of interface `index`, 0 for all interfaces. An interface that is down is accepted:
-    /// packets come when it is up.
+    /// Binds to all protocols of interface `index`, or of all interfaces for 0. The interface may be down: packets
+    /// arrive when it is up.
     pub fn bind(&self, index: u32) -> io::Result<()> {
         // SAFETY: all zeros is a good sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -109,8 +109,8 @@ impl Socket {
         check(unsafe { libc::bind(self.raw(), at.cast::<libc::sockaddr>(), size) }).map(drop)
     }
 
-    /// Makes the interface take in every frame for as long as this socket is open. Needs no capability beyond that
-    /// of the socket.
+    /// Makes the interface accept every frame as long as this socket is open. Needs only the capability that opening
+    /// the socket needs.
     pub fn promiscuous(&self, index: u32) -> io::Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: index as c_int,
@@ -121,7 +121,7 @@ impl Socket {
         self.set(SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Attaches a classic BPF program; it replaces the one before without a moment in between.
+    /// Attaches a classic BPF program. It replaces the previous one atomically.
     pub fn filter(&self, program: &[SockFilter]) -> io::Result<()> {
         self.set_program(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
     }
@@ -134,9 +134,9 @@ impl Socket {
         self.set(level, option, &libc::sock_fprog { len, filter: native.as_mut_ptr() })
     }
 
-    /// Makes a fanout group that is steered by `program` (its result modulo the number of members), and gives its
-    /// identifier: one that no other group of this network namespace has. Where the kernel refuses the program,
-    /// the group is steered by the kernel's own symmetric flow hash.
+    /// Makes a fanout group that is steered by `program` (its result modulo the number of members). Returns its
+    /// identifier, which is unique in this network namespace. If the kernel refuses the program, its own symmetric
+    /// flow hash steers the group.
     pub fn found_group(&self, program: &[SockFilter]) -> io::Result<Group> {
         for mode in [libc::PACKET_FANOUT_CBPF, libc::PACKET_FANOUT_HASH] {
             let flags = mode | libc::PACKET_FANOUT_FLAG_UNIQUEID;
@@ -160,7 +160,7 @@ impl Socket {
         self.set::<c_uint>(SOL_PACKET, libc::PACKET_FANOUT, &(group.mode << 16 | c_uint::from(group.id)))
     }
 
-    /// Takes the kernel's counters: reading sets them to 0.
+    /// Reads the kernel's counters, which resets them.
     pub fn take_counts(&self) -> io::Result<KernelCounts> {
         let [packets, drops, freezes] = self.get::<[u32; 3]>(SOL_PACKET, libc::PACKET_STATISTICS)?;
         Ok(KernelCounts { packets, drops, freezes })
@@ -172,7 +172,7 @@ impl Socket {
         Ok(Some(self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR)?).filter(|e| *e != 0))
     }
 
-    /// The ARPHRD_ value of an interface, which gives its link type.
+    /// The ARPHRD_ value of an interface, which determines its link type.
     pub fn hardware_type(&self, name: &str) -> io::Result<Option<u16>> {
         let Some(mut request) = request_for(name) else { return Ok(None) };
         if !self.query(libc::SIOCGIFHWADDR, &mut request)? {
@@ -182,7 +182,7 @@ impl Socket {
         Ok(Some(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family }))
     }
 
-    /// Whether interface `index` is up; `None` where it is no longer there. A new name does not matter.
+    /// Whether interface `index` is up; `None` if it does not exist any more. A change of its name does not matter.
     pub fn is_up(&self, index: u32) -> io::Result<Option<bool>> {
         // SAFETY: all zeros is a good ifreq.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -195,7 +195,7 @@ impl Socket {
         Ok(Some(c_int::from(flags) & libc::IFF_UP != 0))
     }
 
-    /// An interface query; `false` where there is no such interface.
+    /// Runs an interface query. Returns `false` if the interface does not exist.
     fn query(&self, what: c_ulong, request: &mut libc::ifreq) -> io::Result<bool> {
         let at: *mut libc::ifreq = request;
         // SAFETY: `at` points to an ifreq, which is what the queries of this module read and write.
@@ -214,14 +214,14 @@ pub(super) struct Group {
     mode: c_uint,
 }
 
-/// The index of an interface, `None` if it does not exist.
+/// The index of an interface; `None` if it does not exist.
 pub(super) fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: `name` is a string that ends with a zero byte and lives as long as the call.
     Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
 }
 
-/// A query about an interface by name; `None` where the name is longer than any.
+/// A query about an interface by name; `None` if the name is longer than the kernel allows.
 fn request_for(name: &str) -> Option<libc::ifreq> {
     // SAFETY: all zeros is a good ifreq.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -235,27 +235,27 @@ fn request_for(name: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// Sleeps until one of the sockets has a block or an error, at most `timeout`. Whether any has.
+/// Sleeps until one of the sockets has a block or an error, at most `timeout`. Returns whether one has.
 pub(super) fn wait(sockets: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
     // Rounded up: a wait below a millisecond must not become a busy loop.
     let ms = timeout.as_micros().div_ceil(1000).min(c_int::MAX as u128) as c_int;
     // SAFETY: pointer and length belong to one slice.
     match check(unsafe { libc::poll(sockets.as_mut_ptr(), sockets.len() as libc::nfds_t, ms) }) {
         Ok(n) => Ok(n > 0),
-        // A signal: the caller looks at its flags and comes back.
+        // A signal interrupted the call: the caller checks its flags and calls again.
         Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
         Err(e) => Err(e),
     }
 }
 
-/// Returns when every processor has left the kernel code that it was in when this was called (an RCU grace period):
-/// a filter that was attached before is then in force everywhere.
+/// Returns when every processor has left the kernel code that it was executing at the time of the call (an RCU grace
+/// period). A filter attached before is then in force everywhere.
 pub(super) fn grace_period() {
     // SAFETY: no memory is passed.
     let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if done != 0 {
-        // Refused with isolated processors (nohz_full). Packet processing runs with preemption off and takes far less
-        // time.
+        // The kernel refuses the call on systems with isolated processors (nohz_full). Packet processing runs with
+        // preemption off and takes far less time than this pause.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

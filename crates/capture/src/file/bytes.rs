@@ -13,7 +13,7 @@ use super::idle;
 /// Compression of an input.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// gzip (RFC 1952), one member or several.
@@ -22,16 +22,16 @@ pub enum Compression {
     Zstd,
 }
 
-/// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, what `zstd -d` takes.
+/// The largest window that a zstd frame may request, as a power of two: 128 MiB, the default limit of `zstd -d`.
 const ZSTD_WINDOW_LOG: u32 = 27;
 const PACKED_BUFFER: usize = 64 << 10;
 /// Number of bytes requested from a decompressor at a time.
 const STEP: usize = 4 << 10;
-/// Number of bytes returned at a time, so that a slow pipe does not delay what has arrived.
+/// Number of bytes returned at a time, so that a slow pipe does not delay bytes that have arrived.
 const UNPACKED: usize = 128 << 10;
 
-/// A stream of bytes that is decompressed if its first bytes say so. Memory does not depend on the ratio: it never
-/// holds more than the caller asks for, besides the decoder's window.
+/// A stream of bytes that is decompressed if its first bytes are a compression format's magic number. Memory use does
+/// not depend on the compression ratio: beyond the decoder's window it holds no more than the caller requests.
 pub(crate) struct ByteSource {
     stream: Stream,
     taken: Arc<AtomicU64>,
@@ -105,8 +105,8 @@ impl ByteSource {
     }
 }
 
-/// Decompresses up to `max` bytes, always in steps of the reader's buffer: a decoder that meets corrupt data loses the
-/// output of the current step, and so loses little, and always as much.
+/// Decompresses up to `max` bytes, always in steps of the reader's buffer. A decoder that finds corrupt data loses the
+/// output of the current step; small steps keep that loss small and reproducible.
 fn append(
     from: &mut impl BufRead,
     out: &mut Vec<u8>,
@@ -141,17 +141,17 @@ fn append(
 struct Counted {
     file: File,
     taken: Arc<AtomicU64>,
-    /// Set when no more is wanted; only where reading may block.
+    /// Set when reading is to end; `None` if reading cannot block.
     stop: Option<Arc<AtomicBool>>,
 }
 
 impl Counted {
-    /// Waits until there is something to read, where that may take for ever.
+    /// Waits until bytes can be read, if reading may block.
     fn wait(&self) -> io::Result<()> {
         self.stop.as_ref().map_or(Ok(()), |stop| idle::wait(&self.file, stop))
     }
 
-    /// Whether a failed read(2) is to be repeated: a non-blocking file is waited for.
+    /// Whether a failed read(2) is to be repeated. Waits first if the file is non-blocking.
     fn again(&self, error: &io::Error) -> bool {
         match error.kind() {
             io::ErrorKind::Interrupted => true,
@@ -161,7 +161,7 @@ impl Counted {
     }
 
     #[allow(unsafe_code)]
-    /// One read(2) to the end of `out`, of at most `max` bytes.
+    /// Makes one read(2) of at most `max` bytes to the end of `out`.
     fn read_spare(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<usize> {
         out.reserve(max);
         let spare = out.spare_capacity_mut();
@@ -215,7 +215,7 @@ impl Read for Replay {
     }
 }
 
-/// gzip members one after another. What follows the last one and is no member is ignored, as gzip(1) does.
+/// A sequence of gzip members. Data after the last member is ignored, as gzip(1) does.
 struct Gunzip {
     state: Member,
 }
@@ -243,8 +243,8 @@ impl Read for Gunzip {
                 return Ok(0);
             };
             let mut packed = member.into_inner();
-            // A buffer that ends between the two bytes of the magic number holds one of them: take it as a
-            // member, and let the decoder judge.
+            // A buffer that ends inside the magic number holds one of its two bytes. It is taken as a member, and the
+            // decoder checks the rest.
             if packed.fill_buf()?.first() == Some(&0x1f) {
                 self.state = Member::Inside(Box::new(GzDecoder::new(packed)));
             }

@@ -20,18 +20,18 @@ use super::walk::{Limits, Stop, Walk};
 pub(crate) struct Capture {
     bytes: ByteSource,
     walker: Walker,
-    /// Bytes read and not yet walked over: an incomplete record.
+    /// Bytes read and not yet parsed: an incomplete record.
     carry: Vec<u8>,
-    /// Offset in the capture, unpacked, of the first byte of `carry`.
+    /// Offset of the first byte of `carry` in the capture, after decompression.
     base: u64,
     chunk_bytes: usize,
     recover: bool,
     state: State,
-    /// The error to give when all packets before it have been taken.
+    /// The error to return after all packets before it.
     failure: Option<ReadError>,
     input: usize,
     pub(crate) info: InputInfo,
-    /// Comments on the packets of the chunk filled last.
+    /// Comments on the packets of the last filled buffer.
     pub(crate) comments: Vec<Comment>,
 }
 
@@ -43,26 +43,26 @@ enum Walker {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Walking,
-    /// Bytes of an unwanted block to pass over, and where that block starts.
+    /// Skipping a block that is not needed: the remaining bytes, and the offset of its start.
     Skipping(u64, u64),
     /// Looking for the next plausible record after a corrupt one.
     Seeking,
     Ended,
 }
 
-/// The context that reading a capture needs.
+/// The context for reading a capture.
 pub(crate) struct Opening<'a> {
     pub(crate) name: &'a str,
     /// Index of the input in the run.
     pub(crate) input: usize,
     pub(crate) chunk_bytes: usize,
     pub(crate) recover: bool,
-    /// Set when no more is wanted.
+    /// Set when reading is to end.
     pub(crate) stop: Option<&'a Arc<AtomicBool>>,
 }
 
 impl Capture {
-    /// Reads what a capture begins with.
+    /// Reads the start of a capture.
     pub(crate) fn open(
         file: File,
         opening: &Opening<'_>,
@@ -81,7 +81,7 @@ impl Capture {
                 Err(error) if carry.is_empty() || Stopped::is(&error) => {
                     return Err(unpack_error(opening.name, 0, 0, error));
                 }
-                // The bytes before the error are more useful; the error returns at the next read.
+                // The bytes before the error are more useful; the next read returns the error.
                 Err(_) => break,
             }
         }
@@ -117,13 +117,13 @@ impl Capture {
         self.bytes.taken()
     }
 
-    /// Offset in the capture, unpacked, up to which it has been walked over.
+    /// Offset in the capture, after decompression, up to which records have been parsed.
     pub(crate) fn position(&self) -> u64 {
         self.base
     }
 
-    /// Clears `chunk` and fills it with the next packets, `limits.packets` at most; no packet at the end.
-    /// An error comes after all packets before it.
+    /// Clears `chunk` and fills it with the next packets, at most `limits.packets`; without packets at the end.
+    /// Returns an error after all packets before it.
     pub(crate) fn fill(
         &mut self,
         chunk: &mut PacketBuf,
@@ -157,7 +157,7 @@ impl Capture {
                 State::Ended => break,
             };
             if read_on {
-                // Nothing of what lies before `at` was wanted.
+                // The blocks before `at` are not needed.
                 chunk.bytes.drain(..at);
                 self.base += at as u64;
                 at = 0;
@@ -178,7 +178,8 @@ impl Capture {
         }
     }
 
-    /// Follows what stopped a walk: where to go on, and whether more has to be read for it.
+    /// Handles the reason why a walk stopped. Returns the offset at which to continue, and whether more bytes have to
+    /// be read.
     fn stopped(&mut self, walk: Walk, chunk: &PacketBuf, ended: bool) -> (usize, bool) {
         let at = walk.at;
         let left = chunk.bytes.len() - at;
@@ -217,14 +218,14 @@ impl Capture {
         }
     }
 
-    /// Position at which to look for the next record when the one at `at` is bad.
+    /// Offset at which to look for the next record when the one at `at` is corrupt.
     fn behind(&mut self, at: usize) -> usize {
         let step = usize::from(self.state == State::Seeking);
         self.info.skipped_bytes += step as u64;
         at + step
     }
 
-    /// Keeps what has not been walked over for the next time.
+    /// Keeps the bytes that have not been parsed for the next call.
     fn keep(&mut self, chunk: &mut PacketBuf, at: usize) {
         self.carry.extend_from_slice(chunk.bytes.get(at..).unwrap_or_default());
         chunk.bytes.truncate(at);
@@ -252,7 +253,7 @@ impl Capture {
         }
     }
 
-    /// Reads on; `false` at the end, and after an error.
+    /// Reads more bytes; `false` at the end, and after an error.
     fn more(&mut self, chunk: &mut PacketBuf) -> bool {
         let start = chunk.bytes.len();
         let room = self.chunk_bytes.saturating_sub(start).max(self.chunk_bytes / 2);
@@ -282,7 +283,7 @@ impl Capture {
                 false
             }
             Err(error) => {
-                // The end of the last whole record; `base` is beyond it inside of a block that is skipped.
+                // The end of the last whole record; `base` is beyond it while a block is skipped.
                 let offset = match self.state {
                     State::Skipping(_, from) => from,
                     _ => self.base,
@@ -293,14 +294,14 @@ impl Capture {
         }
     }
 
-    /// The file has ended; the `left` bytes from `at` on are not a whole record.
+    /// Handles the end of the file; the `left` bytes from `at` on are not a whole record.
     fn end(&mut self, left: usize, at: usize, need: usize) {
         self.state = State::Ended;
         if left == 0 {
             return;
         }
         let offset = self.base + at as u64;
-        let what = format!("record of {need} bytes or more, of which {left} are there");
+        let what = format!("record of {need} bytes or more, of which {left} are present");
         let (input, packets) = (self.info.name.clone(), self.info.packets);
         self.fail(ReadError::Truncated { input, offset, packets, what });
         if self.recover {
@@ -314,13 +315,14 @@ impl Capture {
         ReadError::Corrupt { input, offset: self.base + at as u64, packets, what }
     }
 
-    /// Notes the first error. Unless reading recovers, it ends the input.
+    /// Records the first error. It ends the input unless reading recovers.
     fn fail(&mut self, error: ReadError) {
         self.failure.get_or_insert(error);
         self.state = State::Ended;
     }
 
-    /// Looks for the next position at or after `at` at which a record may start. Returns how far it could look.
+    /// Looks for the next offset at or after `at` at which a record may start. Returns the offset up to which it has
+    /// looked.
     fn seek(&mut self, bytes: &[u8], at: usize, ended: bool) -> usize {
         let mut start = at;
         while let Some(rest) = bytes.get(start..)

@@ -57,16 +57,16 @@ pub struct Blocks {
     pub other: u64,
 }
 
-/// One input of a run, as far as it is known.
+/// The facts found so far about one input of a run.
 #[derive(Clone, Debug, Default)]
 pub struct InputInfo {
     /// Its path, or `-`.
     pub name: String,
-    /// `None` until its first bytes have been read, and when they are no capture.
+    /// Format; `None` until its first bytes have been read, and if they are not a capture.
     pub format: Option<Format>,
     /// Compression.
     pub compression: Compression,
-    /// Its link types, in the order in which they were met.
+    /// Link types, in the order of their first occurrence.
     pub links: Vec<LinkType>,
     /// Packets read.
     pub packets: u64,
@@ -74,40 +74,40 @@ pub struct InputInfo {
     pub captured_bytes: u64,
     /// Blocks read (pcapng only).
     pub blocks: Blocks,
-    /// The capturing machine in section headers: hardware, system, program.
+    /// The capturing machine from section headers: hardware, operating system, program.
     pub machine: Vec<String>,
     /// Comments on sections and interfaces.
     pub comments: Vec<String>,
-    /// Comments on packets: they are handed out with the packets, and only counted here.
+    /// Number of comments on packets. [`Files::comments`](crate::Files::comments) returns the comments themselves.
     pub packet_comments: u64,
     /// Texts that were not kept, because there were too many or they were too long.
     pub texts_dropped: u64,
     /// Number of times that reading recovered after a corrupt record (see `ReadOptions::recover`).
     pub resumed: u64,
-    /// Bytes passed over in doing so.
+    /// Bytes skipped in doing so.
     pub skipped_bytes: u64,
     /// The error of the input, if any.
     pub problem: Option<ReadError>,
 }
 
-/// A capture interface, as a file describes it. A classic pcap file is one interface.
+/// A capture interface, as described in a file. A classic pcap file has one interface.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceInfo {
-    /// Index of the input, in the order of `Files::inputs`.
+    /// Index of the input, in the order of the described inputs.
     pub input: usize,
-    /// Its name, such as `eth0`.
+    /// Name, such as `eth0`.
     pub name: Option<String>,
-    /// Its description.
+    /// Description.
     pub description: Option<String>,
     /// Link type of its packets.
     pub link: LinkType,
     /// Bytes kept of a packet; 0 means all.
     pub snaplen: u32,
-    /// Ticks per second of its times; 0 when that is more than 64 bits hold.
+    /// Ticks per second of its time stamps; 0 if the number exceeds 64 bits.
     pub ticks_per_second: u64,
-    /// Packets that it saw, by its last statistics block.
+    /// Packets that the interface received, by its last statistics block.
     pub received: Option<u64>,
-    /// Packets lost there, by its last statistics block.
+    /// Packets that the interface lost, by its last statistics block.
     pub dropped: Option<u64>,
 }
 

@@ -13,16 +13,16 @@ pub enum Severity {
 }
 
 /// The reason why an input could not be read to its end. Each text names the error, its position (input and byte
-/// offset in the capture, after decompression), and what would have been accepted.
+/// offset in the capture, after decompression), and the values that would have been accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// No input was given, or directories only that hold no capture.
+    /// No input was given, or only directories without captures.
     #[error("{input}: no capture file here; expected a file that starts as pcap, pcapng, gzip or zstd")]
     NoCapture {
-        /// The directory, or `input` when nothing was given.
+        /// The directory, or `input` if nothing was given.
         input: String,
     },
-    /// The operating system refused to open or list it.
+    /// The operating system refused to open or list the input.
     #[error("{input}: cannot open: {source}")]
     Open {
         /// The path.
@@ -30,15 +30,15 @@ pub enum ReadError {
         /// The system's message.
         source: Arc<io::Error>,
     },
-    /// It holds no bytes at all, not even a file header.
+    /// The input has no bytes, not even a file header.
     #[error("{input}: empty (0 bytes{}); expected a pcap or pcapng file header", if *.unpacked { " after decompression" } else { "" })]
     Empty {
         /// The input.
         input: String,
-        /// It was compressed, and held nothing.
+        /// Whether the input was compressed.
         unpacked: bool,
     },
-    /// The first bytes belong to no known format.
+    /// The first bytes belong to no supported format.
     #[error("{input}: not a capture: starts with {}; expected pcap (a1b2c3d4, a1b23c4d or a1b2cd34, either byte order), pcapng (0a0d0d0a), gzip (1f8b) or zstd (28b52ffd)", Hex(.found))]
     NotACapture {
         /// The input.
@@ -46,7 +46,7 @@ pub enum ReadError {
         /// Its first bytes, at most eight.
         found: Vec<u8>,
     },
-    /// The format is known, its version is not.
+    /// The format is supported, its version is not.
     #[error(
         "{input}: {format} version {major}.{minor} at byte {offset} is not supported; expected {expected}"
     )]
@@ -55,23 +55,23 @@ pub enum ReadError {
         input: String,
         /// `pcap` or `pcapng`.
         format: &'static str,
-        /// Its position.
+        /// Offset of the version, in bytes.
         offset: u64,
         /// Major version found.
         major: u16,
         /// Minor version found.
         minor: u16,
-        /// Versions that are read.
+        /// Versions that are supported.
         expected: &'static str,
     },
-    /// It ends inside of a header, a record or a compressed member.
+    /// The input ends inside a header, a record or a compressed member.
     #[error("{input}: truncated at byte {offset}, after {packets} packets: {what}")]
     Truncated {
         /// The input.
         input: String,
-        /// Start of the incomplete record.
+        /// Offset of the incomplete record, in bytes.
         offset: u64,
-        /// Packets before it, all delivered.
+        /// Packets before it, all returned.
         packets: u64,
         /// The part that was being read, its present length and its expected length.
         what: String,
@@ -81,9 +81,9 @@ pub enum ReadError {
     Corrupt {
         /// The input.
         input: String,
-        /// Start of the bad record.
+        /// Offset of the corrupt record, in bytes.
         offset: u64,
-        /// Packets before it, all delivered.
+        /// Packets before it, all returned.
         packets: u64,
         /// The value found, and what would be accepted.
         what: String,
@@ -95,7 +95,7 @@ pub enum ReadError {
         input: String,
         /// Bytes read before.
         offset: u64,
-        /// Packets before it, all delivered.
+        /// Packets before it, all returned.
         packets: u64,
         /// The system's message.
         source: Arc<io::Error>,
@@ -111,7 +111,7 @@ impl ReadError {
             | ReadError::Empty { .. }
             | ReadError::NotACapture { .. }
             | ReadError::Version { .. } => Severity::Unreadable,
-            // A directory opens well and fails at the first read: nothing was read of it.
+            // Opening a directory succeeds and the first read fails: nothing has been read.
             ReadError::Io { offset: 0, .. } => Severity::Unreadable,
             ReadError::Truncated { .. } | ReadError::Corrupt { .. } | ReadError::Io { .. } => {
                 Severity::Partial
@@ -119,12 +119,12 @@ impl ReadError {
         }
     }
 
-    /// Whether reading ended because the user wants no more, which is no error.
+    /// Whether reading ended at the user's request, which is not an error.
     pub(crate) fn is_stop(&self) -> bool {
         matches!(self, ReadError::Io { source, .. } if super::idle::Stopped::is(source))
     }
 
-    /// The input that it is about.
+    /// The input that the error is about.
     pub fn input(&self) -> &str {
         match self {
             ReadError::NoCapture { input }

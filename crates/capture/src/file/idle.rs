@@ -1,4 +1,4 @@
-//! Waiting for what may be idle for ever: a pipe, a terminal, a device.
+//! Waiting for inputs that may be idle forever: pipes, terminals, devices.
 
 use std::fs::File;
 use std::io;
@@ -9,23 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// at most this late.
 const WAIT: libc::c_int = 100;
 
-/// The user wants no more: not an error of the input.
+/// The user has ended reading: not an error of the input.
 #[derive(Debug, thiserror::Error)]
 #[error("reading was stopped")]
 pub(crate) struct Stopped;
 
 impl Stopped {
-    /// Whether this is why reading ended.
+    /// Whether `error` is this value.
     pub(crate) fn is(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
     }
 }
 
-/// Waits until a read(2) of `file` would not block.
-///
-/// # Errors
-///
-/// [`Stopped`] once `stop` is set, even if there are bytes to read: a writer that never pauses must be stoppable too.
+/// [`Stopped`] once `stop` is set, even if bytes can be read: a writer that never pauses must not prevent the stop.
 /// Otherwise the error of poll(2).
 #[allow(unsafe_code)]
 pub(crate) fn wait(file: &File, stop: &AtomicBool) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use super::bytes::ByteSource;
 use super::error::ReadError;
 
-/// Something to read packets from.
+/// A source of packets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Input {
     /// A file, or a directory whose capture files are read in name order (files that start as a capture;
@@ -26,13 +26,13 @@ pub enum Input {
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) input: Input,
-    /// Its size where it is a regular file.
+    /// Size in bytes of a regular file; `None` for others.
     pub(crate) size: Option<u64>,
 }
 
 impl Source {
-    /// Opens it. A source that is not a regular file can be opened once only. Where there is a `stop`, a fifo
-    /// without a writer is opened at once, so that it is the first read that waits for one.
+    /// Opens the source. A source that is not a regular file can be opened only once. With a `stop`, a fifo without a
+    /// writer is opened at once, and the first read waits for a writer.
     pub(crate) fn file(&self, stop: Option<&Arc<AtomicBool>>) -> Result<File, ReadError> {
         let file = match &self.input {
             Input::Path(path) if self.size.is_none() && stop.is_some() => {
@@ -73,15 +73,15 @@ fn source(path: &Path) -> Source {
     Source { name: path.display().to_string(), input: Input::Path(path.to_owned()), size }
 }
 
-/// The capture files of a directory, in name order. A file counts if it starts as a capture, or if its name says so:
-/// then it is read, and its errors are reported.
+/// The capture files of a directory, in name order. A file counts if its first bytes or its name are those of a
+/// capture. The errors of such a file are reported.
 fn list(directory: &Path, sources: &mut Vec<Source>) -> Result<(), ReadError> {
     let name = || directory.display().to_string();
     let refused = |source| ReadError::Open { input: name(), source: Arc::new(source) };
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(refused)? {
         let path = entry.map_err(refused)?.path();
-        // Opening a pipe in a directory would block until it has a writer.
+        // Opening a pipe in a directory would block until a writer opens it.
         if path.is_file() && is_capture(&path) {
             paths.push(path);
         }
@@ -93,7 +93,7 @@ fn list(directory: &Path, sources: &mut Vec<Source>) -> Result<(), ReadError> {
 
 fn is_capture(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return starts_as_capture(path) };
-    // A name that starts with a dot is hidden on purpose, or a file that is still being written.
+    // A name that starts with a dot is a hidden file, or a file that is still being written.
     !name.starts_with('.') && (named_capture(name) || starts_as_capture(path))
 }
 

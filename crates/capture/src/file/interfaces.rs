@@ -1,17 +1,17 @@
-//! The interfaces of a run, and a bound on what files may have us remember.
+//! The interfaces of a run, and limits on the texts kept of files.
 
 use super::describe::{InputInfo, InterfaceInfo};
 
-/// Interfaces described one by one. All further ones share the entry with this index.
+/// Maximum number of interfaces with their own entry. All further ones share the entry with this index.
 pub const MAX_INTERFACES: usize = 65_536;
 
-/// Bytes kept of one text, and of all texts of a run.
+/// Maximum length of one text, and of all texts of a run, in bytes.
 const TEXT: usize = 4 << 10;
 const TEXTS: usize = 4 << 20;
-/// Comments and machine descriptions kept of an input.
+/// Maximum number of comments, and of machine descriptions, kept of an input.
 const LINES: usize = 1_024;
 
-/// Interfaces of all inputs, in the order in which they were met.
+/// Interfaces of all inputs, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Interfaces {
     pub(crate) list: Vec<InterfaceInfo>,
@@ -34,7 +34,7 @@ impl Interfaces {
         MAX_INTERFACES as u32
     }
 
-    /// A text of a file, where there is room for it; what is not UTF-8 is replaced.
+    /// A text of a file, if the limits allow it; invalid UTF-8 is replaced.
     pub(crate) fn text(&mut self, raw: &[u8], info: &mut InputInfo) -> Option<String> {
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         if raw.is_empty() {

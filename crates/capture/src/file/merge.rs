@@ -1,9 +1,9 @@
 //! Several inputs as one stream in time order.
 //!
-//! An input is opened when the stream reaches its first packet: a directory of consecutive files is read one file at a
-//! time, at the speed of a single file. Only packets of inputs that overlap in time are copied. Within an input the
-//! written order is kept, even if its clock goes back: such a packet takes the place of the latest packet before it.
-//! Of equal times the earlier input comes first.
+//! An input is opened when the stream reaches its first packet. A directory of consecutive files is thus read one file
+//! at a time, at the speed of a single file. Only packets of inputs that overlap in time are copied. The order within
+//! an input is kept, even if its clock goes back: such a packet is ordered by the latest time before it. Of packets
+//! with equal times the one of the earlier input comes first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,11 +21,11 @@ use super::walk::Limits;
 struct Stream {
     capture: Capture,
     chunk: PacketBuf,
-    /// The next slot to hand out.
+    /// The next slot to return.
     at: usize,
-    /// The next comment to hand out.
+    /// The next comment to return.
     comment: usize,
-    /// The latest time so far: what the next packet is ordered by.
+    /// The latest time so far, by which the next packet is ordered.
     clock: Time,
 }
 
@@ -41,17 +41,17 @@ impl Stream {
 #[derive(Default)]
 pub(crate) struct Merge {
     streams: BTreeMap<usize, Stream>,
-    /// Streams with packets in their chunk, by the time of the next one.
+    /// Streams with unread packets, by the time of the next one.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 /// The result of reading more of an input.
 pub(crate) enum Read {
-    /// The caller's chunk has the packets.
+    /// The caller's buffer has the packets.
     Handed,
-    /// The input's own chunk has them, for [`Merge::take`].
+    /// The input's own buffer has the packets, for [`Merge::take`].
     Held,
-    /// The input has ended, perhaps badly.
+    /// The input has ended, with its error if any.
     Ended(Box<Capture>, Option<ReadError>),
 }
 
@@ -77,12 +77,12 @@ impl Merge {
         self.streams.get(&input).map(|stream| &stream.capture.info)
     }
 
-    /// The current time of the stream; `None` if no packet waits in it.
+    /// The time of the next packet of the stream; `None` if no packet is held.
     pub(crate) fn front(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// An input of which all that was read has been handed out.
+    /// An input of which all packets that were read have been returned.
     pub(crate) fn drained(&self) -> Option<usize> {
         if self.ready.len() == self.streams.len() {
             return None;
@@ -90,8 +90,8 @@ impl Merge {
         self.streams.iter().find(|(_, stream)| stream.at >= stream.chunk.slots.len()).map(|(input, _)| *input)
     }
 
-    /// Reads on in the only input, straight into the caller's chunk: no copy. When that goes as far as
-    /// `until`, where another input begins, the packets are held to be merged.
+    /// Reads on in the only input, directly into the caller's buffer without a copy. If that reaches `until`, the
+    /// start of another input, the packets are held to be merged.
     pub(crate) fn fill(
         &mut self,
         input: usize,
@@ -160,7 +160,7 @@ impl Merge {
         while let Some(Reverse((mut time, input))) = self.ready.pop() {
             let Some(stream) = self.streams.get_mut(&input) else { continue };
             let other = self.ready.peek().map(|Reverse(key)| *key);
-            // As long as this input stays first, the heap need not be asked.
+            // The heap is not needed while this input stays first.
             while other.is_none_or(|other| (time, input) <= other) {
                 let full = chunk.bytes.len() >= bytes || chunk.slots.len() >= packets;
                 if full || until.is_some_and(|until| until <= time) {

@@ -1,8 +1,8 @@
 //! Reading capture files.
 //!
-//! One read(2) puts a block of the file where the packets then stay: a [`weir_wire::PacketBuf`] is filled with
-//! bytes, and a walk over them notes where each packet lies. Nothing is copied per packet, and the chunk
-//! is small enough to stay in the L2 cache. Mapping the file was measured at twice the time.
+//! One read(2) puts a block of the file where the packets then stay. A [`weir_wire::PacketBuf`] is filled with bytes,
+//! and a walk over them records the position of each packet. No packet is copied, and the buffer is small enough to
+//! stay in the L2 cache. Mapping the file took twice the time in measurements.
 
 mod bytes;
 mod capture;
@@ -40,29 +40,28 @@ use walk::Limits;
 /// In which order several inputs are read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
-    /// By the packets' times, all inputs merged into one stream. As many files are open at once as overlap
-    /// in time.
+    /// By the packets' times, all inputs merged into one stream. Only inputs that overlap in time are open together.
     #[default]
     Time,
-    /// One input after another, as they are listed.
+    /// One input after another, in the given order.
     Listed,
 }
 
 /// How inputs are read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// About how many bytes a chunk holds; it is longer where one packet is.
+    /// Approximate number of bytes per buffer; a longer packet enlarges it.
     pub chunk_bytes: usize,
     /// In which order several inputs are read.
     pub order: Order,
-    /// Packets to read in all.
+    /// Maximum number of packets to read.
     pub packets: Option<u64>,
-    /// Bytes to keep of each packet.
+    /// Maximum number of bytes to keep of each packet.
     pub snaplen: Option<u32>,
-    /// After a corrupt record, look for the next plausible one instead of giving the input up.
+    /// After a corrupt record, look for the next plausible one instead of ending the input.
     pub recover: bool,
-    /// Set, perhaps by another thread, when no more is wanted: standard input or a fifo that is idle is then
-    /// waited for no longer, and ends as if its writer had closed it between two packets.
+    /// Set, possibly by another thread, to end reading. Standard input or an idle fifo then ends as if its writer had
+    /// closed it between two packets.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -79,7 +78,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// Bytes per chunk of an input that overlaps with others in time.
+/// Bytes per buffer of an input that overlaps with others in time.
 const MERGED_CHUNK: usize = 64 << 10;
 
 /// Reads capture files one after another, or several merged in time order.
@@ -105,8 +104,8 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// When there is nothing to read, and when the only input is unreadable or not a capture. Of several inputs, each
-    /// bad one returns its error at its turn in [`Files::fill`].
+    /// There is nothing to read, or the only input is unreadable or not a capture. Of several inputs, each bad one
+    /// returns its error in its turn from [`Files::fill`].
     pub fn open(inputs: &[Input], options: &ReadOptions) -> Result<Files, ReadError> {
         let sources = input::expand(inputs)?;
         let total = sources.iter().map(|source| source.size).sum();
@@ -141,7 +140,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Clears `chunk` and fills it with the next packets, about `chunk_bytes` of them; `false` at the end of all
+    /// Clears `chunk` and fills it with the next packets, of about `chunk_bytes` bytes; `false` at the end of all
     /// inputs.
     ///
     /// # Errors
@@ -205,13 +204,13 @@ impl Files {
         }
     }
 
-    /// Opens the next input that waits.
+    /// Opens the next waiting input.
     fn open_next(&mut self) -> Result<(), ReadError> {
         let Some((_, input)) = self.waiting.pop() else { return Ok(()) };
         let (Some(source), Some(info)) = (self.sources.get(input), self.infos.get_mut(input)) else {
             return Ok(());
         };
-        // Overlapping inputs have many chunks, and packets are copied out of them: small chunks are enough.
+        // Overlapping inputs have many buffers, and packets are copied out of them: small buffers suffice.
         let chunk_bytes = self.options.chunk_bytes;
         let opening = Opening {
             name: &source.name,
@@ -228,7 +227,7 @@ impl Files {
                 self.merge.add(input, capture);
                 Ok(())
             }
-            // Nothing of it was wanted any more.
+            // Reading has been ended by the user.
             Err(error) if error.is_stop() => Ok(()),
             Err(error) => {
                 info.problem = Some(error.clone());
@@ -246,7 +245,7 @@ impl Files {
         self.failures.extend(error);
     }
 
-    /// Comments on the packets of the chunk filled last.
+    /// Comments on the packets of the last filled buffer.
     pub fn comments(&self) -> &[Comment] {
         &self.comments
     }
@@ -257,18 +256,18 @@ impl Files {
         Progress { bytes: self.bytes + open, total: self.total, packets: self.packets }
     }
 
-    /// Bytes walked in the inputs that are open or finished, after decompression.
+    /// Bytes parsed in the inputs that are open or finished, after decompression.
     pub(crate) fn position(&self) -> u64 {
         self.walked + self.merge.captures().map(Capture::position).sum::<u64>()
     }
 
-    /// The inputs as far as they are known, in the given order.
+    /// The facts found so far about the inputs, in the given order.
     pub fn describe(&self) -> impl Iterator<Item = &InputInfo> {
         self.infos.iter().enumerate().map(|(input, info)| self.merge.info(input).unwrap_or(info))
     }
 
-    /// The interfaces met so far; [`weir_wire::Packet::interface`] is an index of this. From index
-    /// [`MAX_INTERFACES`] on all share one entry.
+    /// The interfaces found so far; [`weir_wire::Packet::interface`] is an index into this slice. All interfaces from
+    /// index [`MAX_INTERFACES`] on share one entry.
     pub fn interfaces(&self) -> &[InterfaceInfo] {
         &self.interfaces.list
     }
@@ -279,8 +278,8 @@ impl Files {
     }
 }
 
-/// The time of an input's first packet. 0 if it has none, if it cannot be found, and if the input can be read only
-/// once: such an input is opened first.
+/// The time of an input's first packet. 0 if the input has no packet, if the time cannot be found, and if the input
+/// can be read only once: such an input is opened first.
 fn first_time(source: &Source) -> Option<Time> {
     source.size?;
     let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false, stop: None };

@@ -7,7 +7,7 @@ use super::walk::{Limits, Stop, Walk, max_captured};
 /// The file header's length in bytes.
 pub(crate) const HEADER: usize = 24;
 
-/// The facts in the magic number.
+/// The properties that the magic number encodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Magic {
     pub(crate) big_endian: bool,
@@ -33,7 +33,7 @@ impl Magic {
     }
 }
 
-/// In which order a record header holds its two lengths.
+/// Order of the two lengths in a record header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Lengths {
     CapturedFirst,
@@ -43,7 +43,7 @@ enum Lengths {
     Either,
 }
 
-/// A file's header, read.
+/// A parsed file header.
 #[derive(Clone, Debug)]
 pub(crate) struct Pcap {
     pub(crate) magic: Magic,
@@ -54,18 +54,18 @@ pub(crate) struct Pcap {
     lengths: Lengths,
     max: u32,
     cut: u32,
-    /// The last packet's time: what a record found after a gap is held against.
+    /// The last packet's time. The plausibility of a record after a gap is judged by it.
     last: Time,
 }
 
-/// The header's version is not one that is read.
+/// The header's version is not supported.
 pub(crate) struct BadVersion {
     pub(crate) major: u16,
     pub(crate) minor: u16,
 }
 
 impl Pcap {
-    /// Reads the file header; `None` when `head` is shorter than that or starts as something else.
+    /// Parses the file header; `None` if `head` is too short or starts with another magic number.
     pub(crate) fn new(head: &[u8]) -> Option<Result<Pcap, BadVersion>> {
         let head = head.first_chunk::<HEADER>()?;
         let magic = Magic::of(head)?;
@@ -86,7 +86,8 @@ impl Pcap {
         };
         let (snaplen, link) = (word(16), link_type(word(20)));
         let max = max_captured(link);
-        // libpcap cuts what is longer than the header's snaplen, and so must we, or lengths disagree.
+        // libpcap cuts packets that are longer than the header's snaplen. Doing likewise keeps lengths equal to its
+        // own.
         let mut cut = if snaplen == 0 || snaplen > i32::MAX as u32 { max } else { snaplen };
         if magic.modified && link == LinkType::ETHERNET {
             cut = cut.saturating_add(14);
@@ -137,7 +138,7 @@ impl Pcap {
             }
             if captured > self.max {
                 let what = format!(
-                    "record says {captured} captured bytes; expected at most {} (link type {})",
+                    "record with {captured} captured bytes; expected at most {} (link type {})",
                     self.max, self.link
                 );
                 return Walk { at, stop: Stop::Bad(what) };
@@ -153,7 +154,7 @@ impl Pcap {
                 time: Time(u64::from(sec) * 1_000_000_000 + u64::from(sub) * tick),
                 offset: (at + header) as u32,
                 len: captured.min(cut),
-                // A wire length below the captured one is a writer's mistake: the bytes are present.
+                // A wire length below the captured length is an error of the writer: the bytes are present.
                 wire_len: wire.max(captured),
                 interface: self.interface,
                 link: self.link,
@@ -163,8 +164,8 @@ impl Pcap {
         }
     }
 
-    /// Whether a record may start at `bytes`: for going on after a corrupt one. Looks at two headers in a
-    /// row where there are two.
+    /// Whether a record may start at `bytes`; used to continue after a corrupt record. Checks two consecutive headers
+    /// if both are present.
     pub(crate) fn plausible(&self, bytes: &[u8], ended: bool) -> Option<bool> {
         let header = self.record();
         let mut at = 0;
@@ -200,10 +201,10 @@ fn words<const BIG: bool>(raw: &[u8; 16]) -> [u32; 4] {
         .map(|word| if BIG { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
 }
 
-/// The link type of a file header's word. Its upper six bits give the length of the frame check sequence.
+/// The link type of the word in a file header. Its upper six bits hold the length of the frame check sequence.
 pub(crate) fn link_type(word: u32) -> LinkType {
     match word & 0x03ff_ffff {
-        // DLT_RAW where it was written without being mapped: 12 on most systems, 14 on OpenBSD.
+        // DLT_RAW as written without the mapping to LINKTYPE_RAW: 12 on most systems, 14 on OpenBSD.
         12 | 14 => LinkType::RAW,
         value => LinkType(u16::try_from(value).unwrap_or(u16::MAX)),
     }

@@ -1,7 +1,7 @@
 //! pcapng: sections of blocks (draft-ietf-opsawg-pcapng).
 //!
-//! Packets stay in place in the buffer, as in classic pcap. Blocks of other kinds are skipped without being buffered,
-//! whatever their length.
+//! Packets stay in place in the buffer, as in classic pcap. Blocks of other types are skipped without being buffered,
+//! regardless of their length.
 
 use weir_wire::{LinkType, Slot, Time};
 
@@ -20,13 +20,14 @@ const ENHANCED: u32 = 6;
 const CUSTOM: u32 = 0xbad;
 const CUSTOM_PRIVATE: u32 = 0x4000_0bad;
 
-/// The longest block that is held as a whole, as libpcap has it. Packets of some link types may be longer.
+/// Maximum length of a block that is buffered as a whole, in bytes, as in libpcap. Packet blocks of some link types
+/// may be longer.
 const MAX_BLOCK: u32 = 16 << 20;
 
 /// A comment on a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Comment {
-    /// Index of its packet in the chunk.
+    /// Index of its packet in the buffer.
     pub slot: usize,
     /// The comment.
     pub text: String,
@@ -42,7 +43,7 @@ enum Scale {
 }
 
 impl Scale {
-    /// Reads if_tsresol: the exponent, and in the uppermost bit whether it is of 2 or of 10.
+    /// Parses if_tsresol: an exponent, whose base is 2 if the uppermost bit is set, and otherwise 10.
     fn of(resolution: u8) -> Scale {
         let exponent = u32::from(resolution & 0x7f);
         if resolution & 0x80 != 0 {
@@ -72,10 +73,10 @@ impl Scale {
     }
 }
 
-/// The facts about an interface that its packets need.
+/// The properties of an interface that its packets need.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Local {
-    /// Index over the whole run.
+    /// Index over all inputs of the run.
     interface: u32,
     link: LinkType,
     snaplen: u32,
@@ -90,7 +91,7 @@ impl Local {
     }
 }
 
-/// The results of a walk besides slots.
+/// The results of a walk other than slots.
 pub(crate) struct Findings<'a> {
     pub(crate) info: &'a mut InputInfo,
     pub(crate) input: usize,
@@ -98,12 +99,12 @@ pub(crate) struct Findings<'a> {
     pub(crate) comments: &'a mut Vec<Comment>,
 }
 
-/// A pcapng file, somewhere inside.
+/// The parser of a pcapng file.
 #[derive(Debug, Default)]
 pub(crate) struct Pcapng {
     big_endian: bool,
-    /// Interfaces of this section, by number. Beyond [`MAX_INTERFACES`] they are kept as runs of equal ones: a million
-    /// interfaces in a file are either equal or hostile.
+    /// Interfaces of this section, by number. Beyond [`MAX_INTERFACES`] only runs of equal interfaces are kept: a file
+    /// with a million interfaces has equal ones or is hostile.
     locals: Vec<Local>,
     runs: Vec<(u32, Local)>,
     described: u32,
@@ -170,7 +171,7 @@ impl Pcapng {
         }
     }
 
-    /// The length of the block at `at`, which is there as a whole; for a section header, reads its byte order.
+    /// The length of the block at `at`, which is present as a whole; of a section header, sets the byte order.
     fn block(&mut self, bytes: &[u8], at: usize) -> Result<usize, Stop> {
         let head = bytes.get(at..).unwrap_or_default();
         if head.len() < 12 {
@@ -194,12 +195,12 @@ impl Pcapng {
         let length = self.word(head, 4).unwrap_or_default();
         if length < 12 || !length.is_multiple_of(4) {
             return Err(Stop::Bad(format!(
-                "block of type {kind:#x} says {length} bytes; expected a multiple of 4, at least 12"
+                "block of type {kind:#x} has a length of {length} bytes; expected a multiple of 4, at least 12"
             )));
         }
         let whole = head.len() >= length as usize;
         let wanted = matches!(kind, SECTION | INTERFACE | STATISTICS | ENHANCED | SIMPLE | PACKET);
-        // Of a block that is not wanted the end is looked at all the same, unless it is too long to be held.
+        // The end of a block is checked even if the block is not needed, unless it is too long to be buffered.
         if !whole && !wanted && length > MAX_BLOCK {
             return Err(Stop::Skip(u64::from(length)));
         }
@@ -209,7 +210,7 @@ impl Pcapng {
         };
         if wanted && length > max {
             return Err(Stop::Bad(format!(
-                "block of type {kind:#x} says {length} bytes; expected at most {max}"
+                "block of type {kind:#x} has a length of {length} bytes; expected at most {max}"
             )));
         }
         if !whole {
@@ -218,7 +219,7 @@ impl Pcapng {
         let again = self.word(head, length as usize - 4).unwrap_or_default();
         if again != length {
             return Err(Stop::Bad(format!(
-                "block of type {kind:#x} says {length} bytes at its start and {again} at its end; expected the same"
+                "block of type {kind:#x} has a length of {length} bytes at its start and of {again} at its end; expected equal lengths"
             )));
         }
         Ok(length as usize)
@@ -233,7 +234,7 @@ impl Pcapng {
         let (Some(major), Some(minor)) = (self.half(body, 4), self.half(body, 6)) else {
             return Err(Stop::Bad("section header without a version; expected 28 bytes or more".to_owned()));
         };
-        // Minor 2 is written by some programs and means nothing else than 0.
+        // Some programs write minor version 2, which has the format of 0.
         if major != 1 || !matches!(minor, 0 | 2) {
             return Err(Stop::Version(major, minor));
         }
@@ -292,7 +293,7 @@ impl Pcapng {
         } else if self.runs.last().is_none_or(|(_, last)| *last != local) {
             if self.runs.len() >= MAX_INTERFACES {
                 return Err(Stop::Bad(format!(
-                    "more than {} interfaces in a section that all differ",
+                    "more than {} different interfaces in a section",
                     2 * MAX_INTERFACES
                 )));
             }
@@ -347,7 +348,7 @@ impl Pcapng {
         };
         let max = max_captured(local.link).min(body.len().saturating_sub(header) as u32);
         if captured > max {
-            return Err(format!("packet says {captured} captured bytes; expected at most {max}"));
+            return Err(format!("packet with {captured} captured bytes; expected at most {max}"));
         }
         self.last = time;
         let slot = slots.len();
@@ -381,7 +382,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// The obsolete Packet Block counts the packets lost since the one before it; 65,535 means unknown.
+    /// The obsolete Packet Block counts the packets lost since the previous one; 65,535 means unknown.
     fn add_drops(&self, body: &[u8], interface: u32, findings: &mut Findings<'_>) {
         let drops = self.half(body, 2).unwrap_or_default();
         if drops != 0
@@ -406,13 +407,13 @@ impl Pcapng {
         }
     }
 
-    /// The options of a block, from `at` in its body to the one that ends them, or to the first that does
+    /// The options of a block, from `at` in its body to the end-of-options option, or to the first option that does
     /// not fit.
     fn options<'a>(&self, body: &'a [u8], at: usize) -> Options<'a> {
         Options { rest: body.get(at..).unwrap_or_default(), big_endian: self.big_endian }
     }
 
-    /// Whether a block may start at `bytes`: for going on after a corrupt one.
+    /// Whether a block may start at `bytes`; used to continue after a corrupt block.
     pub(crate) fn plausible(&self, bytes: &[u8], ended: bool) -> Option<bool> {
         let (Some(kind), Some(length)) = (self.word(bytes, 0), self.word(bytes, 4)) else {
             return if ended { Some(false) } else { None };
@@ -429,7 +430,7 @@ impl Pcapng {
     }
 }
 
-/// Counts a block that is passed over.
+/// Counts a skipped block.
 pub(crate) fn count(kind: u32, info: &mut InputInfo) {
     let counter = match kind {
         NAMES => &mut info.blocks.names,
@@ -441,7 +442,7 @@ pub(crate) fn count(kind: u32, info: &mut InputInfo) {
 }
 
 impl Pcapng {
-    /// Counts the block at `bytes`, which is passed over unseen.
+    /// Counts the block at `bytes`, which is skipped without being parsed.
     pub(crate) fn count(&self, bytes: &[u8], info: &mut InputInfo) {
         count(self.word(bytes, 0).unwrap_or_default(), info);
     }

@@ -1,13 +1,13 @@
-//! The common part of both formats: walking over records in a buffer.
+//! Definitions for walking over the records in a buffer, common to both formats.
 
 use weir_wire::LinkType;
 
 /// The caller's limits for a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes kept of a packet.
+    /// Maximum number of bytes to keep of a packet.
     pub(crate) snaplen: u32,
-    /// Packets that still may be pushed.
+    /// Number of packets that may still be added.
     pub(crate) packets: usize,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct Walk {
 pub(crate) enum Stop {
     /// The record at `at` needs this many bytes in all.
     More(usize),
-    /// The record at `at` is this long, and nothing of it is wanted.
+    /// The record at `at` has this length and is not needed.
     Skip(u64),
-    /// As many packets as were asked for.
+    /// The requested number of packets is reached.
     Enough,
-    /// The record at `at` contradicts the format: what was found, and what would be accepted.
+    /// The record at `at` contradicts the format: the value found, and the accepted values.
     Bad(String),
-    /// The section header at `at` has an unknown version (major, minor).
+    /// The section header at `at` has an unsupported version (major, minor).
     Version(u16, u16),
 }
 
-/// The largest packet that libpcap accepts (its max_snaplen_for_dlt()): 256 KiB, and more on link types whose packets
-/// are messages of another kind.
+/// The largest packet that libpcap accepts, in bytes (its max_snaplen_for_dlt()): 256 KiB, and more on link types that
+/// carry large messages.
 pub(crate) fn max_captured(link: LinkType) -> u32 {
     match link.0 {
         // D-Bus and USBPcap.

@@ -1,6 +1,6 @@
 //! Packets as records of a capture file (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
 //!
-//! Everything is written in little-endian order. pcapng times are in nanoseconds.
+//! All numbers are little-endian. pcapng times are in nanoseconds.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use weir_wire::{Hints, LinkType, Packet, Time};
 
 use crate::file::InterfaceInfo;
 
-/// The snaplen of a header when there is no limit: libpcap's own maximum.
+/// The snaplen in a header without a limit: libpcap's maximum.
 const SNAPLEN: u32 = 262_144;
 
-/// The format of a file that is written.
+/// The format of an output file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileFormat {
     /// Classic pcap: one link type, no comments.
@@ -51,7 +51,7 @@ impl Encoder {
         }
     }
 
-    /// The start of a file, as far as it is known before the first packet.
+    /// Appends the start of a file that can be written before the first packet.
     pub(crate) fn start(
         &mut self,
         out: &mut Vec<u8>,
@@ -72,7 +72,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a packet, and before it the blocks that it needs.
+    /// Appends a packet, and before it the blocks that it requires.
     pub(crate) fn packet<'a>(
         &mut self,
         out: &mut Vec<u8>,
@@ -109,10 +109,10 @@ impl Encoder {
         Ok(())
     }
 
-    /// The end of a file.
+    /// Appends the end of a file.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>, statistics: &HashMap<u32, Statistics>, now: Time) {
         match self {
-            // A file without packets is still a capture.
+            // A file without packets is still a valid capture.
             Encoder::Pcap { header: header @ None, nanoseconds, snaplen } => {
                 pcap_header(out, LinkType::ETHERNET, *nanoseconds, *snaplen);
                 *header = Some((LinkType::ETHERNET, *nanoseconds));

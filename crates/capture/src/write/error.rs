@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-/// Why packets could not be written. All of them are output failures (exit code 4).
+/// The reason why packets could not be written. All are output failures (exit code 4).
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("{path}: cannot create: {source}")]
     Create {
         /// The file.
@@ -14,14 +14,14 @@ pub enum WriteError {
         /// The system's message.
         source: Arc<io::Error>,
     },
-    /// There is no room left.
+    /// The disk is full.
     #[error(
-        "{path}: no space left after {packets} packets ({source}); the file ends on a whole record, and writing resumes when there is room"
+        "{path}: no space left after {packets} packets ({source}); the file ends with a whole record, and writing resumes when space is free"
     )]
     Full {
         /// The file.
         path: String,
-        /// Packets that it holds.
+        /// Packets in the file.
         packets: u64,
         /// The system's message.
         source: Arc<io::Error>,
@@ -31,32 +31,32 @@ pub enum WriteError {
     Write {
         /// The file.
         path: String,
-        /// Packets that it holds.
+        /// Packets in the file.
         packets: u64,
         /// The system's message.
         source: Arc<io::Error>,
     },
-    /// The reader of a pipe has gone.
-    #[error("{path}: the reader has gone after {packets} packets")]
+    /// The reader of a pipe has closed it.
+    #[error("{path}: the reader closed the pipe after {packets} packets")]
     Closed {
         /// The pipe.
         path: String,
-        /// Packets that it took.
+        /// Packets that the reader received.
         packets: u64,
     },
-    /// The finished file could not be given its name.
+    /// The finished file could not be renamed.
     #[error("cannot rename {from} to {path}: {source}")]
     Rename {
-        /// The name that it should have.
+        /// The final name.
         path: String,
-        /// The name that it has.
+        /// The present name.
         from: String,
         /// The system's message.
         source: Arc<io::Error>,
     },
     /// A classic pcap file holds packets of one link type only.
     #[error(
-        "{path}: a packet of link type {found} does not fit into a pcap file of {expected}; a name that ends in .pcapng holds both"
+        "{path}: a packet of link type {found} does not fit into a pcap file of {expected}; a .pcapng file holds both"
     )]
     LinkType {
         /// The file.
@@ -66,12 +66,12 @@ pub enum WriteError {
         /// The file's link type.
         expected: String,
     },
-    /// The time in a file name cannot be written.
+    /// The file name has an invalid time conversion.
     #[error(
         "{pattern}: not a file name for -G: {reason}; expected strftime(3) conversions such as %Y%m%d-%H%M%S"
     )]
     Name {
-        /// The name as it was given.
+        /// The given name.
         pattern: String,
         /// The error.
         reason: String,

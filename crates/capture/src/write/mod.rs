@@ -1,7 +1,7 @@
-//! Writing packets: pcap and pcapng, plain or compressed, in files that follow one another.
+//! Writing packets: pcap and pcapng, plain or compressed, to one file or a sequence of files.
 //!
-//! Records are gathered and written whole. A file is cut to its last whole record when the disk is full,
-//! and is readable from its first second on. The clock is the caller's: [`PacketWriter::tick`].
+//! Records are gathered and written whole. When the disk is full, a file is cut to its last whole record, so that it
+//! is readable at any time. The caller provides the clock: [`PacketWriter::tick`].
 
 mod encode;
 mod error;
@@ -29,8 +29,8 @@ use outfile::{Outfile, Pending};
 /// The destination of packets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
-    /// A file. It is written as `.NAME.RANDOM.part` beside its place and gets its name when it is finished; with
-    /// [`WriteOptions::unbuffered`], and where the name is that of a pipe or device, it has its name at once.
+    /// A file. It is written as `.NAME.RANDOM.part` in the same folder and renamed when it is finished. It has its
+    /// final name from the start with [`WriteOptions::unbuffered`], and if the name is that of a pipe or device.
     Path(PathBuf),
     /// Standard output.
     Stdout,
@@ -39,16 +39,16 @@ pub enum Target {
 /// How packets are written.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// `None`: by name; `.pcap`, `.cap` and `.dmp` are classic pcap, all others pcapng. `.gz` and `.zst`
-    /// behind that compress.
+    /// The format; `None`: by name. `.pcap`, `.cap` and `.dmp` are classic pcap, all others pcapng; a further `.gz` or
+    /// `.zst` selects compression.
     pub format: Option<FileFormat>,
-    /// Classic pcap with nanoseconds. It has them also when an interface, or else the first packet, does.
+    /// Whether a classic pcap file has nanoseconds. It also has them if an interface, or else the first packet, does.
     pub nanoseconds: bool,
     /// The snaplen in headers if an interface has none; 0 means no limit.
     pub snaplen: u32,
-    /// `-U`: every packet goes into the file at once, and the file has its name from the start.
+    /// `-U`: every packet is written to the file at once, and the file has its final name from the start.
     pub unbuffered: bool,
-    /// How long to wait for the reader of a pipe; `None` waits without end.
+    /// Limit on the wait for the reader of a pipe; `None` waits without a limit.
     pub patience: Option<Patience>,
     /// When to begin a new file.
     pub rotate: Rotate,
@@ -58,28 +58,28 @@ pub struct WriteOptions {
     pub comments: Vec<String>,
 }
 
-/// The results of a writer. `packets + lost` is the number of packets that it was given.
+/// The results of a writer. `packets + lost` is the number of packets given to the writer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
-    /// Packets in files, or on their way there.
+    /// Packets written, or buffered for writing.
     pub packets: u64,
     /// Packets that could not be written.
     pub lost: u64,
-    /// Files begun.
+    /// Files started.
     pub files: u64,
 }
 
-/// Records are handed to the system when this many bytes are gathered, and by every tick.
+/// Buffered records are written when they reach this many bytes, and at every tick.
 const GATHER: usize = 256 << 10;
 /// Flush interval of compressed files: each flush begins a new member.
 const GATHER_PACKED: usize = 1 << 20;
-/// Records that are held while they cannot be written. What comes then is lost, and counted.
+/// Maximum number of bytes to hold while records cannot be written. Further packets are lost and counted.
 const HELD: usize = 4 << 20;
 
 /// Writes packets to a file, a sequence of files, or standard output.
 ///
-/// When writing fails, the first error is returned, and [`PacketWriter::trouble`] reports it from then on. Packets are
-/// held, then lost and counted, and each tick tries again.
+/// The first error is returned, and [`PacketWriter::trouble`] reports it as long as it lasts. Meanwhile packets are
+/// held, and beyond a limit lost and counted. Each tick tries to write again.
 pub struct PacketWriter {
     target: Target,
     options: WriteOptions,
@@ -100,17 +100,17 @@ pub struct PacketWriter {
     now: Time,
     trouble: Option<WriteError>,
     complete: bool,
-    /// The file before this one, where it replaces another and waits for the disk.
+    /// The previous file, while it replaces another file and waits for the disk.
     finishing: Option<JoinHandle<Result<(), WriteError>>>,
 }
 
 impl PacketWriter {
-    /// Begins the first file; standard output is one file, whatever [`WriteOptions::rotate`] says. `interfaces` are
-    /// those that [`Packet::interface`] counts, as far as they are known; `now` is the time from which `-G` counts.
+    /// Starts the first file. Standard output is one file, regardless of [`WriteOptions::rotate`]. `interfaces` are
+    /// the known interfaces in the order of [`Packet::interface`]; `now` is the time from which `-G` counts.
     ///
     /// # Errors
     ///
-    /// When the file cannot be created, or its name is not a valid time pattern.
+    /// The file cannot be created, or its name is not a valid time pattern.
     pub fn create(
         target: Target,
         mut options: WriteOptions,
@@ -148,7 +148,7 @@ impl PacketWriter {
             finishing: None,
         };
         writer.begin()?;
-        // The reader of a pipe may come later than the first packets: that is waited for with the first tick.
+        // The reader of a pipe may open it after the first packets: the first tick waits for it.
         if !writer.is_pipe() {
             writer.flush()?;
         }
@@ -167,7 +167,8 @@ impl PacketWriter {
         }
     }
 
-    /// Notes the packets that an interface has received and lost so far, for the last blocks of the file (pcapng).
+    /// Sets the packets that an interface has received and lost so far, for the statistics blocks of the file
+    /// (pcapng).
     pub fn statistics(&mut self, interface: u32, statistics: Statistics) {
         self.statistics.insert(interface, statistics);
     }
@@ -176,17 +177,17 @@ impl PacketWriter {
     ///
     /// # Errors
     ///
-    /// When something goes wrong that did not before; see [`PacketWriter`]. A packet of another link type
-    /// than a classic pcap file's is refused each time.
+    /// Writing fails for the first time; see [`PacketWriter`]. A classic pcap file refuses each packet of another link
+    /// type.
     pub fn write(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
         self.write_with_comments(packet, std::iter::empty())
     }
 
-    /// Writes a packet and comments on it; classic pcap has no room for comments.
+    /// Writes a packet with comments; classic pcap cannot store comments.
     ///
     /// # Errors
     ///
-    /// As [`PacketWriter::write`].
+    /// The errors of [`PacketWriter::write`].
     pub fn write_with_comments<'a>(
         &mut self,
         packet: &Packet<'_>,
@@ -224,12 +225,12 @@ impl PacketWriter {
         first
     }
 
-    /// Takes the current time: writes the gathered packets, and begins a new file when it is due. Call it before the
-    /// packets of a batch, and at least every second when none come.
+    /// Sets the current time: writes the buffered packets, and starts a new file when one is due. Call it before the
+    /// packets of a batch, and at least once a second while no packets arrive.
     ///
     /// # Errors
     ///
-    /// As [`PacketWriter::write`].
+    /// The errors of [`PacketWriter::write`].
     pub fn tick(&mut self, now: Time) -> Result<(), WriteError> {
         self.now = now;
         if self.complete {
@@ -249,7 +250,7 @@ impl PacketWriter {
         }
     }
 
-    /// Whether as many files are written as `-W` asks for with `-G`: what is written now is not wanted.
+    /// Whether the number of files that `-W` requests with `-G` is complete. Further packets are not written.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -264,22 +265,21 @@ impl PacketWriter {
         Written { packets: self.given - self.lost, lost: self.lost, files: self.files }
     }
 
-    /// Path of the current file; `None` if it is not a regular file, or if there is none at the moment.
+    /// Path of the current file; `None` if it is not a regular file, or if no file is open at the moment.
     pub fn place(&self) -> Option<&FilePlace> {
         self.file.as_ref().and_then(Outfile::place)
     }
 
-    /// Whether what is written goes to a reader and not into a file: it is to be ticked when nothing more waits.
+    /// Whether the output goes to a reader and not into a file. Call [`PacketWriter::tick`] when no more packets wait.
     pub fn is_pipe(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.place().is_none())
     }
 
-    /// Writes the rest and gives the file its name.
+    /// Writes the rest and renames the file to its final name.
     ///
     /// # Errors
     ///
-    /// When the rest cannot be written; its packets are then counted as lost, and the file ends on a whole
-    /// record all the same.
+    /// The rest cannot be written. Its packets are counted as lost, and the file still ends with a whole record.
     pub fn close(mut self) -> (Written, Result<(), WriteError>) {
         let result = self.end();
         let finished = self.finish_last();
@@ -338,13 +338,13 @@ impl PacketWriter {
         }
     }
 
-    /// Notes what goes wrong; an error only when nothing did before.
+    /// Records an error. Returns it only if no error was recorded before.
     fn note(&mut self, error: WriteError) -> Result<(), WriteError> {
         let known = self.trouble.replace(error.clone()).is_some();
         if known { Ok(()) } else { Err(error) }
     }
 
-    /// Ends the file that is being written.
+    /// Finishes the current file.
     fn end(&mut self) -> Result<(), WriteError> {
         if self.file.is_none() {
             return self.trouble.take().map_or(Ok(()), Err);
@@ -356,14 +356,15 @@ impl PacketWriter {
         self.lost += self.pending.packets() + file.under_way();
         self.pending = Pending::default();
         let renamed = self.finish(file);
-        // At the end of a file its error is reported, even if it was before.
+        // At the end of a file its error is returned even if it was returned before.
         let trouble = self.trouble.take().map_or(Ok(()), Err);
         flushed.and(trouble).and(renamed)
     }
 }
 
 impl PacketWriter {
-    /// Gives a file its name. One that replaces another waits for the disk in a thread, because packets must not wait.
+    /// Renames a finished file. A thread does this if it replaces a file and must wait for the disk, because packets
+    /// must not wait.
     fn finish(&mut self, file: Outfile) -> Result<(), WriteError> {
         let before = self.finish_last();
         if file.replaces() {
@@ -373,7 +374,7 @@ impl PacketWriter {
         before.and(named(file))
     }
 
-    /// Waits for the file before this one.
+    /// Waits for the previous file.
     fn finish_last(&mut self) -> Result<(), WriteError> {
         self.finishing.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     }
@@ -388,7 +389,7 @@ fn named(file: Outfile) -> Result<(), WriteError> {
 }
 
 impl Drop for PacketWriter {
-    /// A writer that is dropped without being closed ends its file as well as it can; errors cannot be reported.
+    /// Finishes the file of a writer that was not closed; errors cannot be reported.
     fn drop(&mut self) {
         if self.file.is_some() {
             let _ = self.end();
@@ -407,7 +408,7 @@ mod tests {
     use super::*;
     use crate::file::{Files, Input, ReadOptions};
 
-    /// A disk with room for a number of bytes.
+    /// A disk with a limited number of bytes.
     #[derive(Clone, Default)]
     struct Disk {
         bytes: Arc<Mutex<Vec<u8>>>,
@@ -431,12 +432,12 @@ mod tests {
         }
     }
 
-    /// In memory where that can be had: a disk is slow at this many small files.
+    /// A folder in memory if possible: a disk is slow with this many small files.
     fn scratch() -> tempfile::TempDir {
         tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
     }
 
-    /// Packets in a file that is whole.
+    /// Packet times of a complete file.
     fn packets(bytes: &[u8]) -> Vec<u64> {
         let directory = scratch();
         let path = directory.path().join("bytes");
@@ -444,7 +445,7 @@ mod tests {
         let inputs = [Input::Path(path)];
         let mut files = Files::open(&inputs, &ReadOptions::default()).unwrap();
         let (mut chunk, mut found) = (PacketBuf::default(), Vec::new());
-        while files.fill(&mut chunk).expect("the file ends on a whole record") {
+        while files.fill(&mut chunk).expect("the file ends with a whole record") {
             found.extend(chunk.slots.iter().map(|slot| slot.time.0));
         }
         found
@@ -455,10 +456,10 @@ mod tests {
         Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() }
     }
 
-    /// A disk that is full at any byte, and has room again later: the file is whole at each moment, and every packet
-    /// is in it or counted as lost.
+    /// A disk that is full at any byte and has free space later. The file is valid at each moment, and every packet is
+    /// in it or counted as lost.
     #[test]
-    fn a_full_disk_leaves_whole_records_and_writing_resumes() {
+    fn writing_resumes_after_a_full_disk_and_records_stay_whole() {
         for (name, step) in [("x.pcap", 1), ("x.pcapng", 1), ("x.pcapng.gz", 7), ("x.pcap.zst", 7)] {
             for room in (0..700).step_by(step) {
                 let directory = scratch();
@@ -482,11 +483,11 @@ mod tests {
                     }
                 }
                 let full = writer.trouble().is_some();
-                assert_eq!(emitted, u32::from(full), "told once");
+                assert_eq!(emitted, u32::from(full), "emitted once");
                 if room % 2 == 0 {
                     *disk.room.lock().unwrap() = usize::MAX;
                     writer.tick(Time(20)).unwrap();
-                    assert!(writer.trouble().is_none(), "there is room again");
+                    assert!(writer.trouble().is_none(), "the disk has free space again");
                 }
                 let (written, result) = writer.close();
                 assert_eq!(written.packets + written.lost, 10);
@@ -494,13 +495,13 @@ mod tests {
                 let found = if bytes.is_empty() { Vec::new() } else { packets(&bytes) };
                 assert_eq!(found.len() as u64, written.packets, "{name}, room for {room}");
                 assert_eq!(result.is_err(), room % 2 == 1 && full, "{name}, room for {room}: {result:?}");
-                assert!(room % 2 == 1 || written.lost == 0, "what was held is written");
+                assert!(room % 2 == 1 || written.lost == 0, "held packets are written");
             }
         }
     }
 
     #[test]
-    fn what_is_held_is_bounded() {
+    fn held_packets_are_bounded() {
         let directory = scratch();
         let disk = Disk::default();
         let target = Target::Path(directory.path().join("x.pcap"));

@@ -1,4 +1,4 @@
-//! Names of files that follow one another, as tcpdump(1) makes them with -C, -G and -W.
+//! Names in a sequence of files, as tcpdump(1) forms them with -C, -G and -W.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,11 @@ use crate::file::Compression;
 pub struct Rotate {
     /// `-G`: the number of seconds after which a new file begins. The file name is then a strftime(3) pattern.
     pub seconds: Option<u64>,
-    /// `-C`: before a packet when the file holds more bytes than this (before compression). tcpdump's unit
-    /// is 1,000,000.
+    /// `-C`: a new file begins before a packet if the file has more bytes than this (before compression). tcpdump's
+    /// unit is 1,000,000.
     pub bytes: Option<u64>,
-    /// `-W`: with `bytes`, the number of files to keep before the first one is overwritten; with `seconds` alone, the
-    /// number of files to write in all.
+    /// `-W`: with `bytes`, the number of files before the first one is overwritten; with `seconds` alone, the total
+    /// number of files.
     pub files: Option<u32>,
     /// The zone of times in file names.
     pub zone: TimeZone,
@@ -36,11 +36,11 @@ impl Default for Rotate {
 pub(crate) struct Sequence {
     pattern: PathBuf,
     rotate: Rotate,
-    /// When this file was begun, in whole seconds, as tcpdump counts.
+    /// Start of this file in whole seconds, as tcpdump counts them.
     started: u64,
     /// Number of the file in the sequence by size.
     number: u32,
-    /// Files begun by time.
+    /// Number of files started by time.
     periods: u32,
 }
 
@@ -50,7 +50,7 @@ impl Sequence {
         Sequence { pattern, rotate, started: now.secs(), number: 0, periods: 0 }
     }
 
-    /// Whether the file is due to end. `Some(false)`: it is, and no other file follows.
+    /// Whether the file's period has ended; `Some(false)`: it has, and no other file follows.
     pub(crate) fn period_over(&mut self, now: Time) -> Option<bool> {
         let seconds = self.rotate.seconds?;
         if now.secs().saturating_sub(self.started) < seconds.max(1) {
@@ -76,7 +76,7 @@ impl Sequence {
         true
     }
 
-    /// The name of the file that is now to be begun.
+    /// The name of the next file.
     pub(crate) fn name(&self) -> Result<PathBuf, WriteError> {
         let mut name = self.pattern.to_string_lossy().into_owned();
         if self.rotate.seconds.is_some() {
@@ -95,14 +95,14 @@ impl Sequence {
         if self.number == 0 && width == 0 {
             return Ok(name.into());
         }
-        // The number is last, but before .gz and .zst, which name the compression.
+        // The number goes to the end of the name, but before .gz and .zst.
         let packed = [".gz", ".zst"].iter().find(|end| name.ends_with(**end)).copied().unwrap_or_default();
         let stem = name.strip_suffix(packed).unwrap_or(&name);
         Ok(format!("{stem}{:0width$}{packed}", self.number).into())
     }
 }
 
-/// Whether a file may have got its name from a pattern: the parts of the name that stand for themselves are the same.
+/// Whether a pattern may have produced the name of a file: the literal parts of the name are equal.
 pub(crate) fn may_be_named(pattern: &Path, rotate: &Rotate, path: &Path) -> bool {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (pattern, name) = (name(pattern), name(path));
@@ -112,7 +112,7 @@ pub(crate) fn may_be_named(pattern: &Path, rotate: &Rotate, path: &Path) -> bool
     let conversions = rotate.seconds.and(pattern.find('%').zip(pattern.rfind('%')));
     let (head, tail) = match conversions {
         Some((first, last)) => {
-            // Behind the last `%` come flags, a width, and the letter.
+            // Flags, a width and the conversion letter follow the last `%`.
             let rest = pattern.get(last + 1..).unwrap_or_default();
             let is_letter = |c: char| c == '%' || c.is_ascii_alphabetic() && !matches!(c, 'E' | 'O');
             let tail = rest.find(is_letter).and_then(|at| rest.get(at + 1..)).unwrap_or_default();
@@ -126,7 +126,7 @@ pub(crate) fn may_be_named(pattern: &Path, rotate: &Rotate, path: &Path) -> bool
     ends(rest) || rotate.bytes.is_some() && ends(counted)
 }
 
-/// Digits that number `files` files, counted from 0; tcpdump gives a single file none.
+/// Number of digits for `files` files, counted from 0; tcpdump does not number a single file.
 fn digits(files: u32) -> usize {
     let last = files.saturating_sub(1);
     if last == 0 { 0 } else { last.ilog10() as usize + 1 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_tcpdump() {
+    fn file_numbers_equal_those_of_tcpdump() {
         let by_size = Rotate { bytes: Some(1), ..Rotate::default() };
         assert_eq!(names(by_size.clone(), "x", 3), ["x", "x1", "x2"]);
         assert_eq!(names(by_size.clone(), "x.pcap.gz", 3), ["x.pcap.gz", "x.pcap1.gz", "x.pcap2.gz"]);
@@ -184,13 +184,13 @@ mod tests {
         assert_eq!(sequence.period_over(at(90)), Some(true));
         assert_eq!(sequence.name().unwrap(), Path::new("a-000130.pcap"));
         assert_eq!(sequence.period_over(at(1_000)), Some(true));
-        assert_eq!(sequence.period_over(at(1_060)), Some(false), "three files were asked for");
+        assert_eq!(sequence.period_over(at(1_060)), Some(false), "three files were requested");
         let mut back = Sequence::new(Path::new("a"), &rotate, at(100));
-        assert_eq!(back.period_over(at(10)), None, "a clock that goes back begins no file");
+        assert_eq!(back.period_over(at(10)), None, "a clock that goes back starts no file");
     }
 
     #[test]
-    fn names_of_a_pattern_are_known_by_their_fixed_parts() {
+    fn names_of_a_pattern_are_recognised_by_their_literal_parts() {
         let plain = Rotate::default();
         let sized = Rotate { bytes: Some(1), ..plain.clone() };
         let timed = Rotate { seconds: Some(1), ..plain.clone() };
@@ -216,7 +216,7 @@ mod tests {
                 "{pattern} {name}"
             );
         }
-        // Every name that a sequence makes is one of its pattern.
+        // Every name that a sequence produces matches its pattern.
         let at = Time(1_795_305_600_000_000_000);
         for rotate in [plain, sized, timed, both] {
             for pattern in ["d/x", "d/x-%H%M%S.pcap", "d/x-%s.pcap.zst"] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_told() {
+    fn a_bad_pattern_is_an_error() {
         let rotate = Rotate { seconds: Some(60), ..Rotate::default() };
         let error = Sequence::new(Path::new("a-%!"), &rotate, Time(0)).name().unwrap_err();
         assert!(error.to_string().starts_with("a-%!: not a file name for -G"), "{error}");

@@ -1,4 +1,4 @@
-//! The file behind a writer: takes whole records, and ends on a whole record in every case.
+//! The output file of a writer: takes whole records, and always ends with a whole record.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use weir_files::Part;
 
 use crate::file::Compression;
 
-/// Records that are not yet in the file.
+/// Records that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) bytes: Vec<u8>,
@@ -39,7 +39,7 @@ impl Pending {
         after.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |(end, _)| *end)
     }
 
-    /// Forgets the first `count` bytes; the packets that ended there.
+    /// Removes the first `count` bytes. Returns the number of packets that ended in them.
     fn forget(&mut self, count: usize) -> u64 {
         self.bytes.drain(..count);
         let mut packets = 0;
@@ -58,9 +58,9 @@ impl Pending {
 
 /// The destination of bytes.
 pub(crate) trait Medium: Send {
-    /// Writes some of `bytes`. `WouldBlock` when nothing can be written without waiting.
+    /// Writes some of `bytes`. Returns `WouldBlock` if nothing can be written without waiting.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Cuts the file to `length` bytes; `false` when that cannot be done here.
+    /// Truncates the file to `length` bytes; `false` if this medium cannot.
     fn truncate(&mut self, length: u64) -> bool;
 }
 
@@ -76,28 +76,29 @@ impl Medium for Disk {
     }
 }
 
-/// How long a writer waits for the reader of a pipe.
+/// Limits on a writer's wait for the reader of a pipe.
 #[derive(Clone, Debug)]
 pub struct Patience {
-    /// Set when the run is to end. Until then the writer waits.
+    /// Set when the run is to end. Until then the writer waits without a limit.
     pub ends: Arc<AtomicBool>,
-    /// From then on, how long the reader may take nothing before the writer gives up: what is left is lost, and counted.
+    /// From then on, the time for which the reader may take nothing before the writer gives up. The remaining packets
+    /// are lost and counted.
     pub grace: Duration,
 }
 
 /// A pipe, a terminal, a device.
 struct Pipe {
     file: File,
-    /// Without it the writer waits without end.
+    /// `None` waits without a limit.
     patience: Option<Patience>,
-    /// Since when the reader has taken nothing, once the run is to end.
+    /// Start of the time in which the reader has taken nothing, after the run is to end.
     idle_since: Option<Instant>,
     gave_up: bool,
 }
 
-/// Number of bytes that a writable pipe takes without blocking (PIPE_BUF, pipe(7)).
+/// Number of bytes that a writable pipe accepts without blocking (PIPE_BUF, pipe(7)).
 const PIPE_ROOM: usize = 4_096;
-/// How often a writer that waits looks whether the run is to end, in milliseconds.
+/// Interval in milliseconds at which a waiting writer checks whether the run is to end.
 const LOOK: libc::c_int = 50;
 
 impl Pipe {
@@ -105,7 +106,7 @@ impl Pipe {
         Pipe { file, patience, idle_since: None, gave_up: false }
     }
 
-    /// Waits until the pipe takes something.
+    /// Waits until the pipe accepts bytes.
     ///
     /// # Errors
     /// `WouldBlock` when the writer gives up.
@@ -128,11 +129,12 @@ impl Pipe {
 
 impl Medium for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // O_NONBLOCK would be set for every process that shares this end of the pipe, including a shell's terminal.
+        // O_NONBLOCK is not used: it would apply to every process that shares this end of the pipe, including a shell
+        // on a terminal.
         loop {
             self.wait()?;
             match self.file.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes)) {
-                // Another writer has taken the room.
+                // Another writer has filled the pipe.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return outcome,
             }
@@ -144,7 +146,7 @@ impl Medium for Pipe {
     }
 }
 
-/// Waits at most some milliseconds until a write(2) of `file` would not block; whether it would not.
+/// Waits up to the given time until a write(2) of `file` would not block. Returns whether it would not.
 #[allow(unsafe_code)]
 fn writable(file: &File, milliseconds: libc::c_int) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
@@ -159,7 +161,7 @@ fn writable(file: &File, milliseconds: libc::c_int) -> io::Result<bool> {
     }
 }
 
-/// Opens what is no regular file. A pipe without a reader is waited for as long as `patience` says.
+/// Opens a file that is not regular. Waits for the reader of a pipe within the limits of `patience`.
 fn open_special(path: &Path, patience: Option<&Patience>) -> io::Result<File> {
     loop {
         match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -174,35 +176,35 @@ fn open_special(path: &Path, patience: Option<&Patience>) -> io::Result<File> {
     }
 }
 
-/// Paths of a file in progress: `written` until it is finished, then `path`. Both are equal if it has its name from
-/// the start.
+/// Paths of a file in progress: `written` until it is finished, then `path`. They are equal if the file has its final
+/// name from the start.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FilePlace {
-    /// Its name while it is written.
+    /// The temporary name, under which the file is written.
     pub written: PathBuf,
-    /// The name that it gets.
+    /// The final name.
     pub path: PathBuf,
 }
 
-/// An open file and the records on their way into it.
+/// An open file and the compressed records that wait to be written into it.
 pub(crate) struct Outfile {
     medium: Box<dyn Medium>,
-    /// Of a regular file.
+    /// `None` if the file is not regular.
     place: Option<FilePlace>,
-    /// Of a file that gets its name at the end.
+    /// `None` if the file has its final name from the start.
     part: Option<Part>,
     compression: Compression,
-    /// Bytes in the file, up to the end of a record.
+    /// Bytes in the file, up to the end of its last whole record.
     written: u64,
     /// Packets in the file.
     pub(crate) packets: u64,
-    /// Compressed bytes for a pipe that it has not taken yet, and the packets in them.
+    /// Compressed bytes that the pipe has not taken yet, and the packets in them.
     packed: Vec<u8>,
     packed_packets: u64,
 }
 
 impl Outfile {
-    /// Makes the file. A regular file is a [`Part`] until it is finished, unless it is to be read while it grows
+    /// Creates the file. A regular file is a [`Part`] until it is finished, unless it is to be readable while it grows
     /// (`direct`).
     pub(crate) fn create(
         path: &Path,
@@ -236,7 +238,7 @@ impl Outfile {
         Outfile { medium, place, part, compression, written: 0, packets: 0, packed, packed_packets: 0 }
     }
 
-    /// Its path, if it is a regular file.
+    /// Path of a regular file.
     pub(crate) fn place(&self) -> Option<&FilePlace> {
         self.place.as_ref()
     }
@@ -246,8 +248,8 @@ impl Outfile {
         self.packed_packets
     }
 
-    /// Writes records. On an error the file is cut to its last whole record, and the records that are not in
-    /// it stay pending. Records also stay pending where writing would have to wait and may not.
+    /// Writes records. After an error the file is truncated to its last whole record, and the records that are not in
+    /// it stay pending. Records also stay pending if writing would block and may not.
     pub(crate) fn put(&mut self, pending: &mut Pending) -> io::Result<()> {
         self.put_packed()?;
         if pending.bytes.is_empty() || !self.packed.is_empty() {
@@ -264,7 +266,7 @@ impl Outfile {
         if result.is_err() && self.settle(done, 0, member.len()) == 0 {
             return result;
         }
-        // Bytes that a pipe has not taken must follow those that it has.
+        // Bytes that a pipe has not taken must follow the bytes that it has taken.
         self.packed = member.get(done..).unwrap_or_default().to_vec();
         self.packed_packets = pending.forget(pending.bytes.len());
         if self.packed.is_empty() {
@@ -301,8 +303,8 @@ impl Outfile {
         (done, Ok(()))
     }
 
-    /// Of `all` bytes `done` are written: cuts the file to `whole` of them, which end a record. How many
-    /// the file now has.
+    /// Of `all` bytes `done` are written: truncates the file to `whole` of them, which end a record. Returns the
+    /// number of bytes that the file now has.
     fn settle(&mut self, done: usize, whole: usize, all: usize) -> usize {
         let kept = if done == all || done == whole || !self.medium.truncate(self.written + whole as u64) {
             done
@@ -313,12 +315,12 @@ impl Outfile {
         kept
     }
 
-    /// Whether it replaces another file, which must wait for the disk.
+    /// Whether it replaces another file and must therefore wait for the disk.
     pub(crate) fn replaces(&self) -> bool {
         self.part.as_ref().is_some_and(Part::replaces)
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     pub(crate) fn finish(self) -> Result<(), (FilePlace, io::Error)> {
         match (self.part, self.place) {
             (Some(part), Some(place)) => part.finish().map_err(|error| (place, error)),
@@ -327,7 +329,8 @@ impl Outfile {
     }
 }
 
-/// One gzip member or zstd frame: each is whole for itself, so a file may be cut between any two.
+/// Packs bytes into one gzip member or zstd frame. Each is complete in itself, so that a file may be cut between any
+/// two.
 pub(super) fn pack(bytes: &[u8], compression: Compression) -> io::Result<Vec<u8>> {
     match compression {
         Compression::None => Ok(bytes.to_vec()),

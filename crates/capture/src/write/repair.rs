@@ -13,21 +13,21 @@ use crate::file::{ByteSource, Compression, Files, Input, ReadError, ReadOptions}
 /// The result of [`repair`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Repair {
-    /// Packets that the file holds.
+    /// Packets in the file.
     pub packets: u64,
-    /// Bytes of whole records, unpacked, that were kept.
+    /// Bytes of whole records that were kept, before compression.
     pub kept: u64,
-    /// Whether the file had to be changed.
+    /// Whether the file was changed.
     pub changed: bool,
 }
 
-/// Cuts a capture file to its longest valid prefix, so that every reader takes it. A file that is whole is
-/// not touched. A compressed file is unpacked as far as possible and written anew, under a temporary name
-/// until that is done.
+/// Truncates a capture file to its longest valid prefix, so that every reader accepts it. A complete file is not
+/// changed. A compressed file is decompressed as far as possible and rewritten under a temporary name, which then
+/// replaces it.
 ///
 /// # Errors
 ///
-/// When the file cannot be read or written, and when not even its file header is there.
+/// The file cannot be read or written, or not even its file header is complete.
 pub fn repair(path: &Path) -> Result<Repair, ReadError> {
     let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())?;
     let (mut chunk, mut packets) = (PacketBuf::default(), 0);
@@ -36,7 +36,7 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
             Ok(true) => packets += chunk.slots.len() as u64,
             Ok(false) => return Ok(Repair { packets, kept: files.position(), changed: false }),
             Err(ReadError::Truncated { offset, .. } | ReadError::Corrupt { offset, .. }) if offset > 0 => {
-                // A record may begin before the point where a compressed member breaks.
+                // A record may begin before the offset at which a compressed member is corrupt.
                 break offset.min(files.position());
             }
             Err(error) => return Err(error),
@@ -56,12 +56,12 @@ pub fn repair(path: &Path) -> Result<Repair, ReadError> {
     }
 }
 
-/// Repairs a file that a writer did not finish, a [`Part`], and gives it its name: that, and what was
-/// found. A file that has this name already stays, and so does the unfinished one.
+/// Repairs an unfinished file, a [`Part`], and renames it to its final name. Returns that name and the result. If a
+/// file with that name exists, both files are kept.
 ///
 /// # Errors
 ///
-/// As [`repair`]; when the name is not one of an unfinished file; when the name is taken.
+/// The errors of [`repair`]; the name is not that of an unfinished file; the final name is taken.
 pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
     let refused = |source: io::Error| {
         let input = part.display().to_string();
@@ -72,22 +72,22 @@ pub fn salvage(part: &Path) -> Result<(PathBuf, Repair), ReadError> {
         return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, text)));
     };
     let repaired = repair(part)?;
-    // Unlike rename(2), link(2) does not put one file in the place of another.
+    // Unlike rename(2), link(2) does not replace an existing file.
     fs::hard_link(part, &path).and_then(|()| fs::remove_file(part)).map_err(refused)?;
     Ok((path, repaired))
 }
 
-/// Saves the files that writers of `pattern` left when they were killed, so that another writer does not take their
-/// names: each is cut to its whole records and becomes `NAME.1`, or has the next number that is free. One without
-/// packets is removed. A file that a living writer holds is left alone.
+/// Salvages the files that killed writers of `pattern` have left, so that another writer does not take their names.
+/// Each is truncated to its whole records and renamed to `NAME.1`, or with the next free number. A file without
+/// packets is removed. A file of a running writer is left alone.
 pub fn salvage_leftovers(pattern: &Path, rotate: &Rotate) -> Vec<Result<(PathBuf, Repair), ReadError>> {
     let is_meant = |path: &Path| super::name::may_be_named(pattern, rotate, path);
-    // Without a folder there is nothing in it, and the writer reports it.
+    // A missing folder has no files, and the writer reports it.
     let parts = weir_files::leftovers_like(pattern, is_meant).unwrap_or_default();
     parts.iter().filter_map(|part| salvage_beside(part).transpose()).collect()
 }
 
-/// `None` where there was nothing to save, or another process saves it.
+/// Salvages one part. `None` if it has no packets, or another process salvages it.
 fn salvage_beside(part: &Path) -> Result<Option<(PathBuf, Repair)>, ReadError> {
     let Ok(held) = File::open(part) else { return Ok(None) };
     if matches!(held.try_lock(), Err(fs::TryLockError::WouldBlock)) {
@@ -119,7 +119,7 @@ fn salvage_beside(part: &Path) -> Result<Option<(PathBuf, Repair)>, ReadError> {
     Ok(Some((saved, repaired)))
 }
 
-/// Writes the first `left` bytes of a compressed file anew.
+/// Rewrites the first `left` bytes of a compressed file.
 fn rewrite(path: &Path, mut left: u64) -> io::Result<()> {
     let (mut bytes, compression) = ByteSource::new(File::open(path)?, None)?;
     let mut part = Part::create(path)?;

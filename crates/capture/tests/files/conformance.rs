@@ -1,4 +1,4 @@
-//! Captures of other projects, and what other readers make of them.
+//! Captures of other projects: block, packet and comment counts compared with those of other readers.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use weir_capture::Severity;
 
 use crate::support::{is_capture, read_path, shared, walk};
 
-/// Block counts of a test file: the lines `\tEPB: 4` of the text beside it.
+/// Block counts of a test file: lines such as `\tEPB: 4` of the text file next to it.
 fn emitted(text: &str, name: &str) -> u64 {
     let prefix = format!("{name}: ");
     text.lines()
@@ -20,7 +20,7 @@ fn emitted(text: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn pcapng_test_files_hold_the_blocks_that_they_should() {
+fn pcapng_test_files_have_the_documented_blocks() {
     let Some(data) = shared() else { return };
     let files: Vec<_> = walk(&data.join("pcapng-test"))
         .into_iter()
@@ -56,7 +56,7 @@ fn pcapng_test_files_hold_the_blocks_that_they_should() {
     assert!(passed >= required && passed == files.len());
 }
 
-/// Packets and comments as the pcap-parser crate finds them; `None` where it gives up.
+/// Packets and comments as counted by the pcap-parser crate; `None` if it gives up.
 fn by_pcap_parser(path: &Path) -> Option<(u64, u64, u64)> {
     let mut reader = PcapNGReader::new(1 << 20, std::fs::File::open(path).ok()?).ok()?;
     let (mut packets, mut on_packets, mut on_others) = (0, 0, 0);
@@ -94,7 +94,7 @@ fn by_pcap_parser(path: &Path) -> Option<(u64, u64, u64)> {
 }
 
 #[test]
-fn packets_and_comments_are_those_of_pcap_parser() {
+fn packets_and_comments_agree_with_pcap_parser() {
     let Some(data) = shared() else { return };
     let (mut compared, mut comments, mut abandoned, mut refused) = (0, 0, 0, 0);
     for path in walk(&data).iter().filter(|path| is_capture(path)) {
@@ -110,7 +110,7 @@ fn packets_and_comments_are_those_of_pcap_parser() {
         };
         let outcome = read_path(path);
         if outcome.errors.iter().any(|error| error.severity() == Severity::Unreadable) {
-            // Versions that libpcap refuses too; pcap-parser does not look at them.
+            // libpcap refuses these versions too; pcap-parser does not check them.
             refused += 1;
             continue;
         }
@@ -129,7 +129,7 @@ fn packets_and_comments_are_those_of_pcap_parser() {
     assert!(compared >= 140 && refused <= 2);
 }
 
-/// `tcpdump --count`: packets up to the end or the first error, and whether there was one.
+/// `tcpdump --count`: the number of packets up to the end or the first error, and whether an error occurred.
 fn by_tcpdump(path: &Path) -> Option<(u64, bool)> {
     let output = Command::new("tcpdump").arg("--count").arg("-r").arg(path).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -138,7 +138,7 @@ fn by_tcpdump(path: &Path) -> Option<(u64, bool)> {
 }
 
 #[test]
-fn counts_are_those_of_tcpdump() {
+fn counts_agree_with_tcpdump() {
     let Some(data) = shared() else { return };
     if Command::new("tcpdump").arg("--version").output().is_err() {
         println!("skipped: tcpdump is not installed");
@@ -170,7 +170,7 @@ fn every_capture_is_read() {
         let outcome = read_path(path);
         packets += outcome.packets.len();
         assert!(outcome.errors.len() <= 1, "one input gives one error");
-        // A capture is read in whatever pieces it comes.
+        // The packets do not depend on the size of the buffers.
         let small = weir_capture::ReadOptions { chunk_bytes: 4096, ..Default::default() };
         let again = crate::support::read(&[weir_capture::Input::Path(path.clone())], &small);
         assert!(again.packets == outcome.packets, "{}: differs in small chunks", path.display());

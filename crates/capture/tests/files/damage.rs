@@ -1,4 +1,4 @@
-//! Files that are cut, corrupt, or made to hurt.
+//! Truncated, corrupt and malicious files.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ fn small_pcapng() -> Vec<u8> {
 }
 
 /// Every prefix of a file gives a prefix of its packets and, unless it ends on a record, one error.
-fn cut_everywhere(whole: &[u8], headers: usize) {
+fn truncated_everywhere(whole: &[u8], headers: usize) {
     let all = read_bytes(whole).packets;
     for length in 0..whole.len() {
         let outcome = read_bytes(&whole[..length]);
@@ -39,15 +39,15 @@ fn cut_everywhere(whole: &[u8], headers: usize) {
                 let text = error.to_string();
                 assert!(text.contains(&format!("after {} packets", outcome.packets.len())), "{text}");
             }
-            None => assert!(length >= headers, "cut at {length}: taken for whole"),
+            None => assert!(length >= headers, "cut at {length}: accepted as complete"),
         }
     }
 }
 
 #[test]
-fn cut_at_every_byte() {
-    cut_everywhere(&small_pcap(), 24);
-    cut_everywhere(&small_pcapng(), 28);
+fn a_file_may_be_truncated_at_every_byte() {
+    truncated_everywhere(&small_pcap(), 24);
+    truncated_everywhere(&small_pcapng(), 28);
     for packed in [gzip(&small_pcap()), zstandard(&small_pcap()), gzip(&small_pcapng())] {
         let all = read_bytes(&small_pcap()).packets.len();
         for length in 0..packed.len() {
@@ -98,7 +98,7 @@ fn repair_keeps_the_longest_valid_prefix() {
 }
 
 #[test]
-fn not_a_capture() {
+fn files_that_are_not_captures_are_refused() {
     let empty = &read_bytes(b"").errors[0];
     assert!(matches!(empty, ReadError::Empty { unpacked: false, .. }));
     assert!(empty.to_string().contains("empty (0 bytes); expected a pcap or pcapng file header"), "{empty}");
@@ -115,11 +115,11 @@ fn not_a_capture() {
         assert_eq!(error.severity(), Severity::Unreadable);
     }
     let header = read_bytes(&pcap(&[]));
-    assert!(header.errors.is_empty() && header.packets.is_empty(), "no packets is no error");
+    assert!(header.errors.is_empty() && header.packets.is_empty(), "a file without packets is valid");
 }
 
 #[test]
-fn corrupt_lengths_are_told_with_their_place() {
+fn corrupt_lengths_are_reported_with_their_offset() {
     let mut file = pcap(&[(1, b"one")]);
     let place = file.len();
     file.extend(words(false, &[1, 2, 3_000_000_000, 60]));
@@ -129,16 +129,16 @@ fn corrupt_lengths_are_told_with_their_place() {
     let text = outcome.errors[0].to_string();
     assert!(text.contains(&format!("corrupt at byte {place}, after 1 packets: ")), "{text}");
     assert!(
-        text.ends_with("record says 3000000000 captured bytes; expected at most 262144 (link type Ethernet)")
+        text.ends_with("record with 3000000000 captured bytes; expected at most 262144 (link type Ethernet)")
     );
     assert_eq!(outcome.errors[0].severity(), Severity::Partial);
 
     let cases: [(Vec<u8>, &str); 6] = [
-        (words(false, &[6, 13, 0, 0]), "says 13 bytes; expected a multiple of 4, at least 12"),
-        (words(false, &[6, 8, 0, 0]), "says 8 bytes; expected a multiple of 4, at least 12"),
+        (words(false, &[6, 13, 0, 0]), "has a length of 13 bytes; expected a multiple of 4, at least 12"),
+        (words(false, &[6, 8, 0, 0]), "has a length of 8 bytes; expected a multiple of 4, at least 12"),
         (words(false, &[6, 0x4000_0000, 0, 0]), "expected at most 16777216"),
-        (words(false, &[6, 16, 0, 20]), "says 16 bytes at its start and 20 at its end"),
-        (words(false, &[6, 36, 0, 0, 0, 9, 9, 0, 36]), "packet says 9 captured bytes; expected at most 4"),
+        (words(false, &[6, 16, 0, 20]), "has a length of 16 bytes at its start and of 20 at its end"),
+        (words(false, &[6, 36, 0, 0, 0, 9, 9, 0, 36]), "packet with 9 captured bytes; expected at most 4"),
         (words(false, &[6, 32, 7, 0, 0, 0, 0, 32]), "packet of interface 7; expected one of the 1"),
     ];
     for (bad, expected) in cases {
@@ -156,7 +156,7 @@ fn recovering() -> ReadOptions {
 }
 
 #[test]
-fn reading_goes_on_behind_a_corrupt_record() {
+fn reading_continues_after_a_corrupt_record() {
     let second = 1_000_000_000;
     let payload = [0x5a; 90];
     let mut file = pcap_header(0xa1b2_3c4d, 1);
@@ -169,7 +169,7 @@ fn reading_goes_on_behind_a_corrupt_record() {
     }
     let outcome = read_bytes_with(&file, &recovering());
     assert_eq!(outcome.packets.len(), 1_000);
-    assert_eq!(outcome.errors.len(), 1, "it is told all the same");
+    assert_eq!(outcome.errors.len(), 1, "the error is still reported");
     assert_eq!((outcome.inputs[0].resumed, outcome.inputs[0].skipped_bytes), (1, 16 + 77));
 
     let mut file = [section(false), interface(false, 1, &[])].concat();
@@ -184,12 +184,12 @@ fn reading_goes_on_behind_a_corrupt_record() {
     assert_eq!((outcome.inputs[0].resumed, outcome.inputs[0].skipped_bytes), (1, 93));
 }
 
-/// The file that the next test reads, in a process of its own.
+/// Environment variable with the file that the next test reads in a separate process.
 const BOMB: &str = "WEIR_TEST_BOMB";
 
 #[test]
-#[ignore = "run by a_bomb_costs_time_and_no_memory, which looks at the memory of its process"]
-fn a_bomb_is_read() {
+#[ignore = "run by a_decompression_bomb_does_not_cost_memory, which measures the memory of its process"]
+fn a_decompression_bomb_is_read() {
     let Some(path) = std::env::var_os(BOMB) else {
         println!("skipped: {BOMB} is not set");
         return;
@@ -212,12 +212,12 @@ fn a_bomb_is_read() {
 }
 
 #[test]
-fn a_bomb_costs_time_and_no_memory() {
+fn a_decompression_bomb_does_not_cost_memory() {
     let zeros = vec![0; 100 << 20];
     let blocks = |kind: u32| [section(false), words(false, &[kind, 400 << 20])].concat();
     let packet = [section(false), interface(false, 1, &[]), words(false, &[6, 16 << 20])].concat();
     let cases = [
-        // A block of no interest, 400 MiB long; records without bytes; a packet as long as one may be.
+        // A skipped block of 400 MiB; records without bytes; a packet of the maximum length.
         ("skipped.gz", [gzip(&blocks(0x99)), gzip(&zeros), gzip(&zeros)].concat(), "0 truncated"),
         ("records.zst", [zstandard(&pcap(&[])), zstandard(&zeros)].concat(), "6553600 whole"),
         ("packet.gz", [gzip(&packet), gzip(&zeros[..10 << 20])].concat(), "0 truncated"),
@@ -227,7 +227,7 @@ fn a_bomb_costs_time_and_no_memory() {
         let path = directory.path().join(name);
         std::fs::write(&path, &packed).unwrap();
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "damage::a_bomb_is_read", "--ignored", "--nocapture"])
+            .args(["--exact", "damage::a_decompression_bomb_is_read", "--ignored", "--nocapture"])
             .env(BOMB, &path)
             .output()
             .unwrap();
@@ -250,7 +250,7 @@ fn one_bad_file_does_not_stop_the_others() {
     put("c.pcap", &small_pcap()[..70]);
     put("d.pcap.gz", &gzip(&pcap(&[(9, b"d")])));
     put("e", &pcap(&[(8, b"e")]));
-    put("f.txt", b"text is no capture and is not named as one");
+    put("f.txt", b"text without the content or the name of a capture");
     put("g.gz", &gzip(b"text"));
     put(".h.pcap", &pcap(&[(1, b"h")]));
     put("i.pcap", b"");
@@ -275,7 +275,7 @@ fn one_bad_file_does_not_stop_the_others() {
     assert!(matches!(outcome.errors[..], [ReadError::NoCapture { .. }]));
 }
 
-/// A small generator of numbers, so that a failure can be repeated.
+/// A small generator of random numbers, so that failures can be reproduced.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! What each format can say.
+//! Features of each capture format.
 
 use weir_capture::{Compression, Format, Input, ReadOptions, Severity};
 use weir_wire::{LinkType, Time};
@@ -8,7 +8,7 @@ use crate::support::{
     record, section, words, zstandard,
 };
 
-/// The same pcap file in the other byte order.
+/// A pcap file, converted to the other byte order.
 fn swapped(file: &[u8], modified: bool) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), file);
     let mut turn = |rest: &mut &[u8], sizes: &[usize]| {
@@ -58,7 +58,7 @@ fn pcap_in_both_orders_and_resolutions() {
 }
 
 #[test]
-fn old_versions_hold_the_lengths_the_other_way_round() {
+fn old_versions_have_the_lengths_in_reverse_order() {
     for (minor, fields) in [(2_u8, [1, 2, 60, 4]), (3, [1, 2, 60, 4]), (3, [1, 2, 4, 60]), (4, [1, 2, 4, 60])]
     {
         let mut file = pcap_header(0xa1b2_c3d4, 1);
@@ -76,7 +76,7 @@ fn old_versions_hold_the_lengths_the_other_way_round() {
 }
 
 #[test]
-fn what_is_longer_than_the_header_allows_is_cut_as_libpcap_cuts_it() {
+fn packets_above_the_snaplen_are_truncated_as_by_libpcap() {
     let mut file = pcap_header(0xa1b2_c3d4, 1);
     file[16..20].copy_from_slice(&8_u32.to_le_bytes());
     record(&mut file, 0, b"twelve bytes");
@@ -87,7 +87,7 @@ fn what_is_longer_than_the_header_allows_is_cut_as_libpcap_cuts_it() {
 }
 
 #[test]
-fn sections_of_either_order_and_any_resolution() {
+fn sections_have_any_byte_order_and_resolution() {
     let mut file = Vec::new();
     let mut expected = Vec::new();
     let cases: [(u8, i64, u64, u64); 8] = [
@@ -135,7 +135,7 @@ fn extreme_resolutions_neither_panic_nor_hang() {
 }
 
 #[test]
-fn simple_and_obsolete_packets() {
+fn simple_and_obsolete_packets_are_read() {
     let mut file = section(false);
     file.extend(block(false, 1, &[halves(false, &[1, 0]), words(false, &[4])].concat()));
     file.extend(enhanced(false, 0, 5, b"abc", &[]));
@@ -147,7 +147,7 @@ fn simple_and_obsolete_packets() {
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     let packets = &outcome.packets;
     assert_eq!((packets[1].data.as_slice(), packets[1].wire_len), (b"abcd".as_slice(), 60));
-    assert_eq!(packets[1].time, packets[0].time, "it stands where it was written");
+    assert_eq!(packets[1].time, packets[0].time, "it stays in the written order");
     assert_eq!((packets[2].data.as_slice(), packets[2].wire_len), (b"xyz".as_slice(), 70));
     assert_eq!(packets[2].time, Time(9_000));
     assert_eq!(packets[2].comments, ["old"]);
@@ -204,7 +204,7 @@ fn a_million_interfaces_cost_bounded_memory() {
     for _ in 0..1_000_000 {
         file.extend_from_slice(&one);
     }
-    // The last ones differ, beyond those that are described one by one.
+    // The last interfaces differ, beyond those with their own entry.
     file.extend(interface(false, 101, &option(false, 9, &[9])));
     file.extend(enhanced(false, 3, 5, b"three", &[]));
     file.extend(enhanced(false, 999_999, 5, b"other", &[]));
@@ -222,7 +222,7 @@ fn a_million_interfaces_cost_bounded_memory() {
 }
 
 #[test]
-fn compression_is_known_by_content() {
+fn compression_is_detected_by_content() {
     let file = pcap(&[(1, b"one"), (2, b"two"), (3, b"three")]);
     let (head, tail) = file.split_at(50);
     let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
@@ -247,7 +247,7 @@ fn compression_is_known_by_content() {
 }
 
 #[test]
-fn limits_of_the_user() {
+fn snaplen_and_packet_limits_hold() {
     let packets: Vec<(u64, &[u8])> = vec![(1, b"twelve bytes"); 1_000];
     let file = pcap(&packets);
     let options = ReadOptions { packets: Some(7), snaplen: Some(6), ..ReadOptions::default() };
@@ -259,7 +259,7 @@ fn limits_of_the_user() {
 }
 
 #[test]
-fn an_unknown_link_type_is_handed_on() {
+fn an_unsupported_link_type_is_passed_on() {
     let mut file = pcap_header(0xa1b2_c3d4, 147);
     record(&mut file, 0, b"private");
     let outcome = read_bytes(&file);
@@ -268,7 +268,7 @@ fn an_unknown_link_type_is_handed_on() {
 }
 
 #[test]
-fn packets_longer_than_a_chunk() {
+fn packets_may_be_longer_than_the_buffer() {
     let long = vec![7; 200_000];
     let options = ReadOptions { chunk_bytes: 4_096, ..ReadOptions::default() };
     let file = pcap(&[(1, b"short"), (2, &long), (3, b"short")]);

@@ -1,4 +1,4 @@
-//! Pipes that say nothing for a while, or for ever.
+//! Pipes that are idle for a while, or forever.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,11 +14,11 @@ use weir_capture::{Input, ReadOptions};
 use super::support::{Outcome, gzip, pcap, read, scratch, zstandard};
 
 const PAUSE: Duration = Duration::from_millis(50);
-/// Far more than it takes, and far less than the test's patience.
+/// Far longer than the test needs, and far shorter than the limit of a hanging test.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Reads a fifo whose writer gives `parts` with pauses between, then keeps it open; stopped once all is
-/// written. No part at all: there is no writer.
+/// Reads a fifo whose writer sends `parts` with pauses in between and keeps it open; stopped once all is written.
+/// Without parts the fifo has no writer.
 fn stopped(parts: &[&[u8]]) -> Outcome {
     let directory = scratch();
     let path = directory.path().join("fifo");
@@ -30,7 +30,7 @@ fn stopped(parts: &[&[u8]]) -> Outcome {
             let writer = (!parts.is_empty()).then(|| written(&path, parts));
             std::thread::sleep(4 * PAUSE);
             stop.store(true, Ordering::Relaxed);
-            // Open until the reader has had time to hang.
+            // The fifo stays open until the reader has had time to hang.
             std::thread::sleep(4 * PAUSE);
             drop(writer);
         });
@@ -39,12 +39,12 @@ fn stopped(parts: &[&[u8]]) -> Outcome {
             &ReadOptions { stop: Some(Arc::clone(&stop)), ..Default::default() },
         )
     });
-    assert!(begun.elapsed() < SOON, "it hung");
+    assert!(begun.elapsed() < SOON, "the read hung");
     outcome
 }
 
 fn written(path: &Path, parts: &[&[u8]]) -> std::fs::File {
-    // Reading too, so that opening does not wait for the reader.
+    // Opened for reading too, so that opening does not wait for the reader.
     let mut fifo =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
     for part in parts {
@@ -84,7 +84,7 @@ fn a_pipe_that_pauses_is_read_to_its_end() {
     let stop = Arc::new(AtomicBool::new(false));
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The reader waits for a writer, and not the other way round.
+            // The reader waits for a writer here, not the writer for a reader.
             std::thread::sleep(3 * PAUSE);
             let mut fifo = OpenOptions::new().write(true).open(&path).unwrap();
             for part in file.chunks(20) {

@@ -1,6 +1,6 @@
-//! Capture files in and out.
+//! Reading and writing capture files.
 
-// The lint knows test functions, but not what helps them.
+// clippy exempts test functions, but not their helpers.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod conformance;

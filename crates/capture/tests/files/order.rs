@@ -40,7 +40,7 @@ fn a_clock_that_goes_back_does_not_break_the_merge() {
 }
 
 #[test]
-fn comments_travel_with_their_packets_through_a_merge() {
+fn comments_stay_with_their_packets_in_a_merge() {
     let file = |times: &[u64], name: &str| {
         let mut file = [section(false), interface(false, 1, &option(false, 9, &[9]))].concat();
         for time in times {
@@ -59,7 +59,7 @@ fn comments_travel_with_their_packets_through_a_merge() {
 }
 
 #[test]
-#[ignore = "run by standard_input_is_an_input_like_others, with an input of its own"]
+#[ignore = "run by standard_input_is_merged_like_other_inputs, with its own standard input"]
 fn standard_input_is_read() {
     let Some(path) = std::env::var_os(LATER) else {
         println!("skipped: {LATER} is not set");
@@ -70,11 +70,11 @@ fn standard_input_is_read() {
     println!("\nread {}", texts(&outcome.packets).join(" "));
 }
 
-/// A file that overlaps in time with what comes by standard input.
+/// Environment variable with a file that overlaps in time with standard input.
 const LATER: &str = "WEIR_TEST_LATER";
 
 #[test]
-fn standard_input_is_an_input_like_others() {
+fn standard_input_is_merged_like_other_inputs() {
     for packed in [false, true] {
         let (_directory, inputs) = inputs(&[pcap(&[(2, b"b2"), (4, b"b4")])]);
         let Input::Path(path) = &inputs[0] else { panic!("not a path") };
@@ -88,7 +88,7 @@ fn standard_input_is_an_input_like_others() {
         let bytes = pcap(&[(1, b"a1"), (3, b"a3"), (5, b"a5")]);
         let bytes = if packed { gzip(&bytes) } else { bytes };
         let mut stdin = child.stdin.take().unwrap();
-        // In two pieces, the second of which comes late.
+        // In two parts, the second one later.
         stdin.write_all(&bytes[..40]).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         stdin.write_all(&bytes[40..]).unwrap();

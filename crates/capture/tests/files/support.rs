@@ -1,11 +1,11 @@
-//! What the tests share: files made by hand, reading to the end, and the captures of other projects.
+//! Helpers of the tests: files made by hand, reading to the end, and the captures of other projects.
 
 use std::path::{Path, PathBuf};
 
 use weir_capture::{Comment, Files, Input, InputInfo, ReadError, ReadOptions};
 use weir_wire::{LinkType, PacketBuf, Time};
 
-/// A packet, taken out of its chunk.
+/// A packet, copied out of its buffer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owned {
     pub time: Time,
@@ -16,7 +16,7 @@ pub struct Owned {
     pub comments: Vec<String>,
 }
 
-/// All that reading gave.
+/// The result of reading.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub packets: Vec<Owned>,
@@ -62,7 +62,7 @@ pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
             Err(error) => outcome.errors.push(error),
         }
     }
-    assert!(!files.fill(&mut chunk).unwrap(), "the end is the end");
+    assert!(!files.fill(&mut chunk).unwrap(), "no packets follow the end");
     outcome.inputs = files.describe().cloned().collect();
     outcome.interfaces = files.interfaces().len();
     assert_eq!(files.progress().packets, outcome.packets.len() as u64);
@@ -86,7 +86,7 @@ pub fn read_bytes_with(bytes: &[u8], options: &ReadOptions) -> Outcome {
     read(&[Input::Path(path)], options)
 }
 
-/// A directory in memory where there is one: a busy disk made these tests take ten times as long.
+/// A folder in memory if possible: on a busy disk these tests took ten times as long.
 pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -168,7 +168,7 @@ pub fn zstandard(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 3).unwrap()
 }
 
-/// The captures of other projects, where they are there.
+/// The folder with the captures of other projects; `None` if it is absent.
 pub fn shared() -> Option<PathBuf> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if data.is_dir() {
@@ -192,7 +192,7 @@ pub fn walk(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a file starts as a capture, or is named as one.
+/// Whether a file has the content or the name of a capture.
 pub fn is_capture(path: &Path) -> bool {
     let mut head = [0; 4];
     let known = std::fs::File::open(path)

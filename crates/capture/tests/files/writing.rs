@@ -1,4 +1,4 @@
-//! Packets out, and in again.
+//! Writing packets, and reading them back.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ fn writer(path: &Path, options: WriteOptions) -> PacketWriter {
     PacketWriter::create(Target::Path(path.to_owned()), options, &[], Time(0)).unwrap()
 }
 
-/// Names of the files of a directory, without the random part of those that are being written.
+/// Names of the files in a directory, without the random part of unfinished files.
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -46,7 +46,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The file of a directory that is being written, or was left by a killed process.
+/// The unfinished file in a directory, in progress or left by a killed process.
 fn part(directory: &Path) -> PathBuf {
     let mut entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.find(|path| path.extension().is_some_and(|end| end == "part")).unwrap()
@@ -70,7 +70,7 @@ fn any_packet() -> impl Strategy<Value = Owned> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What is written is what is read, in every format; classic pcap has one interface and no comments.
+    /// Reading returns the written packets in every format; classic pcap has one interface and no comments.
     #[test]
     fn write_then_read_is_identity(packets in prop::collection::vec(any_packet(), 0..60), ticks in any::<bool>()) {
         let directory = scratch();
@@ -104,7 +104,7 @@ proptest! {
             for (read, owned) in outcome.packets.iter().zip(&packets) {
                 let mut expected = owned.clone();
                 if name.contains("pcapng") {
-                    // Interfaces are numbered as they come.
+                    // Interfaces are numbered in the order of their first packet.
                     if !met.contains(&owned.interface) {
                         met.push(owned.interface);
                     }
@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn pcapng_keeps_names_drops_and_the_direction() {
+fn pcapng_keeps_names_drops_and_directions() {
     let directory = scratch();
     let path = directory.path().join("x.pcapng");
     let eth = InterfaceInfo {
@@ -158,11 +158,11 @@ fn pcapng_keeps_names_drops_and_the_direction() {
     );
     let bytes = std::fs::read(&path).unwrap();
     let outbound = [2, 0, 4, 0, 2, 0, 0, 0];
-    assert!(bytes.windows(8).any(|window| window == outbound), "epb_flags says outbound");
+    assert!(bytes.windows(8).any(|window| window == outbound), "epb_flags has the direction outbound");
 }
 
 #[test]
-fn classic_pcap_has_one_link_type_and_the_resolution_that_is_needed() {
+fn classic_pcap_has_one_link_type_and_the_needed_resolution() {
     let directory = scratch();
     let path = directory.path().join("x.pcap");
     let mut other = writer(&path, WriteOptions::default());
@@ -179,11 +179,11 @@ fn classic_pcap_has_one_link_type_and_the_resolution_that_is_needed() {
     assert_eq!(magic(), 0xa1b2_3c4d);
     writer(&path, WriteOptions::default()).close().1.unwrap();
     let none = read_path(&path);
-    assert!(none.packets.is_empty() && none.errors.is_empty(), "no packets still make a capture");
+    assert!(none.packets.is_empty() && none.errors.is_empty(), "a file without packets is a valid capture");
 }
 
 #[test]
-fn a_file_has_its_name_when_it_is_finished() {
+fn a_file_gets_its_name_when_it_is_finished() {
     let directory = scratch();
     let path = directory.path().join("x.pcap");
     std::fs::write(&path, "what was there before").unwrap();
@@ -192,7 +192,7 @@ fn a_file_has_its_name_when_it_is_finished() {
     assert_eq!(std::fs::read(&path).unwrap(), b"what was there before");
     unfinished.tick(Time(SECOND)).unwrap();
     assert_eq!(names(directory.path()), [".x.pcap.part", "x.pcap"]);
-    assert_eq!(read_path(&part(directory.path())).packets.len(), 1, "a tick puts it on disk");
+    assert_eq!(read_path(&part(directory.path())).packets.len(), 1, "a tick writes it to disk");
     unfinished.close().1.unwrap();
     assert_eq!(names(directory.path()), ["x.pcap"]);
     assert_eq!(read_path(&path).packets.len(), 1);
@@ -204,7 +204,7 @@ fn a_file_has_its_name_when_it_is_finished() {
     }
 }
 
-/// The process was killed: the file never got its name, and may end inside of a record.
+/// The process was killed: the file has a temporary name, and may end inside a record.
 #[test]
 fn an_unfinished_file_is_salvaged() {
     let directory = scratch();
@@ -230,7 +230,7 @@ fn an_unfinished_file_is_salvaged() {
 }
 
 #[test]
-fn the_header_is_there_before_the_first_packet() {
+fn the_header_is_written_before_the_first_packet() {
     let directory = scratch();
     for name in ["x.pcap", "x.pcapng"] {
         let path = directory.path().join(name);
@@ -257,7 +257,7 @@ fn time_rotation_needs_no_packets() {
     assert_eq!(names(directory.path()), [".000020.pcapng.part", "000000.pcapng", "000010.pcapng"]);
     writer.tick(Time(30 * SECOND)).unwrap();
     assert!(writer.is_complete());
-    writer.write(&packet(31 * SECOND, b"not wanted any more")).unwrap();
+    writer.write(&packet(31 * SECOND, b"not written any more")).unwrap();
     let (written, result) = writer.close();
     assert!(result.is_ok() && written.files == 3 && written.packets == 1 && written.lost == 0);
     assert_eq!(names(directory.path()), ["000000.pcapng", "000010.pcapng", "000020.pcapng"]);
@@ -267,9 +267,9 @@ fn time_rotation_needs_no_packets() {
     }
 }
 
-/// The same packets, the same options: the same files, byte by byte.
+/// With equal packets and options, the files equal tcpdump's byte by byte.
 #[test]
-fn size_rotation_is_that_of_tcpdump() {
+fn size_rotation_equals_that_of_tcpdump() {
     if Command::new("tcpdump").arg("--version").output().is_err() {
         println!("skipped: tcpdump is not installed");
         return;
@@ -277,7 +277,7 @@ fn size_rotation_is_that_of_tcpdump() {
     let mut source = pcap_header(0xa1b2_c3d4, 1);
     let frame: Vec<u8> = (0..1_000).map(|byte| byte as u8).collect();
     for number in 0..5_500_u64 {
-        // Microseconds, where the helper writes what it is given.
+        // Microseconds, because the helper writes the given number into that field.
         record(&mut source, number * SECOND + number, &frame[..60 + number as usize % 940]);
     }
     let directory = scratch();
@@ -322,7 +322,7 @@ fn size_rotation_is_that_of_tcpdump() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_counted() {
+fn a_full_disk_is_reported_and_its_packets_counted() {
     let mut writer = PacketWriter::create(
         Target::Path("/dev/full".into()),
         WriteOptions { format: Some(FileFormat::Pcap), ..WriteOptions::default() },
@@ -342,25 +342,26 @@ fn a_full_disk_is_told_and_counted() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_is_told() {
+fn a_file_that_cannot_be_created_is_an_error() {
     let target = Target::Path("/nonexistent/x.pcap".into());
     let error = PacketWriter::create(target, WriteOptions::default(), &[], Time(0)).map(|_| ()).unwrap_err();
     assert!(error.to_string().starts_with("/nonexistent/x.pcap: cannot create: No such file"), "{error}");
 }
 
-/// Once the run ends, a reader that stops reading costs packets and no more than its grace; those that it took are whole.
+/// Once the run ends, a reader that stops reading causes losses and a delay of at most the grace; the records that it
+/// has received are whole.
 #[test]
-fn a_slow_reader_is_shed_and_counted() {
+fn packets_for_a_stalled_reader_are_lost_and_counted() {
     let directory = scratch();
     for name in ["x.pcap", "x.pcap.gz"] {
         let path = directory.path().join(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        // Opened for both, so that neither side waits for the other.
+        // Opened for reading and writing, so that neither side waits for the other.
         let mut reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let patience = Patience { ends: Arc::new(AtomicBool::new(true)), grace: Duration::ZERO };
         let options = WriteOptions { patience: Some(patience), ..WriteOptions::default() };
         let mut writer = writer(&path, options);
-        // Bytes that gzip cannot make fewer.
+        // Bytes that gzip cannot compress.
         let mut state = 1_u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -378,11 +379,11 @@ fn a_slow_reader_is_shed_and_counted() {
         let (written, result) = writer.close();
         result.unwrap();
         assert_eq!(written.packets + written.lost, 20_000);
-        assert_eq!(written.lost, before.lost, "what was held has been taken");
+        assert_eq!(written.lost, before.lost, "the reader has taken all held packets");
     }
 }
 
-/// While the run goes on, and without a limit, a slow reader costs no packet.
+/// While the run lasts, a slow reader causes no loss.
 #[test]
 fn a_slow_reader_gets_every_packet() {
     let directory = scratch();
@@ -395,7 +396,7 @@ fn a_slow_reader_gets_every_packet() {
         let data = [7; 1_400];
         let all = 24 + 2_000 * (16 + data.len());
         let taken = std::thread::spawn(move || {
-            // A pipe holds 64 KiB: the writer has to wait.
+            // A pipe buffers 64 KiB, so that the writer has to wait.
             std::thread::sleep(Duration::from_millis(300));
             let mut bytes = vec![0; all];
             std::io::Read::read_exact(&mut reader, &mut bytes).unwrap();
@@ -414,14 +415,14 @@ fn a_slow_reader_gets_every_packet() {
     }
 }
 
-/// Reads until everything that the writer holds has come.
+/// Reads until everything that the writer holds has arrived.
 fn drain(reader: &mut std::fs::File, writer: &mut PacketWriter) {
     let mut all = Vec::new();
     let mut block = vec![0; 64 << 10];
     let packets = writer.written().packets as usize;
     for _ in 0..100_000 {
         writer.tick(Time(SECOND)).unwrap();
-        // There is always something: a tick refills the pipe from what is held.
+        // Data is always available: a tick refills the pipe from the held packets.
         let count = std::io::Read::read(reader, &mut block).unwrap();
         all.extend_from_slice(&block[..count]);
         let outcome = read_bytes(&all);
@@ -433,7 +434,7 @@ fn drain(reader: &mut std::fs::File, writer: &mut PacketWriter) {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_told() {
+fn a_reader_that_closes_the_pipe_is_an_error() {
     let directory = scratch();
     let path = directory.path().join("x.pcapng");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! Live capture on veth pairs in network namespaces of their own. Needs root and ip(8); skipped without.
+//! Live capture on veth pairs in separate network namespaces. Needs root and ip(8); skipped otherwise.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod net;
@@ -14,7 +14,7 @@ use weir_capture::{
 };
 use weir_wire::{ErrorKind, Hints, Layer, LinkType, Packet, Time, decode, steer_hash};
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Debug)]
 struct Received {
     time: Time,
@@ -45,7 +45,7 @@ fn open(options: &RingOptions) -> Rings {
     Rings::open(options, 1).expect("open").pop().expect("one worker")
 }
 
-/// Stops, reads all that there is, and checks that the ledger adds up.
+/// Stops, reads all remaining packets, and checks that the ledger adds up.
 fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
     rings.stop().expect("stop");
     let mut seen = Vec::new();
@@ -60,19 +60,19 @@ fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
     (seen, stats)
 }
 
-/// The numbers in the payloads of [`numbered`] frames.
+/// The number in the payload of a [`numbered`] frame.
 fn number(seen: &Received) -> u32 {
     u32::from_be_bytes(seen.data[42..46].try_into().unwrap())
 }
 
-/// Longer than anything takes on a busy machine.
+/// A limit that only a hang reaches, even on a busy machine.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// How often a ring may go to wait in a second on which nothing comes. One whose poll(2) returns at once goes
-/// some hundred thousand times.
+/// Maximum number of waits per second on an idle link. A ring whose poll(2) returns at once waits some hundred
+/// thousand times.
 const MAX_WAITS: u64 = 1000;
 
-/// Reads until so many changes of the links have been seen.
+/// Reads until the given number of link changes has been reported.
 fn read_until(rings: &mut Rings, changes: usize) -> (Vec<Received>, Vec<LinkChange>) {
     let (begin, mut seen, mut found) = (Instant::now(), Vec::new(), Vec::new());
     while found.len() < changes {
@@ -94,7 +94,7 @@ fn read(rings: &mut Rings, time: Duration) -> Vec<Received> {
 }
 
 #[test]
-fn a_burst_before_the_stop_is_seen_whole() {
+fn a_burst_before_the_stop_is_captured_completely() {
     let Some(_net) = Net::new(1) else { return };
     let sender = Sender::new("a0");
     let mut rings = open(&options(&["b0"]));
@@ -111,7 +111,7 @@ fn a_burst_before_the_stop_is_seen_whole() {
 }
 
 #[test]
-fn what_is_sent_after_the_stop_is_not_counted() {
+fn packets_sent_after_the_stop_are_not_counted() {
     let Some(_net) = Net::new(1) else { return };
     let sender = Sender::new("a0");
     let mut rings = open(&options(&["b0"]));
@@ -143,14 +143,14 @@ fn the_ledger_equals_the_senders_count() {
     count += rest.len() as u64;
     bytes += rest.iter().map(|p| p.data.len() as u64).sum::<u64>();
     println!("sent {sent}, {stats:?}");
-    // A reader that does not get the processor for a while loses packets, which are counted.
+    // A reader that does not run for a while loses packets, which are counted.
     assert_eq!((stats.delivered, stats.delivered + stats.dropped), (count, sent));
     assert_eq!(bytes, count * 60);
     drop(net);
 }
 
 #[test]
-fn a_full_ring_loses_and_says_so() {
+fn a_full_ring_drops_packets_and_counts_them() {
     let Some(_net) = Net::new(1) else { return };
     let sender = Sender::new("a0");
     let mut rings = open(&RingOptions { ring_bytes: 1 << 20, ..options(&["b0"]) });
@@ -178,11 +178,11 @@ fn counters_accumulate() {
     assert_eq!((seen.len(), stats.delivered), (300, 300));
 }
 
-/// What stands between the addresses and the IP packet: plain, tagged in many ways, labelled, in PPPoE.
+/// Headers between the addresses and the IP packet: none, many kinds of tags, labels, PPPoE.
 fn shims(v6: bool) -> Vec<Vec<u8>> {
     let ip: [u8; 2] = if v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
     let ppp: [u8; 2] = if v6 { [0x00, 0x57] } else { [0x00, 0x21] };
-    // Any length will do that is not too short.
+    // Any length that is not too short is valid.
     let pppoe = [&[0x88, 0x64, 0x11, 0, 0, 7, 0, 90][..], &ppp].concat();
     let label = [0x00, 0x01, 0x00, 0x40];
     let last = [0x00, 0x01, 0x01, 0x40];
@@ -202,13 +202,13 @@ fn shims(v6: bool) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn tags_are_put_back() {
+fn removed_vlan_tags_are_put_back() {
     let Some(_net) = Net::new(1) else { return };
     let mut frames: Vec<Vec<u8>> = Vec::new();
     for (i, shim) in shims(false).iter().enumerate() {
         frames.push(frame(shim, &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, i as u32, 18 + i)));
     }
-    // From both ends: frames that go out still have their tags, those that come in have lost the first.
+    // Captured at both ends: outgoing frames still have their tags, incoming ones have lost the first.
     let (out, into) = (Sender::new("b0"), Sender::new("a0"));
     let mut rings = open(&options(&["b0"]));
     into.send(&frames);
@@ -221,7 +221,7 @@ fn tags_are_put_back() {
     let (seen, _) = finish(&mut rings);
     check_frames(&seen, &frames);
 
-    // The tag is put back first, and the packet cut then.
+    // The tag is put back before the packet is cut.
     let mut rings = open(&RingOptions { snaplen: 20, ..options(&["b0"]) });
     into.send(&frames);
     let (seen, _) = finish(&mut rings);
@@ -231,7 +231,7 @@ fn tags_are_put_back() {
     }
 }
 
-/// A file and a live capture of the same frames are the same packets, on the same workers.
+/// A file and a live capture of equal frames give equal packets on the same workers.
 #[test]
 fn every_capture_goes_through_a_ring_unchanged() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -252,10 +252,10 @@ fn every_capture_goes_through_a_ring_unchanged() {
         folders.extend(std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()));
         let Ok(mut files) = Files::open(&[Input::Path(folder)], &ReadOptions::default()) else { continue };
         let mut chunk = weir_wire::PacketBuf::default();
-        // Each bad file is an error of its own.
+        // Each bad file gives a separate error.
         while !matches!(files.fill(&mut chunk), Ok(false)) {
             for packet in chunk.batch().packets() {
-                // What the kernel sends: whole frames with more than a header.
+                // Only frames that the kernel accepts for sending: whole frames with more than a header.
                 let whole =
                     packet.data.len() as u32 == packet.wire_len && (15..65_000).contains(&packet.wire_len);
                 if packet.link == LinkType::ETHERNET && whole {
@@ -278,10 +278,10 @@ fn every_capture_goes_through_a_ring_unchanged() {
     assert!(strays.values().sum::<u32>() < 50);
 }
 
-/// Packets that went to another worker than the decoder says: by EtherType and error.
+/// Packets on another worker than the decoder computes: by EtherType and error.
 type Strays = BTreeMap<(u16, Option<(Layer, ErrorKind)>), u32>;
 
-/// Sends frames to a ring of two workers and compares; how many are tagged.
+/// Sends frames to a ring of two workers and compares. Returns how many have tags.
 fn through(sender: &Sender, frames: &[Vec<u8>], strays: &mut Strays) -> usize {
     let mut all = Rings::open(&options(&["b0"]), 2).expect("open");
     assert_eq!(sender.send(frames), frames.len());
@@ -298,7 +298,7 @@ fn through(sender: &Sender, frames: &[Vec<u8>], strays: &mut Strays) -> usize {
         let layers = decode(&packet);
         let worker = steer_hash(&packet, &layers) as usize % 2;
         if seen[worker].next_if(|p| p.data == *frame).is_none() {
-            // The kernel's program looks through fewer headers than the decoder, and does not check them all.
+            // The kernel's program skips fewer headers than the decoder, and does not check them all.
             let got = seen[1 - worker].next_if(|p| p.data == *frame);
             assert!(
                 got.is_some(),
@@ -322,7 +322,7 @@ fn check_frames(seen: &[Received], frames: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_vlan_interface_and_its_parent() {
+fn a_vlan_interface_and_its_parent_are_captured() {
     let Some(net) = Net::new(1) else { return };
     if !net.try_ip(&["link", "add", "link", "b0", "name", "b0.5", "type", "vlan", "id", "5"]) {
         println!("skipped: this kernel has no VLAN interfaces");
@@ -344,7 +344,7 @@ fn packets_are_cut_and_filtered_by_the_kernel() {
     let Some(_net) = Net::new(1) else { return };
     let sender = Sender::new("a0");
     let op = |code, k| SockFilter { code, jt: 0, jf: 0, k };
-    // ldb [45]; jeq #3: all whose number is 3 modulo 256.
+    // ldb [45]; jeq #3: all packets whose number is 3 modulo 256.
     let filter =
         vec![op(0x30, 45), SockFilter { code: 0x15, jt: 0, jf: 1, k: 3 }, op(0x06, 262_144), op(0x06, 0)];
     let mut rings =
@@ -355,8 +355,8 @@ fn packets_are_cut_and_filtered_by_the_kernel() {
     assert!(seen.iter().all(|p| p.data.len() == 50 && p.wire_len == 60));
     assert_eq!(stats.received, 4);
 
-    // The same with cooked headers, on the interface that they came in by; ldh [0]; jeq #0x800; ldb [51]; jeq #3;
-    // ldw [4]; jeq #index.
+    // The filter for cooked headers, restricted to the incoming interface; ldh [0]; jeq #0x800; ldb [51]; jeq #3; ldw
+    // [4]; jeq #index.
     let index = weir_capture::interfaces().unwrap().iter().find(|i| i.name == "b0").unwrap().index;
     let unless = |k, jf| SockFilter { code: 0x15, jt: 0, jf, k };
     let filter = vec![
@@ -424,7 +424,7 @@ fn workers_get_both_directions_of_an_address_pair() {
 }
 
 #[test]
-fn groups_do_not_collide() {
+fn fanout_groups_do_not_collide() {
     let Some(_net) = Net::new(2) else { return };
     let mut first = Rings::open(&options(&["b0"]), 2).expect("open");
     let mut second = Rings::open(&options(&["b0"]), 2).expect("open");
@@ -446,7 +446,7 @@ fn several_interfaces_are_one_stream() {
     let (seen, stats) = finish(&mut rings);
     assert_eq!((seen.len(), stats.received), (200, 200));
     assert_eq!(seen.iter().filter(|p| p.interface == 1).count(), 100);
-    // Within a batch times rise; batches of one burst may overlap by a block.
+    // Times rise within a batch; batches of one burst may overlap by a block.
     let turns = seen.windows(2).filter(|w| w[0].time > w[1].time).count();
     assert!(turns <= 1, "{turns} turns");
 }
@@ -467,7 +467,7 @@ fn loopback_is_seen_once() {
         for (i, p) in seen.iter().enumerate() {
             assert_eq!((p.link, p.data.len(), p.wire_len), (link, front + 38, front as u32 + 38));
             assert_eq!(p.data[front + 28..], [i as u8; 10]);
-            // The sender leaves the checksum to the card, which loopback does not have.
+            // The sender leaves the checksum to the card, and loopback has no card.
             assert!(p.hints.has(Hints::CHECKSUM_PENDING), "{:?}", p.hints);
         }
     }
@@ -488,7 +488,8 @@ fn any_has_cooked_headers() {
     let header = |protocol: [u8; 2], more: &[u8]| {
         let mut h = vec![protocol[0], protocol[1], 0, 0];
         h.extend_from_slice(&index.to_be_bytes());
-        // Ethernet; for another host, as the destination address is not that of the interface; six bytes of source.
+        // The header fields: Ethernet; packet type "other host", as the destination address is not that of the
+        // interface; six bytes of source address.
         h.extend_from_slice(&[0, 1, 3, 6, 2, 0, 0, 0, 0, 2, 0, 0]);
         h.extend_from_slice(more);
         h.extend_from_slice(&plain[14..]);
@@ -528,7 +529,7 @@ fn a_tunnel_interface_gives_raw_ip() {
 }
 
 #[test]
-fn down_and_up_is_survived() {
+fn a_capture_continues_after_the_link_was_down() {
     let Some(net) = Net::new(1) else { return };
     let mut rings = open(&options(&["b0"]));
     let sender = Sender::new("a0");
@@ -547,7 +548,7 @@ fn down_and_up_is_survived() {
     seen.extend(finish(&mut rings).0);
     assert_eq!(seen.len(), 20);
 
-    // Too short to be seen as down: the socket's error tells.
+    // Too short for the periodic check: the socket's error reports it.
     let mut rings = open(&options(&["b0"]));
     read(&mut rings, Duration::from_millis(50));
     net.ip(&["link", "set", "b0", "down"]);
@@ -556,7 +557,7 @@ fn down_and_up_is_survived() {
 }
 
 #[test]
-fn removed_and_back_is_survived() {
+fn a_capture_continues_after_the_interface_was_removed() {
     let Some(net) = Net::new(1) else { return };
     for workers in [1, 2] {
         let mut all = Rings::open(&options(&["b0"]), workers).expect("open");
@@ -576,8 +577,8 @@ fn removed_and_back_is_survived() {
         let before: u64 = all.iter().map(Rings::waits).sum();
         count += all_read(&mut all, 500);
         let waits = all.iter().map(Rings::waits).sum::<u64>() - before;
-        assert!(waits < MAX_WAITS, "{waits} while the interface was gone");
-        assert_eq!(count, 10, "what came before the end is read");
+        assert!(waits < MAX_WAITS, "{waits} while the interface did not exist");
+        assert_eq!(count, 10, "packets before the removal are read");
         net.add_pair(0);
         let (begin, mut changes) = (Instant::now(), Vec::new());
         while !changes.contains(&LinkChange::Back) && begin.elapsed() < HANGS {
@@ -598,9 +599,9 @@ fn removed_and_back_is_survived() {
     }
 }
 
-/// One worker finds that the interface is back and opens for all; another stops before it has looked.
+/// One worker finds that the interface exists again and opens rings for all; another stops before it has checked.
 #[test]
-fn a_ring_that_waits_for_its_worker_is_read_after_the_stop() {
+fn a_ring_not_taken_by_its_worker_is_read_after_the_stop() {
     let Some(net) = Net::new(1) else { return };
     let mut all = Rings::open(&options(&["b0"]), 2).expect("open");
     let frames = |n: u8| -> Vec<_> {
@@ -646,9 +647,9 @@ fn an_idle_ring_sleeps() {
     assert!((1..MAX_WAITS).contains(&rings.waits()), "{}", rings.waits());
 }
 
-/// Which capability is needed for what: none but CAP_NET_RAW.
+/// CAP_NET_RAW is needed, and no other capability is.
 #[test]
-fn one_capability_is_enough_and_needed() {
+fn cap_net_raw_is_needed_and_sufficient() {
     let Some(net) = Net::new(1) else { return };
     std::thread::scope(|scope| {
         let enough = scope.spawn(|| {
@@ -672,17 +673,17 @@ fn one_capability_is_enough_and_needed() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told() {
+fn an_interface_that_cannot_be_opened_is_an_error() {
     let Some(_net) = Net::new(1) else { return };
     let error = |options: &RingOptions, workers| Rings::open(options, workers).expect_err("bad").to_string();
     let text = error(&options(&["b00"]), 1);
     assert!(
-        text.starts_with("there is no interface \"b00\" (did you mean \"b0\"?); there are: lo, "),
+        text.starts_with("there is no interface \"b00\" (did you mean \"b0\"?); the interfaces are: lo, "),
         "{text}"
     );
     let text = error(&options(&["an_interface_with_a_long_name"]), 1);
     assert!(
-        text.starts_with("there is no interface \"an_interface_with_a_long_name\"; there are: "),
+        text.starts_with("there is no interface \"an_interface_with_a_long_name\"; the interfaces are: "),
         "{text}"
     );
     error(&options(&[]), 1);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A network namespace that the calling thread is in, until it is dropped.
+/// A network namespace that the calling thread stays in until the value is dropped.
 pub struct Net {
     name: String,
     home: std::fs::File,
@@ -17,8 +17,8 @@ pub struct Net {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Net {
-    /// A namespace with the veth pairs a0-b0, a1-b1 and so on, all up; `None`, with the reason printed, where that
-    /// is not possible.
+    /// A namespace with the veth pairs a0-b0, a1-b1 and so on, all up; `None`, with the reason printed, if that is not
+    /// possible.
     pub fn new(pairs: usize) -> Option<Self> {
         // SAFETY: no memory is passed.
         if unsafe { libc::geteuid() } != 0 {
@@ -41,7 +41,7 @@ impl Net {
         let home = std::fs::File::open("/proc/thread-self/ns/net").expect("own namespace");
         let net = Self { name, home };
         enter(&std::fs::File::open(format!("/run/netns/{}", net.name)).expect("namespace"));
-        // No neighbour discovery: a test counts the packets that it sends.
+        // No neighbour discovery, because the tests count the packets that they send.
         let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
         for pair in 0..pairs {
             net.add_pair(pair);
@@ -56,12 +56,12 @@ impl Net {
         self.ip(&["link", "set", &b, "up"]);
     }
 
-    /// `ip` in the namespace.
+    /// Runs `ip` in the namespace.
     pub fn ip(&self, arguments: &[&str]) {
         assert!(self.try_ip(arguments), "ip {arguments:?}");
     }
 
-    /// `ip` in the namespace; whether it succeeded.
+    /// Runs `ip` in the namespace. Returns whether it succeeded.
     pub fn try_ip(&self, arguments: &[&str]) -> bool {
         let mut ip = Command::new("ip");
         ip.args(["-n", &self.name]).args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
@@ -87,7 +87,7 @@ fn enter(namespace: &std::fs::File) {
     assert_eq!(result, 0, "setns: {}", io::Error::last_os_error());
 }
 
-/// Sends frames as they are, past the queueing discipline.
+/// Sends unmodified frames without the queueing discipline.
 pub struct Sender {
     fd: OwnedFd,
 }
@@ -125,7 +125,7 @@ impl Sender {
         Self { fd }
     }
 
-    /// Sends each frame; how many went.
+    /// Sends each frame. Returns how many were sent.
     pub fn send(&self, frames: &[Vec<u8>]) -> usize {
         let mut sent = 0;
         for chunk in frames.chunks(64) {
@@ -146,7 +146,7 @@ impl Sender {
             let mut done = 0;
             while done < messages.len() {
                 let rest = &mut messages[done..];
-                // SAFETY: each message has one piece, which lives as long as the call; the kernel only reads it.
+                // SAFETY: each message has one buffer, which lives as long as the call; the kernel only reads it.
                 let n =
                     unsafe { libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
                 if n <= 0 {
@@ -163,7 +163,7 @@ impl Sender {
         sent
     }
 
-    /// Sends the frames again and again at `rate` packets per second, for `time`; how many went.
+    /// Sends the frames repeatedly at `rate` packets per second, for `time`. Returns how many were sent.
     pub fn send_at(&self, frames: &[Vec<u8>], rate: f64, time: Duration) -> u64 {
         let begin = Instant::now();
         let mut sent = 0u64;
@@ -180,7 +180,7 @@ impl Sender {
     }
 }
 
-/// An Ethernet header with tags and the like (whole, from the first EtherType on) in front of `rest`.
+/// An Ethernet header with tags or other headers (complete, from the first EtherType on) in front of `rest`.
 pub fn frame(between: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     frame.extend_from_slice(between);
@@ -188,7 +188,8 @@ pub fn frame(between: &[u8], rest: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet with UDP and `n` in its payload of `len` bytes; `fragment` is the field of flags and offset.
+/// An IPv4 packet with UDP and the number `n` in its payload of `len` bytes; `fragment` is the field of flags and
+/// offset.
 pub fn ipv4(src: [u8; 4], dst: [u8; 4], fragment: u16, n: u32, len: usize) -> Vec<u8> {
     let total = (28 + len) as u16;
     let mut p = vec![0x45, 0];
@@ -227,22 +228,22 @@ pub fn numbered(n: u32) -> Vec<Vec<u8>> {
     (0..n).map(|i| frame(&[8, 0], &ipv4([10, 0, 0, 1], [10, 0, 0, 2], 0, i, 18))).collect()
 }
 
-/// Leaves the calling thread with these capabilities (bits of linux/capability.h), for good.
+/// Drops all capabilities of the calling thread except these (bits of linux/capability.h), permanently.
 pub fn keep_capabilities(keep: u64) {
     let header: [u32; 2] = [0x2008_0522, 0];
     let sets = [keep as u32, keep as u32, 0, (keep >> 32) as u32, (keep >> 32) as u32, 0];
-    // SAFETY: a header of version 3 and its two triples of 32-bit sets, as capset(2) wants them; it changes the
+    // SAFETY: a header of version 3 and its two triples of 32-bit sets, as capset(2) requires; the call changes the
     // calling thread only.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
     assert_eq!(result, 0, "capset: {}", io::Error::last_os_error());
 }
 
-/// A tun interface; packets that are written come in by it.
+/// A tun interface; packets written to the file arrive on it.
 pub fn tun(name: &str) -> std::fs::File {
     other_end(name, libc::IFF_TUN)
 }
 
-/// A tap interface: the same of frames.
+/// A tap interface; frames written to the file arrive on it.
 pub fn tap(name: &str) -> std::fs::File {
     other_end(name, libc::IFF_TAP)
 }

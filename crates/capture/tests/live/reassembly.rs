@@ -1,8 +1,8 @@
-//! What a host makes of fragments and segments that overlap, and what Weir makes of them under the policy that is named
-//! after its system: the packets of each case go to the kernel of this machine and to Weir.
+//! Reassembly of overlapping fragments and segments by a host, and by Weir under the policy named after that host's
+//! system: the packets of each case go to the kernel of this machine and to Weir.
 //!
-//! The cases come from the models of overlapping pieces that the literature uses, in ../shared/data/reassembly-overlap:
-//! each model as it is, backwards and shuffled, and each two pieces of it that touch or overlap, in both orders.
+//! The cases come from the models of overlapping pieces in the literature, in ../shared/data/reassembly-overlap: each
+//! model in its order, reversed and shuffled, and each two pieces of it that touch or overlap, in both orders.
 
 use crate::net::{Net, tap, tun};
 use serde_json::Value;
@@ -23,7 +23,7 @@ use weir_wire::{Direction, LinkType, Network, Time, decode};
 const UNIT: usize = 8;
 /// Shuffles of each model.
 const SHUFFLES: usize = 60;
-/// Our addresses, and those of a host that only these tests play.
+/// Addresses of this host, and of a peer that these tests simulate.
 const HOST4: [u8; 4] = [10, 9, 0, 1];
 const PEER4: [u8; 4] = [10, 9, 0, 2];
 const HOST6: [u8; 16] = [0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -32,7 +32,7 @@ const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PORT: u16 = 4000;
 
-/// A piece of a model: units from `start` to before `end`, and what it says.
+/// A piece of a model: units from `start` to before `end`, filled with `letter`.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     start: usize,
@@ -63,7 +63,7 @@ impl Case {
         self.pieces.iter().map(|piece| piece.end).max().unwrap_or(0)
     }
 
-    /// Units that no piece has, as pieces.
+    /// Units that no piece covers, as pieces.
     fn holes(&self) -> Vec<Piece> {
         let is_hole = |unit: &usize| !self.pieces.iter().any(|p| (p.start..p.end).contains(unit));
         (0..self.end())
@@ -73,7 +73,7 @@ impl Case {
     }
 }
 
-/// All cases; `None`, with the reason printed, where the models are not there.
+/// All cases; `None`, with the reason printed, if the models are absent.
 fn cases() -> Option<Vec<Case>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/reassembly-overlap");
     let mut cases = Vec::new();
@@ -108,7 +108,7 @@ fn cases() -> Option<Vec<Case>> {
         cases.push(Case { name: model.to_owned(), pieces: whole });
         for relation in json["rc"]["v"].as_array().unwrap() {
             let [one, two, word] = [0, 1, 2].map(|n| &relation[n]);
-            // Before and after: they have nothing to do with each other.
+            // Before and after: these pieces do not overlap.
             if matches!(word.as_str(), Some("B" | "Bi")) {
                 continue;
             }
@@ -130,11 +130,11 @@ fn cases() -> Option<Vec<Case>> {
     Some(cases)
 }
 
-/// A way to the kernel: an interface whose other end is in the test's hands.
+/// An interface to the kernel whose other end belongs to the test.
 struct Way {
     file: File,
-    /// With Ethernet headers. The kernel keeps what comes by such a device in other memory, which decides whether it
-    /// puts segments together that lie side by side.
+    /// Whether packets have Ethernet headers. The kernel keeps packets from such a device in other memory, which
+    /// decides whether it joins adjacent segments.
     is_tap: bool,
 }
 
@@ -192,7 +192,7 @@ impl Way {
     }
 }
 
-/// What agreed and what did not.
+/// The number of agreements, and the differences.
 #[derive(Default)]
 struct Tally {
     agreed: usize,
@@ -212,7 +212,7 @@ impl Tally {
         }
     }
 
-    /// Says how many agreed, and holds it to the number required.
+    /// Prints how many agreed, and compares it with the number required.
     fn hold(self, what: &str, required: usize) {
         for line in self.differ.iter().take(20) {
             println!("  {line}");
@@ -226,12 +226,12 @@ impl Tally {
     }
 }
 
-/// Where the header of the datagram goes.
+/// Position of the header of the datagram.
 #[derive(Clone, Copy, Debug)]
 enum HeaderGoes {
     First,
     Last,
-    /// In each piece that begins at the beginning.
+    /// In each piece that starts at offset 0.
     Within,
 }
 
@@ -252,7 +252,7 @@ fn fragment(is_v6: bool, id: u16, at: usize, more: bool, data: &[u8]) -> Vec<u8>
     ip
 }
 
-/// The fragments of a case, then each unit of the datagram once more.
+/// The fragments of a case, then each unit of the datagram again.
 fn fragments(case: &Case, id: u16, is_v6: bool, header: HeaderGoes) -> Vec<Vec<u8>> {
     let (end, mut sent) = (case.end(), Vec::new());
     let udp = [5000, PORT, (8 + end * UNIT) as u16, 0].map(u16::to_be_bytes).concat();
@@ -268,7 +268,7 @@ fn fragments(case: &Case, id: u16, is_v6: bool, header: HeaderGoes) -> Vec<Vec<u
     let mut with_holes = case.pieces.clone();
     with_holes.extend(case.holes());
     with_holes.iter().copied().for_each(&mut send);
-    // What comes of the pieces once more, now that they are known.
+    // Each unit again, after the outcome of the pieces is fixed.
     (0..end).for_each(|unit| send(Piece { start: unit, end: unit + 1, letter: b'+' }));
     let head = fragment(is_v6, id, 0, true, &udp);
     match header {
@@ -285,14 +285,14 @@ fn fragments(case: &Case, id: u16, is_v6: bool, header: HeaderGoes) -> Vec<Vec<u
     sent
 }
 
-/// Datagrams that the kernel's socket has, up to one that is sent now.
+/// Datagrams in the kernel's socket, up to one that is sent now.
 fn received(socket: &UdpSocket, way: &mut Way, is_v6: bool) -> Vec<Vec<u8>> {
     let end = [5000, PORT, 11, 0].map(u16::to_be_bytes).concat();
-    // A fragment that is alone is a packet, and IPv6 wants a checksum or a fragment's header no less than IPv4.
+    // An unfragmented packet is not a fragment, and IPv6 then requires a checksum.
     way.write(&fragment(is_v6, 0xffff, 0, false, &[&end[..], b"end"].concat()));
     let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        let n = socket.recv(&mut buffer).expect("the datagram that says that it is the last");
+        let n = socket.recv(&mut buffer).expect("the datagram that marks the end");
         if &buffer[..n] == b"end" {
             return all;
         }
@@ -301,7 +301,7 @@ fn received(socket: &UdpSocket, way: &mut Way, is_v6: bool) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn fragments_are_put_together_as_the_kernel_does() {
+fn fragments_are_reassembled_as_by_the_kernel() {
     let Some(cases) = cases() else { return };
     let Some(net) = Net::new(0) else { return };
     let mut way = Way::new(&net, false);
@@ -311,7 +311,7 @@ fn fragments_are_put_together_as_the_kernel_does() {
         let socket = UdpSocket::bind((address, PORT)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         if is_v6 {
-            // UDP_NO_CHECK6_RX: a checksum would be right for one outcome only.
+            // UDP_NO_CHECK6_RX: a checksum would match one outcome only.
             let one: libc::c_int = 1;
             let at: *const libc::c_int = &one;
             // SAFETY: the pointer is to a live value of the size given.
@@ -341,16 +341,16 @@ fn fragments_are_put_together_as_the_kernel_does() {
     tally.hold("fragments, kernel and Weir", 1464);
 }
 
-/// A connection that the test plays one side of.
+/// A connection of which the test simulates one side.
 struct Connection<'a> {
     way: &'a mut Way,
     streams: &'a mut Streams,
     row: u32,
     is_v6: bool,
     port: u16,
-    /// What Weir handed on of what we sent.
+    /// The bytes of the test's side that Weir has emitted.
     seen: Vec<u8>,
-    /// The next byte that the kernel sends, once it has sent one.
+    /// Sequence number of the next byte that the kernel sends, after its first segment.
     kernel: Option<u32>,
 }
 
@@ -367,7 +367,7 @@ impl Connection<'_> {
         self.hear();
     }
 
-    /// Takes what the kernel has sent.
+    /// Reads the packets that the kernel has sent.
     fn hear(&mut self) {
         for ip in self.way.read() {
             let layers = decode(&packet(&ip, LinkType::RAW));
@@ -392,7 +392,7 @@ impl Connection<'_> {
     }
 }
 
-/// What Weir makes of a case: its fragments, and its segments behind a hole that is filled last.
+/// Weir's result for a case: its fragments, and its segments after a hole that is filled last.
 fn weir(case: &Case, overlap: Overlap) -> [Vec<u8>; 2] {
     let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
     let mut whole = Vec::new();
@@ -426,9 +426,9 @@ fn weir(case: &Case, overlap: Overlap) -> [Vec<u8>; 2] {
     [whole, stream.split_off(UNIT)].map(|bytes| bytes.into_iter().step_by(UNIT).collect())
 }
 
-/// What hosts of each kind make of the model, after Shankar and Paxson 2003 (table 1) and Novak 2005.
+/// Results of each kind of host for the model, from Shankar and Paxson 2003 (table 1) and Novak 2005.
 #[test]
-fn the_model_comes_out_as_the_literature_has_it() {
+fn the_model_gives_the_results_of_the_literature() {
     let Some(cases) = cases() else { return };
     let case = cases.iter().find(|case| case.name == "shankar").unwrap();
     let tables = [
@@ -448,7 +448,7 @@ fn the_model_comes_out_as_the_literature_has_it() {
 }
 
 #[test]
-fn segments_are_put_together_as_the_kernel_does() {
+fn segments_are_reassembled_as_by_the_kernel() {
     let Some(cases) = cases() else { return };
     for (is_tap, what, required) in [(true, "tap", 872), (false, "tun", 872)] {
         let Some(net) = Net::new(0) else { return };
@@ -460,7 +460,7 @@ fn segments_are_put_together_as_the_kernel_does() {
             let address = if is_v6 { IpAddr::from(HOST6) } else { IpAddr::from(HOST4) };
             let listener = TcpListener::bind((address, PORT)).unwrap();
             for case in &cases {
-                // The beginning is there from the first, or comes when all else is there.
+                // The first bytes are present from the start, or arrive last.
                 for behind in [0, 1] {
                     port += 1;
                     let (way, streams) = (&mut way, &mut streams);

@@ -205,7 +205,7 @@ fn loss_is_never_called_none_when_there_is_some() {
 fn what_was_wrong_is_told_to_its_end() {
     let mut cut = facts();
     cut.inputs[0].problem = Some(
-        "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, of which 24 are there"
+        "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, of which 24 are present"
             .to_owned(),
     );
     cut.total.ledger.caught = 1_310_455;
@@ -213,7 +213,7 @@ fn what_was_wrong_is_told_to_its_end() {
     let text = render(&cut, &Style::default());
     let problem = "
           truncated at byte 99,976, after 10,455 packets: record of 100 bytes or
-          more, of which 24 are there
+          more, of which 24 are present
 ";
     assert!(text.contains(problem), "{text}");
     let loss = "
