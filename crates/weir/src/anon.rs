@@ -16,12 +16,12 @@ use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
 
-/// The anonymiser of a run, by the command line or, without such options, by the configuration.
+/// The anonymiser of a run, from the command line or, without such options, from the configuration.
 pub fn of_run(options: &cli::AnonRun, config: &config::Anon) -> Result<Option<Anonymiser>, String> {
     match options.mode.map(mode).or(config.mode) {
         Some(mode) => anonymiser(mode, &options.how, config).map(Some),
         None => match options.how.given() {
-            Some(option) => Err(format!("{option} is of no use without --anon MODE")),
+            Some(option) => Err(format!("{option} has no effect without --anon MODE")),
             None => Ok(None),
         },
     }
@@ -76,12 +76,12 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
     Anonymiser::new(policy, &key)
 }
 
-/// A key of 32 bytes, as they are or in hexadecimal digits.
+/// Reads a key of 32 bytes, in binary or as hexadecimal digits.
 fn read_key(path: &Path) -> Result<Key, String> {
     let failed = |error: String| format!("{}: {error}", path.display());
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    // A device has no end.
+    // Reading is limited because a device may have no end.
     file.take(200).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
     if let Some(key) = bytes.first_chunk::<32>().filter(|_| bytes.len() == 32) {
         return Ok(Key(*key));
@@ -97,11 +97,14 @@ fn read_key(path: &Path) -> Result<Key, String> {
         .collect();
     match key.as_deref().and_then(|key| key.first_chunk::<32>()).filter(|_| digits.len() == 64) {
         Some(key) => Ok(Key(*key)),
-        None => Err(failed(format!("a key has 32 bytes or 64 hexadecimal digits; here are {}", bytes.len()))),
+        None => Err(failed(format!(
+            "a key has 32 bytes or 64 hexadecimal digits, but the file has {} bytes",
+            bytes.len()
+        ))),
     }
 }
 
-/// A random key that is not kept.
+/// A random key, which is not stored.
 fn random_key() -> Result<Key, String> {
     let mut key = [0; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
@@ -109,7 +112,7 @@ fn random_key() -> Result<Key, String> {
     Ok(Key(key))
 }
 
-/// Interfaces without names and descriptions, which may identify their owner.
+/// Removes names and descriptions of interfaces, which may identify their owner.
 pub fn nameless(interfaces: &[InterfaceInfo]) -> Vec<InterfaceInfo> {
     let known = interfaces.iter().cloned();
     known.map(|interface| InterfaceInfo { name: None, description: None, ..interface }).collect()
@@ -133,7 +136,7 @@ pub fn anon(options: &cli::Anon) -> Exit {
     let Some(output) = &options.output else {
         return audit::look_through(&options.input, &options.audit_path, &mut anonymiser, options.quiet);
     };
-    // What was read until a signal came is written, and the file has its name.
+    // After a signal, the packets read so far are written and the file gets its final name.
     let signals = Signals::default();
     if let Err(error) = signals.take(false) {
         return complain(Exit::Usage, error);
@@ -198,7 +201,7 @@ pub fn anon(options: &cli::Anon) -> Exit {
     if let Some(error) = failed {
         exit = exit.or(complain(Exit::Output, error));
     }
-    // Not among the packets.
+    // The report must not mix with packets on standard output.
     if !options.quiet && output.as_os_str() != "-" {
         let lost = if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
         println!("{} packets written to {}{lost}", count(written.packets), output.display());

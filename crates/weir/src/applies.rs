@@ -1,5 +1,5 @@
-//! Which expressions apply to which captures: of a link type that has no VLAN tags no packet can match `vlan`, and
-//! counting none would hide that nothing was looked at.
+//! Which expressions apply to which captures. For example, no packet of a link type without VLAN tags can match
+//! `vlan`, and a count of 0 would hide that no packet was tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use weir_wire::{LinkType, PacketBuf};
 pub struct Links(Vec<(String, Vec<LinkType>)>);
 
 impl Links {
-    /// What inputs begin with. Those that can be read only once have none yet, and so have those that cannot be read:
-    /// that is reported when their turn comes.
+    /// The link types at the start of inputs. Empty for inputs that can be read only once, and for unreadable inputs,
+    /// which are reported when they are read.
     pub fn ahead(files: &Files) -> Self {
         let inputs = files.describe().map(|info| {
             let known = if info.links.is_empty() { begins_with(&info.name) } else { info.links.clone() };
@@ -23,19 +23,19 @@ impl Links {
         Self(inputs.collect())
     }
 
-    /// The link types of interfaces that are listened to.
+    /// The link types of the captured interfaces.
     pub fn of_interfaces(interfaces: &[InterfaceInfo]) -> Self {
         let named = |info: &InterfaceInfo| (info.name.clone().unwrap_or_default(), vec![info.link]);
         Self(interfaces.iter().map(named).collect())
     }
 
-    /// What was read.
+    /// The link types of the inputs that have been read.
     pub fn read(files: &Files) -> Self {
         Self(files.describe().map(|info| (info.name.clone(), info.links.clone())).collect())
     }
 }
 
-/// The link types that a file has before its first packet; none where it is no regular file.
+/// The link types of a file before its first packet; empty if it is not a regular file.
 fn begins_with(name: &str) -> Vec<LinkType> {
     let path = Path::new(name);
     if !path.is_file() {
@@ -49,15 +49,15 @@ fn begins_with(name: &str) -> Vec<LinkType> {
         ..ReadOptions::default()
     };
     let Ok(mut files) = Files::open(&[Input::Path(PathBuf::from(path))], &options) else { return Vec::new() };
-    // What is wrong with it is reported when it is read.
+    // Errors are reported when the file is read.
     let _ = files.fill(&mut PacketBuf::default());
     files.describe().next().map_or(Vec::new(), |info| info.links.clone())
 }
 
-/// What of a run does not apply.
+/// Expressions of a run that do not apply to its inputs.
 #[derive(Debug, Default)]
 pub struct Misfits {
-    /// One text for each input and expression that do not go together.
+    /// One text per input and expression that do not fit.
     pub complaints: Vec<String>,
     /// Expressions that no packet of any input can match.
     pub nowhere: BTreeSet<String>,
@@ -85,7 +85,8 @@ impl Misfits {
         for (name, links) in &links.0 {
             for link in links {
                 for error in by_link.get(link).into_iter().flatten() {
-                    // That none of these packets can match is no fault where others can.
+                    // That no packet of this input can match is an error only if no packet of the other inputs can
+                    // either.
                     if error.kind != ErrorKind::RejectsAll || nowhere.contains(&error.expression) {
                         complaints.push(format!("{name}: link type {link}: {error}"));
                     }

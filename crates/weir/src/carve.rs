@@ -1,8 +1,8 @@
 //! Writes files from streams to disk: `--files`.
 //!
-//! The worker that sees a file decides at once, without the disk, what is kept and under which name; a thread writes.
-//! No part of a name comes from the traffic: a file is named by its SHA-256, or else by its identifier in the records,
-//! with an extension for its type by content.
+//! The worker that parses a file decides at once, without the disk, which part is kept and under which name; a thread
+//! writes. No part of a name comes from the traffic. A complete file is named by its SHA-256, others by their
+//! identifier in the records, with an extension for the type that its content has.
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
@@ -19,17 +19,17 @@ use weir_proto::{Record, Value, file_id, file_name};
 /// Limits of extracted files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Bytes of a file; of a longer one the beginning is kept.
+    /// Maximum bytes of a file; of a longer one the beginning is kept.
     pub each: u64,
-    /// Files.
+    /// Maximum number of files.
     pub files: u64,
-    /// Bytes of all files.
+    /// Maximum bytes of all files.
     pub total: u64,
 }
 
-/// Pieces that wait to be written: at most some ten megabytes.
+/// Maximum number of pieces in the queue to the thread: about ten megabytes.
 const QUEUE: usize = 256;
-/// Maximum number of open files: others are reopened when their turn comes.
+/// Maximum number of open files. Others are reopened when more of them arrives.
 const OPEN: usize = 64;
 
 /// Messages to the thread.
@@ -40,7 +40,7 @@ enum Order {
     Close { file: u64, name: String },
 }
 
-/// The consumption of all workers.
+/// The consumption of all workers together.
 #[derive(Debug, Default)]
 struct Taken {
     files: AtomicU64,
@@ -48,7 +48,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Takes a number of bytes, or as many as are left.
+    /// Takes up to `wanted` bytes of the total `max`. Returns the number taken.
     fn bytes(&self, wanted: u64, max: u64) -> u64 {
         let mut given = 0;
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -64,7 +64,7 @@ impl Taken {
     }
 }
 
-/// The thread that writes.
+/// The thread that writes files.
 pub struct Carving {
     to: Sender<Order>,
     taken: Arc<Taken>,
@@ -73,10 +73,10 @@ pub struct Carving {
 }
 
 impl Carving {
-    /// Begins to write into a directory, which is created if missing.
+    /// Starts to write into a directory, which is created if missing.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// The directory cannot be created.
     pub fn start(directory: &Path, limits: Limits) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
@@ -92,7 +92,7 @@ impl Carving {
         Ok(Self { to, taken: Arc::default(), limits, thread })
     }
 
-    /// The handle of one worker; `waits`: for the disk, as a run over files can.
+    /// The handle of one worker; `waits` is whether it may wait for the disk, as in a run over files.
     pub fn carver(&self, waits: bool) -> Carver {
         Carver {
             to: self.to.clone(),
@@ -117,7 +117,7 @@ pub struct Carver {
     taken: Arc<Taken>,
     limits: Limits,
     waits: bool,
-    /// Files that are not over.
+    /// Files that have not ended.
     files: HashMap<u64, Kept>,
     count: SessionCount,
 }
@@ -125,16 +125,16 @@ pub struct Carver {
 /// The kept part of a file.
 #[derive(Default)]
 struct Kept {
-    /// Bytes, without holes.
+    /// Bytes kept, without gaps.
     bytes: u64,
-    /// Whether any of it could not be kept.
+    /// Whether some bytes were not kept.
     cut: bool,
-    /// There is no room for it at all.
+    /// Whether nothing can be kept, because a limit is reached.
     refused: bool,
 }
 
 impl Clone for Carver {
-    /// Another one for another worker.
+    /// A handle for another worker.
     fn clone(&self) -> Self {
         Self {
             to: self.to.clone(),
@@ -148,14 +148,14 @@ impl Clone for Carver {
 }
 
 impl Carver {
-    /// Takes bytes of a file at an offset. Whether all of it was kept so far.
+    /// Takes bytes of a file at an offset. Returns whether all of the file has been kept so far.
     pub fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         let kept = self.files.entry(file).or_insert_with(|| {
             self.count.files += 1;
             Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
         });
         self.count.file_bytes += bytes.len() as u64;
-        // After a part that could not be kept nothing is kept: a file is a prefix.
+        // Nothing is kept after a part that was not kept, so that the kept bytes are a prefix of the file.
         let room = match kept {
             Kept { refused: true, .. } | Kept { cut: true, .. } => 0,
             _ => self.limits.each.saturating_sub(offset).min(bytes.len() as u64),
@@ -180,12 +180,12 @@ impl Carver {
         !kept.cut
     }
 
-    /// Ends a file, and sets in its record what was kept, and under which name.
+    /// Ends a file, and sets in its record the kept size and the name.
     pub fn close(&mut self, record: &mut Record<'_>) {
         let Value::Text(name) = record.get("file") else { return };
         let id = file_id(name);
         let Some((id, kept)) = id.and_then(|id| Some((id, self.files.remove(&id)?))) else {
-            // There was nothing in it.
+            // The file is empty.
             return record.set("stored", Value::Bool(false));
         };
         if kept.refused || kept.bytes == 0 {
@@ -207,7 +207,7 @@ impl Carver {
         record.set("extracted", Value::from(name.clone()));
         record.set("extracted_cutoff", Value::Bool(kept.cut));
         record.set("extracted_size", if kept.cut { Value::Uint(kept.bytes) } else { Value::None });
-        // The last word is waited for: without it there is a file without its name.
+        // This message waits for room in the queue: without it the file would not get its name.
         let _ = self.to.send(Order::Close { file: id, name });
     }
 
@@ -217,7 +217,7 @@ impl Carver {
     }
 }
 
-/// The extension of files of that type: a fixed word, whatever the traffic calls it.
+/// The extension of files of that type: a fixed word, regardless of the name in the traffic.
 fn ending(kind: &[u8]) -> &'static str {
     let known =
         std::str::from_utf8(kind).ok().and_then(|kind| ENDINGS.iter().find(|(name, _)| *name == kind));
@@ -270,12 +270,12 @@ static ENDINGS: &[(&str, &str)] = &[
     ("video/quicktime", "mov"),
 ];
 
-/// The directory, as the thread sees it.
+/// The state of the writing thread.
 struct Store {
     directory: PathBuf,
     /// Open files.
     open: BTreeMap<u64, File>,
-    /// Those that are not over, under the names that they have until then; `None` where one could not be written whole.
+    /// Temporary names of the files that have not ended; `None` after a failed write.
     known: HashMap<u64, Option<PathBuf>>,
     failed: Option<io::Error>,
 }
@@ -290,7 +290,8 @@ impl Store {
                         self.note(&path, &error);
                         self.known.insert(file, None);
                         self.open.remove(&file);
-                        // The record says that the file is kept, and it is not: a part of it has no name.
+                        // The record says that the file is kept, but a write failed: the incomplete file must not get
+                        // the name of a complete one.
                         let _ = std::fs::remove_file(path);
                     }
                 }
@@ -300,7 +301,7 @@ impl Store {
                     let to = self.directory.join(name);
                     let is_again = to.exists();
                     again += u64::from(is_again);
-                    // The name is the sum of what is in it: the same again costs no wait for the disk.
+                    // The name is the hash of the content: an equal file exists and need not be synchronised again.
                     let done = if is_again && same_length(&from, &to) {
                         std::fs::remove_file(&from)
                     } else {
@@ -315,11 +316,11 @@ impl Store {
         (again, self.failed)
     }
 
-    /// Writes a part of a file; an error with the name of what was written to.
+    /// Writes a part of a file. An error comes with the path of the file.
     fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
         let final_path = self.directory.join(file_name(file));
         let path = match self.known.get(&file) {
-            // It failed before.
+            // An earlier write failed.
             Some(None) => return Ok(()),
             Some(Some(path)) => path.clone(),
             None => {
@@ -340,7 +341,7 @@ impl Store {
     }
 
     fn hold(&mut self, file: u64, opened: File) {
-        // Which of them comes next is not known: all of them go.
+        // The next file to be written is not predictable, so all are closed.
         if self.open.len() >= OPEN {
             self.open.clear();
         }

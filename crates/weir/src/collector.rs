@@ -1,7 +1,7 @@
-//! From workers to outputs: rows in order, snapshots merged.
+//! The collector: merges the workers' snapshots, and puts their rows in order for the outputs.
 //!
-//! A worker talks to the rest of the program through its [`WorkerOutput`] alone. A file can wait, so its couriers
-//! do; a link cannot, so what a full queue does not take is shed there and counted.
+//! A worker communicates with the rest of the program only through its [`WorkerOutput`]. A run over files waits for
+//! room in a full queue. A live run sheds rows instead, and counts them.
 
 use crate::carve::Carver;
 use crate::dump::Intake;
@@ -21,45 +21,45 @@ use weir_output::anon::Anonymiser;
 use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, PacketBuf};
 
-/// Rows that travel together.
+/// Maximum number of rows in a message.
 const ROWS: usize = 256;
-/// Maximum bytes of records that travel together, besides the last of them.
+/// Maximum bytes of records in a message, not counting the last record.
 const MAX_PACKED: usize = 256 << 10;
-/// Messages that a queue holds; a [`Room`] says how many bytes they may have.
+/// Maximum number of messages in a queue. A [`Room`] limits their bytes.
 const QUEUE: usize = 64;
 
 /// A message from a worker to the collector.
 pub enum Message {
-    /// Flows that have ended in the given interval, counted from 0.
+    /// Flows that ended in the given interval; intervals count from 0.
     Rows(u64, Vec<FlowRecord>, Charge),
     /// Records of the given interval.
     Records(u64, Records, Charge),
     /// The interval has ended for this worker.
     Snapshot(u64, Box<Snapshot>, Held),
-    /// Something happened to an interface.
+    /// An interface has changed its state.
     Link(LinkEvent),
     /// The worker has finished.
     Done,
 }
 
-/// What a worker has in memory when its interval ends.
+/// Memory that a worker holds at the end of its interval.
 pub struct Held {
-    /// Of the room for messages: the snapshot.
+    /// Charge for the snapshot, out of the room for messages.
     charge: Charge,
-    /// Which worker.
+    /// Index of the worker.
     worker: usize,
-    /// Bytes that its sessions take.
+    /// Bytes of its sessions.
     sessions: usize,
 }
 
-/// Records of one batch, in one piece of memory.
+/// Records of one batch, in one allocation.
 #[derive(Debug, Default)]
 pub struct Records {
     records: Vec<QueuedRecord>,
     packed: Packed,
 }
 
-/// A record, and its flow.
+/// A record and its flow.
 #[derive(Debug)]
 struct QueuedRecord {
     flow: FlowIdentity,
@@ -67,39 +67,39 @@ struct QueuedRecord {
 }
 
 impl Records {
-    /// Bytes of memory that they take.
+    /// Bytes of memory that the records occupy.
     fn memory(&self) -> usize {
         self.records.capacity() * size_of::<QueuedRecord>() + self.packed.memory()
     }
 
-    /// Bytes that they take while they wait, and while they are written.
+    /// Bytes that the records occupy while they wait and while they are written.
     fn waiting(&self) -> usize {
         self.memory() + self.records.len() * ORDER
     }
 }
 
-/// Bytes that the order of a record or row takes while they are written, and names that stand beside rows.
+/// Bytes per record or row for sorting while they are written, and for the names added to rows.
 const ORDER: usize = 16;
 const NAMED: usize = 64;
 
-/// A queue from workers to the collector.
+/// A queue from the workers to the collector.
 pub fn queue() -> (Sender<Message>, Receiver<Message>) {
     crossbeam_channel::bounded(QUEUE)
 }
 
-/// Bytes that rows take while they wait, and while they are written.
+/// Bytes that rows occupy while they wait and while they are written.
 fn waiting(rows: &Vec<FlowRecord>) -> usize {
     rows.capacity() * size_of::<FlowRecord>() + rows.len() * NAMED
 }
 
-/// The record at a place in batches, with its entry.
+/// The record with the given batch and position, with its entry.
 fn record_at(batches: &[Records], (batch, at): (u32, u32)) -> Option<(&QueuedRecord, Record<'_>)> {
     let batch = batches.get(batch as usize)?;
     let entry = batch.records.get(at as usize)?;
     Some((entry, batch.packed.get(&entry.place)))
 }
 
-/// Orders records by time and flow; what one flow said at one time stays in the order in which it was said.
+/// Sorts records by time and flow. Records of one flow with equal times keep the order in which they were emitted.
 fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
     order.sort_by_key(|(batch, at)| {
         let entry = batches.get(*batch as usize).and_then(|batch| batch.records.get(*at as usize));
@@ -107,19 +107,19 @@ fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
     });
 }
 
-/// What a worker's output does when the queue is full.
+/// Behaviour of a worker's output when the queue is full.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WhenFull {
-    /// It waits: files have time.
+    /// Wait: used for files.
     Wait,
-    /// It sheds rows and counts them: packets have none.
+    /// Shed rows and count them: used for live capture, where packets cannot wait.
     Shed,
 }
 
-/// What a worker's output carries besides snapshots.
+/// The contents of a worker's output besides snapshots.
 #[derive(Clone)]
 pub struct Load {
-    /// Room for what is under way to the collector, of all workers.
+    /// Room for messages on their way to the collector, shared by all workers.
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
@@ -133,7 +133,7 @@ pub struct Load {
     pub carver: Option<Carver>,
 }
 
-/// Carries one worker's results.
+/// Sends one worker's results to the collector.
 pub struct WorkerOutput {
     to: Sender<Message>,
     when_full: WhenFull,
@@ -142,16 +142,16 @@ pub struct WorkerOutput {
     interval: u64,
     rows: Vec<FlowRecord>,
     records: Records,
-    /// Rows, records among them, and packets that had no room since the last snapshot.
+    /// Rows, including records, and packets that were shed since the last snapshot.
     rows_shed: u64,
     packets_shed: u64,
-    /// Packets of unidentified flows that had no room since the last snapshot.
+    /// Packets of unidentified flows that were shed since the last snapshot.
     unidentified_shed: u64,
     kept: u64,
 }
 
 impl WorkerOutput {
-    /// A courier for one worker.
+    /// The output of one worker.
     pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
         Self {
             to,
@@ -168,25 +168,25 @@ impl WorkerOutput {
         }
     }
 
-    /// Packets that the run's expression has let through so far.
+    /// Number of packets so far that matched the run's expression.
     pub fn kept_packets(&self) -> u64 {
         self.kept
     }
 
-    /// From now on packets that match go there.
+    /// Sends matching packets to this writer from now on.
     pub fn write_packets_to(&mut self, packets: Option<Intake>) {
         self.load.packets = packets;
     }
 
-    /// Ends the worker's interval. A snapshot always gets through: without it the sums would be wrong.
-    /// `sessions`: bytes that the worker's sessions take.
+    /// Ends the worker's interval. A snapshot is never shed, because its counters are needed for correct sums.
+    /// `sessions` is the number of bytes that the worker's sessions occupy.
     pub fn send_snapshot(&mut self, mut snapshot: Snapshot, sessions: usize) {
         self.send_rows();
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
         let shed = std::mem::take(&mut self.unidentified_shed);
-        // Packets emitted in an interval are shed in it or not at all.
+        // Packets that are emitted in an interval are shed in that interval or not at all.
         snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
         snapshot.sessions.unidentified_packets_lost += shed;
         if let Some(carver) = &mut self.load.carver {
@@ -195,7 +195,7 @@ impl WorkerOutput {
         let bytes = snapshot.memory();
         let charge = match self.when_full {
             WhenFull::Wait => self.load.room.wait(bytes),
-            // A link has one a second, for which there is always room.
+            // A live run sends one per second, for which the room always suffices.
             WhenFull::Shed => self.load.room.take(bytes),
         };
         self.send(Message::Snapshot(
@@ -206,9 +206,9 @@ impl WorkerOutput {
         self.interval += 1;
     }
 
-    /// Sends, waiting for room.
+    /// Sends a message, and waits while the queue is full.
     pub fn send(&mut self, message: Message) {
-        // The collector outlives the workers; if not, the run has ended anyway.
+        // The collector outlives the workers, unless the run has ended.
         let _ = self.to.send(message);
     }
 
@@ -231,7 +231,7 @@ impl WorkerOutput {
         self.send_or_shed(number, bytes, |charge| Message::Rows(interval, rows, charge));
     }
 
-    /// Sends a message of so many rows and bytes when there is room for it, or counts its rows as shed.
+    /// Sends a message of `rows` rows and `bytes` bytes if there is room for it. Otherwise counts its rows as shed.
     fn send_or_shed(&mut self, rows: usize, bytes: usize, message: impl FnOnce(Charge) -> Message) {
         let room = &self.load.room;
         let is_sent = match self.when_full {
@@ -287,7 +287,7 @@ impl Sink for WorkerOutput {
     }
 }
 
-/// Copies packets to the writer of a file, where there is one; how many had no room.
+/// Copies packets to the writer of a file, if one is set. Returns the number of packets that were shed.
 fn pass_on(writer: Option<&Intake>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
     let Some(writer) = writer.filter(|_| !packets.is_empty()) else { return 0 };
     let mut copy = PacketBuf::default();
@@ -309,39 +309,39 @@ pub struct Collector {
     workers: usize,
     /// Workers that have not finished.
     busy: usize,
-    /// Maximum bytes of rows and records that wait for their interval to end; beyond it the oldest interval's are
-    /// written as they are.
+    /// Maximum bytes of rows and records that wait for their interval to end. Beyond it, those of the oldest interval
+    /// are written immediately.
     max_waiting: usize,
     waiting: usize,
     pending: BTreeMap<u64, Pending>,
-    /// The length of a report in nanoseconds: snapshots are merged until one ends at a multiple of it.
+    /// Length of a reported interval in nanoseconds: snapshots are merged until one ends at a multiple of it.
     report_length: u64,
     report: Snapshot,
     total: Snapshot,
     failures: Vec<String>,
-    /// Failures go to the screen instead of standard error, which is the terminal of the screen.
+    /// Whether failures are only shown on the live screen. Standard error is the terminal of that screen.
     silent: bool,
-    /// Names that clients resolved, and those of them that are in rows.
+    /// Host names that clients resolved, and those that occur in rows.
     resolved: Resolved,
     shown: Shown,
-    /// Receiver of each interval.
+    /// Receiver of each merged interval.
     hub: Option<Arc<Hub>>,
-    /// Messages that wait.
+    /// Number of waiting messages.
     messages: usize,
-    /// Room of the messages on their way.
+    /// Room of the messages in the queue.
     room: Option<Arc<Room>>,
-    /// Bytes that the sessions of each worker took when its last interval ended.
+    /// Bytes of each worker's sessions at the end of its last interval.
     sessions: Vec<usize>,
     /// Applied to everything that leaves the collector.
     anonymiser: Option<Anonymiser>,
-    /// Nanoseconds after which logs are rolled, and the number of the period that is written.
+    /// Period in nanoseconds after which logs are rotated, and the number of the current period.
     rotate: Option<u64>,
     period: Option<u64>,
-    /// Set when they are to be rolled at once.
+    /// Set to rotate the logs at once.
     hangup: Arc<AtomicBool>,
 }
 
-/// An interval that not every worker has ended.
+/// An interval that some workers have not ended.
 #[derive(Default)]
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
@@ -351,7 +351,8 @@ struct Pending {
 }
 
 impl Collector {
-    /// A collector for a number of workers. `memory` limits the rows that wait for their interval to end.
+    /// A collector for the given number of workers. `memory` limits the bytes of rows that wait for their interval to
+    /// end.
     pub fn new(outputs: Vec<Box<dyn Output>>, workers: usize, report_length: u64, memory: usize) -> Self {
         Self {
             outputs,
@@ -365,7 +366,7 @@ impl Collector {
             total: Snapshot::default(),
             failures: Vec::new(),
             silent: false,
-            // A part of what is for rows.
+            // Names get a part of the memory for rows.
             resolved: Resolved::new(memory / 8),
             shown: Shown::new(memory / 8),
             hub: None,
@@ -379,7 +380,7 @@ impl Collector {
         }
     }
 
-    /// From now on all that is written, and all that is handed on, goes through it.
+    /// Applies the anonymiser to everything that is written or sent on from now on.
     pub fn anonymise(&mut self, anonymiser: Option<Anonymiser>) {
         self.anonymiser = anonymiser;
     }
@@ -389,28 +390,28 @@ impl Collector {
         self.hub = hub;
     }
 
-    /// From now on names of hosts take at most so many bytes.
+    /// Limits the memory of host names, in bytes, from now on.
     pub fn remember_names(&mut self, memory: usize) {
         self.resolved = Resolved::new(memory / 2);
         self.shown = Shown::new(memory / 2);
     }
 
-    /// The room of the messages that come is this.
+    /// Sets the room that the incoming messages were charged to.
     pub fn take_from(&mut self, room: &Arc<Room>) {
         self.room = Some(Arc::clone(room));
     }
 
-    /// Notes the number of waiting messages.
+    /// Sets the number of waiting messages.
     pub fn has_waiting(&mut self, messages: usize) {
         self.messages = messages;
     }
 
-    /// Rolls logs at this period in nanoseconds, at the end of an interval, and whenever `hangup` is set.
+    /// Rotates logs with this period in nanoseconds, at the end of an interval, and whenever `hangup` is set.
     pub fn roll_every(&mut self, rotate: Option<u64>, hangup: Arc<AtomicBool>) {
         (self.rotate, self.hangup) = (rotate, hangup);
     }
 
-    /// Rolls the logs if that was asked for. What waits for its interval to end is written into the new files.
+    /// Rotates the logs on request. Rows that wait for their interval to end are written into the new files.
     pub fn attend(&mut self) {
         if self.hangup.swap(false, Ordering::Relaxed) {
             self.roll(0);
@@ -423,7 +424,7 @@ impl Collector {
         }
     }
 
-    /// Rolls the logs where a period has ended with the interval.
+    /// Rotates the logs if a period has ended with the interval.
     fn roll_by_time(&mut self, interval: Interval) {
         let Some(rotate) = self.rotate.filter(|_| interval.start != interval.end) else { return };
         let (first, next) = (interval.start / rotate, interval.end / rotate);
@@ -433,17 +434,17 @@ impl Collector {
         }
     }
 
-    /// From now on failures are only kept.
+    /// Stops printing failures: they are only recorded from now on.
     pub fn silence(&mut self) {
         self.silent = true;
     }
 
-    /// The failures so far, in words.
+    /// The messages of the failures so far.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// Takes a message; the merged snapshot of an interval when it is complete with it.
+    /// Takes a message. Returns the merged snapshot of an interval that the message completes.
     pub fn take(&mut self, message: Message) -> Option<Snapshot> {
         self.attend();
         match message {
@@ -491,14 +492,14 @@ impl Collector {
     /// Takes messages until every worker is done.
     pub fn run(&mut self, from: &Receiver<Message>) {
         while !self.is_done() {
-            // A closed queue means that a worker has died: the received part is reported.
+            // A closed queue means that a worker has panicked: the received part is reported.
             let Ok(message) = from.recv() else { break };
             self.take(message);
         }
     }
 
-    /// Reports the last, unfinished interval and closes the outputs. The total, what failed in words, and the names of
-    /// responders.
+    /// Reports the last, unfinished interval and closes the outputs. Returns the totals, the messages of failures, and
+    /// the names of responders.
     pub fn finish(mut self) -> (Snapshot, Vec<String>, Shown) {
         for interval in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(interval);
@@ -512,14 +513,14 @@ impl Collector {
         (self.total, self.failures, self.shown)
     }
 
-    /// Lets the outputs write what they hold back.
+    /// Makes the outputs write their buffered rows.
     pub fn flush(&mut self) {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.flush());
         }
     }
 
-    /// Writes the oldest interval's rows where too many wait.
+    /// Writes the oldest interval's rows if too many wait.
     fn relieve(&mut self) {
         if self.waiting <= self.max_waiting {
             return;
@@ -535,7 +536,7 @@ impl Collector {
     fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, mut records: Vec<Records>) {
         self.waiting -= rows.iter().map(waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
-        // Which batch a record is in, and its number there.
+        // For each record, the index of its batch and its index in the batch.
         let mut order: Vec<(u32, u32)> = (0_u32..)
             .zip(&records)
             .flat_map(|(batch, records)| (0..records.records.len() as u32).map(move |at| (batch, at)))
@@ -604,7 +605,7 @@ impl Collector {
         Some(pending.merged)
     }
 
-    /// How full it is.
+    /// The usage of the collector's memory.
     pub fn load(&self) -> memory::Load {
         let (names, names_shed) = self.resolved.memory();
         memory::Load {
@@ -625,7 +626,8 @@ impl Collector {
         }
     }
 
-    /// Calls an output. A failure is noted once, and the output is called again next time: space may return.
+    /// Calls an output. A failure is recorded once, and the output is called again next time, because the disk may
+    /// have free space then.
     fn attempt(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) -> bool {
         let Some(output) = self.outputs.get_mut(at) else { return false };
         match call(output) {

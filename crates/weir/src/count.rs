@@ -49,7 +49,7 @@ pub fn count(options: &cli::Count) -> Exit {
     };
     let plan = match Plan::counting(specs, settings) {
         Ok(plan) => Arc::new(plan),
-        // The error shows the expression, which equals its name.
+        // The error contains the expression, which is also the name.
         Err(PlanError::Subscription { error, .. }) => return complain(Exit::Usage, error),
         Err(error) => return complain(Exit::Usage, error),
     };
@@ -69,7 +69,8 @@ pub fn count(options: &cli::Count) -> Exit {
     }
     let (total, links, read) = pass(files, &plan, worker_count(options.workers));
     exit = exit.or(read);
-    // An interface may be described after packets of others, and standard input can be read but once.
+    // The link types are compared after reading: a file may describe an interface after packets of others, and
+    // standard input can be read only once.
     let misfits = Misfits::of_subscriptions(&links, &plan);
     for complaint in misfits.complaints.iter().filter(|complaint| !ahead.complaints.contains(complaint)) {
         exit = exit.or(complain(Exit::Unreadable, complaint));
@@ -105,7 +106,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exi
     let worker_outputs =
         (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);
-    // No flow is followed here.
+    // Counting needs no flows.
     let flows = FlowConfig::default();
     let pool = (0..workers).map(|_| Worker::new(Arc::clone(plan), &flows)).collect();
     let mut collector = Collector::new(Vec::new(), workers, 1, 0);
@@ -149,7 +150,7 @@ fn json(rows: &[Row<'_>]) -> String {
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// The expression comes last: it may be of any length.
+/// The expression is the last column, because its length varies.
 fn table(rows: &[Row<'_>]) -> String {
     let mut text = format!("{:>14} {:>18}  expression\n", "packets", "bytes");
     for row in rows {

@@ -1,4 +1,4 @@
-//! Matching packets into a file: `-w`, on a separate thread.
+//! Writes matching packets to a file (`-w`) on a separate thread.
 
 pub mod index;
 
@@ -19,49 +19,51 @@ use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Slot, Time};
 
-/// Batches of packets that wait to be written in a run over files: together a few megabytes.
+/// Maximum number of batches in the queue in a run over files, together a few megabytes.
 const QUEUE: usize = 64;
-/// Batches that wait in a live run, where they may be of one packet; their bytes are bounded besides.
+/// Maximum number of batches in the queue in a live run, where a batch may have one packet; their bytes are limited
+/// too.
 const LIVE_QUEUE: usize = 16_384;
-/// Interval at which the writer checks the clock when no packet comes.
+/// Interval at which the writer checks the clock while no packets arrive.
 const TICK: Duration = Duration::from_millis(500);
-/// How long a reader of packets may take nothing at the end of a run before the rest is given up.
+/// Time for which a reader of packets may take nothing at the end of a run, before the remaining packets are
+/// abandoned.
 pub const GRACE: Duration = Duration::from_secs(3);
 
-/// For what kind of run packets are written.
+/// The kind of run that packets are written in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum For {
-    /// One over files: it waits for a slow reader.
+    /// A run over files: it waits for a slow reader.
     Files,
-    /// A live one: what a pipe's reader is too slow for is shed.
+    /// A live run: packets that the reader of a pipe is too slow for are shed.
     Link,
     /// A live run with a full screen: nothing goes to standard error.
     Screen,
 }
 
-/// What a packet file is written for, and with.
+/// The options of a packet file.
 pub struct DumpOptions<'r> {
     /// The command line.
     pub options: &'r cli::Run,
-    /// How files follow each other.
+    /// Rotation of the files.
     pub rotate: Rotate,
     /// The kind of run.
     pub purpose: For,
-    /// Where packets are anonymised.
+    /// Anonymiser of the packets, if any.
     pub anonymiser: Option<Anonymiser>,
-    /// Bytes of packets that may wait to be written in a live run.
+    /// Maximum bytes of packets in the queue in a live run.
     pub room: usize,
-    /// Set to end the run: the reader of a pipe has gone.
+    /// Set to end the run, because the reader of a pipe has closed it.
     pub stop: Arc<AtomicBool>,
-    /// Set when a signal has asked for the end of the run.
+    /// Set after a signal has requested the end of the run.
     pub interrupted: Arc<AtomicBool>,
 }
 
-/// The way into a packet file: a queue that is bounded.
+/// A bounded queue to the writer of a packet file.
 #[derive(Clone)]
 pub struct Intake {
     to: Sender<PacketBuf>,
-    /// Bytes that wait.
+    /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
     room: usize,
 }
@@ -72,14 +74,14 @@ impl Intake {
         (Intake { to, waiting: Arc::default(), room }, from)
     }
 
-    /// Hands packets over, and waits for room.
+    /// Sends packets, and waits while the queue is full.
     pub fn send(&self, packets: PacketBuf) {
         self.waiting.fetch_add(memory(&packets), Ordering::Relaxed);
-        // A writer that has ended has reported why.
+        // A writer that has ended has reported the reason.
         let _ = self.to.send(packets);
     }
 
-    /// Hands packets over if there is room; else how many are shed.
+    /// Sends packets if the queue has room. Returns the number of packets shed.
     pub fn offer(&self, packets: PacketBuf) -> u64 {
         let (bytes, count) = (memory(&packets), packets.slots.len() as u64);
         if self.waiting.fetch_add(bytes, Ordering::Relaxed) < self.room {
@@ -93,23 +95,23 @@ impl Intake {
     }
 }
 
-/// Bytes that packets take while they wait.
+/// Bytes that packets occupy in the queue.
 fn memory(packets: &PacketBuf) -> usize {
     packets.bytes.capacity() + packets.slots.capacity() * size_of::<Slot>()
 }
 
-/// What became of a packet file.
+/// The result of a packet file.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was written.
+    /// Results of the writer.
     pub written: Written,
-    /// The first thing that went wrong.
+    /// The first error.
     pub trouble: Option<WriteError>,
-    /// The reader of the pipe has gone, as head(1) does when it has enough: that is no trouble.
+    /// Whether the reader closed the pipe, as head(1) does after enough lines. This is not an error.
     pub reader_gone: bool,
 }
 
-/// A packet file being written.
+/// A packet file that is being written.
 pub struct Dump {
     intake: Intake,
     dump_index: DumpIndex,
@@ -120,7 +122,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Begins the file. A name alone is one file, unless `rotate` is set.
+    /// Starts the file. A name stands for one file unless `rotate` is set.
     pub fn start(
         name: &str,
         with: DumpOptions<'_>,
@@ -132,15 +134,17 @@ impl Dump {
             for saved in salvage_leftovers(path, &rotate) {
                 match saved {
                     Ok((path, Repair { packets, .. })) => eprintln!(
-                        "weir: {}: {} packets that a run which was killed had written",
+                        "weir: {}: {} packets salvaged from a run that was killed",
                         path.display(),
                         count(packets)
                     ),
-                    Err(error) => eprintln!("weir: what a run which was killed had written stays: {error}"),
+                    Err(error) => {
+                        eprintln!("weir: cannot salvage the packets of a run that was killed: {error}")
+                    }
                 }
             }
         }
-        // When the reader of a pipe is no longer waited for without end.
+        // Set when the wait for the reader of a pipe is limited from now on.
         let (ends, capacity) = match purpose {
             For::Files => (interrupted, QUEUE),
             For::Link | For::Screen => (Arc::clone(&stop), LIVE_QUEUE),
@@ -164,7 +168,7 @@ impl Dump {
         Ok(Dump { intake, dump_index, purpose, ends, thread })
     }
 
-    /// The rotation of -w in the options.
+    /// The rotation of -w according to the options.
     pub fn rotation(options: &cli::Run, zone: TimeZone) -> Rotate {
         Rotate {
             seconds: options.rotate_seconds,
@@ -174,17 +178,18 @@ impl Dump {
         }
     }
 
-    /// The sender for packets.
+    /// A sender of packets to the writer.
     pub fn intake(&self) -> Intake {
         self.intake.clone()
     }
 
-    /// The files that it has begun.
+    /// The index of the files that it has started.
     pub fn files(&self) -> DumpIndex {
         self.dump_index.clone()
     }
 
-    /// Writes the rest. A live run gives the reader of a pipe a few seconds; one over files waits until it is interrupted.
+    /// Writes the remaining packets. A live run waits a few seconds for the reader of a pipe; a run over files waits
+    /// until it is interrupted.
     pub fn finish(self) -> Outcome {
         drop(self.intake);
         if self.purpose == For::Link {
@@ -198,10 +203,10 @@ fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64)
 }
 
-/// The thread that writes.
+/// The state of the writing thread.
 struct Work {
     writer: PacketWriter,
-    /// Bytes that wait for it.
+    /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
     purpose: For,
     anonymiser: Option<Anonymiser>,
@@ -234,7 +239,7 @@ impl Work {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = now();
-            // The reader of a pipe sees packets as soon as nothing more waits behind them.
+            // The reader of a pipe gets packets as soon as the queue is empty.
             if now.0 >= next_tick || self.writer.is_pipe() && from.is_empty() {
                 let ticked = self.writer.tick(now);
                 self.note(ticked);
@@ -247,13 +252,10 @@ impl Work {
         if let Err(error) = closed {
             outcome.note(error, self.purpose, &self.stop);
         }
-        // In a live run the summary adds what was shed before.
+        // In a live run the summary includes the packets that were shed before.
         if self.purpose == For::Files && written.lost > 0 && outcome.trouble.is_none() && !outcome.reader_gone
         {
-            eprintln!(
-                "weir: {} packets were not written: the reader does not take them",
-                count(written.lost)
-            );
+            eprintln!("weir: {} packets were not written: the reader stopped reading", count(written.lost));
         }
         outcome.written = written;
         outcome
@@ -267,12 +269,12 @@ impl Work {
 }
 
 impl Outcome {
-    /// Whether packets are missing that the reader or the disk should have.
+    /// Whether packets are missing because of an error other than a closed pipe.
     pub fn is_trouble(&self) -> bool {
         self.trouble.is_some() || self.written.lost > 0 && !self.reader_gone
     }
 
-    /// Notes what goes wrong. A reader that has gone ends the run, without a word.
+    /// Records an error. A reader that closes the pipe ends the run without a message.
     fn note(&mut self, error: WriteError, purpose: For, stop: &AtomicBool) {
         if matches!(error, WriteError::Closed { .. }) {
             self.reader_gone = true;

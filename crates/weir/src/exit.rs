@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// The exit codes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Exit {
-    /// All good.
+    /// Success.
     Good = 0,
     /// More packets were lost than the user accepts.
     Loss = 5,
@@ -17,7 +17,7 @@ pub enum Exit {
     Unreadable = 2,
     /// Usage or configuration.
     Usage = 1,
-    /// Interrupted, after everything received was reported.
+    /// Interrupted. Everything received until then has been reported.
     Interrupted = 130,
 }
 

@@ -1,4 +1,4 @@
-//! `weir explain`: how an expression is evaluated, and what that costs, measured here and now.
+//! `weir explain`: how an expression is evaluated, and its measured cost.
 
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
@@ -17,32 +17,32 @@ use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, PacketBuf, Tag, build,
 /// The schema of the JSON object.
 const SCHEMA: u32 = 1;
 
-/// Packets that costs are measured on at most, and bytes of them.
+/// Maximum number of packets, and of their bytes, that costs are measured on.
 const MAX_PACKETS: usize = 1 << 16;
 const MAX_BYTES: usize = 64 << 20;
 
-/// Packets that are put through at once, as a worker does.
+/// Number of packets that are evaluated together, as in a worker.
 const AT_ONCE: usize = 256;
 
-/// Number of measurements of each cost; the minimum counts, since other processes run too.
+/// Number of measurements of each cost. The minimum is reported, because other processes also run.
 const ROUNDS: usize = 7;
 
-/// Nanoseconds that one round takes at least.
+/// Minimum duration of one round in nanoseconds.
 const ROUND: u64 = 2_000_000;
 
-/// Terms and comparisons that are shown.
+/// Maximum number of terms and of comparisons to show.
 const MAX_LINES: usize = 8;
 
-/// Nanoseconds; `None` if it could not be measured.
+/// Costs in nanoseconds; `None` if not measured.
 #[derive(Default, Serialize)]
 struct Cost {
-    /// Cost per packet, in a set of its own.
+    /// Per packet, alone in a set.
     packet: Option<f64>,
-    /// A packet, by its program.
+    /// Per packet, with the expression's program.
     program: Option<f64>,
-    /// A flow, where its key decides.
+    /// Per flow, if the flow's key decides.
     flow: Option<f64>,
-    /// A packet, for the lines of the configuration without it and with it.
+    /// Per packet, for the lines of the configuration without the expression, and with it.
     lines: Option<f64>,
     lines_and_this: Option<f64>,
 }
@@ -103,7 +103,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
         Err(error) => return complain(Exit::Usage, error),
     };
     let (set, index) = joined.as_ref().map_or((&alone, 0), |(_, with)| (with, with.len() - 1));
-    // There is an expression of that number.
+    // The set has an expression with this index.
     let Some(explanation) = set.explain(index) else { return Exit::Usage };
     let strategy = set.strategy();
     let cost = measure(alone, joined, expression, &reading, &explanation.decided, &packets);
@@ -128,10 +128,10 @@ pub fn explain(options: &cli::Explain) -> Exit {
     }
 }
 
-/// The evaluation of an expression, one fact a line, without its cost.
+/// The evaluation of an expression, one fact per line, without its cost.
 ///
 /// # Errors
-/// The error in the expression, and its position.
+/// The error in the expression, with its position.
 pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, FilterError> {
     let set = Set::compile(&[expression], reading).map_err(|error| error.error)?;
     let Some(explanation) = set.explain(0) else { return Ok(Vec::new()) };
@@ -147,13 +147,13 @@ pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, Fil
     Ok(found.strategies().lines().skip(1).map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// The expressions of a configuration; what has none counts every packet.
+/// The expressions of a configuration; an empty one matches every packet.
 fn lines_of(config: &config::Config) -> Vec<String> {
     let specs = config.plan().into_iter().filter(|spec| !spec.remainder);
     specs.map(|spec| spec.expression).collect()
 }
 
-/// The set of the lines, and the same with the expression as its last.
+/// The set of the lines, and the set with the expression added at the end.
 fn join(
     lines: &[String],
     alone: &Set,
@@ -165,7 +165,7 @@ fn join(
     Ok((set, with))
 }
 
-/// Packets from the beginning of a capture.
+/// Reads packets from the beginning of a capture.
 fn read(path: &PathBuf) -> Result<(PacketBuf, Exit), Exit> {
     let options = ReadOptions { packets: Some(MAX_PACKETS as u64), ..ReadOptions::default() };
     let mut files = Files::open(&inputs([path]), &options)
@@ -182,14 +182,14 @@ fn read(path: &PathBuf) -> Result<(PacketBuf, Exit), Exit> {
     if all.slots.is_empty() && exit != Exit::Good { Err(exit) } else { Ok((all, exit)) }
 }
 
-/// Packets such as a link has, the same each time: TCP, UDP and ICMP of some thousand hosts.
+/// Packets as on a typical link, equal in every run: TCP, UDP and ICMP of some thousand hosts.
 fn made() -> PacketBuf {
     const PORTS: [u16; 6] = [80, 443, 22, 25, 53, 123];
     const FLAGS: [u8; 6] = [0x02, 0x12, 0x10, 0x18, 0x11, 0x04];
     let mut chunk = PacketBuf::default();
     let mut state = 1_u64;
     for _ in 0..16 * AT_ONCE {
-        // Knuth's constants for a linear congruence of 64 bits.
+        // Knuth's constants for a 64-bit linear congruential generator.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let [a, b, c, d, e, f, ..] = state.to_be_bytes();
         let (inside, outside) = ([10, 0, a & 15, b], [192, 0, c & 15, d]);
@@ -242,7 +242,7 @@ fn measure(
             black_box(matched.count());
         }
     });
-    // A flow costs the same with any expression that its key decides.
+    // Measured with this expression alone: any expression that the key decides costs a flow equally much.
     let flow = Set::compile(&[expression], reading).ok().filter(|_| *decided == Decided::Flow).map(|set| {
         let (mut counter, flows) = (Counter::new(Arc::new(set)), &flows);
         move || {
@@ -288,7 +288,7 @@ fn min(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
 struct Found {
     expression: String,
     strategy: Strategy,
-    /// Number of lines that it joins.
+    /// Number of lines that the expression is added to.
     lines: Option<usize>,
     packets: usize,
     /// Description of the packets.
@@ -318,12 +318,12 @@ impl Found {
         };
         let (decided, by_flow) = match &self.explanation.decided {
             Decided::Flow => (
-                "once per flow: its key decides".to_owned(),
+                "once per flow, by its key".to_owned(),
                 "everything: addresses, ports and protocol; a lone packet goes through ".to_owned()
                     + strategy,
             ),
             Decided::Packet => (
-                format!("per packet, in {strategy}: it looks at what changes within a flow"),
+                format!("per packet, in {strategy}: it tests fields that change within a flow"),
                 format!("nothing, because of {}", shortened(&changing)),
             ),
             Decided::Program { reason } => {
@@ -339,7 +339,7 @@ impl Found {
             line(&mut text, "", &format!("{more} more"));
         }
         for asked in comparisons.iter().filter(|asked| asked.has_program) {
-            line(&mut text, "", &format!("{} has a small program of its own", asked.text));
+            line(&mut text, "", &format!("{} has a separate small program", asked.text));
         }
         if let Some(lines) = self.lines {
             let mut shared: Vec<_> = comparisons.iter().filter(|asked| asked.others > 0).collect();
@@ -362,9 +362,9 @@ impl Found {
         }
         let runs = match (&self.explanation.decided, ethernet_only, wary) {
             (Decided::Program { .. }, ..) => "for every packet",
-            (_, true, _) => "for packets cut short, and those of other links",
-            (_, false, true) => "for packets cut short, even if nothing else matches",
-            (_, false, false) => "for packets that are cut short",
+            (_, true, _) => "for truncated packets, and packets of other link types",
+            (_, false, true) => "for truncated packets, even if nothing else matches",
+            (_, false, false) => "for truncated packets",
         };
         let program = match instructions {
             Some(n) => format!("{} for Ethernet; it runs {runs}", figures::counted(*n as u64, "instruction")),
@@ -376,7 +376,7 @@ impl Found {
 
     fn costs(&self, text: &mut String, cost: &Cost) {
         let Some(packet) = cost.packet else {
-            line(text, "cost", &format!("there is no packet in {} to measure it on", self.of));
+            line(text, "cost", &format!("not measured: {} has no packets", self.of));
             return;
         };
         let mut alone = format!("{packet:.1} ns a packet alone");
@@ -393,7 +393,7 @@ impl Found {
         }
         let packets = figures::counted(self.packets as u64, "packet");
         let of = if self.of == "made in memory" { self.of.clone() } else { format!("of {}", self.of) };
-        line(text, "", &format!("measured just now on {packets} {of}, decoded before"));
+        line(text, "", &format!("measured now on {packets} {of}, decoded before"));
     }
 
     fn json(&self, cost: Cost) -> String {
@@ -435,7 +435,7 @@ impl Found {
     }
 }
 
-/// The first few, and how many more.
+/// The first few texts, and the number of the others.
 fn shortened(texts: &[&str]) -> String {
     match texts.len().checked_sub(3) {
         None | Some(0) => texts.join(", "),

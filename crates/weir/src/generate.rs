@@ -1,9 +1,9 @@
-//! `weir generate`: a capture from a model.
+//! `weir generate`: generates a capture from a model.
 //!
-//! Each group of the model is generated separately: flows begin with the gaps of the model, and have as many requests,
-//! with sizes and waits, as its distributions say. TCP flows have a handshake, segments, acknowledgements and a close;
-//! UDP flows have datagrams. Payload is zeros, as a model has no content. Groups of other protocols, and those without
-//! requests, are skipped with a message.
+//! Each group of the model is generated separately. The model's distributions determine the gaps between flows, the
+//! number of requests, their sizes and their waits. TCP flows have a handshake, segments, acknowledgements and a
+//! close; UDP flows have datagrams. Payload is zeros, because a model has no content. Groups of other protocols, and
+//! groups without requests, are skipped with a message.
 
 use crate::cli;
 use crate::exit::{Exit, complain};
@@ -14,18 +14,18 @@ use weir_output::model::{Described, Dice, Group, Model, VERSION};
 use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
 use weir_wire::{Direction, LinkType, Time, build};
 
-/// Bytes of payload that a segment or datagram has at most.
+/// Maximum payload of a segment or datagram, in bytes.
 const SEGMENT: u64 = 1448;
-/// Most bytes of a request or response: a fitted tail has no end.
+/// Maximum size of a request or response in bytes, because a fitted tail is unbounded.
 const MAX: f64 = 16.0 * 1024.0 * 1024.0;
-/// Most requests of a flow.
+/// Maximum number of requests of a flow.
 const REQUESTS: f64 = 10_000.0;
-/// Nanoseconds between segments that are sent together: those of a gigabit per second.
+/// Nanoseconds between segments that are sent together: about those of a link of 1 Gbit/s.
 const SERIAL: u64 = 12_000;
-/// When the capture begins: 2025-01-01, so that the same model and seed give the same bytes.
+/// Start of the capture: 2025-01-01, so that equal models and seeds give equal bytes.
 const BEGIN: u64 = 1_735_689_600_000_000_000;
 
-/// Plays a model.
+/// Runs `weir generate`.
 pub fn generate(options: &cli::Generate) -> Exit {
     let model = match load(&options.model) {
         Ok(model) => model,
@@ -37,7 +37,7 @@ pub fn generate(options: &cli::Generate) -> Exit {
     }
     for group in model.groups.iter().filter(|group| !is_playable(group)) {
         eprintln!(
-            "weir: {}, {} to {}: not played, it has no requests over TCP or UDP",
+            "weir: {}, {} to {}: skipped, because it has no requests over TCP or UDP",
             group.protocol.escape_debug(),
             group.from.escape_debug(),
             group.to.escape_debug()
@@ -60,7 +60,8 @@ pub fn generate(options: &cli::Generate) -> Exit {
     let mut stage = Stage { coming: BinaryHeap::new(), number: 0, end };
     let mut casts: Vec<Cast<'_>> =
         played.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
-    // The next flow is the one with the earliest start: no packet of a flow is before its beginning.
+    // The flow with the earliest start is generated next. Each packet of a flow follows the flow's start, so that all
+    // earlier packets can be written.
     while let Some(cast) = casts.iter_mut().min_by_key(|cast| cast.next).filter(|cast| cast.next < end) {
         let begin = cast.next;
         if let Err(error) = stage.write_until(begin, &mut writer) {
@@ -79,12 +80,12 @@ fn load(path: &std::path::Path) -> Result<Model, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let model: Model = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     if model.v != VERSION {
-        return Err(format!("a model of version {}; {VERSION} is known", model.v));
+        return Err(format!("unsupported model version {}; expected {VERSION}", model.v));
     }
     let described = model.groups.iter().flat_map(|group| &group.quantities);
     for (name, described) in described {
         if let Some(fitted) = described.fits.iter().find(|fitted| !fitted.fit.is_sound()) {
-            return Err(format!("{name}: {:?} is no distribution", fitted.fit));
+            return Err(format!("{name}: {:?} is not a distribution", fitted.fit));
         }
     }
     Ok(model)
@@ -98,7 +99,7 @@ fn is_playable(group: &Group) -> bool {
 struct Stage {
     coming: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
     number: u64,
-    /// End of the capture: flows are cut there.
+    /// End of the capture, at which flows are truncated.
     end: u64,
 }
 
@@ -130,12 +131,12 @@ struct Cast<'m> {
     place: u8,
 }
 
-/// One flow while it is made.
+/// One flow that is being generated.
 struct Play {
     time: u64,
     client: ([u8; 4], u16),
     server: ([u8; 4], u16),
-    /// The next byte of each side.
+    /// The next sequence number of each side.
     seq: [u32; 2],
     round_trip: u64,
     is_tcp: bool,
@@ -160,11 +161,11 @@ impl<'m> Cast<'m> {
         self.draw(name).map_or(0, |bytes| bytes.round().clamp(1.0, MAX) as u64)
     }
 
-    /// Generates one flow, and returns the start of the next one.
+    /// Generates one flow. Returns the start of the next one.
     fn flow(&mut self, stage: &mut Stage) {
         let flow = self.flows;
         self.flows += 1;
-        // Ports repeat only after 64,000 flows, so that no flow looks like an earlier one.
+        // Ports repeat only after 64,000 flows, so that flows have different keys.
         let port = 1024 + (flow % 64_000) as u16;
         let host = (flow / 64_000 % 250) as u8;
         let address = |place: &str, side: u8, host: u8| match place {
@@ -246,7 +247,7 @@ impl Play {
         self.packet(Direction::Forward, ACK, 0, stage);
     }
 
-    /// One side sends a number of bytes; the other acknowledges them at the end.
+    /// Sends a number of bytes from one side, and an acknowledgement from the other side at the end.
     fn say(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
         let mut left = bytes;
         while left > 0 {

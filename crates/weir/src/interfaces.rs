@@ -33,7 +33,7 @@ fn flags(interface: &Interface) -> String {
     format!(" [{}]", words.join(", "))
 }
 
-/// `weir` alone: the interfaces with what passes on them now, and what to do next.
+/// `weir` without arguments: lists the interfaces with their present traffic, and suggests commands.
 pub fn welcome() -> Exit {
     let before = match interfaces() {
         Ok(all) => all,

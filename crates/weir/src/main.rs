@@ -1,5 +1,4 @@
-//! The weir program: command line, configuration, threads, clock. What packets mean is decided in the crates
-//! below it.
+//! The weir program: command line, configuration, threads, clock. The libraries below it analyse packets.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -43,8 +42,8 @@ use exit::Exit;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// Records of protocols are made by one thread and written by another: with the allocator of glibc that is a quarter of
-/// what the logs of a capture cost.
+/// One thread allocates records of protocols and another frees them. With glibc's allocator that takes a quarter of
+/// the cost of a capture's logs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -30,7 +30,7 @@ fn fields() -> String {
     for text in [
         "A record is one row of a table: a transaction, a message or a file that a parser found in a flow. Logs, the store, \
          the pages and expressions have the tables and fields under the names below. In every log the columns of the flow \
-         (time, identifier, addresses, ports) stand before the fields.",
+         (time, identifier, addresses, ports) precede the fields.",
         "For each field follow its kind, its column in Zeek's log and its key in Suricata's EVE where these have it, and what \
          it contains about a person or host, which decides what an anonymiser does with it.",
     ] {
@@ -50,9 +50,9 @@ fn fields() -> String {
         let ports: Vec<String> = protocol.ports.iter().map(u16::to_string).collect();
         let usual =
             if ports.is_empty() { String::new() } else { format!(", usually on port {}", ports.join(", ")) };
-        page += &format!("Over {transport}{usual}; it is found on other ports, too.\n");
+        page += &format!("Over {transport}{usual}; it is identified on other ports, too.\n");
         if protocol.tables.is_empty() {
-            page += "Its records are rows of the tables of many protocols.\n";
+            page += "Its records are in the tables of many protocols.\n";
         }
         for table in protocol.tables {
             page += &section(table);
@@ -112,12 +112,12 @@ fn kind(kind: &Kind) -> String {
         Kind::Time => "point of time".to_owned(),
         Kind::Duration => "length of time".to_owned(),
         Kind::Text => "text".to_owned(),
-        Kind::Word => "one of a few words".to_owned(),
+        Kind::Word => "one of a fixed set of words".to_owned(),
         Kind::Address => "address".to_owned(),
         Kind::Port => "port".to_owned(),
         Kind::List(of) => format!("list, each: {}", self::kind(of)),
         Kind::Set(of) => format!("set, each: {}", self::kind(of)),
-        Kind::Rows(_) => "rows with the fields that follow".to_owned(),
+        Kind::Rows(_) => "rows with the following fields".to_owned(),
     }
 }
 
@@ -136,7 +136,7 @@ fn contains(privacy: Privacy) -> Option<&'static str> {
     }
 }
 
-/// The text as troff prints it: no escapes, and no line that is a request.
+/// Escapes a text for troff, so that no line of it is a request.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
@@ -147,9 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_and_field_has_its_place_in_the_page() {
+    fn every_table_and_field_is_in_the_page() {
         let page = fields();
-        // Each table's own part, so that a field of the same name elsewhere does not count.
+        // The section of each table is searched separately, so that a field with an equal name elsewhere does not
+        // count.
         let parts: Vec<&str> = page.split(".SS Table ").skip(1).collect();
         let tables: Vec<&Table> = weir_proto::tables().collect();
         assert_eq!(parts.len(), tables.len());
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_the_page_is_read_as_another_request() {
+    fn no_text_of_a_field_is_a_troff_request() {
         const REQUESTS: [&str; 10] = [".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".BR", ".RS", ".RE", ".br"];
         for line in fields().lines().filter(|line| line.starts_with(['.', '\''])) {
             assert!(REQUESTS.contains(&line.split(' ').next().unwrap_or_default()), "{line}");

@@ -1,8 +1,8 @@
-//! `--memory`: how it is divided, and what of it is in use.
+//! Division of `--memory` into shares, and their use.
 //!
-//! All that grows with traffic or with what a run is asked for has a share here, under one name. An owner keeps within its
-//! share by itself, and counts what it refuses. The program as it is without traffic (its code, the buffers of its files)
-//! comes on top: 24 MiB are enough for it.
+//! Everything that grows with traffic or with the plan has a share here, under one name. Each owner stays within its
+//! share and counts what it refuses. The program without traffic (its code, the buffers of its files) needs up to 24
+//! MiB in addition.
 
 use std::fmt::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,46 +11,47 @@ use weir_flow::{FlowConfig, FlowTable};
 use weir_output::figures::count;
 
 const MIB: usize = 1 << 20;
-/// The memory with which the lists of the summary have all their rows; with less they have as many fewer.
+/// The memory with which the lists of the summary have all their rows. With less memory they have proportionally
+/// fewer.
 pub const FULL_LISTS: usize = 512 * MIB;
 
-/// What a run has to remember.
+/// The parts of a run that need memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Packets come from a link, which has rings.
+    /// Whether packets come from a link, which needs rings.
     pub is_live: bool,
-    /// Streams are put together and read.
+    /// Whether streams are reassembled and parsed.
     pub is_read: bool,
-    /// There is a store.
+    /// Whether the run has a store.
     pub has_store: bool,
-    /// Files of packets that are written.
+    /// Number of packet files to write.
     pub dumps: usize,
-    /// Bytes that the functions of the plan take: see [`weir_engine::Plan::memory`].
+    /// Bytes that the functions of the plan need: see [`weir_engine::Plan::memory`].
     pub lists: usize,
 }
 
-/// The memory of a run, divided: bytes for each owner.
+/// The shares of a run's memory: bytes for each owner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Division {
     /// Flow tables of all workers.
     pub flows: usize,
     /// Streams, fragments and parsers of all workers.
     pub sessions: usize,
-    /// Functions of the plan, their readings, and copies of these on their way.
+    /// Functions of the plan, their readings, and copies of readings on the way to the outputs.
     pub lists: usize,
     /// Rings of all workers.
     pub ring: usize,
-    /// Packets of files that are under way between workers.
+    /// Packets of files on their way between workers.
     pub packets: usize,
     /// Messages from workers to the collector.
     pub queue: usize,
-    /// Rows of flows and records that wait for the end of their interval.
+    /// Rows of flows and records until the end of their interval.
     pub rows: usize,
-    /// Names of hosts, from answers of DNS.
+    /// Host names from DNS answers.
     pub names: usize,
-    /// Rows and names that wait to be written into the store.
+    /// Rows and names to be written into the store.
     pub store: usize,
-    /// Packets that wait for the writers of files of packets.
+    /// Packets in the queues to the writers of packet files.
     pub dumps: usize,
 }
 
@@ -58,7 +59,7 @@ impl Division {
     /// Divides `memory` bytes.
     ///
     /// # Errors
-    /// When the plan's functions leave too little for packets: what would be enough.
+    /// The plan's functions leave too little for packets. The message has a sufficient size.
     pub fn new(memory: usize, work: &Work) -> Result<Self, String> {
         Self::divide(memory, work).ok_or_else(|| {
             let step = 16 * MIB;
@@ -67,7 +68,7 @@ impl Division {
                 enough += step;
             }
             format!(
-                "charts and lists take {} of memory, which is too much of {}: ask for fewer lines or rows, or for \
+                "charts and lists take {} of memory, which is too much of {}: use fewer lines or rows, or \
                  --memory {}",
                 bytes(work.lists),
                 bytes(memory),
@@ -76,9 +77,9 @@ impl Division {
         })
     }
 
-    /// `None` where lists leave less than an eighth for the rest.
+    /// `None` if lists leave less than an eighth for the rest.
     fn divide(memory: usize, work: &Work) -> Option<Self> {
-        // A plan may grow while it runs. What it takes beyond that, all others have less.
+        // A plan may grow while it runs. Memory that it needs beyond this reduces all other shares.
         let lists = work.lists.max(memory / 16);
         let rest = (memory + memory / 16).checked_sub(lists).filter(|rest| *rest >= memory / 8 + 4 * MIB)?;
         let fixed = Self {
@@ -93,11 +94,11 @@ impl Division {
             store: if work.has_store { (rest / 16).min(64 * MIB) } else { 0 },
             dumps: rest / 16 * work.dumps,
         };
-        // What allocators and stacks take beside what is asked of them, and the page caches of SQLite.
+        // Overhead of allocators and stacks beyond the requested memory, and the page caches of SQLite.
         let caches = if work.has_store { (memory / 16).min(4 * MIB) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;
-        // A flow that is read takes half as much again for its stream and its parser; links end flows by the clock.
+        // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.
         let (flows, sessions) = match (work.is_read, work.is_live) {
             (false, _) => (left, 0),
             (true, true) => (left / 2, left / 2),
@@ -106,40 +107,40 @@ impl Division {
         Some(Self { flows, sessions, ..fixed })
     }
 
-    /// All shares together.
+    /// Sum of all shares in bytes.
     fn all(&self) -> usize {
         let Self { flows, sessions, lists, ring, packets, queue, rows, names, store, dumps } = *self;
         flows + sessions + lists + ring + packets + queue + rows + names + store + dumps
     }
 }
 
-/// Rows that a list of the summary has, of those it has at most: the same for every number of workers.
+/// Number of rows of a summary list whose maximum is `most`, independent of the number of workers.
 pub fn list_rows(memory: usize, most: usize) -> usize {
     let rows = most as u128 * memory.min(FULL_LISTS) as u128 / FULL_LISTS as u128;
     (rows as usize / 8 * 8).max(most.min(128))
 }
 
-/// Bytes for people.
+/// A number of bytes with a readable unit.
 pub fn bytes(bytes: usize) -> String {
     format!("{}M", bytes.div_ceil(MIB))
 }
 
-/// How full the collector is.
+/// Usage of the collector's memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Load {
-    /// Messages that wait for it.
+    /// Messages in the queue.
     pub messages: usize,
-    /// Messages that can.
+    /// Maximum number of messages in the queue.
     pub max_messages: usize,
-    /// Bytes of messages that wait for it.
+    /// Bytes of messages in the queue.
     pub queued: usize,
     /// Bytes of rows and records that wait for the end of their interval.
     pub waiting: usize,
-    /// Bytes of names of hosts.
+    /// Bytes of host names.
     pub names: usize,
-    /// Names of hosts that were forgotten to make room.
+    /// Host names that were removed to make room.
     pub names_shed: u64,
-    /// Bytes that sessions, streams and fragments take.
+    /// Bytes of sessions, streams and fragments.
     pub sessions: usize,
 }
 
@@ -148,15 +149,15 @@ pub struct Load {
 pub struct Share {
     /// The owner.
     pub table: &'static str,
-    /// What it is for.
+    /// Description of its use.
     pub help: &'static str,
-    /// The most bytes that it takes.
+    /// Maximum bytes.
     pub limit: usize,
-    /// Bytes of one row of it, or of all of it where that does not change.
+    /// Bytes of one row, or of the whole share if it is fixed.
     pub each: u64,
-    /// Bytes of it that are in use; `None` where that is not counted.
+    /// Bytes in use; `None` if not counted.
     pub used: Option<fn(&Snapshot, &Load, &Share) -> u64>,
-    /// What it refused, or dropped to make room.
+    /// Number of items that were refused, or removed to make room.
     pub shed: fn(&Snapshot, &Load) -> u64,
 }
 
@@ -168,14 +169,14 @@ impl Share {
 }
 
 impl Division {
-    /// The shares, for those who look at them.
+    /// The shares, for display.
     pub fn shares(&self, work: &Work) -> Vec<Share> {
-        // A small table has rows of the same size.
+        // A small table has rows of equal size.
         let table = FlowTable::new(&FlowConfig { memory: 1 << 20, ..FlowConfig::default() }).stats();
         let shares = [
             Share {
                 table: "flows",
-                help: "Open flows. When it is full, a flow that was not used lately ends early.",
+                help: "Open flows. When it is full, a flow without recent packets is evicted.",
                 limit: self.flows,
                 each: table.memory / table.capacity.max(1),
                 used: Some(|total, _, share| total.flows.active() * share.each),
@@ -183,7 +184,7 @@ impl Division {
             },
             Share {
                 table: "streams",
-                help: "Streams and fragments that are put together, and parsers. A flow that finds no room is skipped.",
+                help: "Reassembly of streams and fragments, and parsers. When it is full, further flows are skipped.",
                 limit: self.sessions,
                 each: 1,
                 used: Some(|_, load, _| load.sessions as u64),
@@ -194,7 +195,7 @@ impl Division {
             },
             Share {
                 table: "lists",
-                help: "Charts, top lists and other functions, and their results on the way to outputs. Fixed by the plan.",
+                help: "Charts, top lists and other functions, and their results on the way to outputs. Determined by the plan.",
                 limit: self.lists,
                 each: work.lists as u64,
                 used: Some(|_, _, share| share.each),
@@ -202,7 +203,7 @@ impl Division {
             },
             Share {
                 table: "ring",
-                help: "Where the kernel puts packets until a worker takes them. When it is full, packets are dropped.",
+                help: "Packets from the kernel until a worker takes them. When it is full, packets are dropped.",
                 limit: self.ring,
                 each: 1,
                 used: None,
@@ -210,7 +211,7 @@ impl Division {
             },
             Share {
                 table: "packets",
-                help: "Packets of files under way between workers.",
+                help: "Packets of files on their way between workers.",
                 limit: self.packets,
                 each: 1,
                 used: None,
@@ -218,7 +219,7 @@ impl Division {
             },
             Share {
                 table: "queue",
-                help: "Results on their way from workers to outputs. When it is full, a link's rows are dropped.",
+                help: "Results on their way from workers to outputs. When it is full, the rows of a live run are shed.",
                 limit: self.queue,
                 each: 1,
                 used: Some(|_, load, _| load.queued as u64),
@@ -226,7 +227,7 @@ impl Division {
             },
             Share {
                 table: "rows",
-                help: "Rows of flows and records that wait for the end of their interval. When it is full, they are written before.",
+                help: "Rows of flows and records that wait for the end of their interval. When it is full, they are written earlier.",
                 limit: self.rows,
                 each: 1,
                 used: Some(|_, load, _| load.waiting as u64),
@@ -234,7 +235,7 @@ impl Division {
             },
             Share {
                 table: "names",
-                help: "Names of hosts from answers of DNS. When it is full, the oldest is forgotten.",
+                help: "Host names from DNS answers. When it is full, the oldest are removed.",
                 limit: self.names,
                 each: 1,
                 used: Some(|_, load, _| load.names as u64),
@@ -250,7 +251,7 @@ impl Division {
             },
             Share {
                 table: "dumps",
-                help: "Packets that wait for the writer of -w or --unidentified. When it is full, a link's are dropped.",
+                help: "Packets that wait for the writer of -w or --unidentified. When it is full, the packets of a live run are shed.",
                 limit: self.dumps,
                 each: 1,
                 used: None,
@@ -261,7 +262,7 @@ impl Division {
     }
 }
 
-/// The shares as `-v` shows them.
+/// The table of shares that `-v` prints.
 pub fn table(shares: &[Share], total: &Snapshot, load: &Load) -> String {
     let mut text = String::from("\nMemory\n");
     let _ = writeln!(text, "  {:<24} {:>14} {:>14} {:>14}", "share, in KiB", "limit", "used", "refused");
@@ -278,7 +279,7 @@ pub fn table(shares: &[Share], total: &Snapshot, load: &Load) -> String {
     text
 }
 
-/// Bytes that several threads may have under way together.
+/// A limit on the bytes that several threads together may have on their way.
 #[derive(Debug)]
 pub struct Room {
     limit: usize,
@@ -286,7 +287,7 @@ pub struct Room {
     freed: Condvar,
 }
 
-/// Bytes of a [`Room`], given back when it is dropped.
+/// Bytes of a [`Room`], returned when the value is dropped.
 #[derive(Debug)]
 pub struct Charge {
     room: Arc<Room>,
@@ -294,13 +295,13 @@ pub struct Charge {
 }
 
 impl Room {
-    /// Room for so many bytes, and for one thing of any size.
+    /// Room for `limit` bytes. One message of any size fits into an empty room.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: Mutex::default(), freed: Condvar::new() })
     }
 
     fn used_bytes(&self) -> MutexGuard<'_, usize> {
-        // It is a number: whoever panicked has left it whole.
+        // The value is a number, which a panic cannot leave inconsistent.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -309,7 +310,7 @@ impl Room {
         *self.used_bytes()
     }
 
-    /// Takes bytes, and waits until there is room for them.
+    /// Takes bytes, and waits until they fit.
     pub fn wait(self: &Arc<Self>, bytes: usize) -> Charge {
         let mut used = self.used_bytes();
         while *used > 0 && *used + bytes > self.limit {
@@ -319,7 +320,7 @@ impl Room {
         Charge { room: Arc::clone(self), bytes }
     }
 
-    /// Takes bytes; `None` where there is no room for them.
+    /// Takes bytes; `None` if they do not fit.
     pub fn attempt(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut used = self.used_bytes();
         if *used > 0 && *used + bytes > self.limit {
@@ -331,7 +332,7 @@ impl Room {
 }
 
 impl Room {
-    /// Takes bytes, whether there is room for them or not.
+    /// Takes bytes even if they do not fit.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Charge {
         *self.used_bytes() += bytes;
         Charge { room: Arc::clone(self), bytes }
@@ -350,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_all_of_the_memory_and_no_more() {
+    fn shares_use_the_memory_and_do_not_exceed_it() {
         for memory in [16, 64, 512, 1024, 64 * 1024].map(|number| number * MIB) {
             for (is_live, is_read, has_store) in
                 [(false, false, false), (false, true, false), (true, true, true), (true, false, false)]
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_leave_nothing_are_refused_with_what_would_be_enough() {
+    fn lists_that_leave_too_little_are_refused_with_a_sufficient_size() {
         let work = Work { is_live: true, is_read: true, has_store: true, dumps: 0, lists: 100 * MIB };
         let error = Division::new(128 * MIB, &work).unwrap_err();
         let (_, enough) = error.rsplit_once("--memory ").unwrap();
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_given_back_and_waited_for() {
+    fn a_charge_waits_for_room_and_returns_it() {
         let room = Room::new(100);
         let first = room.attempt(200).unwrap();
         assert!(room.attempt(1).is_none());

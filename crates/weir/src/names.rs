@@ -1,9 +1,9 @@
-//! Names in expressions, found as the system finds them.
+//! Resolution of names in expressions by the system's resolver.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use weir_filter::Resolve;
 
-/// The system's resolver: hosts(5) and DNS, asked once for each name when an expression is compiled.
+/// The system's resolver: hosts(5) and DNS, queried once per name when an expression is compiled.
 pub struct SystemNames;
 
 impl Resolve for SystemNames {

@@ -1,6 +1,6 @@
 //! Runs capture files through the workers.
 //!
-//! No thread only reads: an idle worker reads the next unit, decodes it and sorts its packets by owner, so that two
+//! No thread only reads. An idle worker reads the next unit, decodes it and sorts its packets by owner, so that two
 //! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
 //! in the order of the units.
 
@@ -20,11 +20,11 @@ pub struct Input<'a> {
     pub files: Files,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
-    /// The plan of the workers.
+    /// The workers' plan.
     pub plan: &'a Plan,
     /// Stop after this many matching packets; only with one worker.
     pub limit: Option<u64>,
-    /// Set from outside to end the run early.
+    /// Set by the caller to end the run early.
     pub stop: &'a AtomicBool,
 }
 
@@ -32,16 +32,16 @@ pub struct Input<'a> {
 pub struct Outcome {
     /// The files, with their descriptions.
     pub files: Files,
-    /// Errors of reading, at most one for each input; packets before them were analysed.
+    /// Read errors, at most one per input; packets before them were analysed.
     pub errors: Vec<ReadError>,
-    /// Leaps in the packets' time, forward and back.
+    /// Number of jumps in the packets' time, forward and back.
     pub jumps: u64,
-    /// Whether no packet was older than the one before it.
+    /// Whether the packets' times never decreased.
     pub in_order: bool,
 }
 
-/// Reads everything and returns when every worker has handed over its last snapshot. `watch` is called with
-/// the files now and then, by whichever worker reads.
+/// Reads everything and returns when every worker has sent its last snapshot. The worker that reads calls `watch` with
+/// the files from time to time.
 pub fn run(
     input: Input<'_>,
     workers: Vec<Worker>,
@@ -60,15 +60,14 @@ pub fn run(
     Outcome { files: reading.files, errors: reading.errors, jumps, in_order: reading.in_order }
 }
 
-/// A step back of more than this is a clock that was set: queues of a card that overtake each other differ by
-/// much less.
+/// A larger step back in nanoseconds is a change of the clock: disorder between the queues of a card is much smaller.
 const LEAP_BACK: u64 = 1_000_000_000;
 
 /// Number of packets at the beginning of a run whose checksums are all verified.
 const CLOSE_LOOK: u64 = 4096;
 
-/// Maximum number of units in work, per worker: enough that a waiting worker has something to do, few enough that they
-/// stay in the cache that the cores share.
+/// Maximum number of units in work, per worker: large enough that a waiting worker has work, small enough that the
+/// units stay in the cache that the cores share.
 pub const UNITS_PER_WORKER: usize = 3;
 
 /// A stretch of the input, decoded and sorted by owner.
@@ -77,22 +76,22 @@ struct WorkUnit {
     chunk: PacketBuf,
     /// The packets of `chunk`, by segment and then by owner.
     slots: Vec<Slot>,
-    /// Layers of the packets in `slots`; empty if each worker decodes its own.
+    /// Layers of the packets in `slots`; empty if each worker decodes its own packets.
     layers: Vec<Layers>,
     segments: Vec<Segment>,
 }
 
-/// Packets of one interval, all of the beginning of the run or none.
+/// Packets of one interval, either all at the beginning of the run or none.
 struct Segment {
-    /// End of the interval before, if the first packet of this segment closes it.
+    /// End of the previous interval, if the first packet of this segment closes it.
     tick: Option<Time>,
     /// Whether the segment is at the beginning of the run.
     closely: bool,
-    /// Each worker's part of [`WorkUnit::slots`].
+    /// Each worker's range of [`WorkUnit::slots`].
     shares: Vec<Range<usize>>,
 }
 
-/// A file offers what is read of it, and drops nothing.
+/// Sets the packets offered by a file to the number read; a file drops none.
 fn of_file(mut snapshot: Snapshot) -> Snapshot {
     snapshot.ledger.capture.offered = snapshot.ledger.caught;
     snapshot
@@ -129,16 +128,16 @@ struct Board {
     posted: VecDeque<Option<Arc<WorkUnit>>>,
     /// Number of workers that have not taken the unit.
     untaken: VecDeque<usize>,
-    /// Parcels that were asked for, whether they are posted or not.
+    /// Units that were requested, whether they are posted or not.
     issued: u64,
-    /// No parcel will be asked for any more.
+    /// No further unit will be requested.
     closed: bool,
-    /// Memory for reuse.
+    /// Units for reuse.
     spare: Vec<WorkUnit>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A worker that panicked has lost its packets, which is reported; what it shared is still whole.
+    // The packets of a worker that panicked are lost, which is reported; the shared state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -195,7 +194,7 @@ impl<'a> Line<'a> {
         worker_output.send(Message::Done);
     }
 
-    /// Takes one packet at a time, until enough have matched.
+    /// Takes one packet at a time, until the limit of matching packets is reached.
     fn limited(
         &self,
         worker: &mut Worker,
@@ -215,7 +214,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The unit of that number, made here unless another worker makes it; `None` after the last one.
+    /// The unit with that number, made here unless another worker makes it; `None` after the last one.
     fn unit(&self, number: u64) -> Option<Arc<WorkUnit>> {
         let mut board = lock(&self.board);
         loop {
@@ -238,7 +237,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads, decodes and posts the next parcel.
+    /// Reads, decodes and posts the next unit.
     fn make(&self, mut unit: WorkUnit) {
         let mut cuts = Vec::new();
         let mut reading = lock(&self.reading);
@@ -257,7 +256,7 @@ impl<'a> Line<'a> {
         let length = unit.chunk.slots.len();
         let close = usize::try_from(CLOSE_LOOK.saturating_sub(reading.packets)).unwrap_or(length).min(length);
         reading.packets += length as u64;
-        // Requested before the reader is free again, so that numbers are issued in order.
+        // Requested before the reader is unlocked, so that numbers are issued in order.
         let mut board = lock(&self.board);
         board.issued = number + 1;
         board.posted.push_back(None);
@@ -281,7 +280,7 @@ impl<'a> Line<'a> {
         self.changed.notify_all();
     }
 
-    /// Gives a parcel back; the last worker to do so frees its place.
+    /// Returns a unit; the last worker to do so frees its place.
     fn taken(&self, number: u64, unit: Arc<WorkUnit>) {
         drop(unit);
         let mut board = lock(&self.board);
@@ -302,7 +301,7 @@ impl<'a> Line<'a> {
 }
 
 impl Reading {
-    /// Fills `chunk`, and notes before which packets an interval ends. False at the end of the input.
+    /// Fills `chunk`, and records before which packets an interval ends. `false` at the end of the input.
     fn read(&mut self, chunk: &mut PacketBuf, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
@@ -312,7 +311,7 @@ impl Reading {
             match self.files.fill(chunk) {
                 Ok(true) => break,
                 Ok(false) => self.ended = true,
-                // One bad input does not stop the others.
+                // A bad input does not stop the others.
                 Err(error) => self.errors.push(error),
             }
         }
@@ -337,8 +336,8 @@ struct Part {
     closely: bool,
 }
 
-/// Cuts a unit at the ends of intervals, and at the end of the beginning of the run: after the first `close` packets,
-/// so that it does not depend on how packets lie in units.
+/// Splits a unit at the ends of intervals, and at the end of the beginning of the run. The latter is after the first
+/// `close` packets, so that it does not depend on the distribution of packets over units.
 fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     let mut parts = Vec::with_capacity(cuts.len() + 2);
     let mut from = 0;
@@ -356,8 +355,8 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
     parts
 }
 
-/// Gives all packets of a unit to one worker: it is the only one, or no flows must meet. The worker decodes them block
-/// by block, so that the layers are used before they leave the first-level cache.
+/// Gives all packets of a unit to one worker, because it is the only one or flows are not needed. The worker decodes
+/// them block by block, so that the layers are used before they leave the first-level cache.
 fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     let WorkUnit { chunk, slots, layers, segments, .. } = unit;
     std::mem::swap(slots, &mut chunk.slots);
@@ -370,7 +369,7 @@ fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     }));
 }
 
-/// Decodes a parcel's packets and sorts them by owner within each interval.
+/// Decodes a unit's packets and sorts them by owner within each interval.
 fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     let WorkUnit { chunk, slots, layers, segments, .. } = unit;
     slots.clear();
@@ -382,7 +381,7 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
     let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
     for Part { packets, tick, closely } in parts {
-        // Start of each worker's share, and then position of its next packet.
+        // Start of each worker's range, and then position of its next packet.
         let mut ends = vec![0; workers];
         for owner in owners.get(packets.clone()).unwrap_or_default() {
             ends[*owner] += 1;

@@ -1,4 +1,4 @@
-//! A live link through the workers: one ring, one thread, one flow table each.
+//! Runs a live link through the workers, each with a ring, a thread and a flow table.
 
 use crate::collector::{Message, WorkerOutput};
 use crate::orders::Mailbox;
@@ -8,13 +8,13 @@ use weir_capture::{CaptureStats, LiveError, Rings};
 use weir_engine::Worker;
 use weir_wire::{Batch, Time};
 
-/// Workers hand over what they found this often; a report is made of several.
+/// Interval at which workers send their snapshots. A reported interval has several ticks.
 pub const TICK: Duration = Duration::from_secs(1);
-/// The longest that a worker waits for packets before it looks whether it is to stop.
+/// Maximum wait for packets before a worker checks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The clock of a live run: the time of day at its start, and monotonic from there, so that a clock that is
-/// set while Weir runs neither repeats nor skips an interval.
+/// The clock of a live run: the time of day at its start, and monotonic from there, so that a change of the system's
+/// clock neither repeats nor skips an interval.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveClock {
     started: Instant,
@@ -28,36 +28,36 @@ impl LiveClock {
         Self { started: Instant::now(), time: since.as_nanos() as u64 }
     }
 
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> Time {
         Time(self.time + self.started.elapsed().as_nanos() as u64)
     }
 
-    /// The first pulse after the start: pulses are at whole seconds.
+    /// The first tick after the start, in nanoseconds since the epoch: ticks are at whole seconds.
     fn first_tick(&self) -> u64 {
         let tick = TICK.as_nanos() as u64;
         (self.time / tick + 1) * tick
     }
 }
 
-/// What the program and a live worker share.
+/// State that the program and a live worker share.
 pub struct Told<'r> {
     /// The clock of the run.
     pub clock: LiveClock,
     /// Set when the run is to end.
     pub stop: &'r AtomicBool,
-    /// A new plan, or another packet file.
+    /// Mailbox for a new plan or another packet file.
     pub mailbox: &'r Mailbox,
-    /// Whether interfaces that were removed are waited for. Else the run ends with the last of them.
+    /// Whether the run waits for removed interfaces. Otherwise it ends when all are removed.
     pub waits: bool,
-    /// Set when all of them were.
+    /// Set when all interfaces are removed.
     pub removed: &'r AtomicBool,
 }
 
-/// One worker from beginning to end: until `stop` is set, then until its rings are empty.
+/// Runs one worker: until `stop` is set, then until its rings are empty.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel refuses a step.
 pub fn work(
     mut rings: Rings,
     mut worker: Worker,
@@ -101,7 +101,7 @@ pub fn work(
             let mut snapshot = worker.tick(Time(next_tick), &mut worker_output);
             count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
             worker_output.send_snapshot(snapshot, worker.sessions_memory());
-            // A live run looks at everything in its first second, then at a part.
+            // A live run verifies all checksums in its first second, then a sample.
             worker.look_closely(false);
             if let Some(orders) = mailbox.at(Time(next_tick), &mut orders_seen) {
                 worker.change_plan(orders.plan);
@@ -113,7 +113,7 @@ pub fn work(
     let mut snapshot = worker.finish(clock.now(), &mut worker_output);
     count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
     if limit == Some(0) {
-        // The limit was reached: the kernel's remaining packets are neither caught nor lost.
+        // The packet limit was reached: the kernel's remaining packets are neither caught nor lost.
         snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
     }
     worker_output.send_snapshot(snapshot, worker.sessions_memory());

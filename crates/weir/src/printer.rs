@@ -1,5 +1,5 @@
-//! Standard output behind a bounded queue: a reader that stops reading costs lines, which are counted, and
-//! never a packet.
+//! Standard output behind a bounded queue. If the reader stops reading, lines are shed and counted, and no packet is
+//! lost.
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TrySendError};
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Lines that the queue holds.
+/// Maximum number of texts in the queue.
 const QUEUE: usize = 256;
-/// Time that the last texts wait for a reader.
+/// Maximum time that the last texts wait for a reader.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Prints on a separate thread.
@@ -21,7 +21,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Starts the thread; with `flush`, each text is flushed. When the reader has gone, `gone` is set.
+    /// Starts the thread. With `flush`, each text is flushed. Sets `gone` when the reader has closed the pipe.
     pub fn start(flush: bool, gone: Option<Arc<AtomicBool>>) -> Printer {
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let work = move || {
@@ -36,31 +36,31 @@ impl Printer {
         Printer { to, thread: std::thread::spawn(work), shed: 0 }
     }
 
-    /// Prints a text if there is room for it in the queue.
+    /// Prints a text if the queue has room for it.
     pub fn offer(&mut self, text: String) {
         if let Err(TrySendError::Full(_)) = self.to.try_send(text) {
             self.shed += 1;
         }
     }
 
-    /// Prints a text that must not be shed easily: waits a few seconds for room.
+    /// Prints an important text: waits a few seconds for room in the queue.
     pub fn insist(&mut self, text: String) {
         if let Err(SendTimeoutError::Timeout(_)) = self.to.send_timeout(text, PATIENCE) {
             self.shed += 1;
         }
     }
 
-    /// Waits for what was accepted to be printed, a few seconds at most. How many texts were shed.
+    /// Waits for the queued texts to be printed, a few seconds at most. Returns the number of texts that were shed.
     ///
     /// # Errors
-    /// When standard output could not be written, except that its reader has gone.
+    /// Standard output could not be written; a closed pipe is not an error.
     pub fn finish(self) -> io::Result<u64> {
         let Printer { to, thread, shed } = self;
         drop(to);
         let end = std::time::Instant::now() + PATIENCE;
         while !thread.is_finished() {
             if std::time::Instant::now() > end {
-                // The thread is blocked in a write without a reader; it ends with the process.
+                // The thread is blocked in a write that its reader does not take; it ends with the process.
                 return Ok(shed + 1);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -72,11 +72,11 @@ impl Printer {
     }
 }
 
-/// Prints a text, however long its reader takes, until a signal sets `interrupted`. Without a reader there is nothing to
-/// do.
+/// Prints a text, regardless of the speed of its reader, until a signal sets `interrupted`. A closed pipe is not an
+/// error.
 ///
 /// # Errors
-/// When standard output could not be written.
+/// Standard output could not be written.
 pub fn print_until(text: String, interrupted: &AtomicBool) -> io::Result<()> {
     let begun_interrupted = interrupted.load(Ordering::Relaxed);
     let end = std::time::Instant::now() + PATIENCE;
@@ -85,14 +85,14 @@ pub fn print_until(text: String, interrupted: &AtomicBool) -> io::Result<()> {
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     });
     while !thread.is_finished() {
-        // A run that was interrupted before prints its summary, too, if the reader takes it in time.
+        // A run that was interrupted before also prints its summary, if the reader takes it in time.
         let over = if begun_interrupted {
             std::time::Instant::now() > end
         } else {
             interrupted.load(Ordering::Relaxed)
         };
         if over {
-            // The thread is stuck in its write and ends with the process.
+            // The thread is blocked in its write and ends with the process.
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! `weir query`: a question to a store, and its answer as a table, JSON or CSV.
+//! `weir query`: runs a query on a store, and prints the answer as a table, JSON or CSV.
 
 use crate::cli;
 use crate::exit::{Exit, complain};
@@ -15,7 +15,7 @@ use weir_output::store::parquet;
 use weir_output::store::query::{QueryError, Question};
 use weir_output::store::sqlite::SqliteStore;
 
-/// Does what the command line asks for.
+/// Runs the command.
 pub fn query(options: &cli::Query) -> Exit {
     if options.parquet.is_some() && cfg!(not(feature = "parquet")) {
         return complain(
@@ -64,7 +64,7 @@ pub fn exit_of(error: &StoreError) -> Exit {
     }
 }
 
-/// The question with a line under the place that is wrong.
+/// The query with the position of its error marked below.
 fn place(text: &str, error: &QueryError) -> String {
     let before = text.get(..error.offset).unwrap_or(text).chars().count();
     let wrong =
@@ -93,7 +93,7 @@ fn for_people(value: &Value, column: &Column) -> String {
     }
 }
 
-/// For people: columns as wide as what is in them, numbers on the right.
+/// A table for display: columns as wide as their content, numbers right-aligned.
 fn table(answer: &Answered) -> String {
     let head = answer.columns.iter().map(|column| match column.unit.as_str() {
         "" => column.name.clone(),
@@ -110,7 +110,7 @@ fn table(answer: &Answered) -> String {
             answer.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null()).peekable();
         values.peek().is_some() && values.all(Value::is_number)
     };
-    // A column of nothing takes no room.
+    // An empty column is omitted.
     let shown: Vec<(usize, usize, bool)> = (0..answer.columns.len())
         .filter(|at| rows.iter().skip(1).any(|row| row.get(*at).is_some_and(|cell| !cell.is_empty())))
         .map(|at| {
@@ -141,7 +141,7 @@ fn table(answer: &Answered) -> String {
     text
 }
 
-/// A line of names, then a line for each row (RFC 4180).
+/// CSV: a line of names, then a line for each row (RFC 4180).
 fn csv(answer: &Answered) -> String {
     let mut out = Vec::new();
     for (at, column) in answer.columns.iter().enumerate() {

@@ -20,7 +20,7 @@ use weir_wire::{PacketBuf, Time};
 /// Interval at which idle flows are searched for, in nanoseconds of packet time.
 const TICK: u64 = 1_000_000_000;
 
-/// Reads captures and writes what they hold.
+/// Reads captures and writes the report.
 pub fn report(options: &cli::Report) -> Exit {
     let mut anonymiser = match of_run(&options.anon, &config::Anon::default()) {
         Ok(anonymiser) => anonymiser,
@@ -39,10 +39,8 @@ pub fn report(options: &cli::Report) -> Exit {
         // File names may identify the owner of the packets.
         title = "anonymised".to_owned();
         let many = problems.len();
-        problems = (many > 0)
-            .then(|| format!("{many} of the inputs could not be read to their end"))
-            .into_iter()
-            .collect();
+        problems =
+            (many > 0).then(|| format!("{many} inputs could not be read to their end")).into_iter().collect();
     }
     let page = report::html(&mut gather, &model, &Heading { title, zone: Zone::utc(), problems });
     match write(options, &page, &model) {
@@ -68,7 +66,7 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
     Ok(())
 }
 
-/// Takes every packet through one worker: the result depends only on the order of the packets.
+/// Takes every packet through one worker, so that the result depends only on the order of the packets.
 fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
@@ -89,7 +87,7 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
         match files.fill(&mut chunk) {
             Ok(true) => {}
             Ok(false) => break,
-            // One bad input does not stop the others.
+            // A bad input does not stop the others.
             Err(error) => {
                 errors.push(error);
                 continue;

@@ -1,4 +1,4 @@
-//! Names that clients resolved before they connected: a flow's address by the name that its client used.
+//! Names that clients resolved before they connected. They give a flow's address the name that its client used.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{DNS, Record, Table, Value};
 
-/// Minimum validity of a name in nanoseconds, whatever the answer says: programs keep a name that they have just
+/// Minimum validity of a name in nanoseconds, regardless of the answer's TTL: programs keep a name that they have just
 /// resolved, and use even an answer that must not be cached.
 const MIN: u64 = 60_000_000_000;
-/// Most names that are kept for an address and a client: the latest ones.
+/// Maximum number of names kept for a pair of client and address: the latest ones.
 const NAMES: usize = 4;
-/// Bytes that an answer takes at most, its name among them (RFC 1035 2.3.4), by which memory is shared out.
+/// Maximum bytes of an answer including its name (RFC 1035 2.3.4), by which the memory limit is converted into a
+/// number.
 const ANSWER: usize = 512;
 /// Maximum number of pairs of hosts with names for the summary.
 const SUMMARY: usize = 16_384;
@@ -19,10 +20,10 @@ const SUMMARY: usize = 16_384;
 /// DNS answers, by client and address.
 pub struct Resolved {
     known: HashMap<(IpAddr, IpAddr), Vec<Answer>>,
-    /// In order of arrival.
+    /// Keys in order of arrival.
     order: VecDeque<(IpAddr, IpAddr)>,
     max: usize,
-    /// Answers that were forgotten to make room.
+    /// Answers that were removed to make room.
     shed: u64,
 }
 
@@ -33,22 +34,22 @@ struct Answer {
 }
 
 impl Resolved {
-    /// With a memory limit in bytes.
+    /// A table with a memory limit in bytes.
     pub fn new(memory: usize) -> Self {
         Self { known: HashMap::new(), order: VecDeque::new(), max: (memory / ANSWER).max(64), shed: 0 }
     }
 
-    /// Bytes that it takes, and answers that were forgotten to make room.
+    /// Bytes in use, and answers that were removed to make room.
     pub fn memory(&self) -> (usize, u64) {
         (self.order.len() * ANSWER, self.shed)
     }
 
-    /// Whether records of that table can have answers.
+    /// Whether records of that table can contain answers.
     pub fn reads(table: &Table) -> bool {
         *table == DNS
     }
 
-    /// Takes a record: what of it is an answer with addresses is kept.
+    /// Takes a record, and keeps its answers with addresses.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let (Value::Text(query), Value::Rows(rows)) = (record.get("query"), record.get("records")) else {
             return;
@@ -81,7 +82,7 @@ impl Resolved {
         while self.order.len() >= self.max {
             if let Some(oldest) = self.order.pop_front() {
                 self.shed += 1;
-                // Each place in the order is one answer, the oldest of its pair.
+                // Each entry of the order is one answer, the oldest of its pair.
                 let is_empty = self.known.get_mut(&oldest).is_some_and(|answers| {
                     if !answers.is_empty() {
                         answers.remove(0);
@@ -95,7 +96,7 @@ impl Resolved {
         }
         let answers = self.known.entry(key).or_default();
         if answers.len() >= NAMES {
-            // Its position in the order passes to the new one.
+            // The position of the removed answer in the order passes to the new one.
             answers.remove(0);
         } else {
             self.order.push_back(key);
@@ -103,7 +104,7 @@ impl Resolved {
         answers.push(answer);
     }
 
-    /// The name that a flow's initiator had for its responder when the flow began: that of the last answer before,
+    /// The name of a flow's responder according to its initiator when the flow began: that of the last answer before,
     /// while it is valid.
     pub fn name(&self, flow: &FlowRecord) -> Option<Arc<str>> {
         if self.known.is_empty() {
@@ -116,7 +117,7 @@ impl Resolved {
     }
 }
 
-/// Names of responders by pairs of hosts, as they are shown: responder, then initiator.
+/// Displayed names of responders by pairs of hosts: responder, then initiator.
 pub struct Shown {
     /// The names.
     pub names: BTreeMap<(IpAddr, IpAddr), String>,
@@ -124,12 +125,12 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// With so many bytes at most.
+    /// A table with a memory limit in bytes.
     pub fn new(memory: usize) -> Self {
         Self { names: BTreeMap::new(), max: (memory / ANSWER).min(SUMMARY) }
     }
 
-    /// Keeps the name of a row that is written, as long as there is room.
+    /// Keeps the name of a written row if the memory limit allows it.
     pub fn row(&mut self, flow: &FlowRecord, name: &str) {
         let address = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical();
         let key = (address(flow.responder()), address(flow.initiator()));

@@ -1,4 +1,4 @@
-//! Signals: which of them end a run, and how a run learns of it.
+//! Signal handlers, and the flags that they set.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
@@ -7,26 +7,27 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals that end a run when everything that was received is written. The second of them ends it at once.
+/// Signals that end a run after everything received is written. The second one ends it at once.
 const ENDING: [c_int; 4] = [SIGINT, SIGTERM, SIGQUIT, SIGUSR1];
 
-/// What signals have asked of a run.
+/// Flags that signals set.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// The run is to end. It is set by `-c` and by the screen, too.
+    /// Whether the run is to end. `-c` and the screen set it too.
     pub stop: Arc<AtomicBool>,
-    /// A signal has asked for that.
+    /// Whether a signal has requested the end.
     pub interrupted: Arc<AtomicBool>,
-    /// Logs are to be rolled.
+    /// Whether logs are to be rotated.
     pub hangup: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Takes the signals. SIGHUP rolls logs where there are any (`rolls`), and else ends the run, unless it is ignored as
-    /// by nohup(1). SIGXFSZ ends the run however often it comes: each write beyond the limit sends it.
+    /// Registers the handlers. SIGHUP rotates logs if the run has any (`rolls`). Otherwise it ends the run, unless it
+    /// is ignored as under nohup(1). Repeated SIGXFSZ does not end the run at once, because each write beyond the
+    /// limit sends it.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses.
     pub fn take(&self, rolls: bool) -> Result<(), String> {
         self.register(rolls).map_err(|error| format!("cannot handle signals: {error}"))
     }
@@ -34,7 +35,7 @@ impl Signals {
     fn register(&self, rolls: bool) -> io::Result<()> {
         let ends_on_hangup = !rolls && !is_ignored(SIGHUP);
         for signal in ENDING.into_iter().chain(ends_on_hangup.then_some(SIGHUP)) {
-            // Before the flag is set, or the first would be the second.
+            // Registered before the flag is set, because otherwise the first signal would count as the second.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&self.interrupted))?;
         }
         for signal in ENDING.into_iter().chain([SIGXFSZ]).chain(ends_on_hangup.then_some(SIGHUP)) {
@@ -52,13 +53,13 @@ impl Signals {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a signal has asked for that.
+    /// Whether a signal has requested the end.
     pub fn has_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a signal was ignored when the program began.
+/// Whether a signal was ignored when the program started.
 fn is_ignored(signal: c_int) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -66,8 +67,8 @@ fn is_ignored(signal: c_int) -> bool {
     mask & 1 << (signal - 1) != 0
 }
 
-/// From now on the program ends without a word when the reader of its output has gone: for commands that only print.
+/// Makes the program end silently when the reader of its output closes the pipe: for commands that only print.
 pub fn end_with_reader() {
-    // Where that cannot be had, printing says what is wrong.
+    // If the handler cannot be registered, printing reports the closed pipe.
     let _ = flag::register_conditional_shutdown(SIGPIPE, 0, Arc::new(AtomicBool::new(true)));
 }

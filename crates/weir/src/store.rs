@@ -1,4 +1,4 @@
-//! `weir store`: how a store is, what series it has, and these for other tools.
+//! `weir store`: shows the state and the series of a store, and exports series.
 
 use crate::cli::StoreCommand;
 use crate::exit::{Exit, complain};
@@ -9,10 +9,10 @@ use weir_output::figures::{bytes, printable};
 use weir_output::store::sqlite::SqliteStore;
 use weir_output::store::{Store, StoreError, TimeRange};
 
-/// Points of a series that are written for Prometheus: two weeks of five minutes.
+/// Points of a series to export to Prometheus: two weeks at intervals of five minutes.
 const POINTS: usize = 4032;
 
-/// Does what the command line asks for.
+/// Runs the command.
 pub fn store(command: &StoreCommand) -> Exit {
     let done = match command {
         StoreCommand::State { dir, json } => open(dir).and_then(|store| {
@@ -73,7 +73,8 @@ fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Resul
     Ok(())
 }
 
-/// A name that every file system has: what is no letter, digit, point or dash is its bytes.
+/// A name that every file system accepts: characters other than letters, digits, dots and dashes are replaced by their
+/// bytes.
 fn file_name(id: &str) -> String {
     let mut name = String::new();
     for byte in id.bytes() {
@@ -88,7 +89,7 @@ fn file_name(id: &str) -> String {
 
 fn shown(state: &StoreState) -> String {
     let mut text = format!(
-        "{}: {} of {} at most; {} free on the disk; series and lists come to {} when all tiers are full\n",
+        "{}: {} of {} at most; {} free on the disk; series and lists need {} when all tiers are full\n",
         state.path,
         bytes(state.bytes),
         bytes(state.limit),

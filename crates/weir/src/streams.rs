@@ -1,4 +1,4 @@
-//! `weir streams`: each direction of each TCP stream into a file of its own.
+//! `weir streams`: writes each direction of each TCP stream into a separate file.
 
 use crate::anon::of_run;
 use crate::applies::{Links, Misfits};
@@ -23,13 +23,13 @@ use weir_output::figures;
 use weir_wire::stream::Chunk as Piece;
 use weir_wire::{Batch, Direction, PacketBuf, Time};
 
-/// Files that are open at one time: with more, the one that was used least lately is closed, and opened again when its
-/// stream goes on.
+/// Maximum number of open files. Beyond it, the least recently used file is closed, and reopened when its stream
+/// continues.
 const OPEN: usize = 256;
-/// How often idle streams are ended, in nanoseconds of packet time.
+/// Interval at which idle streams end, in nanoseconds of packet time.
 const TICK: u64 = 10_000_000_000;
 
-/// The key of hashes: fixed, so that the same files give the same result.
+/// The seed of hashes: fixed, so that equal files give equal results.
 pub const SEED: u64 = 0x7765_6972;
 
 /// Writes the streams of captures into a folder.
@@ -53,7 +53,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
-    // Streams that a signal cuts off end with what was read.
+    // A signal ends the streams with the bytes read so far.
     let signals = Signals::default();
     if let Err(error) = signals.take(false) {
         return complain(Exit::Usage, error);
@@ -70,7 +70,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     }
     let is_console = options.output.as_os_str() == "-";
     if is_console && anonymiser.is_some() {
-        // What can be told of a stream depends on what was said in it before.
+        // The anonymisation of a stream depends on its earlier bytes, so that streams cannot be mixed.
         return complain(Exit::Usage, "streams: --anon needs files: --output DIR in place of -");
     }
     if !is_console && let Err(error) = weir_files::make_folders(&options.output) {
@@ -113,7 +113,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     exit
 }
 
-/// Reads captures to their end, or until a signal comes, ends their flows, and reports what could not be read.
+/// Reads captures to their end, or until a signal, ends their flows, and reports inputs that could not be read.
 pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink, signals: &Signals) -> Exit {
     let (mut chunk, mut errors, mut ticked, mut latest) =
         (PacketBuf::default(), Vec::new(), Time(0), Time(0));
@@ -152,21 +152,21 @@ fn summary(folder: &Folder, worker: &Worker) -> String {
             text += &format!("  {} {what}\n", figures::count(n));
         }
     };
-    row(stats.missing, "bytes missing, left as holes");
-    row(stats.retransmitted, "bytes came again");
-    row(stats.overlap_conflict, "bytes came again and were different");
-    row(stats.reordered, "segments came before their time");
-    row(stats.abandoned, "holes given up for want of memory");
+    row(stats.missing, "bytes missing, left as holes in the files");
+    row(stats.retransmitted, "bytes retransmitted");
+    row(stats.overlap_conflict, "bytes retransmitted with other content");
+    row(stats.reordered, "segments out of order");
+    row(stats.abandoned, "gaps abandoned because memory was full");
     text
 }
 
-/// Bytes that are written to standard output at once.
+/// Bytes buffered for standard output.
 const BUFFER: usize = 256 << 10;
 
-/// Streams on standard output, one behind the other as they are said; a hole is left out.
+/// Streams on standard output, in the order of their data; gaps are omitted.
 struct Console<'o> {
     out: BufWriter<io::StdoutLock<'o>>,
-    /// The first thing that went wrong.
+    /// The first error.
     failure: Option<io::Error>,
 }
 
@@ -185,34 +185,34 @@ impl Sink for Console<'_> {
     }
 }
 
-/// A file that a stream is written to.
+/// The output file of a stream.
 struct Written {
     path: PathBuf,
     file: Option<File>,
-    /// Bytes in it, holes among them.
+    /// Length in bytes, including holes.
     length: u64,
-    /// When it was used last, counted in chunks.
+    /// Time of the last use, counted in chunks.
     used: u64,
-    /// What is known of the lines of each direction, where they are anonymised.
+    /// State of the lines of each direction, for the anonymiser.
     lines: [Lines; 2],
 }
 
 /// A folder of streams.
 struct Folder<'o> {
     path: &'o Path,
-    /// Both directions of a flow go into one file.
+    /// Whether both directions of a flow go into one file.
     both: bool,
-    /// Of flows that have not ended, by the flow's name and direction.
+    /// Files of flows that have not ended, by the flow's identifier and direction.
     files: HashMap<(u64, bool), Written>,
-    /// How many flows of the same ends there have been, by the name of their file.
+    /// Number of flows with equal endpoints so far, by the name of their file.
     names: HashMap<String, u32>,
     open: usize,
-    /// Files that were begun.
+    /// Number of files created.
     begun: u64,
     chunks: u64,
-    /// What names and bytes go through, where that was asked for.
+    /// The anonymiser of names and bytes, if requested.
     anonymiser: Option<Anonymiser>,
-    /// The first thing that went wrong.
+    /// The first error.
     failure: Option<String>,
 }
 
@@ -242,7 +242,7 @@ impl<'o> Folder<'o> {
             let before = names.entry(name.clone()).or_default();
             *before += 1;
             *begun += 1;
-            // tcpflow's: the second connection between the same ends has c1 behind its name.
+            // As in tcpflow: the file of the second connection between two endpoints has c1 appended to its name.
             let name = if *before > 1 { format!("{name}c{}", *before - 1) } else { name };
             Written {
                 path: path.join(name),
@@ -280,7 +280,7 @@ impl<'o> Folder<'o> {
         }
         written.length += chunk.data.len() as u64;
         if chunk.data.is_empty() {
-            // A hole at the end is part of the file too.
+            // A gap at the end is a hole in the file too.
             file.set_len(written.length)?;
         }
         Ok(())
@@ -320,8 +320,8 @@ impl Sink for Folder<'_> {
     }
 }
 
-/// The name that tcpflow gives: who says it, then to whom; IPv4 addresses and ports filled up with zeros, so that a list
-/// of names is in order.
+/// The name that tcpflow gives to a file: sender, then receiver. IPv4 addresses and ports are padded with zeros, so
+/// that names can be sorted.
 pub fn name(flow: &FlowIdentity, is_reverse: bool) -> String {
     let end = |(address, port): (IpAddr, u16)| match address {
         IpAddr::V4(v4) => {

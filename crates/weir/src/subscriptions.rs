@@ -1,9 +1,9 @@
-//! What a run asks when nobody says otherwise: the subscriptions behind the summary and the live screen.
+//! The built-in subscriptions, on which the summary, the live screen and the pages depend.
 
 use crate::memory::list_rows;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 
-/// The subscriptions of the summary, where all tables may take so much memory.
+/// The subscriptions of the summary; `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn summary(memory: usize) -> Vec<SubscriptionSpec> {
     let top = |by: &str, rows: usize| top(by).with("rows", list_rows(memory, rows));
     vec![
@@ -18,18 +18,18 @@ pub fn summary(memory: usize) -> Vec<SubscriptionSpec> {
     ]
 }
 
-/// What only the live screen shows.
+/// Subscriptions of the live screen only.
 pub fn screen() -> Vec<SubscriptionSpec> {
     ["cast", "size", "ipproto"].iter().map(|name| all(name, FunctionCall::new(name))).collect()
 }
 
-/// What only pages show: how many different ones there were.
+/// Subscriptions of the pages only: distinct counts.
 pub fn pages() -> Vec<SubscriptionSpec> {
     let distinct = |of: &str| all(of, FunctionCall::new("distinct").with("of", of));
     ["hosts", "pairs", "ports"].map(distinct).into()
 }
 
-/// What a mon.lite is made of where no configuration says: Ourmon's fixed filters and lists of flows and ports.
+/// The subscriptions for mon.lite if no configuration has any: Ourmon's fixed filters and lists of flows and ports.
 pub fn ourmon(memory: usize) -> Vec<SubscriptionSpec> {
     let list = |name: &str, expression: &str, by: &str| {
         let top = top(by).with("show", 20).with("rows", list_rows(memory, 8192));

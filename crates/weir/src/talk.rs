@@ -1,4 +1,4 @@
-//! `weir talk`: flows of a capture as conversations, in the form of the test data.
+//! `weir talk`: writes flows of a capture as conversations, in the format of the test data.
 
 use crate::cli;
 use crate::exit::{Exit, complain};
@@ -19,7 +19,7 @@ use weir_proto::talk::Writer;
 use weir_wire::Batch;
 use weir_wire::stream::Chunk;
 
-/// Writes the flows that match as conversations.
+/// Writes the matching flows as conversations.
 pub fn talk(options: &cli::Talk) -> Exit {
     let (files, expression) = crate::run::words(&options.words, &options.after_dashes);
     if files.is_empty() {
@@ -55,29 +55,29 @@ pub fn talk(options: &cli::Talk) -> Exit {
         return exit.or(complain(Exit::Output, error));
     }
     if talks.flows == 0 {
-        eprintln!("weir: no payload of TCP or UDP matches");
+        eprintln!("weir: no TCP or UDP payload matches");
     } else if options.output.is_none() && talks.flows > 1 {
         let others = figures::count(talks.flows - 1);
-        eprintln!("weir: {others} more flows match and are left out; -o DIR writes each into a file");
+        eprintln!("weir: {others} more flows match and are omitted; -o DIR writes each into a file");
     }
     exit
 }
 
 /// A flow that has not ended.
 struct Open {
-    /// Its file; `None` for standard output.
+    /// Path of its file; `None` for standard output.
     path: Option<PathBuf>,
-    /// Whether it is written: every flow into a folder, the first one to standard output.
+    /// Whether it is written: into a folder every flow, to standard output the first.
     is_written: bool,
     writer: Writer,
 }
 
-/// The conversations, written as they come: a flow keeps its file's name and no payload.
+/// The conversations, written while they are read: an open flow keeps the name of its file and no payload.
 struct Talks<'o> {
     folder: Option<&'o Path>,
-    /// By the flow's identifier.
+    /// Open flows by their identifier.
     open: HashMap<u64, Open>,
-    /// Flows with the same ends so far, by the name of their file.
+    /// Number of flows with equal endpoints so far, by the name of their file.
     names: HashMap<String, u32>,
     /// Flows with payload.
     flows: u64,
@@ -110,7 +110,7 @@ impl<'o> Talks<'o> {
         if chunk.gap > 0 {
             text += &open.writer.gap(chunk.direction, chunk.gap);
         }
-        // A gap at the end of a stream comes without data; a datagram may be empty.
+        // A gap at the end of a stream has no data; a datagram may be empty.
         if !chunk.data.is_empty() || chunk.gap == 0 {
             text += &open.writer.data(chunk.direction, chunk.data);
         }
@@ -126,7 +126,7 @@ impl<'o> Talks<'o> {
     }
 }
 
-/// The name of a flow's file. Later flows between the same ends are told apart by a number.
+/// The name of a flow's file. Later flows between the same endpoints get a number.
 fn file_name(names: &mut HashMap<String, u32>, name: String) -> String {
     let before = names.entry(name.clone()).or_default();
     *before += 1;

@@ -1,4 +1,4 @@
-//! `weir anon` and `--anon`: nobody of a capture is in what comes out, and what comes out is of use.
+//! `weir anon` and `--anon`: the output contains no address or name of the capture and keeps its structure.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ fn desk() -> (tempfile::TempDir, PathBuf) {
     (folder, key)
 }
 
-/// Columns of a log of Zeek, those of each row joined.
+/// Columns of a Zeek log, joined per row.
 fn columns(log: &Path, wanted: &[&str]) -> Vec<String> {
     let log = fs::read_to_string(log).unwrap();
     let fields = log.lines().find_map(|line| line.strip_prefix("#fields\t")).unwrap();
@@ -31,7 +31,7 @@ fn columns(log: &Path, wanted: &[&str]) -> Vec<String> {
     rows.collect()
 }
 
-/// Whether an address stands in a text on its own, and not as a part of another.
+/// Whether a text has an address that is not a part of a longer one.
 fn has(text: &str, address: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_hexdigit() || c == '.' || c == ':');
     text.match_indices(address).any(|(at, found)| {
@@ -41,7 +41,7 @@ fn has(text: &str, address: &str) -> bool {
 }
 
 #[test]
-fn logs_are_those_of_the_anonymised_capture_and_name_nobody() {
+fn logs_equal_those_of_the_anonymised_capture_and_contain_no_original() {
     let (desk, key) = desk();
     let path = |name: &str| desk.path().join(name);
     let (sample, key) = (sample(), text(&key).to_owned());
@@ -75,19 +75,19 @@ fn logs_are_those_of_the_anonymised_capture_and_name_nobody() {
     let texts = files.map(|file| (file.display().to_string(), fs::read_to_string(file).unwrap()));
     for (name, text) in texts.chain([("the summary".to_owned(), ran.text())]) {
         let found: Vec<&String> = originals.iter().filter(|address| has(&text, address)).collect();
-        // The notes on what was read name the file, and no address.
+        // The notes about the inputs have the file's name and no address.
         assert!(found.is_empty(), "{name}: {found:?}");
         looked += 1;
     }
     assert!(looked > 6, "{looked}");
 
-    // The way by a capture leads to the same rows.
+    // Logs of an anonymised capture have equal rows.
     weir(["anon", text(&sample), text(&path("y.pcap")), "--key-file", &key]).exits(0).quietly();
     weir([text(&path("y.pcap")), "-o", text(&path("by_capture"))]).exits(0);
     assert_eq!(of("logs").len(), of("plain").len());
     assert_ne!(of("logs"), of("plain"));
     assert_eq!(of("logs"), of("by_capture"));
-    // A row of a protocol is of a flow that has one.
+    // A row of a protocol belongs to a flow in conn.log.
     let uids: BTreeSet<String> =
         columns(&path("logs").join("conn.log"), &["uid", "community_id"]).into_iter().collect();
     for log in ["dns.log", "http.log", "ssl.log"].map(|log| path("logs").join(log)) {
@@ -98,7 +98,7 @@ fn logs_are_those_of_the_anonymised_capture_and_name_nobody() {
 }
 
 #[test]
-fn a_capture_keeps_its_shape_and_the_audit_finds_nobody() {
+fn an_anonymised_capture_keeps_its_structure_and_passes_the_audit() {
     let mut audited = 0;
     for capture in diverse(20) {
         let (desk, key) = desk();
@@ -120,7 +120,7 @@ fn a_capture_keeps_its_shape_and_the_audit_finds_nobody() {
 }
 
 #[test]
-fn an_audit_finds_what_is_kept() {
+fn an_audit_finds_values_that_were_kept() {
     use weir_wire::build;
     let (desk, key) = desk();
     let said =
@@ -136,7 +136,7 @@ fn an_audit_finds_what_is_kept() {
 }
 
 #[test]
-fn a_key_makes_runs_alike_and_a_table_does_not() {
+fn runs_with_equal_keys_are_equal_and_runs_with_a_table_differ() {
     let (desk, key) = desk();
     let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = put(desk.path(), "hex", format!("{hex}\n").as_bytes());
@@ -153,7 +153,7 @@ fn a_key_makes_runs_alike_and_a_table_does_not() {
     assert_eq!(run(&["--mode", "nullip"]).len(), fs::metadata(&made).unwrap().len() as usize);
 }
 
-/// Text that names hosts and people, in two segments.
+/// Text with names of hosts and people, in two segments.
 fn emitted() -> Vec<u8> {
     use weir_wire::build::{self, flags::*};
     let tcp = |seq: u32, ack: u32, flags, data: &[u8]| {
@@ -202,7 +202,7 @@ fn names_no_host(what: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn streams_and_reports_name_nobody_either() {
+fn streams_and_reports_contain_no_original_names() {
     let (desk, key) = desk();
     let capture = put(desk.path(), "secretname.pcap", &emitted());
     let (capture, key) = (text(&capture), text(&key));
@@ -233,13 +233,13 @@ fn streams_and_reports_name_nobody_either() {
     let (image, image_model) = page(&keyed);
     names_no_host("report", image.as_bytes());
     names_no_host("model", image_model.as_bytes());
-    assert_eq!(model, image_model, "distributions are the same");
+    assert_eq!(model, image_model, "distributions are equal");
     let (image, _) = page(&["--anon", "nullip"]);
     assert!(image.contains("0.0.0.0"));
 }
 
 #[test]
-fn an_audit_looks_through_folders_of_logs() {
+fn an_audit_searches_folders_of_logs() {
     let (desk, key) = desk();
     let capture = put(desk.path(), "x.pcap", &emitted());
     let (capture, key) = (text(&capture), text(&key));
@@ -255,7 +255,7 @@ fn an_audit_looks_through_folders_of_logs() {
         "{}",
         clean.text()
     );
-    // Each form in which one could be left, planted.
+    // Each form in which an original value could remain.
     let gz = |bytes: &[u8]| {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut packed, bytes).unwrap();
@@ -295,11 +295,11 @@ fn an_audit_looks_through_folders_of_logs() {
         fs::remove_file(planted).unwrap();
     }
     audit(&logs).exits(0);
-    // A capture among them is looked through packet by packet.
+    // A capture in the folder is searched packet by packet.
     fs::copy(capture, logs.join("x.pcapng")).unwrap();
     assert!(audit(&logs).exits(4).stderr.contains("x.pcapng, byte"));
     fs::remove_file(logs.join("x.pcapng")).unwrap();
-    // Logs that were not anonymised name everybody.
+    // Logs that were not anonymised contain original values.
     weir([capture, "-q", "-o", text(&desk.path().join("plain"))]).exits(0);
     let found = audit(&desk.path().join("plain")).exits(4).stderr;
     assert!(found.contains("10.7.7.1") && found.contains("smithfamily"), "{found}");
@@ -309,7 +309,7 @@ fn an_audit_looks_through_folders_of_logs() {
 }
 
 #[test]
-fn a_configuration_anonymises_too() {
+fn a_configuration_can_request_anonymisation() {
     let (desk, key) = desk();
     let capture = put(desk.path(), "secretname.pcap", &emitted());
     let toml = |body: &str| put(desk.path(), "weir.toml", format!("[anon]\n{body}\n").as_bytes());
@@ -328,8 +328,8 @@ fn a_configuration_anonymises_too() {
     }
     let plain = put(desk.path(), "plain.toml", b"");
     let by_line = run(&plain, &["--anon", "cryptopan", "--key-file", text(&key)]);
-    assert_eq!((&conn, &http), (&by_line.0, &by_line.1), "the same by options");
-    // The command line wins.
+    assert_eq!((&conn, &http), (&by_line.0, &by_line.1), "equal to the result of options");
+    // The command line overrides the configuration.
     assert!(run(&config, &["--anon", "ipcrypt"]).0 != conn);
     let config = toml(
         "mode = \"nullip\"\nshift = \"100\"\nclasses = { name = \"keep\", url = \"drop\" }\npayload = \"keep\"\nkeep_vendors = true",
@@ -339,8 +339,12 @@ fn a_configuration_anonymises_too() {
     assert_eq!(http, "www.smithfamily.org -");
     let config = toml("mode = \"nullip\"\nfields = [\"HTTP,HOST,UNCHANGED\", \"HTTP,URI,REPLACE,/gone\"]");
     assert_eq!(run(&config, &[]).1, "www.smithfamily.org /gone");
-    assert_eq!(run(&config, &["--anon-field", "HTTP,HOST,STRIP,3"]).1, "www /gone", "the command line wins");
-    // What is wrong is said, with what would be accepted.
+    assert_eq!(
+        run(&config, &["--anon-field", "HTTP,HOST,STRIP,3"]).1,
+        "www /gone",
+        "the command line overrides the configuration"
+    );
+    // An error names the accepted values.
     for (body, words) in [
         ("mode = \"hide\"", "cryptopan"),
         ("mod = \"table\"", "\"mode\""),
@@ -357,7 +361,7 @@ fn a_configuration_anonymises_too() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_or_policy_is_said() {
+fn an_invalid_key_or_policy_is_an_error() {
     let (desk, key) = desk();
     let short = put(desk.path(), "short", b"secret");
     let same = put(desk.path(), "same", &[7; 32]);

@@ -1,5 +1,5 @@
-//! Expressions that cannot apply to a capture's link type are refused, or named where other captures are beside it: a
-//! count of 0 would hide that nothing was looked at.
+//! Expressions that cannot apply to a capture's link type are refused, or reported if other captures are read too. A
+//! count of 0 would hide that no packet was tested.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -40,7 +40,7 @@ impl Desk {
         self.folder.path().join(name)
     }
 
-    /// Runs a line of words, of which those that name a file here stand for its path.
+    /// Runs a line of words; a word that names a file in the folder is replaced by its path.
     fn weir(&self, line: &str) -> Ran {
         let of = |word: &str| match self.path(word) {
             path if path.exists() || word.ends_with(".out") => text(&path).to_owned(),
@@ -64,7 +64,7 @@ fn a_link_type_that_is_not_decoded_is_refused() {
     let refused = desk.weir("count -e tcp dbus.pcap").exits(2).says("dbus.pcap: link type DBUS: filter:");
     assert_eq!(refused.text(), "");
     desk.weir("count --strict-bpf -e tcp dbus.pcap").exits(2);
-    // Bytes and lengths are there, whatever they mean.
+    // Bytes and lengths exist regardless of the link type.
     assert_eq!(
         desk.counts("-e len_>_1 -e link[0]_=_108 dbus.pcap"),
         [("len > 1".into(), 1), ("link[0] = 108".into(), 1)]
@@ -88,24 +88,24 @@ fn an_expression_that_cannot_apply_is_refused() {
         assert_eq!(refused.text(), "");
     }
     desk.weir("count -e arp raw.pcap").exits(2).says("expression rejects all packets");
-    // What applies is counted beside it.
+    // Expressions that apply are counted too.
     assert_eq!(desk.counts("-e vlan -e udp raw.pcap"), [("udp".into(), 2)]);
     desk.weir("count -e vlan -e udp raw.pcap").exits(2).says("raw.pcap: link type RAW");
 }
 
 #[test]
-fn a_file_beside_others_is_named_and_they_are_counted() {
+fn a_file_that_does_not_fit_is_reported_and_the_others_are_counted() {
     let desk = Desk::new();
     assert_eq!(desk.counts("-e tcp dbus.pcap ethernet.pcap"), [("tcp".into(), 4)]);
     desk.weir("count -e tcp dbus.pcap ethernet.pcap").exits(2).says("dbus.pcap: link type DBUS");
     assert_eq!(desk.counts("-e not_vlan raw.pcap ethernet.pcap"), [("not vlan".into(), 6)]);
     desk.weir("count -e not_vlan raw.pcap ethernet.pcap").exits(2).says("raw.pcap: link type RAW");
-    // That no packet of one file is ARP is an answer.
+    // It is a valid result that no packet of one file is ARP.
     desk.weir("count -e arp raw.pcap ethernet.pcap").exits(0).quietly();
 }
 
 #[test]
-fn an_interface_among_others_is_named() {
+fn an_interface_that_does_not_fit_is_reported() {
     let desk = Desk::new();
     assert_eq!(desk.counts("-e tcp mixed.pcapng"), [("tcp".into(), 1)]);
     desk.weir("count -e tcp mixed.pcapng").exits(2).says("mixed.pcapng: link type DBUS");
@@ -117,7 +117,7 @@ fn an_interface_among_others_is_named() {
 }
 
 #[test]
-fn a_run_with_such_an_expression_begins_nothing() {
+fn a_run_with_such_an_expression_writes_nothing() {
     let desk = Desk::new();
     for line in [
         "dbus.pcap tcp",
@@ -130,22 +130,22 @@ fn a_run_with_such_an_expression_begins_nothing() {
         assert_eq!(refused.text(), "", "{line}");
         assert!(std::fs::read_dir(desk.folder.path()).unwrap().count() == 4, "{line}");
     }
-    // Without an expression there is something to be said of any link type.
+    // Without an expression there are facts about any link type.
     desk.weir("dbus.pcap").exits(0);
     desk.weir("dbus.pcap ethernet.pcap tcp").exits(2).says("dbus.pcap: link type DBUS").prints("tcp");
 }
 
-/// As tcpdump does, where the interface and so its netmask is not known.
+/// As in tcpdump, if the interface and therefore its netmask are unknown.
 #[test]
-fn broadcast_of_files_is_that_of_no_network() {
+fn ip_broadcast_of_files_assumes_no_netmask() {
     let desk = Desk::new();
     assert_eq!(desk.counts("-e ip_broadcast raw.pcap"), [("ip broadcast".into(), 2)]);
     assert_eq!(desk.counts("-e ip_broadcast ethernet.pcap"), [("ip broadcast".into(), 0)]);
 }
 
-/// libpcap's optimiser finds that the load is not needed, so that it rejects no packet that is too short for it.
+/// libpcap's optimiser removes a load without effect, so that it does not reject packets that are too short for it.
 #[test]
-fn loads_that_decide_nothing_are_not_made() {
+fn loads_without_effect_reject_no_packet() {
     let desk = Desk::new();
     for expression in [
         "ether[1000:2]_&_0_=_0",

@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md's crate table is compared with `cargo metadata`, and the rooms for `unsafe` with the sources.
+//! Compares ARCHITECTURE.md's table of crates with `cargo metadata`, and the allowed places of `unsafe` with the
+//! sources.
 
 #![allow(clippy::expect_used)]
 
@@ -11,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Crate to the crates of the workspace that it imports, by `cargo metadata`.
+/// The crates of the workspace that each crate imports, from `cargo metadata`.
 fn imports() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -32,7 +33,7 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// The rows of the table: crate, and what it may import.
+/// The rows of the table: each crate, and the crates that it may import.
 fn table() -> BTreeMap<String, Option<BTreeSet<String>>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
     let rows = text.lines().filter(|line| line.starts_with("| `weir"));
@@ -49,7 +50,7 @@ fn table() -> BTreeMap<String, Option<BTreeSet<String>>> {
 }
 
 #[test]
-fn the_crate_table_is_true() {
+fn the_table_of_crates_equals_the_imports() {
     let (imports, table) = (imports(), table());
     assert_eq!(
         imports.keys().collect::<Vec<_>>(),
@@ -65,14 +66,14 @@ fn the_crate_table_is_true() {
 }
 
 #[test]
-fn unsafe_has_its_rooms() {
+fn unsafe_is_only_in_its_allowed_places() {
     for name in imports().keys() {
         let folder = root().join("crates").join(name.trim_start_matches("weir-")).join("src");
         let entry = ["lib.rs", "main.rs"].iter().map(|file| folder.join(file)).find(|path| path.exists());
         let text = std::fs::read_to_string(entry.expect("a crate has a root")).expect("it can be read");
         match name.as_str() {
             "weir-capture" => assert!(!text.contains("#![forbid(unsafe_code)]")),
-            // One module compares columns with the processor's vectors.
+            // One module compares columns with vector instructions.
             "weir-filter" => {
                 assert!(text.contains("#![deny(unsafe_code)]"));
                 assert_eq!(modules_that_allow_unsafe(&folder), ["set/simd.rs"]);
@@ -82,7 +83,7 @@ fn unsafe_has_its_rooms() {
     }
 }
 
-/// Files below a folder that lift the ban.
+/// Files below a folder that allow `unsafe`.
 fn modules_that_allow_unsafe(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -101,7 +102,7 @@ fn modules_that_allow_unsafe(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Markdown files of the repository that people read.
+/// Markdown documents of the repository.
 fn documents() -> Vec<PathBuf> {
     let folders = ["", "docs", "docs/manual", "testdata", "testdata/sample", "lab", "ui"];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(root().join(folder)).expect("a folder"));
@@ -110,7 +111,7 @@ fn documents() -> Vec<PathBuf> {
 }
 
 #[test]
-fn links_between_documents_lead_to_files() {
+fn links_between_documents_refer_to_existing_files() {
     let mut links = 0;
     for document in documents() {
         let text = std::fs::read_to_string(&document).expect("it can be read");

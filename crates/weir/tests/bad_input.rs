@@ -1,4 +1,4 @@
-//! Bad input is normal input: clear text, the right exit code, and whatever could be read is reported.
+//! Bad input: clear errors, correct exit codes, and results for the readable part.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -17,13 +17,13 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// How many packets a run over these bytes reports, and how it ends.
+/// Runs over these bytes.
 fn read(bytes: &[u8]) -> Ran {
     weir_reads(["-", "-j", "--memory", "16M", "--workers", "1"], bytes.to_vec())
 }
 
 #[test]
-fn an_empty_file_is_no_capture() {
+fn an_empty_file_is_not_a_capture() {
     let folder = folder();
     let path = put(folder.path(), "empty.pcap", b"");
     weir([&path])
@@ -35,7 +35,7 @@ fn an_empty_file_is_no_capture() {
 }
 
 #[test]
-fn a_capture_without_packets_is_fine() {
+fn a_capture_without_packets_is_valid() {
     let classic = read(&pcap(1, &[])).exits(0).quietly();
     assert_eq!(classic.fact("ledger", "caught"), 0);
     read(&section()).exits(0).quietly();
@@ -44,7 +44,7 @@ fn a_capture_without_packets_is_fine() {
 }
 
 #[test]
-fn what_is_no_capture_is_told_by_its_first_bytes() {
+fn the_error_for_other_files_has_their_first_bytes() {
     for bytes in [&b"hello, world\n"[..], &[0; 4096], b"\x7fELF\x02\x01\x01", b"{}", &[0xff; 100]] {
         let ran = read(bytes).exits(2).says("not a capture: starts with ").says("expected pcap (a1b2c3d4");
         assert_eq!(ran.stdout, b"");
@@ -53,7 +53,7 @@ fn what_is_no_capture_is_told_by_its_first_bytes() {
     read(&packed).exits(2).says("not a capture: starts with 68656c6c6f");
 }
 
-/// The packets that lie whole in the first bytes of a file, and whether it may end there.
+/// Truncates a file at every byte, and checks the number of whole packets and the exit code.
 fn truncated_everywhere(file: &[u8], ends: &[usize], header: usize) {
     let last = *ends.last().unwrap();
     assert_eq!(file.len(), last);
@@ -82,7 +82,7 @@ fn truncated_everywhere(file: &[u8], ends: &[usize], header: usize) {
 }
 
 #[test]
-fn a_pcap_truncated_at_every_byte_gives_what_is_whole() {
+fn a_pcap_truncated_at_any_byte_gives_its_whole_packets() {
     let packets = &conversation(START)[2..5];
     let mut ends = Vec::new();
     for n in 1..=packets.len() {
@@ -92,7 +92,7 @@ fn a_pcap_truncated_at_every_byte_gives_what_is_whole() {
 }
 
 #[test]
-fn a_pcapng_truncated_at_every_byte_gives_what_is_whole() {
+fn a_pcapng_truncated_at_any_byte_gives_its_whole_packets() {
     let mut file = [section(), interface(1)].concat();
     let (header, mut ends) = (file.len(), Vec::new());
     for (time, data) in &conversation(START)[2..4] {
@@ -101,7 +101,7 @@ fn a_pcapng_truncated_at_every_byte_gives_what_is_whole() {
     }
     let after_section = section().len();
     assert_eq!(read(&file[..after_section]).code, Some(0), "a section alone is whole");
-    // Between the section header and the end of the interface's description a cut may be whole or not.
+    // Between the section header and the end of the interface's description, a truncated file may be valid or not.
     for cut in after_section + 1..header {
         read(&file[..cut]).exits(3).says("truncated at byte 28");
     }
@@ -135,7 +135,7 @@ fn a_truncated_file_gives_partial_results_in_every_form() {
 }
 
 #[test]
-fn a_corrupt_length_ends_the_file_and_recover_goes_on() {
+fn a_corrupt_length_ends_the_file_unless_recover_is_given() {
     let packets = conversation(START);
     let mut file = pcap(1, &packets[..3]);
     let fault = file.len();
@@ -178,7 +178,7 @@ fn an_unknown_link_type_is_named_counted_and_skipped() {
         assert_eq!(ran.fact("flows", "created"), 0);
         weir_reads(["count", "-", "-e", "ip", "-j"], file).exits(2).says(name).says("not supported on");
     }
-    // Beside one that is known, in one file.
+    // In one file with a supported link type.
     let packets = conversation(START);
     let mut file = [section(), interface(1), interface(147)].concat();
     for (n, (time, data)) in packets.iter().enumerate() {
@@ -189,7 +189,7 @@ fn an_unknown_link_type_is_named_counted_and_skipped() {
 }
 
 #[test]
-fn a_clock_that_leaps_is_told_and_ends_nothing_early() {
+fn a_time_jump_is_reported_and_ends_no_flow_early() {
     let hour = 3600 * SECOND;
     let mut packets = conversation(START);
     let n = packets.len() as u64;
@@ -212,7 +212,7 @@ fn a_clock_that_leaps_is_told_and_ends_nothing_early() {
 }
 
 #[test]
-fn a_million_interfaces_take_little_memory() {
+fn a_million_interfaces_need_little_memory() {
     let mut file = section();
     let interface = interface(1);
     for _ in 0..1_000_000 {
@@ -240,7 +240,7 @@ fn gzip(parts: &mut dyn Iterator<Item = Vec<u8>>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The run, and the most memory that it had resident, in bytes.
+/// Runs the program. Returns its peak resident memory in bytes too.
 fn peak(arguments: &[&str]) -> (Ran, u64) {
     let child = start(program().args(arguments).stdin(Stdio::null()));
     let status = format!("/proc/{}/status", child.id());
@@ -265,19 +265,19 @@ fn high_water(status: &str) -> u64 {
 }
 
 #[test]
-fn zip_bombs_are_read_in_little_memory_and_time() {
+fn zip_bombs_are_read_with_little_memory() {
     const ZEROS: usize = 1 << 20;
     let zeros = |n: usize| std::iter::repeat_n(vec![0; ZEROS], n);
     let huge = |length: u32| [0, 0, length, length].map(u32::to_le_bytes).concat();
     let custom = [0xbad_u32.to_le_bytes(), (512_u32 << 20).to_le_bytes()].concat();
     let bombs = [
-        // 512 MiB of nothing: no capture.
+        // 512 MiB of zeros, which is not a capture.
         ("zeros", gzip(&mut zeros(512)), 2),
-        // A record that says it is long.
+        // A record with a length of 500 MiB.
         ("record", gzip(&mut std::iter::once([pcap(1, &[]), huge(500 << 20)].concat()).chain(zeros(512))), 3),
-        // A block of 512 MiB that is nobody's.
+        // A custom block of 512 MiB.
         ("block", gzip(&mut std::iter::once([section(), custom].concat()).chain(zeros(512))), 3),
-        // Millions of packets without a single byte.
+        // Millions of packets without bytes.
         ("packets", gzip(&mut std::iter::once(pcap(1, &[])).chain(zeros(64))), 0),
     ];
     let folder = folder();
@@ -297,7 +297,7 @@ fn zip_bombs_are_read_in_little_memory_and_time() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told() {
+fn inputs_that_cannot_be_opened_are_reported() {
     let folder = folder();
     let missing = folder.path().join("missing.pcap");
     weir([&missing]).exits(2).says("missing.pcap: no such file, and no interface (-i) to listen to");
@@ -311,7 +311,7 @@ fn what_cannot_be_opened_is_told() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_told() {
+fn a_file_without_read_permission_is_reported() {
     let folder = folder();
     let path = put(folder.path(), "secret.pcap", &pcap(1, &conversation(START)));
     fs::set_permissions(folder.path(), permissions(0o755)).unwrap();
@@ -335,7 +335,7 @@ fn permissions(mode: u32) -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(mode)
 }
 
-/// A file system of a given size, gone with the value.
+/// A file system of a given size, unmounted when the value is dropped.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -365,8 +365,8 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_under_a_packet_file_leaves_whole_records() {
-    // What is compressed is written in members of a megabyte.
+fn a_packet_file_on_a_full_disk_has_whole_records() {
+    // Compressed records are written in members of a megabyte.
     for (name, size) in
         [("full.pcapng", "256k"), ("full.pcap", "256k"), ("full.pcapng.gz", "1m"), ("full.pcap.zst", "1m")]
     {
@@ -388,7 +388,7 @@ fn a_full_disk_under_a_packet_file_leaves_whole_records() {
 }
 
 #[test]
-fn a_full_disk_under_logs_leaves_whole_lines() {
+fn logs_on_a_full_disk_have_whole_lines() {
     let Some(disk) = SmallDisk::new("64k") else { return };
     let sample = sample();
     let out = disk.path("logs");
@@ -418,7 +418,7 @@ fn a_full_disk_under_logs_leaves_whole_lines() {
 }
 
 #[test]
-fn devices_that_are_full_are_told() {
+fn full_devices_are_reported() {
     let sample = sample();
     weir([text(&sample), "-w", "/dev/full"]).exits(4).says("/dev/full: no space left");
     for arguments in [&[][..], &["-j"], &["-v"]] {
@@ -436,17 +436,17 @@ fn devices_that_are_full_are_told() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     let sample = sample();
     for (arguments, code) in [(&[][..], 0), (&["-j"], 0), (&["-v"], 0), (&["-w", "-"], 0)] {
         let mut child = start(program().arg(&sample).args(arguments));
         drop(child.stdout.take());
-        assert_eq!(wait(&mut child).expect("it does not hang"), Some(code), "{arguments:?}");
+        assert_eq!(wait(&mut child).expect("the run ends"), Some(code), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_bad_expression_has_a_caret_under_its_place() {
+fn a_caret_marks_the_error_of_an_expression() {
     let sample = sample();
     for (expression, caret, wanted) in [
         ("tcp port", "tcp port\n          ^", "expected a port"),
@@ -495,7 +495,7 @@ fn a_configuration_is_refused_with_line_and_suggestion() {
 }
 
 #[test]
-fn wrong_values_of_options_say_what_is_accepted() {
+fn errors_of_option_values_name_the_accepted_ones() {
     let sample = sample();
     for (option, value, wanted) in [
         ("--memory", "1", "at least 16M"),
@@ -520,7 +520,7 @@ fn wrong_values_of_options_say_what_is_accepted() {
     weir([text(&sample), "-o", text(&out), "--log", "zeek,zek"])
         .exits(1)
         .says("no log \"zek\"; there are zeek,");
-    assert!(!out.exists(), "nothing is made for a run that does not begin");
+    assert!(!out.exists(), "a run that does not start creates no files");
     weir([text(&sample), "-i", "lo"]).exits(1).says("files and interfaces");
 }
 

@@ -1,4 +1,4 @@
-//! What the command line promises: every example, every option, the exit codes, and text that fits a screen.
+//! The command line: examples, options, exit codes, and texts that fit the screen.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -26,7 +26,7 @@ functions = ["packets", { top = "talker" }]
 
 const OURMON: &str = "bpf \"protocols\" \"tcp\" \"tcp\"\nbpf-next \"udp\" \"udp\"\n";
 
-/// A folder with what the examples name.
+/// A folder with the files that the examples name.
 fn desk() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     symlink(sample(), folder.path().join("x.pcap")).unwrap();
@@ -36,14 +36,14 @@ fn desk() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a line as a shell does.
+/// Runs a line in a shell.
 fn shell(folder: &Path, line: &str) -> Ran {
     let program = Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     run(Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).stdin(Stdio::null()))
 }
 
-/// The commands among the lines of a text: what stands behind two blanks explains them.
+/// The commands in the lines of a text. A comment follows two spaces.
 fn commands(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::trim_start);
     let commands = lines.filter(|line| line.starts_with("weir ") && !line.contains(['<', '[']));
@@ -51,7 +51,7 @@ fn commands(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_example_works_as_it_is_written() {
+fn every_example_works() {
     let pages = fs::read_dir(root().join("docs/manual")).unwrap().map(|entry| entry.unwrap().path());
     let manual: String =
         pages.chain([root().join("README.md")]).map(|page| fs::read_to_string(page).unwrap()).collect();
@@ -64,7 +64,7 @@ fn every_example_works_as_it_is_written() {
     }
     let mut tried = 0;
     for example in &examples {
-        // Those of a live link need one.
+        // Examples of live captures need a link.
         if example.contains(" -i ") || example == "weir --help" {
             continue;
         }
@@ -75,7 +75,7 @@ fn every_example_works_as_it_is_written() {
         if example.contains("-d DIR") {
             shell(desk.path(), "weir x.pcap -o DIR --log store -q").exits(0);
         }
-        // What serves until Ctrl-C ends by itself here.
+        // Commands that serve until Ctrl-C are run so that they end.
         let waits = example.starts_with("weir open ");
         let example = if waits { &format!("{example} --no-wait --port {}", http::port()) } else { example };
         let ran = shell(desk.path(), example).exits(0);
@@ -90,9 +90,9 @@ fn every_example_works_as_it_is_written() {
     assert!(tried >= 8, "{tried}");
 }
 
-/// The hint under a summary is a command that works too.
+/// The hints under a summary are commands that work.
 #[test]
-fn what_the_summary_proposes_works() {
+fn the_commands_in_the_summary_work() {
     let desk = desk();
     let hints = shell(desk.path(), "weir x.pcap").exits(0).text();
     let at = hints.find("Next").expect("there is a hint");
@@ -112,7 +112,7 @@ fn what_the_summary_proposes_works() {
 }
 
 #[test]
-fn a_summary_fits_a_screen_whatever_the_capture() {
+fn the_summary_of_any_capture_fits_a_screen() {
     let captures = diverse(60);
     for path in &captures {
         let ran = weir([path]);
@@ -135,7 +135,7 @@ fn a_summary_fits_a_screen_whatever_the_capture() {
 }
 
 #[test]
-fn facts_are_ndjson_with_a_schema_and_the_same_as_the_summary() {
+fn facts_are_ndjson_with_a_schema_and_equal_the_summary() {
     for path in diverse(25) {
         let ran = weir([text(&path), "-j"]);
         if ran.code == Some(2) {
@@ -152,9 +152,9 @@ fn facts_are_ndjson_with_a_schema_and_the_same_as_the_summary() {
     assert!(summary.replace(',', "").contains(&format!("read {caught} ")), "{summary}");
 }
 
-/// More flows and hosts than have room anywhere: what is displaced must not depend on the run.
+/// More flows and hosts than any table has room for: which ones are displaced must not depend on the run.
 #[test]
-fn a_run_over_a_file_repeats_byte_by_byte_where_tables_are_full() {
+fn runs_over_a_file_are_equal_when_tables_are_full() {
     use weir_wire::build;
     let folder = desk();
     let mut random = 1_u64;
@@ -184,7 +184,7 @@ fn a_run_over_a_file_repeats_byte_by_byte_where_tables_are_full() {
     let full = lists.iter().find(|list| list["subscription"] == "sources").unwrap();
     assert!(full["exact"] == false && full["inserts"].as_u64().unwrap() > 20_000, "{full}");
     let known = full["rows"].as_array().unwrap().iter().filter(|row| row["error"] == 0).count();
-    assert!(known >= 8, "the eight that stand out are known exactly");
+    assert!(known >= 8, "the eight heaviest have exact counts");
 
     let verbose = weir([text(&file), "-v"]);
     let verbose = String::from_utf8(verbose.stdout).unwrap();
@@ -195,7 +195,7 @@ fn a_run_over_a_file_repeats_byte_by_byte_where_tables_are_full() {
 }
 
 #[test]
-fn the_count_option_ends_after_so_many_that_match() {
+fn the_count_option_limits_matching_packets() {
     for (expression, n) in [("", 1), ("", 777), ("udp", 5), ("tcp", 300)] {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.pcap");
@@ -211,7 +211,7 @@ fn the_count_option_ends_after_so_many_that_match() {
 }
 
 #[test]
-fn a_snaplen_cuts_what_is_looked_at_and_written_but_not_what_is_counted() {
+fn a_snaplen_limits_analysed_and_written_bytes_but_not_counts() {
     let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
     let copy = folder.path().join("copy.pcapng");
     let whole = weir([text(&sample), "-j"]).exits(0);
@@ -225,7 +225,7 @@ fn a_snaplen_cuts_what_is_looked_at_and_written_but_not_what_is_counted() {
 }
 
 #[test]
-fn packets_come_from_standard_input_directories_and_compressed_files() {
+fn packets_are_read_from_standard_input_directories_and_compressed_files() {
     let folder = tempfile::tempdir().unwrap();
     let sample = sample();
     let caught = |ran: Ran| ran.exits(0).quietly().fact("ledger", "caught");
@@ -236,7 +236,7 @@ fn packets_come_from_standard_input_directories_and_compressed_files() {
     for name in ["a.pcapng.gz", "b.pcap.zst", "c.pcapng", "d.pcap"] {
         weir([text(&sample), "-q", "-w", text(&folder.path().join(name))]).exits(0).quietly();
     }
-    put(folder.path(), "notes.txt", b"not a capture, and not named as one");
+    put(folder.path(), "notes.txt", b"a text without the name of a capture");
     for entry in fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
         if !text(&path).ends_with("txt") {
@@ -250,7 +250,7 @@ fn packets_come_from_standard_input_directories_and_compressed_files() {
 }
 
 #[test]
-fn leading_words_that_exist_are_files_and_the_rest_is_the_expression() {
+fn leading_words_that_name_files_are_inputs_and_the_rest_is_the_expression() {
     let desk = desk();
     symlink(sample(), desk.path().join("tcp")).unwrap();
     let analysed = |line: &str| shell(desk.path(), line).exits(0).quietly().fact("ledger", "analysed");
@@ -268,7 +268,7 @@ fn leading_words_that_exist_are_files_and_the_rest_is_the_expression() {
 }
 
 #[test]
-fn packets_that_match_are_written_in_the_format_of_the_name() {
+fn matching_packets_are_written_in_the_format_of_the_name() {
     let (sample, folder) = (sample(), tempfile::tempdir().unwrap());
     let matching = weir([text(&sample), "udp", "-j"]).exits(0).fact("ledger", "analysed");
     let magics: [(&str, &[u8]); 6] = [
@@ -289,8 +289,8 @@ fn packets_that_match_are_written_in_the_format_of_the_name() {
     }
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), magics.len(), "nothing is left behind: {names:?}");
-    // To standard output: packets and nothing else.
+    assert_eq!(names.len(), magics.len(), "no temporary file remains: {names:?}");
+    // Standard output has only packets.
     let piped = weir([text(&sample), "udp", "-w", "-"]).exits(0).quietly();
     assert_eq!(weir_reads(["-", "-j"], piped.stdout).exits(0).fact("ledger", "caught"), matching);
 }
@@ -350,7 +350,7 @@ fn counting_gives_a_row_for_each_expression() {
 }
 
 #[test]
-fn expressions_look_through_tags_unless_they_are_strict_and_into_tunnels_when_asked() {
+fn expressions_skip_tags_by_default_and_enter_tunnels_on_request() {
     use weir_wire::build;
     let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let tagged = build::ethernet().vlan(7).ipv4(a, b).udp(5, 53).payload(b"x");
@@ -368,7 +368,7 @@ fn expressions_look_through_tags_unless_they_are_strict_and_into_tunnels_when_as
 }
 
 #[test]
-fn checksums_are_verified_as_asked() {
+fn checksums_are_verified_according_to_the_option() {
     let mut packets = conversation(START);
     let at = packets[0].1.len() - 1;
     packets[0].1[at] ^= 0xff;
@@ -389,7 +389,7 @@ fn checksums_are_verified_as_asked() {
 }
 
 #[test]
-fn times_are_in_utc_or_the_zone_that_is_asked_for() {
+fn times_are_in_utc_or_the_requested_zone() {
     let file = pcap(1, &conversation(START));
     let printed = |options: &[&str]| weir_reads(["-"].iter().chain(options), file.clone()).exits(0).text();
     assert!(printed(&[]).contains("2023-11-14 22:13:20.000 -> 22:13:20.005 UTC"), "{}", printed(&[]));
@@ -398,12 +398,12 @@ fn times_are_in_utc_or_the_zone_that_is_asked_for() {
     assert!(
         printed(&["--tz", "America/New_York"]).contains("2023-11-14 17:13:20.000 -> 17:13:20.005 EST -05:00")
     );
-    // What is meant for programs is in UTC always.
+    // Machine-readable output is always in UTC.
     assert_eq!(printed(&["-j", "--tz", "Asia/Kolkata"]), printed(&["-j"]));
 }
 
 #[test]
-fn options_that_change_only_the_text_change_only_the_text() {
+fn display_options_change_only_the_text() {
     let sample = sample();
     let plain = weir([text(&sample)]).exits(0).text();
     assert!(plain.contains("https") && !plain.contains("Ledger"));
@@ -434,7 +434,7 @@ fn colours_are_for_terminals_without_no_color() {
 }
 
 #[test]
-fn interfaces_are_listed_as_tcpdump_lists_them() {
+fn interfaces_are_listed_as_by_tcpdump() {
     let listed = words("-D").exits(0).quietly().text();
     assert!(listed.lines().any(|line| line.contains(".lo [") && line.contains("Loopback")), "{listed}");
     for (n, line) in listed.lines().enumerate() {
@@ -487,7 +487,7 @@ fn help_completions_and_the_manual_page_come_from_one_source() {
 }
 
 #[test]
-fn every_exit_code_of_the_help_is_real() {
+fn every_exit_code_in_the_help_occurs() {
     let help = words("--help").text();
     for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "130 "] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "{code}");
@@ -499,12 +499,12 @@ fn every_exit_code_of_the_help_is_real() {
     weir(["/nowhere.pcap"]).exits(2);
     weir([text(&cut)]).exits(3);
     weir([text(&sample), "-w", "/dev/full"]).exits(4);
-    // 5 is loss on a link: live.rs. The graver of two wins.
+    // Exit code 5, for loss on a link, is tested in live.rs. Of two codes the more serious one is returned.
     weir([text(&cut), "-o", "/dev/null/x"]).exits(4);
 }
 
 #[test]
-fn an_interrupt_ends_a_run_on_a_pipe_and_reports_what_came() {
+fn an_interrupt_ends_a_run_on_a_pipe_and_reports_its_packets() {
     for name in ["INT", "TERM"] {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.pcapng");
@@ -512,7 +512,7 @@ fn an_interrupt_ends_a_run_on_a_pipe_and_reports_what_came() {
         let mut to = child.stdin.take().unwrap();
         to.write_all(&pcap(1, &conversation(START))).unwrap();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        // Packets go on coming, as they do from a capture in another window.
+        // Packets continue to arrive, as from a capture in another window.
         let feeder = std::thread::spawn(move || {
             let mut time = START;
             while stopped.recv_timeout(Duration::from_millis(5)).is_err() {
@@ -550,14 +550,14 @@ fn configurations_are_checked_explained_and_translated() {
     shell(desk.path(), "weir config check new.toml").exits(0).quietly();
     let facts = shell(desk.path(), "weir -c weir.toml x.pcap -j").exits(0).quietly().json();
     let web: Vec<_> = facts.iter().filter(|line| line["subscription"] == "web").collect();
-    assert_eq!(web.len(), 2, "both functions answer");
+    assert_eq!(web.len(), 2, "both functions have answers");
     let logs = shell(desk.path(), "weir -c new.toml x.pcap -o out --log mon -q").exits(0);
     drop(logs);
     let mon = fs::read_to_string(desk.path().join("out/mon.lite")).unwrap();
     assert!(mon.contains("protocols"), "{mon}");
 }
 
-/// Every stage and every function of every subscription has a cost, and the counters are the ledger's.
+/// Every stage and every function of every subscription has a cost, and the counters equal those of the ledger.
 #[test]
 fn metrics_have_counters_and_costs() {
     let desk = desk();
@@ -589,7 +589,7 @@ fn metrics_have_counters_and_costs() {
     assert!(value("weir_cost_ns_per_packet{stage=\"flows\"}") > Some(0.0), "{text}");
 }
 
-/// Whether the key of the flow decides, each packet, or a program, and that the cost was measured.
+/// The explanation says whether the key of the flow, each packet or a program decides, and the cost is measured.
 #[test]
 fn an_expression_is_explained_with_its_cost() {
     let desk = desk();
@@ -624,9 +624,9 @@ fn an_expression_is_explained_with_its_cost() {
     assert_eq!(strict[0]["decided"], "program");
 }
 
-/// With a configuration: what its lines ask for too.
+/// With a configuration the explanation includes the tests of its lines.
 #[test]
-fn an_expression_is_explained_among_the_lines_that_it_joins() {
+fn an_expression_is_explained_with_the_lines_of_a_configuration() {
     let desk = desk();
     let lines: String = (1..=12)
         .map(|n| format!("{{ name = \"{n}\", expression = \"udp port 80 and less {n}00\" }},"))
@@ -649,7 +649,7 @@ fn an_expression_is_explained_among_the_lines_that_it_joins() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_an_error_of_its_own() {
+fn an_explanation_that_fails_is_an_error() {
     let desk = desk();
     let wrong = shell(desk.path(), "weir explain 'tcp prot 80'").exits(1).says("did you mean `port`?");
     assert!(wrong.stderr.starts_with("weir: filter: expected"), "{}", wrong.stderr);
@@ -662,5 +662,7 @@ fn what_cannot_be_explained_is_an_error_of_its_own() {
     put(desk.path(), "cut.pcap", &fs::read(sample()).unwrap()[..1000]);
     shell(desk.path(), "weir explain tcp cut.pcap").exits(3).prints("once per flow");
     put(desk.path(), "empty.pcap", &pcap(1, &[]));
-    shell(desk.path(), "weir explain tcp empty.pcap").exits(0).prints("there is no packet in empty.pcap");
+    shell(desk.path(), "weir explain tcp empty.pcap")
+        .exits(0)
+        .prints("not measured: empty.pcap has no packets");
 }

@@ -1,4 +1,4 @@
-//! Files seen in streams, carved: byte for byte what was sent, under names of ours, within limits that are counted.
+//! Extraction of files from streams: content equal byte for byte, safe names, and limits whose effects are counted.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use support::*;
 use weir_wire::build;
 
-/// Files of a directory by name; one that is not complete is an error.
+/// Files of a directory by name; an incomplete one is an error.
 fn carved(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory).unwrap().flatten();
     let files: BTreeMap<String, Vec<u8>> =
@@ -34,7 +34,7 @@ fn number(object: &Value, field: &str) -> u64 {
     object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
 }
 
-/// The sums that hold: files = kept + skipped, bytes = kept + cut + shed.
+/// Checks the sums: files = kept + skipped, bytes = kept + cut + shed.
 #[track_caller]
 fn adds_up(said: &Value) {
     let sum = |of: &[&str]| of.iter().map(|field| number(said, field)).sum::<u64>();
@@ -43,7 +43,7 @@ fn adds_up(said: &Value) {
     assert_eq!(sum(&["file_bytes"]), bytes, "{said}");
 }
 
-/// HTTP responses, one connection each, with names that would lead elsewhere.
+/// HTTP responses, one connection each, with names that point outside the directory.
 fn responses(bodies: &[&[u8]]) -> Vec<u8> {
     let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (syn, ack) = (build::flags::SYN, build::flags::ACK);
@@ -73,9 +73,9 @@ fn responses(bodies: &[&[u8]]) -> Vec<u8> {
     pcap(1, &packets)
 }
 
-/// What the lab's servers offered is made anew by the program that made it, and found byte for byte.
+/// The program that generated the files of the lab's servers generates them again; each is found byte for byte.
 #[test]
-fn the_files_of_the_labs_servers_are_carved_byte_for_byte() {
+fn the_files_of_the_lab_servers_are_extracted_byte_for_byte() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (files, logs) = (at("files"), at("logs"));
@@ -85,7 +85,7 @@ fn the_files_of_the_labs_servers_are_carved_byte_for_byte() {
     let said = sessions(&ran);
     adds_up(&said);
     let found = carved(&files);
-    // The manifest: the rows of the logs say where each file is.
+    // The rows of the logs name the file of each.
     let rows = objects(&fs::read_to_string(logs.join("files.json")).unwrap());
     let named: Vec<&Value> = rows.iter().filter(|row| row["extracted"].is_string()).collect();
     assert_eq!(named.len() as u64, number(&said, "files_kept"));
@@ -143,9 +143,9 @@ fn the_files_of_the_labs_servers_are_carved_byte_for_byte() {
     assert!(missing.is_empty(), "{missing:?} of {:?}", found.keys());
 }
 
-/// Checksums that Suricata's tests expect, of files that are carved under them.
+/// Checksums that Suricata's tests expect, and that are names of extracted files.
 #[test]
-fn the_checksums_of_suricatas_tests_are_those_of_the_files() {
+fn extracted_files_have_the_checksums_of_suricatas_tests() {
     let tests = root().join("../shared/data/suricata-verify/tests");
     let Ok(entries) = fs::read_dir(&tests) else {
         println!("skipped: {} is absent", tests.display());
@@ -179,11 +179,12 @@ fn the_checksums_of_suricatas_tests_are_those_of_the_files() {
     assert!(passed >= REQUIRED);
 }
 
-/// The others are of streams whose last segments a reset took with it: Suricata leaves out what was not acknowledged.
+/// The other files are in streams whose last segments precede a reset: Suricata omits bytes that were not
+/// acknowledged.
 const REQUIRED: usize = 4;
 
 #[test]
-fn limits_hold_and_what_they_cut_is_counted() {
+fn limits_hold_and_their_effects_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let bodies: [Vec<u8>; 4] = [vec![b'a'; 5000], vec![b'b'; 3000], vec![b'c'; 7000], vec![b'a'; 5000]];
     let bodies: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
@@ -204,7 +205,7 @@ fn limits_hold_and_what_they_cut_is_counted() {
     assert_eq!(number(&said, "file_bytes_kept"), 20_000);
     assert!(notes.contains("4 files kept in") && notes.contains(", 1 duplicates"), "{notes}");
 
-    // The beginning of each, under a name that does not say that it is all of it.
+    // The beginning of each file is kept, under a name that does not have the checksum of a complete file.
     let (files, said, notes) = run("each", &["--files-each", "4K"]);
     assert_eq!(files.values().map(Vec::len).collect::<BTreeSet<_>>(), BTreeSet::from([3000, 4096]));
     assert_eq!((number(&said, "files_cut"), number(&said, "file_bytes_cut")), (3, 904 + 2904 + 904));
@@ -220,12 +221,12 @@ fn limits_hold_and_what_they_cut_is_counted() {
     assert_eq!((files.len(), number(&said, "files_skipped")), (1, 3));
     assert!(notes.contains(", 3 skipped: limits"), "{notes}");
 
-    // Nothing went where names in the traffic point to.
+    // No file is written to the places that names in the traffic point to.
     assert!(!folder.path().join("evil.sh").exists() && !folder.path().join("etc").exists());
 }
 
 #[test]
-fn checksums_are_those_that_are_asked_for() {
+fn only_the_requested_checksums_are_computed() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "x.pcap", &responses(&[b"hello, world: a body of text"]));
     let row = |name: &str, options: &[&str]| {
@@ -242,7 +243,7 @@ fn checksums_are_those_that_are_asked_for() {
     assert_eq!((has(&two), &two["analyzers"]), ([true, true, false], &of(&["MD5", "SHA1"])));
     let all = row("all", &["--hash", "md5,sha1,sha256"]);
     assert_eq!((has(&all), &all["sha256"]), ([true; 3], &sha256(b"hello, world: a body of text").into()));
-    // Without a checksum a file is called as its row is.
+    // Without a checksum a file is named by its identifier in the logs.
     let files = folder.path().join("files");
     let none = row("none", &["--hash", "none", "--files", text(&files)]);
     assert_eq!((has(&none), &none["analyzers"]), ([false; 3], &of(&["EXTRACT"])));
@@ -251,7 +252,7 @@ fn checksums_are_those_that_are_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_options_of_extraction_are_errors() {
     let sample = sample();
     let folder = tempfile::tempdir().unwrap();
     let file = put(folder.path(), "file", b"");

@@ -1,4 +1,4 @@
-//! Standard input that says nothing more.
+//! Idle standard input.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::{conversation, finish, handles, pcap, program, signal, start};
 
-/// Far less than the writer's patience, far more than it takes.
+/// Far shorter than the limit of a hanging test, and far longer than the test needs.
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]

@@ -1,5 +1,5 @@
-//! The laws, on every capture there is: in this process with the engine's own workers, and on a part of them with
-//! the built program.
+//! Laws that hold on every available capture: in this process with the engine's workers, and on some captures with the
+//! built program.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -21,7 +21,7 @@ use weir_capture::{FileFormat, PacketWriter, Target, WriteOptions};
 use weir_engine::Plan;
 use weir_wire::{Time, build};
 
-/// The first thing in which two snapshots differ.
+/// The first part in which two snapshots differ.
 fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
     if one.ledger != other.ledger || one.interval != other.interval || one.offloaders != other.offloaders {
         let parts = |snapshot: &Snapshot| {
@@ -32,7 +32,7 @@ fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
     if one.flows != other.flows {
         return Some(format!("{:?}\n{:?}", one.flows, other.flows));
     }
-    // Under a flood of sources not all that was tried has room; what is found among it is the same.
+    // With very many sources not every trial is in the list; the scans found are equal.
     let same = |one: &Answer, other: &Answer| match (&one.reading, &other.reading) {
         (Reading::Scans(mine), Reading::Scans(theirs)) => mine.found() == theirs.found(),
         _ => one == other,
@@ -41,12 +41,12 @@ fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
     pairs.map(|(one, other)| format!("{} {}:\n{one:?}\n{other:?}", one.function, one.subscription))
 }
 
-/// Captures in which one flow goes through tunnels between several pairs of hosts, so that its packets are
-/// several workers': who gets a packet is decided by its outermost addresses, as the kernel must do it.
+/// Captures in which one flow passes through tunnels between several pairs of hosts. Its packets belong to several
+/// workers, because the outermost addresses decide, as they must for the kernel.
 const SPREAD_OVER_TUNNELS: &[&str] = &["nDPI/pcap/syslog.pcap"];
 
 #[test]
-fn the_number_of_workers_changes_nothing_and_every_ledger_adds_up() {
+fn results_do_not_depend_on_the_number_of_workers() {
     let plan = Arc::new(Plan::new("", everything(), settings()).unwrap());
     let (agree, disagree) = (Cell::new(0), RefCell::new(Vec::new()));
     let cases = each_capture(|path, capture| {
@@ -61,11 +61,11 @@ fn the_number_of_workers_changes_nothing_and_every_ledger_adds_up() {
         assert_eq!(
             (total.flows.active(), total.flows.evicted),
             (0, 0),
-            "every flow ends, none for want of room"
+            "every flow ends, and none is evicted"
         );
         assert_eq!(total.flows.ended, alone.rows.len() as u64, "each with a row");
         let in_rows: u64 = alone.rows.iter().map(|row| row.forward.packets + row.reverse.packets).sum();
-        assert!(in_rows >= total.ledger.flowed, "a flow's packets are in a row");
+        assert!(in_rows >= total.ledger.flowed, "the packets of a flow are in its row");
         let differs = [2, 3, 7].into_iter().find_map(|workers| {
             let several = Pass::new(&plan, workers, memory).run(capture, interval, |_| ());
             assert_eq!(several.total().ledger.imbalance(), None, "{workers} workers");
@@ -85,7 +85,7 @@ fn the_number_of_workers_changes_nothing_and_every_ledger_adds_up() {
     assert!(disagree.is_empty(), "{} differ:\n{}", disagree.len(), disagree.join("\n"));
 }
 
-/// What `weir` prints and writes for a capture, without what names the run itself.
+/// Output and logs of `weir` for a capture, without the facts that depend on the run.
 fn printed(path: &Path, folder: &Path, options: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let out = folder.join(format!("out{}", options.join("")));
     let logs = ["--log", "zeek,zeek-json,eve,csv,ndjson,mon"];
@@ -114,7 +114,7 @@ fn equal(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>, wha
 }
 
 #[test]
-fn the_program_prints_and_writes_the_same_with_any_number_of_workers() {
+fn output_and_logs_do_not_depend_on_the_number_of_workers() {
     let folder = tempfile::tempdir().unwrap();
     let captures = diverse(40);
     for (n, path) in captures.iter().enumerate() {
@@ -141,7 +141,7 @@ fn write(capture: &Loaded, format: FileFormat, path: &Path) {
 }
 
 #[test]
-fn a_capture_is_the_same_as_pcap_and_as_pcapng() {
+fn a_capture_gives_equal_results_as_pcap_and_as_pcapng() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("copy");
     let classic = Cell::new(0);
@@ -168,7 +168,7 @@ fn a_capture_is_the_same_as_pcap_and_as_pcapng() {
 }
 
 #[test]
-fn the_program_says_the_same_of_a_pcap_and_a_pcapng() {
+fn output_and_logs_of_a_pcap_and_a_pcapng_are_equal() {
     let folder = tempfile::tempdir().unwrap();
     let mut cases = 0;
     for (n, path) in diverse(12).iter().enumerate() {
@@ -288,7 +288,7 @@ fn packets(reading: &Reading) -> u64 {
 }
 
 #[test]
-fn an_expression_among_two_hundred_counts_what_it_counts_alone() {
+fn an_expression_counts_equally_alone_and_among_two_hundred() {
     let expressions = expressions();
     let specs = expressions.iter().map(|expression| counting(expression, expression)).collect();
     let among = Arc::new(Plan::counting(specs, settings()).unwrap());
@@ -309,7 +309,7 @@ fn an_expression_among_two_hundred_counts_what_it_counts_alone() {
         assert!(
             run(&among, 3).total().answers.iter().map(|a| packets(&a.reading)).eq(counts.iter().copied())
         );
-        // Each capture has its turn of expressions, so that all of them are tried many times.
+        // Each capture gets some of the expressions in turn, so that each expression is used many times.
         for n in 0..8 {
             let at = (case.get() * 8 + n) % expressions.len();
             let total = run(&alone[at], 1).total();
@@ -336,16 +336,16 @@ fn an_expression_among_two_hundred_counts_what_it_counts_alone() {
     assert!(used > 50, "{used}");
 }
 
-/// What a flow's key decides is counted by flow, and the rest, with what flows cannot stand for, by packet: the sum is
-/// what counting each packet gives, in every interval, whatever the table had to evict.
+/// Tests that a flow's key decides are counted by flow, the others by packet. The sum equals a count by packet in
+/// every interval, even if the table evicts flows.
 #[test]
-fn what_is_counted_by_flow_is_what_packets_count() {
+fn counts_by_flow_equal_counts_by_packet() {
     by_flow_as_by_packet(&expressions());
 }
 
-/// The same where packets are passed over that have none of the TCP flags that something asks for.
+/// Also when packets without the TCP flags of any expression are skipped.
 #[test]
-fn what_is_counted_of_flags_is_what_packets_count() {
+fn counts_of_tcp_flags_equal_counts_by_packet() {
     by_flow_as_by_packet(&[
         "tcp[13] & 2 != 0 and net 10.0.0.0/8",
         "tcp[tcpflags] & (tcp-syn|tcp-fin) != 0",
@@ -356,10 +356,10 @@ fn what_is_counted_of_flags_is_what_packets_count() {
     ]);
 }
 
-/// The same where VLANs are asked for, which the tags of a flow's packets say: those of another one than its first
-/// packet had are counted where they belong.
+/// Also for VLANs, which are counted by the tag of a flow's first packet; packets with another tag are counted
+/// separately.
 #[test]
-fn what_is_counted_of_vlans_is_what_packets_count() {
+fn counts_of_vlans_equal_counts_by_packet() {
     let expressions = [
         "vlan",
         "vlan 5",
@@ -394,7 +394,7 @@ fn by_flow_as_by_packet(expressions: &[impl AsRef<str>]) {
     by_flow_as_by_packet_of(expressions, None);
 }
 
-/// `change` makes another capture of each.
+/// `change` derives another capture from each.
 fn by_flow_as_by_packet_of(expressions: &[impl AsRef<str>], change: Option<fn(&Loaded) -> Loaded>) {
     let mut specs = Vec::new();
     for (number, lines) in expressions.chunks(10).enumerate() {
@@ -441,7 +441,7 @@ fn by_flow_as_by_packet_of(expressions: &[impl AsRef<str>], change: Option<fn(&L
 }
 
 #[test]
-fn the_program_counts_an_expression_the_same_in_every_way() {
+fn an_expression_counts_equally_in_every_command() {
     let folder = tempfile::tempdir().unwrap();
     let expressions = expressions();
     let list = put(folder.path(), "list", format!("# all\n\n{}\n", expressions.join("\n")).as_bytes());
@@ -462,7 +462,7 @@ fn the_program_counts_an_expression_the_same_in_every_way() {
 }
 
 #[test]
-fn a_plan_that_changes_in_the_middle_loses_nothing_and_counts_nothing_twice() {
+fn a_change_of_plan_counts_each_packet_once() {
     let make = || Arc::new(Plan::new("", everything(), settings()).unwrap());
     let (plan, again) = (make(), make());
     let other =
@@ -474,11 +474,11 @@ fn a_plan_that_changes_in_the_middle_loses_nothing_and_counts_nothing_twice() {
             Pass::new(&plan, 2, 8 << 20).run(capture, capture.interval(5), |workers| change(workers))
         };
         let quiet = run(&mut |_| ());
-        // To the same plan, made again: as if nothing had happened.
+        // A change to an equal plan has no effect.
         let swapped = run(&mut |workers| workers.iter_mut().for_each(|w| w.change_plan(Arc::clone(&again))));
         assert_eq!(difference(&quiet.total(), &swapped.total()), None, "changed at every interval");
         assert!(quiet.rows == swapped.rows, "the flows differ");
-        // To others and back: whatever plan it was, each packet was counted once.
+        // With changes to other plans and back, each packet is counted exactly once.
         let mut turn = 0;
         let mixed = run(&mut |workers| {
             turn += 1;
@@ -500,7 +500,7 @@ fn a_plan_that_changes_in_the_middle_loses_nothing_and_counts_nothing_twice() {
     println!("{cases} captures, {} changes of plan", swaps.get());
 }
 
-/// A SYN from one random address to another, as a record of a pcap file.
+/// SYN packets between random addresses, as records of a pcap file.
 struct Flood {
     record: Vec<u8>,
     state: u64,
@@ -521,7 +521,7 @@ impl Flood {
         for _ in 0..n {
             self.state =
                 self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Addresses and ports lie behind 16 bytes of record header, 14 of Ethernet and 12 of IP.
+            // Addresses and ports follow 16 bytes of record header, 14 of Ethernet and 12 of IP.
             self.record[42..54]
                 .copy_from_slice(&[self.state.to_be_bytes(), (!self.state).to_be_bytes()].concat()[..12]);
             bytes.extend(&self.record);
@@ -534,7 +534,7 @@ impl Flood {
 #[test]
 fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
     const PACKETS: u64 = 2_000_000;
-    /// The program itself, stacks, and what is under way between threads: beyond the tables that --memory is for.
+    /// The program, stacks, and data on its way between threads: beyond the tables that --memory limits.
     const ALLOWANCE: u64 = 24 << 20;
     let folder = tempfile::tempdir().unwrap();
     let logs = folder.path().join("logs");
@@ -549,7 +549,7 @@ fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
             to.write_all(&bytes).unwrap();
             peak = peak.max(high_water(&status));
         }
-        // What is read last is in memory when the input ends: the program waits for more until it does.
+        // The last tables are still allocated when the input ends: the program waits for more until then.
         std::thread::sleep(std::time::Duration::from_millis(50));
         peak = peak.max(high_water(&status));
         drop(to);
@@ -565,7 +565,7 @@ fn memory_stays_under_its_cap_in_a_flood_of_new_flows() {
     assert!(rows.lines().filter(|line| !line.starts_with('#')).count() as u64 > PACKETS * 99 / 100);
 }
 
-/// The most resident memory of a process so far, in bytes.
+/// Peak resident memory of a process in bytes.
 fn high_water(status: &str) -> u64 {
     let text = fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -573,7 +573,7 @@ fn high_water(status: &str) -> u64 {
 }
 
 #[test]
-fn the_program_comes_to_an_end_on_every_kind_of_capture() {
+fn the_program_ends_on_every_kind_of_capture() {
     let captures = diverse(150);
     for path in &captures {
         let ran = weir([text(path), "-v", "-q", "--memory", "16M"]);

@@ -1,5 +1,5 @@
-//! The program on live links: veth pairs between network namespaces of their own. Needs root and ip(8); each test
-//! is skipped, with the reason, where there are none.
+//! The program on live links: veth pairs between network namespaces. Needs root and ip(8); otherwise each test is
+//! skipped, with the reason.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -16,14 +16,14 @@ use std::time::Duration;
 use support::net::*;
 use support::*;
 
-/// Runs in a namespace, in a process of its own.
+/// Runs in a namespace, in a separate process.
 #[test]
-#[ignore = "the others run it, in a namespace"]
+#[ignore = "run by the other tests, in a namespace"]
 fn sender() {
     send_unsegmented();
 }
 
-/// The ledger of `-j`: offered, caught, dropped; it adds up.
+/// The ledger of `-j`: offered, caught, dropped. Checks that it adds up.
 #[track_caller]
 fn ledger(ran: &Ran) -> (u64, u64, u64) {
     let [offered, caught, dropped, filtered, analysed] =
@@ -60,7 +60,7 @@ fn an_interrupt_in_the_middle_of_a_burst_adds_up() {
     signal(&child, "INT");
     let ran = finish(child);
     let (_, caught, _) = ledger(&ran);
-    // A disk that is too slow for the burst is an output that failed.
+    // A disk that is too slow for the burst counts as a failed output.
     let expected = if ran.fact("ledger", "packets_unwritten") > 0 { 4 } else { 130 };
     assert_eq!(ran.code, Some(expected), "{}", ran.stderr);
     let sent = Net::sent(sender);
@@ -70,7 +70,7 @@ fn an_interrupt_in_the_middle_of_a_burst_adds_up() {
 }
 
 #[test]
-fn a_line_a_second_and_a_summary_at_the_end() {
+fn a_live_run_prints_a_line_per_second_and_a_summary() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("stdout");
@@ -94,7 +94,7 @@ fn a_line_a_second_and_a_summary_at_the_end() {
 }
 
 #[test]
-fn reports_go_by_the_clock_when_the_link_is_idle() {
+fn intervals_follow_the_clock_when_the_link_is_idle() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("logs");
@@ -116,7 +116,7 @@ fn reports_go_by_the_clock_when_the_link_is_idle() {
 }
 
 #[test]
-fn so_many_that_match_end_a_live_run() {
+fn a_limit_of_matching_packets_ends_a_live_run() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("five.pcap");
@@ -129,7 +129,7 @@ fn so_many_that_match_end_a_live_run() {
 }
 
 #[test]
-fn expressions_choose_on_a_link_what_they_choose_in_a_file() {
+fn expressions_match_equally_on_a_link_and_in_a_file() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("all.pcapng");
@@ -163,10 +163,10 @@ fn several_interfaces_are_one_stream() {
 }
 
 #[test]
-fn loss_above_what_is_accepted_is_an_exit_code() {
+fn loss_above_the_limit_has_an_exit_code() {
     let Some(net) = Net::new() else { return };
     let child = net.start(&["-i", "far", "-j", "--memory", "16M", "--workers", "1", "--max-loss", "0.5"]);
-    // A program that does not run reads no ring: what does not fit is lost.
+    // A stopped program reads no packets, so that the ring overflows.
     signal(&child, "STOP");
     let sent = net.send(200_000);
     signal(&child, "INT");
@@ -179,7 +179,7 @@ fn loss_above_what_is_accepted_is_an_exit_code() {
 }
 
 #[test]
-fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
+fn a_reader_that_stops_reading_loses_lines_and_no_packet() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.pcapng");
@@ -187,7 +187,7 @@ fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
     let mut command = net.weir(&["-i", "far", "-w", text(&copy)]);
     let child = net.listening(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
     let sent = net.send(20_000);
-    // A few lines that nobody reads.
+    // A few lines accumulate unread.
     thread::sleep(Duration::from_millis(2500));
     signal(&child, "INT");
     finish(child).exits(4).says("standard output is too slow");
@@ -196,7 +196,7 @@ fn a_reader_that_stops_reading_costs_lines_and_no_packet() {
 }
 
 #[test]
-fn a_reader_of_packets_that_stops_reading_costs_only_its_packets() {
+fn a_reader_of_packets_that_stops_reading_loses_only_its_packets() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("logs");
@@ -214,7 +214,7 @@ fn a_reader_of_packets_that_stops_reading_costs_only_its_packets() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_reported_and_waited_for() {
+fn a_link_that_goes_down_is_reported_and_the_run_waits() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let said = folder.path().join("stderr");
@@ -234,7 +234,7 @@ fn a_link_that_goes_down_is_reported_and_waited_for() {
 }
 
 #[test]
-fn a_run_on_the_command_line_ends_with_its_interface() {
+fn a_removed_interface_ends_a_run_on_the_command_line() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.pcapng");
@@ -250,9 +250,9 @@ fn a_run_on_the_command_line_ends_with_its_interface() {
     }
 }
 
-/// With one interface left the run goes on.
+/// With one interface left the run continues.
 #[test]
-fn a_run_ends_with_the_last_of_its_interfaces() {
+fn a_run_ends_when_its_last_interface_is_removed() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
     let folder = tempfile::tempdir().unwrap();
@@ -262,16 +262,16 @@ fn a_run_ends_with_the_last_of_its_interfaces() {
         net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
     let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
     net.ip(&net.there, &["link", "del", "far"]);
-    assert!(hears("far: is gone"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(hears("far: was removed"), "{}", fs::read_to_string(&said).unwrap());
     net.link();
-    assert!(hears("far: is back"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(hears("far: has returned"), "{}", fs::read_to_string(&said).unwrap());
     let sent = net.send(40);
     signal(&child, "INT");
     assert_eq!(ledger(&finish(child).exits(130)).0, sent);
 }
 
 #[test]
-fn a_service_waits_for_an_interface_that_was_removed() {
+fn a_service_waits_for_a_removed_interface() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
     let folder = tempfile::tempdir().unwrap();
@@ -282,21 +282,21 @@ fn a_service_waits_for_an_interface_that_was_removed() {
     let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
     let mut sent = net.send(10);
     net.ip(&net.there, &["link", "del", "far"]);
-    assert!(hears("far: is gone: waiting"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(hears("far: was removed: waiting"), "{}", fs::read_to_string(&said).unwrap());
     net.link();
-    assert!(hears("far: is back"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(hears("far: has returned"), "{}", fs::read_to_string(&said).unwrap());
     sent += net.send(40);
     signal(&child, "INT");
     finish(child).exits(130).prints(&format!("analysed {sent}"));
 }
 
-/// Each of them ends the run when everything that was received is analysed and written.
+/// Each of these signals ends the run after everything received is analysed and written.
 #[test]
-fn signals_that_end_a_run_lose_nothing() {
+fn signals_that_end_a_run_cause_no_loss() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.pcapng");
-    // Where it is ignored, as by nohup(1), it stays so.
+    // A signal that is ignored at the start, as under nohup(1), stays ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let hangup = (u64::from_str_radix(ignored, 16).unwrap() & 1 == 0).then_some("HUP");
@@ -310,9 +310,9 @@ fn signals_that_end_a_run_lose_nothing() {
     }
 }
 
-/// As `weir -i far | head -1`: the run ends without a word, and what it has received is written.
+/// As `weir -i far | head -1`: the run ends silently, and everything received is written.
 #[test]
-fn a_live_run_ends_with_the_reader_of_its_lines() {
+fn a_live_run_ends_when_the_reader_of_its_lines_closes_the_pipe() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.pcapng");
@@ -329,7 +329,7 @@ fn a_live_run_ends_with_the_reader_of_its_lines() {
 
 /// As `weir -i far -w - | head -c 100`.
 #[test]
-fn a_live_run_ends_with_the_reader_of_its_packets() {
+fn a_live_run_ends_when_the_reader_of_its_packets_closes_the_pipe() {
     let Some(net) = Net::new() else { return };
     let mut child = net.start(&["-i", "far", "-w", "-"]);
     net.send(300);
@@ -341,7 +341,7 @@ fn a_live_run_ends_with_the_reader_of_its_packets() {
     finish(child).exits(0).quietly();
 }
 
-/// A reader that takes what comes gets at least the packets that it would get from tcpdump.
+/// A reader that keeps up gets at least the packets that it would get from tcpdump.
 #[test]
 fn a_reader_gets_at_least_the_packets_that_tcpdump_passes() {
     let Some(net) = Net::new() else { return };
@@ -355,7 +355,7 @@ fn a_reader_gets_at_least_the_packets_that_tcpdump_passes() {
             bytes
         });
         let sent = Net::sent(net.begin_to_send_large(packets, pause));
-        // What tcpdump has not taken out of its ring when it is interrupted is lost.
+        // tcpdump loses the packets that are in its ring when it is interrupted.
         thread::sleep(Duration::from_secs(2));
         signal(&child, "INT");
         let ran = finish(child);
@@ -363,7 +363,7 @@ fn a_reader_gets_at_least_the_packets_that_tcpdump_passes() {
         let caught = weir([text(&copy), "-j", "-s", "0"]).exits(0).quietly().fact("ledger", "caught");
         (sent, caught, ran)
     };
-    // A thousand a second, and as fast as they can be sent.
+    // A thousand per second, and at full speed.
     for (packets, pause) in [(4_000, 100_000), (60_000, 0)] {
         let tcpdump = {
             let mut command = net.inside(&net.there, "tcpdump");
@@ -383,13 +383,13 @@ fn a_reader_gets_at_least_the_packets_that_tcpdump_passes() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_told_with_those_that_are() {
+fn the_error_for_a_missing_interface_lists_the_existing_ones() {
     let Some(net) = Net::new() else { return };
     run(&mut net.weir(&["-i", "nosuch0"])).exits(2).says("no interface \"nosuch0\"").says("lo, far, any");
 }
 
 #[test]
-fn without_the_privilege_the_error_has_the_command_that_grants_it() {
+fn the_error_for_a_missing_privilege_has_the_setcap_command() {
     let program = env!("CARGO_BIN_EXE_weir");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let able = Command::new("setpriv").args(nobody).args(["test", "-x", program]).status();
@@ -435,32 +435,32 @@ impl Terminal {
         Some(Terminal { child: net.listening(child), shown, reader, folder })
     }
 
-    /// Presses keys, and waits until the screen has the text.
+    /// Presses keys, and waits until the screen shows the text.
     #[track_caller]
     fn press(&mut self, keys: &str, text: &str) {
         self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
         self.shows(text);
     }
 
-    /// Waits until the screen has the text.
+    /// Waits until the screen shows the text.
     #[track_caller]
     fn shows(&self, text: &str) {
         assert!(eventually(|| self.screen().contains(text)), "no {text:?} on:\n{}", self.screen());
     }
 
-    /// What is on the screen now.
+    /// The present content of the screen.
     fn screen(&self) -> String {
         screen(&String::from_utf8_lossy(&self.shown.lock().unwrap()))
     }
 
-    /// The end: the exit code, what is left on the plain screen, and the folder that it ran in.
+    /// Waits for the end. Returns the exit code, the remaining text on the normal screen, and the folder of the run.
     fn end(mut self) -> (Option<i32>, String, tempfile::TempDir) {
-        let code = wait(&mut self.child).expect("it ends");
-        self.reader.join().expect("all that was shown is read");
+        let code = wait(&mut self.child).expect("the program ends");
+        self.reader.join().expect("the output is read");
         let shown = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
-        assert!(shown.contains("\u{1b}[?1049h"), "it took the screen");
-        let (_, after) = shown.rsplit_once("\u{1b}[?1049l").expect("it gave the screen back");
-        assert!(shown.contains("\u{1b}[?25h"), "and the cursor");
+        assert!(shown.contains("\u{1b}[?1049h"), "the alternate screen was entered");
+        let (_, after) = shown.rsplit_once("\u{1b}[?1049l").expect("the alternate screen was left");
+        assert!(shown.contains("\u{1b}[?25h"), "the cursor is visible");
         (code, after.to_owned(), self.folder)
     }
 }
@@ -468,7 +468,7 @@ impl Terminal {
 const ROWS: usize = 40;
 const COLUMNS: usize = 120;
 
-/// What a terminal shows after these bytes: text, places and erasing are understood, colours passed over.
+/// The content of a terminal after these bytes: text, cursor positions and erasing are interpreted, colours skipped.
 fn screen(bytes: &str) -> String {
     let mut cells = vec![vec![' '; COLUMNS]; ROWS];
     let (mut row, mut column) = (0, 0);
@@ -507,7 +507,7 @@ fn screen(bytes: &str) -> String {
 }
 
 #[test]
-fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
+fn the_full_screen_reacts_to_every_key_and_restores_the_terminal() {
     let Some(net) = Net::new() else { return };
     let Some(mut terminal) = Terminal::new(&net, "-i far") else { return };
     terminal.shows("[1 overview]");
@@ -539,7 +539,7 @@ fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
     // The file begins at the tick after next.
     terminal.press("w", "WRITING weir-");
     let begun = || fs::read_dir(terminal.folder.path()).unwrap().count() > 0;
-    assert!(eventually(begun), "a file is begun");
+    assert!(eventually(begun), "a file is started");
     thread::sleep(Duration::from_millis(2500));
     let sent = net.send(300);
     terminal.shows("offered 1,300");
@@ -556,12 +556,12 @@ fn the_full_screen_reacts_to_every_key_and_gives_the_terminal_back() {
     );
     let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<PathBuf> = files.collect();
-    let [file] = files.as_slice() else { panic!("one file: {files:?}") };
+    let [file] = files.as_slice() else { panic!("not one file: {files:?}") };
     assert_eq!(weir([text(file), "-j"]).exits(0).fact("ledger", "caught"), sent);
 }
 
 #[test]
-fn an_interrupt_from_the_keyboard_or_outside_gives_the_terminal_back() {
+fn an_interrupt_restores_the_terminal() {
     let Some(net) = Net::new() else { return };
     for (signalled, expected) in [(false, 0), (true, 130)] {
         let Some(mut terminal) = Terminal::new(&net, "-i far") else { return };

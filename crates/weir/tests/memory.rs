@@ -1,5 +1,5 @@
-//! `--memory` is the most that a run takes besides the program itself, under floods that are made here: each fills another
-//! of the tables. All logs are on, so that every row takes the whole way.
+//! `--memory` limits the memory of a run beyond that of the program itself, under generated floods, each of which
+//! fills another table. All logs are on, so that rows reach every output.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -17,12 +17,12 @@ use tempfile::tempdir;
 use weir_wire::build::flags::{ACK, PSH, SYN};
 use weir_wire::build::{self, Builder};
 
-/// What all tables may take together.
+/// Limit of all tables together, in MiB.
 const MEMORY: u64 = 64;
 const LOGS: &str = "zeek,zeek-json,eve,csv,ndjson,text,prometheus,mon,store";
 const SERVER: [u8; 4] = [192, 0, 2, 1];
 
-/// A capture that is written packet by packet, ten microseconds apart.
+/// A capture that is written packet by packet, at intervals of ten microseconds.
 struct Capture {
     to: BufWriter<File>,
     time: u64,
@@ -48,13 +48,13 @@ fn ip(from: [u8; 4], to: [u8; 4]) -> Builder {
     build::ethernet().ipv4(from, to)
 }
 
-/// The address of a client, and a port of it.
+/// Address and port of a client.
 fn client(n: u32) -> ([u8; 4], u16) {
     let [_, b, c, d] = n.to_be_bytes();
     ([10, b, c, d], 1024 + (n % 60_000) as u16)
 }
 
-/// TCP streams that begin and are never answered, of each some bytes that are not the first ones: they wait.
+/// TCP streams without an answer. Each has some bytes, but not the first ones, so that they have to wait.
 fn half_open(to: &mut Capture, streams: u32) {
     let segment = |n: u32, flags: u8, seq: u32, data: &[u8]| {
         let (address, port) = client(n);
@@ -68,7 +68,7 @@ fn half_open(to: &mut Capture, streams: u32) {
     }
 }
 
-/// Requests of HTTP that nobody answers, each in a stream of its own.
+/// HTTP requests without an answer, each in a separate stream.
 fn unanswered(to: &mut Capture, requests: u32) {
     let agent = "u".repeat(600);
     for n in 0..requests {
@@ -79,19 +79,19 @@ fn unanswered(to: &mut Capture, requests: u32) {
     }
 }
 
-/// Fragments of packets whose first fragment never comes.
+/// Fragments of packets without their first fragment.
 fn fragments(to: &mut Capture, packets: u32) {
     for n in 0..packets {
         let (address, _) = client(n >> 16);
         let mut frame = ip(address, SERVER).udp(1, 2).payload(&[b'f'; 800]);
-        // The identification, then more fragments and an offset (RFC 791 3.1).
+        // The identification, then the flag for more fragments and an offset (RFC 791 3.1).
         frame[18..20].copy_from_slice(&(n as u16).to_be_bytes());
         frame[20..22].copy_from_slice(&(0x2000_u16 | 100).to_be_bytes());
         to.put(&frame);
     }
 }
 
-/// Names that are asked for and answered, no two the same.
+/// Queries for different names, with their answers.
 fn names(to: &mut Capture, names: u32) {
     for n in 0..names {
         let (address, _) = client(n % 5000);
@@ -111,7 +111,7 @@ fn names(to: &mut Capture, names: u32) {
     }
 }
 
-/// Datagrams of which each is a flow of its own, between hosts that come once.
+/// Datagrams between hosts that occur only once, each of which is a flow.
 fn strangers(to: &mut Capture, datagrams: u32) {
     for n in 0..datagrams {
         let mixed = n.wrapping_mul(0x9e37_79b1).to_be_bytes();
@@ -120,7 +120,7 @@ fn strangers(to: &mut Capture, datagrams: u32) {
     }
 }
 
-/// The run, and the most memory that it had resident, in bytes.
+/// Runs the program. Returns its peak resident memory in bytes too.
 fn peak(arguments: &[&str]) -> (Ran, u64) {
     let child = start(program().args(arguments).stdin(Stdio::null()));
     let status = format!("/proc/{}/status", child.id());
@@ -141,7 +141,7 @@ fn peak(arguments: &[&str]) -> (Ran, u64) {
     (ran, watcher.join().unwrap())
 }
 
-/// A run with all logs over a capture; its peak.
+/// Runs with all logs over a capture. Returns the peak memory.
 fn flooded(folder: &Path, capture: &Path, memory: u64, more: &[&str]) -> (Ran, u64) {
     let (logs, memory) = (folder.join("logs"), format!("{memory}M"));
     let fixed =
@@ -151,7 +151,7 @@ fn flooded(folder: &Path, capture: &Path, memory: u64, more: &[&str]) -> (Ran, u
     (ran.exits(0), peak)
 }
 
-/// What the program itself takes: the same run over one packet.
+/// Memory of the program itself: a run over one packet.
 fn idle(folder: &Path) -> u64 {
     let path = folder.join("one.pcap");
     strangers(&mut Capture::new(&path), 1);
@@ -190,11 +190,11 @@ fn half_a_million_names_stay_within_the_memory() {
 }
 
 #[test]
-fn strangers_stay_within_the_memory() {
+fn hosts_that_occur_once_stay_within_the_memory() {
     flood(strangers, 200_000, MEMORY, &[], &["evicted: table full"]);
 }
 
-/// A configuration of a chart with so many lines.
+/// A configuration with a chart of `lines` lines.
 fn chart(folder: &Path, lines: usize) -> PathBuf {
     let line = |n: usize| {
         format!(

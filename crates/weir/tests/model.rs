@@ -1,4 +1,4 @@
-//! A model that is played, and found again in what was played.
+//! A capture that is generated from a model gives that model again.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -15,7 +15,7 @@ fn fit(name: &str, parameters: Value, max: f64) -> Value {
     json!({ "count": 1, "mean": 1.0, "min": 0.0, "max": max, "quantiles": [], "fits": [fitted] })
 }
 
-/// What is put in: one of each distribution.
+/// The model: one of each distribution.
 fn model() -> Value {
     json!({ "v": 1, "groups": [{
         "protocol": "tcp played", "from": "inside", "to": "outside", "ip_proto": 6, "port": 7777, "flows": 1,
@@ -35,8 +35,8 @@ fn play(model: &Path, to: &Path, seed: &str) {
     weir(["generate", model, "-o", to, "--seconds", "400", "--seed", seed]).exits(0);
 }
 
-/// Some 4,000 flows and 20,000 requests: five standard errors of each estimate, and what whole bytes and flows that
-/// are cut at the end take, are below these shares.
+/// The shares exceed five standard errors of each estimate with some 4,000 flows and 20,000 requests, plus the effects
+/// of whole bytes and of flows truncated at the end.
 const TOLERANCE: [(&str, &str, f64); 7] = [
     ("flow_gap", "exponential", 0.08),
     ("requests", "lognormal", 0.08),
@@ -48,7 +48,7 @@ const TOLERANCE: [(&str, &str, f64); 7] = [
 ];
 
 #[test]
-fn what_was_played_is_found_again() {
+fn a_generated_capture_gives_its_model() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     std::fs::write(path("in.json"), model().to_string()).expect("the model is written");
@@ -58,7 +58,7 @@ fn what_was_played_is_found_again() {
     play(&path("in.json"), &path("three.pcap"), "6");
     let [one, two, three] =
         ["one.pcap", "two.pcap", "three.pcap"].map(|name| std::fs::read(path(name)).expect("a capture"));
-    assert!(one == two && one != three, "the same seed, and only that, gives the same capture");
+    assert!(one == two && one != three, "equal captures need equal seeds");
 
     let names =
         ["one.pcap", "page.html", "out.json", "csv"].map(|name| path(name).to_string_lossy().into_owned());
@@ -66,7 +66,7 @@ fn what_was_played_is_found_again() {
     weir(["report", capture, "-o", page, "--model", out, "--csv", csv]).exits(0);
     let found: Value = serde_json::from_slice(&std::fs::read(out).expect("a model")).expect("JSON");
     let groups = found["groups"].as_array().expect("groups");
-    // A flow that is cut at the end may look like something else.
+    // A flow truncated at the end may resemble another kind.
     assert!(groups.len() <= 3, "{}", groups.len());
     let (played, wanted) = (&groups[0], &model()["groups"][0]);
     assert!(played["flows"].as_u64() > Some(3600), "{}", played["flows"]);
@@ -88,7 +88,7 @@ fn what_was_played_is_found_again() {
 }
 
 #[test]
-fn a_model_that_is_none_is_refused() {
+fn an_invalid_model_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("in.json");
     let out = directory.path().join("out.pcap");

@@ -1,4 +1,4 @@
-//! Names that clients asked for follow into the flows that use the answers.
+//! Names that clients resolve are added to the flows that use the answers.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -11,7 +11,7 @@ use weir_wire::build;
 
 const SERVER: [u8; 4] = [192, 0, 2, 80];
 
-/// A question and its answer, as UDP payloads.
+/// A query and its answer, as UDP payloads.
 fn dns(id: u16, name: &str, address: [u8; 4], ttl: u32) -> [Vec<u8>; 2] {
     let mut question: Vec<u8> = name
         .split('.')
@@ -30,7 +30,7 @@ fn dns(id: u16, name: &str, address: [u8; 4], ttl: u32) -> [Vec<u8>; 2] {
     [[head(0x0100, 0), question].concat(), answer]
 }
 
-/// A capture: at second 10 client 1 asks for two names of one address, the second one at second 20; then flows.
+/// A capture: client 1 resolves two names of one address, at second 10 and at second 20; then flows.
 fn capture() -> Vec<u8> {
     let client = |n: u8| [10, 0, 0, n];
     let resolver = [10, 0, 0, 53];
@@ -42,8 +42,8 @@ fn capture() -> Vec<u8> {
         packets.push((at * SECOND, there));
         packets.push((at * SECOND + 1_000_000, back));
     }
-    // Before any answer; after the first; after the second; while only the second one counts; when none does; another
-    // client's, who has not asked.
+    // Before any answer; after the first; after the second; while only the second one is valid; when none is; and of
+    // another client, which has resolved no name.
     for (at, n, port) in [(5, 1, 1), (15, 1, 2), (25, 1, 3), (300, 1, 4), (900, 1, 5), (25, 2, 6)] {
         let port = 41_000 + port;
         let (syn, ack) = (build::flags::SYN, build::flags::ACK);
@@ -62,7 +62,7 @@ fn capture() -> Vec<u8> {
     pcap(1, &packets)
 }
 
-/// The names of flows to the server, by their source port less 41,000.
+/// The names of flows to the server, by their source port minus 41,000.
 fn names(log: &str) -> Vec<(u64, Value)> {
     let flows =
         objects(log).into_iter().filter(|line| line["kind"] == "flow" && line["destination_port"] == 443);
@@ -74,7 +74,7 @@ fn names(log: &str) -> Vec<(u64, Value)> {
 }
 
 #[test]
-fn a_flow_has_the_name_that_its_client_asked_for() {
+fn a_flow_has_the_name_that_its_client_resolved() {
     let folder = tempfile::tempdir().unwrap();
     let file = put(folder.path(), "x.pcap", &capture());
     let (first, second) = (Value::from("first.example"), Value::from("second.example"));
@@ -91,7 +91,7 @@ fn a_flow_has_the_name_that_its_client_asked_for() {
         let flows = fs::read_to_string(out.join("flows.csv")).unwrap();
         assert!(flows.lines().next().unwrap().ends_with(",destination_name"));
         assert_eq!(flows.lines().filter(|line| line.trim_end().ends_with(",second.example")).count(), 2);
-        // Zeek's and Suricata's rows are theirs.
+        // Rows in the formats of Zeek and Suricata have no names.
         for log in ["conn.log", "eve.json"] {
             assert!(!fs::read_to_string(out.join(log)).unwrap().contains("destination_name"), "{log}");
         }
@@ -103,7 +103,7 @@ fn a_flow_has_the_name_that_its_client_asked_for() {
             .to_owned();
         assert!(talker.ends_with(".example"), "{talker}");
     }
-    // Where nobody reads what is said there are no names.
+    // Without a log of records there are no names.
     let out = folder.path().join("none");
     weir([text(&file), "-q", "-o", text(&out), "--log", "ndjson"]).exits(0);
     assert!(
@@ -112,7 +112,7 @@ fn a_flow_has_the_name_that_its_client_asked_for() {
 }
 
 #[test]
-fn a_name_goes_out_as_the_policy_has_names() {
+fn names_of_flows_follow_the_anonymisation_policy() {
     let folder = tempfile::tempdir().unwrap();
     let file = put(folder.path(), "x.pcap", &capture());
     let run = |name: &str, policy: &[&str]| {
@@ -128,7 +128,7 @@ fn a_name_goes_out_as_the_policy_has_names() {
     };
     let (named, asked, all) = run("pseudonyms", &[]);
     assert_eq!(named.len(), 3);
-    // The same pseudonym as in dns.log, and the name itself nowhere.
+    // The pseudonym equals the one in dns.log, and the original name does not occur.
     assert_eq!(named[1], asked[1]["query"].as_str().unwrap());
     assert!(!all.contains("second.") && !all.contains("first."), "{all}");
     let (named, _, all) = run("dropped", &["--anon-policy", "name=drop"]);

@@ -1,5 +1,5 @@
-//! What a run may do once it listens, and who may read what it writes. Needs root and ip(8); each test is skipped, with
-//! the reason, where there are none.
+//! The privileges of a run after its rings are open, and the permissions of its files. Needs root and ip(8); otherwise
+//! each test is skipped, with the reason.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -14,15 +14,15 @@ use support::http::Server;
 use support::net::*;
 use support::*;
 
-/// nobody, a user that every system has.
+/// The user `nobody`, which every system has.
 const NOBODY: u32 = 65_534;
-/// CAP_NET_RAW, as a bit.
+/// The bit of CAP_NET_RAW.
 const NET_RAW: &str = "0000000000002000";
 const NOTHING: &str = "0000000000000000";
 
-/// Runs in a namespace, in a process of its own.
+/// Runs in a namespace, in a separate process.
 #[test]
-#[ignore = "the others run it, in a namespace"]
+#[ignore = "run by the other tests, in a namespace"]
 fn sender() {
     send_unsegmented();
 }
@@ -43,7 +43,7 @@ fn threads(process: u32) -> Vec<Status> {
     tasks.map(|task| status(&task.path().join("status"))).filter(|status| !status.is_empty()).collect()
 }
 
-/// The process that another one has started.
+/// The child of a process.
 fn child_of(process: u32) -> u32 {
     let parent = process.to_string();
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -52,10 +52,10 @@ fn child_of(process: u32) -> u32 {
         let status = status(Path::new(&format!("/proc/{number}/status")));
         status.get("PPid").is_some_and(|of| of.first() == Some(&parent))
     });
-    children.next().expect("there is a helper")
+    children.next().expect("the helper runs")
 }
 
-/// Whether every thread of a process has this user and these capabilities, and cannot get others.
+/// Whether every thread of a process has this user and these capabilities, and cannot gain others.
 fn is_confined(process: u32, user: u32, capabilities: &str) -> bool {
     let user = user.to_string();
     let threads = threads(process);
@@ -71,7 +71,7 @@ fn is_confined(process: u32, user: u32, capabilities: &str) -> bool {
     }) && !threads.is_empty()
 }
 
-/// A folder in which nobody may write, and others may not look.
+/// A folder of the user `nobody`, which other users cannot read.
 fn folder_of_nobody() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -93,7 +93,7 @@ fn becomes_confined(child: &Child, user: u32) {
 }
 
 #[test]
-fn a_run_over_links_has_no_rights_and_its_helper_one() {
+fn a_live_run_has_no_capabilities_and_its_helper_has_one() {
     let Some(net) = Net::new() else { return };
     let folder = folder_of_nobody();
     let (logs, packets) = (folder.path().join("logs"), folder.path().join("x.pcapng"));
@@ -105,7 +105,11 @@ fn a_run_over_links_has_no_rights_and_its_helper_one() {
     let ran = finish(child).exits(130);
     assert_eq!(ran.fact("ledger", "caught"), sent);
     assert_eq!((mode(&logs), mode(&packets)), (0o700, 0o600));
-    assert_eq!(fs::metadata(&logs).unwrap().uid(), NOBODY, "made before the drop, for the user");
+    assert_eq!(
+        fs::metadata(&logs).unwrap().uid(),
+        NOBODY,
+        "created for the user before privileges are dropped"
+    );
     for entry in fs::read_dir(&logs).unwrap().flatten() {
         assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
         assert_eq!(entry.metadata().unwrap().uid(), NOBODY);
@@ -114,10 +118,10 @@ fn a_run_over_links_has_no_rights_and_its_helper_one() {
 }
 
 #[test]
-fn the_caller_of_sudo_is_the_user_where_there_is_no_other() {
+fn the_caller_of_sudo_is_the_default_user() {
     let Some(net) = Net::new() else { return };
     if Command::new("id").arg("weir").output().is_ok_and(|found| found.status.success()) {
-        println!("skipped: there is a user weir");
+        println!("skipped: the user weir exists");
         return;
     }
     let user = NOBODY.to_string();
@@ -140,7 +144,7 @@ fn the_caller_of_sudo_is_the_user_where_there_is_no_other() {
 }
 
 #[test]
-fn an_interface_that_comes_back_is_opened_without_rights() {
+fn an_interface_that_returns_is_reopened_without_privileges() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let heard = folder.path().join("stderr");
@@ -154,9 +158,9 @@ fn an_interface_that_comes_back_is_opened_without_rights() {
         net.ip(&net.here, &["link", "del", "near"]);
         net.link();
         let before = |text: &str| fs::read_to_string(&heard).unwrap().matches(text).count();
-        let back = before("far: is back");
+        let back = before("far: has returned");
         assert!(
-            eventually(|| before("far: is back") > back || back > 0),
+            eventually(|| before("far: has returned") > back || back > 0),
             "{}",
             fs::read_to_string(&heard).unwrap()
         );
@@ -166,9 +170,9 @@ fn an_interface_that_comes_back_is_opened_without_rights() {
     finish(child);
 }
 
-/// The umask of the caller allows everything.
+/// The caller's umask allows everything.
 #[test]
-fn files_are_private_whatever_the_umask_is() {
+fn files_are_private_with_any_umask() {
     if !is_root() {
         println!("skipped: not root");
         return;
@@ -206,7 +210,7 @@ fn files_are_private_whatever_the_umask_is() {
 }
 
 #[test]
-fn a_folder_of_another_user_is_refused_with_the_command_that_mends_it() {
+fn the_error_for_a_folder_of_another_user_has_the_chown_command() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -215,22 +219,20 @@ fn a_folder_of_another_user_is_refused_with_the_command_that_mends_it() {
         let command = &mut net.weir(&[&["-i", "far", "--user", "nobody"][..], outputs].concat());
         run(command).exits(4).says(&format!("chown nobody {at}"));
     }
-    run(&mut net.weir(&["-i", "far", "--user", "no-such-user"]))
-        .exits(1)
-        .says("there is no user no-such-user");
+    run(&mut net.weir(&["-i", "far", "--user", "no-such-user"])).exits(1).says("no user no-such-user exists");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_server_has_no_rights_in_any_thread() {
+fn no_thread_of_a_server_has_capabilities() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
-    // A port that takes a right is taken before the rights go.
+    // A privileged port is bound before the privileges are dropped.
     let mut server =
         Server::start(&mut net.weir(&["serve", "-i", "far", "--port", "443", "--user", "nobody"]));
     let process = server.child.id();
     assert!(is_confined(process, NOBODY, NOTHING), "{:#?}", threads(process));
-    // A thread has its name only after it has begun to run.
+    // A thread sets its name only after it has started.
     let names = || threads(process).iter().map(|status| status["Name"].concat()).collect::<Vec<_>>();
     let has_begun = (0..600).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -242,7 +244,7 @@ fn a_server_has_no_rights_in_any_thread() {
 }
 
 #[test]
-fn the_temporary_folder_of_a_killed_run_goes_with_the_next() {
+fn the_next_run_removes_the_temporary_folder_of_a_killed_one() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
     let place = tempfile::tempdir().unwrap();
@@ -270,9 +272,9 @@ fn the_temporary_folder_of_a_killed_run_goes_with_the_next() {
     assert_eq!(folders(), []);
 }
 
-/// Pages of a capture need no rights either.
+/// The pages of a capture need no privileges either.
 #[test]
-fn a_run_over_files_is_confined_too() {
+fn a_run_over_files_is_confined() {
     let capture = sample();
     let mut server = Server::start(program().args(["open", text(&capture)]));
     for status in threads(server.child.id()) {
@@ -280,7 +282,7 @@ fn a_run_over_files_is_confined_too() {
             (&status["NoNewPrivs"], &status["Seccomp"]),
             (&vec!["1".to_owned()], &vec!["2".to_owned()])
         );
-        // DAC_OVERRIDE, DAC_READ_SEARCH and FOWNER at most.
+        // At most DAC_OVERRIDE, DAC_READ_SEARCH and FOWNER.
         let rights = u64::from_str_radix(&status["CapEff"][0], 16).unwrap();
         assert_eq!(rights & !0b1110, 0, "{rights:x}");
     }

@@ -1,4 +1,5 @@
-//! What became of what was said in flows: what is read adds up, and what nobody reads can be looked at.
+//! Payload of flows: the counts of identified and unidentified payload add up, and unidentified packets can be written
+//! to a file.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use support::*;
 use weir_wire::build;
 
-/// A TCP conversation of nothing that any protocol begins with, a packet each millisecond.
+/// A TCP conversation that resembles no protocol, with a packet each millisecond.
 fn gibberish(start: u64, client_port: u16, port: u16) -> Vec<(u64, Vec<u8>)> {
     let (client, server) = ([10, 1, 0, 1], [10, 1, 0, 2]);
     let there = || build::ethernet().ipv4(client, server);
@@ -26,7 +27,7 @@ fn gibberish(start: u64, client_port: u16, port: u16) -> Vec<(u64, Vec<u8>)> {
     frames.into_iter().zip(0..).map(|(frame, n)| (start + n * SECOND / 1000, frame)).collect()
 }
 
-/// That, the same over UDP, a conversation that is understood, and a connection in which nothing is said.
+/// That conversation, one over UDP, an identified conversation, and a connection without payload.
 fn mixed() -> Vec<u8> {
     let mut packets = conversation(SECOND);
     packets.extend(gibberish(2 * SECOND, 50_001, 4444));
@@ -73,7 +74,7 @@ fn records_in(folder: &Path) -> u64 {
 /// with_payload = skipped + sessions; sessions = identified + unidentified; datagrams = whole + timed_out + fragments_shed +
 /// fragments_bad; records = rows of records written.
 #[test]
-fn what_was_said_adds_up_on_captures_of_all_kinds() {
+fn payload_counts_add_up_on_captures_of_all_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let (mut flows, mut records) = (0, 0);
     let captures = diverse(60);
@@ -96,12 +97,12 @@ fn what_was_said_adds_up_on_captures_of_all_kinds() {
         flows += sum(&["with_payload"]);
         records += sum(&["records"]);
     }
-    println!("{flows} flows said something and {records} records were told in {} captures", captures.len());
+    println!("{flows} flows with payload and {records} records in {} captures", captures.len());
     assert!(flows > 5 && records > 5);
 }
 
 #[test]
-fn what_no_protocol_knows_is_counted_by_port() {
+fn unidentified_payload_is_counted_by_port() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "x.pcap", &mixed());
     let out = folder.path().join("out");
@@ -127,19 +128,19 @@ fn what_no_protocol_knows_is_counted_by_port() {
     for line in ["Payload", "flows with payload 5", "inspected 5", "unidentified 3"] {
         assert!(lines.iter().any(|other| other == line), "{line}: {lines:#?}");
     }
-    // Where nobody reads there is nothing to say of it.
+    // Without parsing there is nothing to report.
     assert!(!weir([text(&capture), "-v"]).exits(0).text().contains("PAYLOAD"));
 }
 
 #[test]
-fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
+fn packets_of_unidentified_flows_are_written_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "x.pcap", &mixed());
     for name in ["y.pcap", "y.pcapng", "y.pcapng.zst"] {
         let file = folder.path().join(name);
         let ran = weir([text(&capture), "-j", "--unidentified", text(&file)]).exits(0).quietly();
         let said = sessions(&ran);
-        // All of them: the handshakes too, which came before anything was said; none of the others.
+        // All packets of these flows, including the handshakes before the first payload, and none of other flows.
         assert_eq!(
             (number(&said, "unidentified_packets"), number(&said, "unidentified_packets_lost")),
             (11, 0),
@@ -155,17 +156,17 @@ fn the_packets_of_what_no_protocol_knows_go_into_a_file() {
         assert_eq!(syns.fact("ledger", "analysed"), 4);
         let others = weir([text(&file), "-j", "not port 4444 and not port 9999"]).exits(0);
         assert_eq!(others.fact("ledger", "analysed"), 0);
-        // What is in the file is not known either.
+        // The flows in the file are unidentified again.
         let twice = folder.path().join("z.pcapng");
         weir([text(&file), "-q", "--unidentified", text(&twice)]).exits(0);
         assert_eq!(weir([text(&twice), "-j"]).exits(0).fact("ledger", "caught"), 11);
     }
 }
 
-/// The file and the list tell of the same packets, whatever the capture, but for IP fragments, which are written put
-/// together, and for flows that the active timeout cuts while nothing is clear.
+/// The packets in the file are those of the list on any capture, except for IP fragments, which are written
+/// reassembled, and for flows that the active timeout cuts before they are identified.
 #[test]
-fn the_file_has_what_the_list_counts() {
+fn the_file_of_unidentified_packets_agrees_with_the_list() {
     let folder = tempfile::tempdir().unwrap();
     let (mut compared, mut packets) = (0, 0);
     for path in diverse(40) {
@@ -180,7 +181,7 @@ fn the_file_has_what_the_list_counts() {
         let listed: u64 = list["rows"].as_array().unwrap().iter().map(|row| number(row, "packets")).sum();
         let all = listed + number(&list["shed"], "packets");
         if list["rows"].as_array().unwrap().len() == 10 {
-            // No more rows are shown.
+            // The list shows at most ten rows.
             assert!(
                 number(&said, "unidentified_packets") + number(&said, "unidentified_packets_lost") >= listed
             );
@@ -201,16 +202,16 @@ fn the_file_has_what_the_list_counts() {
 }
 
 #[test]
-fn a_name_that_cannot_be_is_told() {
+fn an_invalid_file_for_unidentified_packets_is_an_error() {
     let sample = sample();
     weir([text(&sample), "--unidentified", "-"]).exits(1).says("standard output is for -w");
-    weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"]).exits(1).says("-w writes it already");
+    weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"]).exits(1).says("-w writes that file");
     weir([text(&sample), "--unidentified", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
 }
 
-/// The same rows as without a choice, and no others; a wrong name is answered with those that there are.
+/// The rows equal those of the whole log, without others. The error for a wrong name lists the valid ones.
 #[test]
-fn a_log_has_the_rows_that_are_asked_for() {
+fn a_log_has_only_the_requested_rows() {
     let folder = tempfile::tempdir().unwrap();
     let events = |log: &str| {
         let out = folder.path().join(log.replace(':', "-"));

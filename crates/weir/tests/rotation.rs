@@ -1,5 +1,4 @@
-//! Logs that follow each other: by time, by size, by a signal; compressed where that is asked for. No row is lost, and
-//! each file is as whole as one at the end of a run.
+//! Rotation of logs: by time, by size, by a signal, with compression. No row is lost, and each file is complete.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -13,15 +12,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::*;
 
-/// The logs of all kinds, in a folder.
+/// Logs of all kinds, in a folder.
 const KINDS: &str = "zeek,zeek-json,eve,csv,ndjson,text";
 
-/// Half an hour with a conversation each ten seconds: one capture, in which flows end all the time.
+/// Half an hour with a conversation every ten seconds: one capture, in which flows end continually.
 fn half_an_hour() -> Vec<u8> {
     let packets: Vec<_> = (0..180)
         .flat_map(|n| {
             conversation((1_700_000_000 + n * 10) * SECOND).into_iter().map(move |(time, mut frame)| {
-                // Each has a port of its own, so that each is two flows.
+                // Each conversation has a different port and two flows.
                 let port = 20_000 + n as u16;
                 for at in [34, 36] {
                     if frame[at..at + 2] == 40_000_u16.to_be_bytes()
@@ -37,7 +36,7 @@ fn half_an_hour() -> Vec<u8> {
     pcap(1, &packets)
 }
 
-/// The files of a folder by name; compressed ones unpacked, and without `.zst`.
+/// The files of a folder by name; compressed ones decompressed, and without `.zst`.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     entries
@@ -56,14 +55,14 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The name that a file had when it was written.
+/// The name that a file had while it was written.
 fn stem(name: &str) -> String {
     let (first, rest) = name.split_once('.').unwrap();
     format!("{first}.{}", rest.rsplit('.').next().unwrap())
 }
 
-/// The rows of each kind of log, whatever files they are in, without what each file begins and ends with; and how many
-/// files there are of each. Every file is whole.
+/// The rows of each kind of log over all its files, without the files' first and last lines, and the number of files.
+/// Checks that every file is complete.
 fn rows(folder: &Path) -> BTreeMap<String, (Vec<String>, usize)> {
     let mut all: BTreeMap<String, (Vec<String>, usize)> = BTreeMap::new();
     let mut heads: BTreeMap<String, String> = BTreeMap::new();
@@ -93,7 +92,7 @@ fn rows(folder: &Path) -> BTreeMap<String, (Vec<String>, usize)> {
 }
 
 #[test]
-fn by_time_by_size_and_compressed_the_rows_are_those_of_one_file() {
+fn rotated_and_compressed_logs_have_the_rows_of_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "x.pcap", &half_an_hour());
     let run = |name: &str, options: &[&str]| {
@@ -130,13 +129,13 @@ fn by_time_by_size_and_compressed_the_rows_are_those_of_one_file() {
             };
             assert!(wanted.contains(files), "{name} {log}: {files} files");
         }
-        // The same packets give the same files, and a second run takes those of the first.
+        // Equal packets give equal files, and a second run replaces those of the first.
         let names = || files(&folder.path().join(name)).into_keys().collect::<Vec<_>>();
         let before = names();
         run(name, options);
         assert_eq!(before, names(), "{name}");
     }
-    // A file is no longer than it may be and one row.
+    // A file exceeds the size limit by at most one row.
     for (name, text) in files(&folder.path().join("size")) {
         let longest = text.lines().map(str::len).max().unwrap() + 1;
         assert!(text.len() <= 8192 + longest + 64, "{name}: {}", text.len());
@@ -146,9 +145,9 @@ fn by_time_by_size_and_compressed_the_rows_are_those_of_one_file() {
     assert!(times.contains(&"conn.2023-11-14-22-20-00.log".to_owned()), "{times:?}");
 }
 
-/// A pipe that is written slowly, so that the program waits in the midst of it.
+/// A pipe that is written slowly, so that the program waits in the middle.
 #[test]
-fn a_signal_rolls_and_no_row_is_lost() {
+fn a_signal_rotates_logs_and_no_row_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let capture = half_an_hour();
     let whole = folder.path().join("whole");
@@ -163,7 +162,7 @@ fn a_signal_rolls_and_no_row_is_lost() {
     for (part, at) in parts.iter().zip(0..) {
         to.write_all(part).unwrap();
         to.flush().unwrap();
-        // What is read now is under way; the signal comes into the midst of it.
+        // Rows of the packets read so far are being processed when the signal arrives.
         std::thread::sleep(Duration::from_millis(300));
         if at < 3 {
             handles(&child, 1);
@@ -175,16 +174,16 @@ fn a_signal_rolls_and_no_row_is_lost() {
     assert_eq!(ran.stderr, "");
     let (one, several) = (rows(&whole), rows(&out));
     assert_eq!(one.keys().collect::<Vec<_>>(), several.keys().collect::<Vec<_>>());
-    assert!(several["conn.log"].1 > 1 && several["flows.csv"].1 > 1, "it was rolled");
+    assert!(several["conn.log"].1 > 1 && several["flows.csv"].1 > 1, "the logs were rotated");
     for (log, (rows, _)) in &several {
         assert!(rows == &one[log].0, "{log}: {} rows, not {}", rows.len(), one[log].0.len());
     }
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_options_of_rotation_are_errors() {
     let sample = sample();
-    weir([text(&sample), "--log-rotate", "1h"]).exits(1).says("say where with -o DIR");
+    weir([text(&sample), "--log-rotate", "1h"]).exits(1).says("give their folder with -o DIR");
     weir([text(&sample), "-o", "x", "--log-rotate", "1y"]).exits(1).says("e.g. 30s, 10m, 1h or 1d");
     weir([text(&sample), "-o", "x", "--log-rotate-size", "0"]).exits(1).says("e.g. 64K, 512M or 2G");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Scans in captures whose scans are known.
+//! Scans in captures with known scans.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -17,21 +17,21 @@ fn scans(arguments: &[&str]) -> Value {
     lines[0]["scans"].clone()
 }
 
-/// testdata/sample/README.md: h4 tried 60 ports of one address, 8 of them open, and no other host scanned. Its
-/// trial of one port on 30 addresses met four hosts only: no SYN was sent to the others.
+/// testdata/sample/README.md: h4 tried 60 ports of one address, 8 of them open, and no other host scanned. Its attempt
+/// on one port of 30 addresses found only four hosts: no SYN was sent to the others.
 #[test]
 fn the_sample_has_one_scan() {
     let found = scans(&[]);
     let found = found.as_array().unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((&found[0]["source"], &found[0]["target"]), (&"10.99.0.104".into(), &"10.99.0.3".into()));
-    // 52 of the scan, and port 445 of the other trial.
+    // 52 of the scan, and port 445 of the other attempt.
     assert_eq!((&found[0]["failed"], &found[0]["refused_flows"]), (&53.into(), &53.into()));
     weir([sample()]).exits(0).prints("\nSCANS     10.99.0.104 -> 10.99.0.3  53 ports (");
 }
 
 #[test]
-fn workers_and_intervals_do_not_matter() {
+fn scans_do_not_depend_on_workers_and_intervals() {
     let one = scans(&["--workers", "1"]);
     for arguments in [["--workers", "4"], ["--interval", "1s"]] {
         assert_eq!(scans(&arguments), one, "{arguments:?}");
@@ -39,7 +39,7 @@ fn workers_and_intervals_do_not_matter() {
 }
 
 #[test]
-fn a_part_without_scans_has_no_line() {
+fn the_summary_without_scans_has_no_line_for_them() {
     let ran = weir([sample().to_str().unwrap(), "port 80"]).exits(0);
     assert!(!ran.text().contains("SCANS"), "{}", ran.text());
 }

@@ -1,4 +1,4 @@
-//! `weir open` and `weir serve`: what the HTTP interface answers, to whom, and what it refuses.
+//! `weir open` and `weir serve`: answers of the HTTP interface, and refused requests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ use support::http::*;
 use support::*;
 
 fn array<'v>(value: &'v Value, key: &str) -> &'v Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("{key} is no list in {value}"))
+    value[key].as_array().unwrap_or_else(|| panic!("{key} is not a list in {value}"))
 }
 
 fn has(value: &Value, keys: &[&str]) {
@@ -24,7 +24,7 @@ fn has(value: &Value, keys: &[&str]) {
 }
 
 #[test]
-fn every_question_has_the_answer_of_the_contract() {
+fn every_route_answers_with_the_documented_fields() {
     let server = Server::open(&[]);
     assert!(server.printed.contains("10,444") || server.printed.contains("10 444"), "{}", server.printed);
     let status = server.json("/api/v1/status");
@@ -97,7 +97,7 @@ fn every_question_has_the_answer_of_the_contract() {
     let protocols = server.json("/api/v1/protocols");
     let tables: Vec<&str> =
         array(&protocols, "tables").iter().map(|table| table["name"].as_str().unwrap()).collect();
-    assert_eq!(tables.iter().collect::<BTreeSet<_>>().len(), tables.len(), "each once");
+    assert_eq!(tables.iter().collect::<BTreeSet<_>>().len(), tables.len(), "each table once");
     for table in ["dns", "http", "files"] {
         assert!(tables.contains(&table), "{tables:?}");
         let rows = server.json(&format!("/api/v1/records/{table}?limit=2"));
@@ -126,11 +126,11 @@ fn every_question_has_the_answer_of_the_contract() {
     has(&server.json("/api/v1/events"), &["events", "partial"]);
     assert_eq!(server.get("/healthz").is(200).text(), "ok\n");
     assert!(server.get("/metrics").is(200).text().contains("\nweir_caught_packets_total 10444\n"));
-    assert_eq!(server.end().0, Some(0), "Ctrl-C is how it ends");
+    assert_eq!(server.end().0, Some(0), "Ctrl-C ends it");
 }
 
 #[test]
-fn numbers_are_those_of_the_other_commands() {
+fn numbers_equal_those_of_the_other_commands() {
     let server = Server::open(&[]);
     let sample = sample();
     let facts = weir([text(&sample), "-j"]).exits(0);
@@ -161,7 +161,11 @@ fn numbers_are_those_of_the_other_commands() {
         let size = server.json(&format!("/api/v1/packets/size?filter={}", expression.replace(' ', "+")));
         assert_eq!(size["packets"], counted["packets"], "{expression}");
         let answer = server.get(&format!("/api/v1/packets?filter={}", expression.replace(' ', "+"))).is(200);
-        assert_eq!(answer.body.len() as u64, size["bytes"].as_u64().unwrap(), "the size was told before");
+        assert_eq!(
+            answer.body.len() as u64,
+            size["bytes"].as_u64().unwrap(),
+            "the length equals the announced size"
+        );
         assert_eq!(answer.headers["content-type"], "application/vnd.tcpdump.pcap");
         let folder = tempfile::tempdir().unwrap();
         let copy = put(folder.path(), "copy.pcap", &answer.body);
@@ -173,7 +177,7 @@ fn numbers_are_those_of_the_other_commands() {
 }
 
 #[test]
-fn each_answer_has_the_headers_that_keep_a_browser_safe() {
+fn every_answer_has_the_security_headers() {
     let server = Server::open(&[]);
     for path in [
         "/",
@@ -200,7 +204,7 @@ fn each_answer_has_the_headers_that_keep_a_browser_safe() {
 }
 
 #[test]
-fn pages_of_other_sites_read_and_send_nothing() {
+fn requests_from_other_sites_are_refused() {
     let server = Server::open(&[]);
     let port = server.host().split(':').nth(1).unwrap().to_owned();
     for good in [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
@@ -221,15 +225,15 @@ fn pages_of_other_sites_read_and_send_nothing() {
     for wrong in ["http://evil.example", "null", "http://localhost:1"] {
         assert_eq!(check(wrong).status, 403, "{wrong}");
     }
-    // A form of another site has no such content type.
+    // A form of another site does not have this content type.
     let form = [("Content-Type", "text/plain")];
     assert_eq!(server.request("POST", "/api/v1/config/check", &form, body).status, 400);
-    // Nobody has a right to write.
+    // No client has the right to write.
     assert_eq!(server.request("POST", "/api/v1/config/apply", &[json], body).status, 403);
 }
 
 #[test]
-fn wrong_questions_are_answered_with_what_would_be_accepted() {
+fn errors_of_requests_name_the_accepted_values() {
     let server = Server::open(&[]);
     for (path, status, says) in [
         ("/api/v1/flows?limit=0", 400, "from 1 to"),
@@ -266,7 +270,7 @@ fn wrong_questions_are_answered_with_what_would_be_accepted() {
 }
 
 #[test]
-fn the_document_names_every_question_and_each_of_them_is_answered() {
+fn every_documented_route_is_answered() {
     let server = Server::open(&[]);
     let document = server.json("/api/openapi.json");
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
@@ -292,7 +296,7 @@ fn the_document_names_every_question_and_each_of_them_is_answered() {
                 name => format!("{name}=tcp"),
             })
             .collect();
-        // One of two ways to name series is needed.
+        // Series need one of two parameters.
         if path.ends_with("/series/data") {
             needed.push("ids=ledger/caught".to_owned());
         }
@@ -309,7 +313,7 @@ fn the_document_names_every_question_and_each_of_them_is_answered() {
 }
 
 #[test]
-fn nothing_outside_of_the_pages_is_ever_read() {
+fn files_outside_of_the_pages_are_never_served() {
     let server = Server::open(&[]);
     for path in [
         "/../../../../etc/passwd",
@@ -327,13 +331,13 @@ fn nothing_outside_of_the_pages_is_ever_read() {
         assert!(matches!(answer.status, 400 | 404), "{path}: {} {}", answer.status, answer.text());
         assert!(!answer.text().contains("root:") && !answer.text().contains("[workspace]"), "{path}");
     }
-    // An address that a page has made is the first page; a file that is not there is not.
+    // An address that the pages make gives the index page; a file that does not exist does not.
     assert!(server.get("/talkers").is(200).headers["content-type"].starts_with("text/html"));
     server.get("/assets/nothing.js").is(404);
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn requests_that_are_too_long_are_refused() {
     let server = Server::open(&[]);
     assert_eq!(server.get(&format!("/api/v1/flows?filter={}", "a".repeat(9000))).status, 414);
     let answer = server.request("GET", "/", &[("X-Long", &"a".repeat(100_000))], "");
@@ -358,7 +362,7 @@ fn what_is_too_long_is_refused() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_while_others_are_served() {
+fn idle_connections_are_closed_while_others_are_served() {
     let server = Server::open(&[]);
     let mut slow: Vec<_> = (0..100).map(|_| server.connect()).collect();
     for (n, stream) in slow.iter_mut().enumerate() {
@@ -366,23 +370,23 @@ fn who_says_nothing_is_closed_while_others_are_served() {
     }
     for _ in 0..3 {
         server.get("/api/v1/status").is(200);
-        // One byte now and then does not help.
+        // A byte from time to time does not prolong the limit.
         slow.iter_mut().for_each(|stream| drop(stream.write_all(b"a")));
         thread::sleep(Duration::from_secs(1));
     }
-    // The server ends each connection: reading comes to an end or to a reset, and not to the client's own limit.
+    // The server ends each connection: reading gives an end or a reset before the client's own limit.
     for stream in &mut slow {
         let mut rest = Vec::new();
         let ended = stream.read_to_end(&mut rest);
         let is_open =
             ended.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
-        assert!(!is_open, "a connection on which nothing more comes is left open");
+        assert!(!is_open, "an idle connection is still open");
     }
     server.get("/healthz").is(200);
 }
 
 #[test]
-fn the_configuration_is_checked_with_places_and_differences() {
+fn a_configuration_check_reports_lines_and_differences() {
     let folder = tempfile::tempdir().unwrap();
     let file = put(folder.path(), "weir.toml", b"interval = \"10s\"\n[server]\nport = 8471\n");
     let server = Server::open(&["--config", text(&file)]);
@@ -392,7 +396,7 @@ fn the_configuration_is_checked_with_places_and_differences() {
         |key: &str| array(&config, "values").iter().find(|value| value["key"] == key).unwrap().clone();
     assert_eq!(value("interval")["value"], "10s");
     assert!(value("interval")["origin"].as_str().unwrap().ends_with("weir.toml:1"));
-    // The file has a port too; the command line's is in effect.
+    // The file has a port too; the command line's value is in effect.
     let port = server.host().rsplit(':').next().unwrap().to_owned();
     let shown = value("server.port");
     assert_eq!((&shown["value"], &shown["origin"]), (&json!(port), &json!("command line")));
@@ -411,14 +415,14 @@ fn the_configuration_is_checked_with_places_and_differences() {
 }
 
 #[test]
-fn a_taken_port() {
+fn a_port_in_use_is_reported() {
     let sample = sample();
     let port = port().to_string();
     let first = Server::start(program().args(["open", text(&sample), "--port", &port]));
     weir(["open", text(&sample), "--port", &port]).exits(4).says("is in use");
     weir(["serve", "-i", "lo", "--port", &port]).exits(4).says("is in use");
     drop(first);
-    // Without a port the next free one is found.
+    // Without --port the next free port is used.
     let usual = std::net::TcpListener::bind(("127.0.0.1", 8470));
     let other = Server::start(program().args(["open", text(&sample)]));
     other.get("/healthz").is(200);
@@ -426,7 +430,7 @@ fn a_taken_port() {
 }
 
 #[test]
-fn usage() {
+fn errors_of_usage_are_reported() {
     let sample = sample();
     weir(["open"]).exits(1).says("nothing to open");
     weir(["open", "/nowhere.pcap"]).exits(2).says("no such file");
@@ -436,7 +440,7 @@ fn usage() {
     weir(["serve"]).exits(1).says("--store");
     weir(["serve", "--store", "/nowhere/store"]).exits(4).says("/nowhere/store");
     weir(["open", text(&sample), "-o", "/tmp/x", "--log", "store"]).exits(1).says("--store DIR");
-    // For where nobody presses Ctrl-C.
+    // The option for scripts, in which Ctrl-C is not possible.
     let port = port().to_string();
     let ran = weir(["open", text(&sample), "--no-wait", "--port", &port]).exits(0);
     assert!(ran.text().contains(&format!("http://127.0.0.1:{port}/")), "{}", ran.text());
@@ -502,7 +506,7 @@ mod guarded {
     }
 
     #[test]
-    fn others_need_tls_and_a_name() {
+    fn other_addresses_need_tls_and_authentication() {
         let files = files();
         let folder = tempfile::tempdir().unwrap();
         let store = stored(folder.path());
@@ -550,8 +554,8 @@ mod guarded {
         assert_eq!((&answer["mode"], &answer["write"]), (&json!("store"), &json!(false)));
         assert_eq!(ask("/api/v1/status", "Authorization: Bearer 0123456789abcdefghijk\r\n").status, 401);
         let strict = &ask("/healthz", "").headers["strict-transport-security"];
-        assert_eq!(strict, "max-age=31536000", "a browser comes by TLS alone from now on");
-        // Who speaks without TLS is not understood.
+        assert_eq!(strict, "max-age=31536000", "the browser must use TLS from now on");
+        // A request without TLS gets no answer.
         let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         plain.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut bytes = Vec::new();
@@ -560,7 +564,7 @@ mod guarded {
     }
 
     #[test]
-    fn passwords_on_loopback() {
+    fn passwords_are_required_on_loopback_if_users_are_configured() {
         let files = files();
         let folder = tempfile::tempdir().unwrap();
         let store = stored(folder.path());
@@ -569,7 +573,10 @@ mod guarded {
             ["serve", "--store", text(&store), "--port", &port, "--user-file", text(&files.users)];
         let server = Server::start(program().args(arguments));
         let refused = server.get("/api/v1/status").is(401);
-        assert!(refused.headers["www-authenticate"].starts_with("Basic "), "a browser asks");
+        assert!(
+            refused.headers["www-authenticate"].starts_with("Basic "),
+            "a browser shows its log-in dialog"
+        );
         assert!(refused.json()["help"].as_str().unwrap().contains("password"));
         // "ann:a long password" and "ann:another password" in Base64.
         let ask = |base64: &str| {
@@ -595,9 +602,9 @@ mod guarded {
     }
 }
 
-/// A run whose standard output nobody reads ends all the same.
+/// A run with an unread standard output still ends.
 #[test]
-fn ctrl_c_while_a_capture_is_read_ends_it() {
+fn ctrl_c_ends_the_program_while_it_reads_a_capture() {
     let mut child = start(program().args(["open", "-", "--port", &port().to_string()]).stdin(Stdio::piped()));
     let held = child.stdin.take();
     handles(&child, 2);

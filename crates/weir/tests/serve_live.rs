@@ -1,5 +1,5 @@
-//! `weir serve` on a live link, seen from the namespace in which it listens. Needs root and ip(8); each test is skipped,
-//! with the reason, where there are none.
+//! `weir serve` on a live link, tested from the namespace in which it listens. Needs root and ip(8); otherwise each
+//! test is skipped, with the reason.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -17,16 +17,16 @@ use support::http::*;
 use support::net::*;
 use support::*;
 
-/// Runs in a namespace, in a process of its own.
+/// Runs in a namespace, in a separate process.
 #[test]
-#[ignore = "the others run it, in a namespace"]
+#[ignore = "run by the other tests, in a namespace"]
 fn sender() {
     send_unsegmented();
 }
 
-/// Sends what it is told from inside of a namespace, and prints each answer on a line.
+/// Sends the given requests from inside a namespace, and prints each answer on a line.
 #[test]
-#[ignore = "the others run it, in a namespace"]
+#[ignore = "run by the other tests, in a namespace"]
 fn asker() {
     let Ok(order) = std::env::var("WEIR_ASK") else { return };
     let order: Value = serde_json::from_str(&order).unwrap();
@@ -41,7 +41,7 @@ fn asker() {
     }
 }
 
-/// Takes the next whole pulse out of a stream's text: the time that it has, in milliseconds.
+/// Takes the next complete tick out of a stream's text. Returns its time in milliseconds.
 fn next_tick(text: &mut String) -> Option<u64> {
     const BEGIN: &str = "event: tick\ndata: ";
     let begin = text.find(BEGIN)? + BEGIN.len();
@@ -51,9 +51,9 @@ fn next_tick(text: &mut String) -> Option<u64> {
     Some((tick["time"].as_f64().unwrap() * 1000.0).round() as u64)
 }
 
-/// Reads streams of events from inside of a namespace, some of them not at all.
+/// Opens event streams from inside a namespace, and leaves some of them unread.
 #[test]
-#[ignore = "the others run it, in a namespace"]
+#[ignore = "run by the other tests, in a namespace"]
 fn reader() {
     let Ok(order) = std::env::var("WEIR_READ") else { return };
     let order: Value = serde_json::from_str(&order).unwrap();
@@ -81,7 +81,7 @@ fn reader() {
                 stream.set_read_timeout(Some(HANGS)).unwrap();
                 let (mut times, mut buffer, mut text) = (Vec::new(), [0; 16 << 10], String::new());
                 while times.len() < ticks {
-                    let n = stream.read(&mut buffer).expect("pulses go on coming");
+                    let n = stream.read(&mut buffer).expect("ticks continue to arrive");
                     if n == 0 {
                         break;
                     }
@@ -96,7 +96,7 @@ fn reader() {
     }
     drop(to);
     let all: Vec<Vec<u64>> = from.iter().collect();
-    // Where all of them read: what one of them has, all have.
+    // All streams are compared from the first tick that all have received.
     let first = all.iter().filter_map(|times| times.first()).max().copied().unwrap_or_default();
     let last = all.iter().filter_map(|times| times.last()).min().copied().unwrap_or_default();
     let within = |times: &Vec<u64>| -> Vec<u64> {
@@ -159,7 +159,7 @@ impl<'n> Pages<'n> {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Reads so many streams until each has had so many pulses, and keeps others open without reading them.
+    /// Reads `streams` streams until each has had `ticks` ticks, and keeps `slow` others open without reading them.
     fn read(&self, streams: u64, slow: u64, ticks: u64) -> Child {
         let order = json!({"host": self.server.host(), "streams": streams, "slow": slow, "pulses": ticks});
         let reader = start(self.own("reader").env("WEIR_READ", order.to_string()));
@@ -173,13 +173,17 @@ impl<'n> Pages<'n> {
 fn emitted(reader: Child) -> Value {
     let ran = finish(reader).exits(0);
     let text = ran.text();
-    let line =
-        text.lines().find_map(|line| line.split_once("read: ")).expect("the reader says so").1.to_owned();
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once("read: "))
+        .expect("the reader prints its results")
+        .1
+        .to_owned();
     serde_json::from_str(&line).unwrap()
 }
 
 #[test]
-fn every_packet_of_a_link_is_in_its_pages() {
+fn the_pages_count_every_packet_of_a_link() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -197,9 +201,9 @@ fn every_packet_of_a_link_is_in_its_pages() {
     let events = pages.json("/api/v1/events");
     assert_eq!(events["events"][0]["kind"], "start", "{events}");
     let (code, printed) = pages.server.end();
-    assert_eq!(code, Some(130), "as every live run");
+    assert_eq!(code, Some(130), "the exit code of every live run");
     assert!(printed.contains("interrupted") && printed.contains("5,000"), "{printed}");
-    // What was stored is served again, with what happened to the sensor.
+    // The stored data is served again, with the events of the sensor.
     let port = port().to_string();
     let again = Server::start(program().args(["serve", "--store", text(&store), "--port", &port]));
     let events = again.json("/api/v1/events")["events"].to_string();
@@ -209,7 +213,7 @@ fn every_packet_of_a_link_is_in_its_pages() {
 }
 
 #[test]
-fn packets_of_what_is_being_written() {
+fn packets_of_an_unfinished_file_can_be_read() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump.pcapng");
@@ -221,8 +225,8 @@ fn packets_of_what_is_being_written() {
         sent += net.send(packets);
         assert!(eventually(|| size("filter=udp")["packets"] == sent), "{} of {sent}", size("filter=udp"));
     }
-    assert!(!dump.exists(), "it has its name when it is whole");
-    assert_eq!(size("filter=udp")["partial"], Value::Null, "a record that is half written is not told");
+    assert!(!dump.exists(), "the file gets its name when it is finished");
+    assert_eq!(size("filter=udp")["partial"], Value::Null, "an incomplete record is not reported");
     assert_eq!(size("filter=tcp")["packets"], 0);
     assert_eq!(size("from=1&to=2"), json!({"packets": 0, "bytes": 24, "partial": null}));
     // The file has grown since 3,000 packets were counted; the download still has these.
@@ -232,16 +236,16 @@ fn packets_of_what_is_being_written() {
     assert_eq!((code, dump.exists()), (Some(130), true));
 }
 
-/// Two files of a megabyte, one after the other: the answer reports that earlier files are gone.
+/// Two files of a megabyte in turn: the answer reports that earlier files no longer exist.
 #[test]
-fn packets_of_a_ring_of_files() {
+fn packets_of_rotated_files_can_be_read() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump.pcap");
     let pages = Pages::start(&net, &["-w", text(&dump), "-C", "1", "-W", "2", "-j"]);
     let sender = net.begin_to_send(60_000, 500);
     let size = || pages.json("/api/v1/packets/size");
-    // While files come and go no answer fails.
+    // No answer fails while files appear and disappear.
     assert!(eventually(|| size()["partial"] != Value::Null));
     let sent = Net::sent(sender);
     let kept = || -> u64 {
@@ -251,7 +255,7 @@ fn packets_of_a_ring_of_files() {
         size["packets"].as_u64().is_some_and(|packets| packets > 13_000 && packets < sent)
             && size["bytes"].as_u64().is_some_and(|bytes| bytes <= kept())
     };
-    assert!(eventually(|| is_enough(&size())), "{} of {sent}, {} bytes are there", size(), kept());
+    assert!(eventually(|| is_enough(&size())), "{} of {sent}, {} bytes are present", size(), kept());
     let last = size();
     assert!(
         last["partial"].as_str().is_some_and(|text| text.contains("files of the dump no longer exist")),
@@ -260,9 +264,9 @@ fn packets_of_a_ring_of_files() {
     assert_eq!(pages.server.end().0, Some(130));
 }
 
-/// Two hundred streams have the same pulses, each of another second, and no packet is lost for them.
+/// Two hundred streams get the same ticks, each of another second, without loss of packets.
 #[test]
-fn two_hundred_streams_while_a_link_is_busy() {
+fn two_hundred_streams_cause_no_loss_on_a_busy_link() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &["-j"]);
     let reader = pages.read(200, 0, 9);
@@ -275,13 +279,13 @@ fn two_hundred_streams_while_a_link_is_busy() {
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
-    assert_eq!((&ledger["caught"], &ledger["dropped"]), (&json!(sent), &json!(0)), "nothing is lost");
+    assert_eq!((&ledger["caught"], &ledger["dropped"]), (&json!(sent), &json!(0)), "no packet is lost");
 }
 
-/// As fast as one core can send: what two hundred streams and the capture leave to each other is counted. What the
-/// streams cost is measured by `bench/run --only pages`.
+/// At the full speed of one core, drops caused by two hundred streams are counted. `bench/run --only pages` measures
+/// the cost of streams.
 #[test]
-fn two_hundred_streams_at_full_speed() {
+fn two_hundred_streams_at_full_speed_count_their_losses() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &["-j"]);
     let reader = pages.read(200, 0, 5);
@@ -292,12 +296,12 @@ fn two_hundred_streams_at_full_speed() {
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
     let (caught, dropped) = (ledger["caught"].as_u64().unwrap(), ledger["dropped"].as_u64().unwrap());
     println!("{dropped} of {sent} dropped; {read}");
-    assert_eq!(caught + dropped, sent, "what is lost is counted");
+    assert_eq!(caught + dropped, sent, "lost packets are counted");
     assert_eq!((&read["streams"], &read["min"], &read["alike"]), (&json!(200), &json!(5), &json!(200)));
 }
 
 #[test]
-fn who_does_not_read_is_dropped_and_counted_and_others_go_on() {
+fn a_stream_that_is_not_read_is_dropped_and_others_continue() {
     let Some(net) = Net::new() else { return };
     let pages = Pages::start(&net, &[]);
     let mut reader = pages.read(3, 5, u64::MAX);
@@ -313,7 +317,7 @@ fn who_does_not_read_is_dropped_and_counted_and_others_go_on() {
 }
 
 #[test]
-fn packets_are_downloaded_with_their_right_and_recorded() {
+fn downloads_need_the_right_packets_and_are_recorded() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (dump, log) = (folder.path().join("dump.pcap"), folder.path().join("downloads"));
@@ -335,7 +339,7 @@ fn packets_are_downloaded_with_their_right_and_recorded() {
     for path in ["/api/v1/packets?filter=udp", "/api/v1/packets/size?filter=udp"] {
         let (status, body) = get(lou, path);
         assert_eq!(status, 403, "{body}");
-        assert!(body.contains("lou has the rights look, and not packets"), "{body}");
+        assert!(body.contains("lou has the rights look, but not packets"), "{body}");
     }
     let status = |token: &str| serde_json::from_str::<Value>(&get(token, "/api/v1/status").1).unwrap();
     let (of_lou, of_ann) = (status(lou), status(ann));
@@ -362,7 +366,7 @@ fn packets_are_downloaded_with_their_right_and_recorded() {
 }
 
 #[test]
-fn a_configuration_is_applied_by_who_may() {
+fn applying_a_configuration_needs_the_right_write() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let old = "interval = \"1s\"\n";
@@ -391,7 +395,7 @@ fn a_configuration_is_applied_by_who_may() {
     assert_eq!(apply("reader-reader-reader-1", &new).0, 403);
     let (status, bad) = apply("writer-writer-writer-1", "interval = \"1s\"\nexpression = \"udp prt 9\"\n");
     assert_eq!((status, &bad["ok"], &bad["applied"]), (200, &json!(false), &json!(false)), "{bad}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), old, "a bad one replaces nothing");
+    assert_eq!(fs::read_to_string(&file).unwrap(), old, "an invalid configuration changes nothing");
     let (status, good) = apply("writer-writer-writer-1", &new);
     assert_eq!((status, &good["applied"]), (200, &json!(true)), "{good}");
     assert_eq!(fs::read_to_string(&file).unwrap(), new);
@@ -399,14 +403,14 @@ fn a_configuration_is_applied_by_who_may() {
         let charts = get("/api/v1/charts");
         charts["charts"].as_array().unwrap().iter().find(|chart| chart["name"] == "mine").cloned()
     };
-    assert!(eventually(|| mine().is_some()), "the new chart is there");
+    assert!(eventually(|| mine().is_some()), "the new chart is listed");
     let id = mine().unwrap()["lines"][0]["id"].as_str().unwrap().to_owned();
     let points = || {
         let data = get(&format!("/api/v1/series/data?ids={id}"));
         let points = data["series"][0]["max"].as_array().cloned().unwrap_or_default();
         points.iter().filter_map(Value::as_f64).sum::<f64>()
     };
-    // It holds from the tick after next on.
+    // The change takes effect from the tick after next on.
     let mut after = 0;
     let has_points = eventually(|| {
         after += net.send(100);
@@ -417,9 +421,5 @@ fn a_configuration_is_applied_by_who_may() {
     let (code, printed) = pages.server.end();
     assert_eq!(code, Some(130));
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
-    assert_eq!(
-        ledger["caught"],
-        json!(before + after),
-        "a swap of plans loses nothing and counts nothing twice"
-    );
+    assert_eq!(ledger["caught"], json!(before + after), "a change of plans counts each packet once");
 }

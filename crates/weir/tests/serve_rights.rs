@@ -1,4 +1,4 @@
-//! `weir open` and `weir serve`: who may do what, what of it is recorded, and what one client can take.
+//! `weir open` and `weir serve`: rights, the access log, and limits per client.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -79,9 +79,10 @@ fn metric(server: &Server, headers: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("{name} is missing in {text}")).parse().unwrap()
 }
 
-/// Every route of the document, asked with each token: 403 exactly where the document names a right that it lacks.
+/// Every documented route is requested with each token. The status is 403 exactly if the token lacks the documented
+/// right.
 #[test]
-fn the_document_says_which_right_each_route_needs_and_the_server_asks_for_it() {
+fn the_server_requires_the_documented_right_of_each_route() {
     let stored = Stored::start(&[]);
     let document = stored.get(LOOKER, "/api/openapi.json").is(200).json();
     let mut counts = (0, 0);
@@ -109,7 +110,7 @@ fn the_document_says_which_right_each_route_needs_and_the_server_asks_for_it() {
                     assert_eq!(status, 403, "{path} with {has:?}");
                     counts.0 += 1;
                 } else if path != "/api/v1/config/apply" {
-                    // What is asked about may be missing; the right is not.
+                    // The requested object may be missing; the right is not.
                     assert_ne!(status, 403, "{path} with {has:?}");
                     counts.1 += 1;
                 }
@@ -124,12 +125,12 @@ fn the_document_says_which_right_each_route_needs_and_the_server_asks_for_it() {
     assert_eq!(
         (&status["user"], &status["rights"]),
         (&json!("token-3"), &json!("look,write")),
-        "the old form"
+        "the earlier form of a line"
     );
 }
 
 #[test]
-fn what_is_downloaded_or_refused_is_recorded_and_never_its_content() {
+fn downloads_and_refusals_are_recorded_without_content() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let server = Server::open(&["--store", text(&store)]);
@@ -142,7 +143,7 @@ fn what_is_downloaded_or_refused_is_recorded_and_never_its_content() {
     assert_eq!(server.end().0, Some(0));
     let log = store.join("access.log");
     let lines = lines(&log);
-    assert_eq!(lines.len(), 2, "looking is not recorded: {lines:?}");
+    assert_eq!(lines.len(), 2, "requests without payload are not recorded: {lines:?}");
     let first = &lines[0];
     for (key, value) in [
         ("what", json!("download")),
@@ -162,9 +163,9 @@ fn what_is_downloaded_or_refused_is_recorded_and_never_its_content() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Runs as another user, in a process of its own.
+/// Runs as another user, in a separate process.
 #[test]
-#[ignore = "another test runs it, as another user"]
+#[ignore = "run by another test, as another user"]
 fn neighbour() {
     let Ok(host) = std::env::var("WEIR_HOST") else { return };
     for path in ["/api/v1/status", "/api/v1/packets?filter=udp", "/api/v1/records/http?limit=1"] {
@@ -178,9 +179,10 @@ fn neighbour() {
     }
 }
 
-/// Without users and tokens another user of the machine may look, and packets are for the one who started the program.
+/// Without users and tokens, other users of the machine may look, and only the user who started the program may read
+/// packets.
 #[test]
-fn on_loopback_packets_are_for_the_user_who_started_it() {
+fn on_loopback_only_the_user_who_started_the_program_may_read_packets() {
     let server = Server::open(&[]);
     assert_eq!(server.json("/api/v1/status")["packets"], true);
     if !is_root() {
@@ -189,7 +191,7 @@ fn on_loopback_packets_are_for_the_user_who_started_it() {
     }
     let test = std::env::current_exe().unwrap();
     let mut other = std::process::Command::new("/proc/self/exe");
-    // The folder of the test may be closed to that user: it is opened before.
+    // That user may lack access to the test's folder, so that the program is opened before the change of user.
     let _ = test;
     other
         .args(["--ignored", "--exact", "neighbour", "--nocapture"])
@@ -211,7 +213,7 @@ fn on_loopback_packets_are_for_the_user_who_started_it() {
         body(0)
     );
     assert_eq!(answers[1]["status"], 403, "{printed}");
-    assert_eq!(answers[2]["status"], 200, "looking is allowed: {printed}");
+    assert_eq!(answers[2]["status"], 200, "the right look suffices: {printed}");
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn one_address_cannot_take_all_connections() {
     let server = Server::open(&[]);
     let held: Vec<TcpStream> = (0..300).map(|_| server.connect()).collect();
     assert!(eventually(|| metric(&server, "", "refused_connections") == 300 - 256));
-    // Those that were refused are closed, and another address is answered.
+    // The refused connections are closed, and another address is answered.
     let mut closed = 0;
     for mut stream in held.into_iter().skip(256) {
         closed += u32::from(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
@@ -268,7 +270,7 @@ fn one_address_cannot_take_all_connections() {
 }
 
 #[test]
-fn streams_of_events_are_counted_by_client() {
+fn event_streams_are_limited_per_client() {
     let stored = Stored::start(&[]);
     let open = |token: &str| {
         let mut stream = stored.server.connect();
@@ -287,14 +289,14 @@ fn streams_of_events_are_counted_by_client() {
         held.push(stream);
     }
     assert_eq!(open(LOOKER).0, "429");
-    assert_eq!(open(LOADER).0, "200", "another client has a share of its own");
+    assert_eq!(open(LOADER).0, "200", "another client has a separate limit");
     drop(held);
-    assert!(eventually(|| open(LOOKER).0 == "200"), "those that are closed make room");
+    assert!(eventually(|| open(LOOKER).0 == "200"), "closed streams free their places");
     assert!(metric(&stored.server, &format!("Authorization: Bearer {LOOKER}\r\n"), "refused_streams") >= 1);
 }
 
 #[test]
-fn failed_log_ins_are_slowed_by_address_and_recorded() {
+fn failed_log_ins_are_delayed_by_address_and_recorded() {
     let users_folder = tempfile::tempdir().unwrap();
     let hashed = weir_reads(["serve", "--hash-password", "ann"], b"a long password\n".to_vec()).exits(0);
     let users = put_private(users_folder.path(), "users", hashed.text().as_bytes());
@@ -303,7 +305,8 @@ fn failed_log_ins_are_slowed_by_address_and_recorded() {
     let wrong = [("Authorization", "Basic YW5uOmFub3RoZXIgcGFzc3dvcmQ=")];
     let right = "Authorization: Basic YW5uOmEgbG9uZyBwYXNzd29yZA==\r\n";
     let mut failed = 0;
-    // Each failure doubles the wait, so that one of these has to wait however slow the machine is.
+    // Each failure doubles the wait, so that one of these requests has to wait, regardless of the speed of the
+    // machine.
     let waiting = (0..20).find_map(|_| {
         let answer = stored.server.request("GET", "/api/v1/status", &wrong, "");
         failed += u64::from(answer.status == 401);
@@ -312,7 +315,7 @@ fn failed_log_ins_are_slowed_by_address_and_recorded() {
     let waiting = waiting.expect("an address that fails has to wait");
     assert!(waiting.headers["retry-after"].parse::<u64>().unwrap() >= 1);
     assert!(failed >= 1);
-    // A token is known at once, and another address is not held up.
+    // A token is accepted at once, and another address does not wait.
     stored.get(LOOKER, "/api/v1/status").is(200);
     let answer = get_from(&stored.server, "127.0.0.2", "/api/v1/status", right).is(200).json();
     assert_eq!((&answer["user"], &answer["rights"]), (&json!("ann"), &json!("look")));
@@ -332,7 +335,7 @@ fn failed_log_ins_are_slowed_by_address_and_recorded() {
 }
 
 #[test]
-fn configuration_checks_have_a_place_before_they_are_read() {
+fn configuration_checks_take_a_place_before_their_body_is_read() {
     let server = Server::open(&[]);
     let body = "{\"text\": \"\"}";
     let json = [("Content-Type", "application/json")];
@@ -347,8 +350,8 @@ fn configuration_checks_have_a_place_before_they_are_read() {
         );
         stream.write_all(head.as_bytes()).unwrap();
     }
-    assert!(eventually(|| check() == 503), "a text of this client is under way");
-    // Another client has a place of its own.
+    assert!(eventually(|| check() == 503), "a check of this client is in progress");
+    // Another client has a separate place.
     let mut other = connect_from(&server, "127.0.0.2");
     let request = format!(
         "POST /api/v1/config/check HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
@@ -366,13 +369,13 @@ fn configuration_checks_have_a_place_before_they_are_read() {
     }
     assert!(eventually(|| check() == 200));
     assert!(metric(&server, "", "refused_checks") >= 1);
-    // What is answered is bounded too: 80,000 mistakes are not.
+    // The answer is bounded too: it lists only some of 80,000 errors.
     let mistakes: String = (0..80_000).map(|n| format!("x{n} = 1\n")).collect();
     let text = json!({"text": mistakes}).to_string();
     let answer = server.request("POST", "/api/v1/config/check", &json, &text).is(200);
     assert_eq!(answer.json()["errors"].as_array().map(Vec::len), Some(101));
     assert!(answer.text().contains("79,900 more errors"), "{}", answer.body.len());
-    // So is what one expression can take: its program grows with it.
+    // The length of an expression is bounded, because its program grows with it.
     let text = json!({"text": format!("expression = \"ip[0{}] = 1\"\n", "+1".repeat(40_000))}).to_string();
     let answer = server.request("POST", "/api/v1/config/check", &json, &text).is(200).json();
     assert!(answer["errors"][0]["message"].as_str().unwrap().contains("64 KiB"), "{answer}");

@@ -1,4 +1,4 @@
-//! The store through the program: what is asked of it is what the capture has, and a killed process leaves it whole.
+//! The store of the program: queries agree with the capture, and the store of a killed process is consistent.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -25,11 +25,11 @@ fn sample() -> std::path::PathBuf {
 }
 
 #[test]
-fn what_is_asked_of_a_store_is_what_the_capture_has() {
+fn queries_of_a_store_agree_with_the_capture() {
     let folder = tempfile::tempdir().unwrap();
     let capture = sample();
     weir([text(&capture), "-o", text(folder.path()), "--log", "store", "-q"]).exits(0);
-    // Expressions that a flow's key decides: the packets of its flows are those that match.
+    // Expressions that a flow's key decides: either all packets of a flow match or none.
     for expression in
         ["tcp port 80", "udp port 53", "ip6 and tcp", "tcp and host 10.99.0.104", "tcp and not port 22"]
     {
@@ -65,7 +65,7 @@ fn what_is_asked_of_a_store_is_what_the_capture_has() {
 }
 
 #[test]
-fn series_are_written_as_other_tools_read_them() {
+fn exported_series_can_be_read_by_other_tools() {
     let folder = tempfile::tempdir().unwrap();
     weir([text(&sample()), "-o", text(folder.path()), "--log", "store", "-q", "--interval", "1s"]).exits(0);
     let rrd = folder.path().join("rrd");
@@ -108,9 +108,9 @@ fn series_are_written_as_other_tools_read_them() {
     assert!(values.len() > 10 && values.iter().sum::<f64>() > 5000.0, "{printed}");
 }
 
-/// A process that is killed while it writes, again and again: nothing is broken, and nothing that was stored is missing.
+/// A process that is killed repeatedly while it writes: the store is consistent, and all stored data remains.
 #[test]
-fn a_killed_process_loses_nothing_that_was_stored() {
+fn a_killed_process_loses_no_stored_data() {
     if !is_root() {
         println!("skipped: not root");
         return;
@@ -122,7 +122,7 @@ fn a_killed_process_loses_nothing_that_was_stored() {
         thread::spawn(move || {
             let mut port = 20_000_u16;
             while !stop.load(Ordering::Relaxed) {
-                // Each datagram is a flow of its own.
+                // Each datagram is a separate flow.
                 port = if port > 60_000 { 20_000 } else { port + 1 };
                 if let Ok(socket) = UdpSocket::bind(("127.0.0.1", port)) {
                     let _ = socket.send_to(b"a datagram of weir", "127.0.0.1:9");
@@ -143,13 +143,13 @@ fn a_killed_process_loses_nothing_that_was_stored() {
             .unwrap();
         let rows = || points(folder.path()).0;
         assert!(eventually(|| rows() > before + 1), "round {round}: {} intervals", rows());
-        // At another moment of its work each time.
+        // Each round ends at another phase of the work.
         thread::sleep(Duration::from_millis(137 * round % 1000));
         let seen = rows();
         child.kill().unwrap();
         child.wait().unwrap();
         let (count, last) = points(folder.path());
-        // What was once stored stays, and no interval is stored before it is over.
+        // Stored data remains, and an interval is stored only after its end.
         assert!(
             count >= seen && last <= now(),
             "round {round}: {count} of {seen}, the last one ended at {last}"
@@ -171,7 +171,7 @@ fn a_killed_process_loses_nothing_that_was_stored() {
     sender.join().unwrap();
 }
 
-/// Intervals that are written, and the end of the last one in seconds.
+/// Number of stored intervals, and the end of the last one in seconds.
 fn points(folder: &Path) -> (u64, f64) {
     let path = folder.join("weir.db");
     let Ok(main) = Connection::open_with_flags(&path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY) else {
@@ -212,7 +212,7 @@ impl Drop for Small {
     }
 }
 
-/// Flows of one packet each, a thousand a second.
+/// Flows of one packet each, a thousand per second.
 fn many_flows(flows: u32) -> Vec<u8> {
     let mut packets = Vec::new();
     for flow in 0..flows {
@@ -224,9 +224,9 @@ fn many_flows(flows: u32) -> Vec<u8> {
     pcap(1, &packets)
 }
 
-/// Rows are lost and counted; the run neither waits nor tries again for each of them.
+/// Rows are lost and counted; the run neither waits nor retries for each of them.
 #[test]
-fn a_full_disk_ends_no_run_over_a_file_and_holds_none_up() {
+fn a_full_disk_neither_ends_nor_delays_a_run_over_a_file() {
     let Some(small) = Small::new(2048) else { return };
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
@@ -238,15 +238,15 @@ fn a_full_disk_ends_no_run_over_a_file_and_holds_none_up() {
     assert!(lost > 1000, "{}", ran.stderr);
 }
 
-/// The first signal ends the run while nothing can be written.
+/// The first signal ends the run while the disk is full.
 #[test]
-fn a_signal_is_seen_while_the_disk_is_full() {
+fn a_signal_is_handled_while_the_disk_is_full() {
     let Some(small) = Small::new(2048) else { return };
     let mut command = program();
     command.args(["-r", "-", "-o", text(small.0.path()), "--log", "store", "-j"]);
     let mut child = start(command.stdin(Stdio::piped()));
     let mut to = child.stdin.take().unwrap();
-    // Nothing follows, and there is no end.
+    // No further bytes arrive, and the pipe stays open.
     std::io::Write::write_all(&mut to, &many_flows(60_000)).unwrap();
     thread::sleep(Duration::from_millis(500));
     signal(&child, "TERM");
@@ -255,9 +255,9 @@ fn a_signal_is_seen_while_the_disk_is_full() {
     drop(to);
 }
 
-/// A signal is seen, too, while a reader of packets or of the summary takes nothing, and while a pipe has no reader.
+/// A signal is also handled while the reader of packets or of the summary has stopped, and while a pipe has no reader.
 #[test]
-fn a_signal_is_seen_while_nothing_reads_the_output() {
+fn a_signal_is_handled_while_the_output_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
     let fifo = folder.path().join("fifo");
@@ -268,7 +268,7 @@ fn a_signal_is_seen_while_nothing_reads_the_output() {
         command.arg(&capture).args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         thread::sleep(Duration::from_millis(1000));
-        assert!(child.try_wait().unwrap().is_none(), "{arguments:?}: it waits for its reader");
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?}: the run waits for its reader");
         signal(&child, "INT");
         let ran = finish(child);
         let expected = if arguments == ["-w", "-"] { 4 } else { 130 };
@@ -279,7 +279,7 @@ fn a_signal_is_seen_while_nothing_reads_the_output() {
 
 /// As with head(1): no error, no panic.
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_reader_that_closes_the_output_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
     let store = folder.path().join("store");
@@ -302,7 +302,7 @@ fn a_reader_that_has_enough_is_no_error() {
     }
 }
 
-/// A run that writes packets from a pipe which stays open, once it has written them all.
+/// Starts a run that writes packets from a pipe that stays open, and waits until all are written.
 fn writing(capture: &[u8], to: &Path, packets: u64) -> (std::process::Child, std::process::ChildStdin) {
     let mut command = program();
     command.args(["-q", "-r", "-", "-w", text(to)]);
@@ -319,9 +319,9 @@ fn writing(capture: &[u8], to: &Path, packets: u64) -> (std::process::Child, std
     (child, input)
 }
 
-/// As a service that is started again: what was written is saved before the name is used again.
+/// As a service that is restarted: written packets are salvaged before the name is used again.
 #[test]
-fn what_a_killed_run_has_written_is_saved() {
+fn packets_of_a_killed_run_are_salvaged() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("x.pcap");
     let names = || {
@@ -335,7 +335,7 @@ fn what_a_killed_run_has_written_is_saved() {
         let (mut child, _input) = writing(&capture, &to, 3000);
         child.kill().unwrap();
         wait(&mut child).unwrap();
-        let saved = format!("x.pcap.{n}: 3,000 packets that a run which was killed had written");
+        let saved = format!("x.pcap.{n}: 3,000 packets salvaged from a run that was killed");
         weir([text(&sample()), "-q", "-w", text(&to)]).exits(0).says(&saved);
     }
     assert_eq!(names(), ["x.pcap", "x.pcap.1", "x.pcap.2"]);
@@ -343,7 +343,7 @@ fn what_a_killed_run_has_written_is_saved() {
         let caught = weir([text(&folder.path().join(saved)), "-j"]).exits(0).fact("ledger", "caught");
         assert_eq!(caught, 3000, "{saved}");
     }
-    // What a run that lives is writing is not touched.
+    // The file of a running process is not touched.
     let (child, input) = writing(&capture, &to, 3000);
     weir([text(&sample()), "-q", "-w", text(&to)]).exits(0).quietly();
     drop(input);

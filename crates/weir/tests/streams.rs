@@ -1,4 +1,4 @@
-//! `weir streams`: byte for byte what other programs put together from the same captures.
+//! `weir streams`: streams equal byte for byte those that other programs reassemble from the captures.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,7 +19,7 @@ fn streams(capture: &Path, options: &[&str]) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// The name without the zeros in front of numbers, as another program writes it.
+/// The name without leading zeros in numbers, as another program writes it.
 fn plain(name: &str) -> String {
     let end = |end: &str| {
         let numbers = end.split('.').map(|number| number.parse::<u32>().unwrap().to_string());
@@ -30,11 +30,11 @@ fn plain(name: &str) -> String {
 }
 
 #[test]
-fn streams_are_those_of_other_programs_byte_for_byte() {
+fn streams_equal_those_of_other_programs() {
     const REQUIRED: usize = 4;
     let data = root().join("../shared/data/pcapplusplus");
     if !data.exists() {
-        println!("skipped {REQUIRED} streams: ../shared/data is not there");
+        println!("skipped {REQUIRED} streams: ../shared/data is absent");
         return;
     }
     let capture = data.join("pcap_examples/tcp-reassembly.pcap");
@@ -47,7 +47,7 @@ fn streams_are_those_of_other_programs_byte_for_byte() {
         }
         assert_eq!(files.len(), if options.is_empty() { 2 } else { 1 });
     }
-    // The request that came in IP fragments is the one that came in one packet.
+    // A request in IP fragments equals the request in one packet.
     let [parts, whole] = ["frag_http_req", "http_req"]
         .map(|name| streams(&data.join(format!("pcap_examples/{name}.pcap")), &[]));
     for (name, bytes) in &whole {
@@ -74,13 +74,13 @@ fn a_bad_policy_and_a_missing_capture_are_errors() {
 }
 
 #[test]
-fn streams_on_standard_output_are_the_bytes_of_the_files() {
+fn streams_on_standard_output_equal_the_files() {
     let capture = sample();
     let files = streams(&capture, &["--both"]);
     let ran = weir(["streams", text(&capture), "-o", "-"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(ran.stdout.len(), files.values().map(Vec::len).sum::<usize>());
-    // What one flow says alone is its file.
+    // The output for one flow equals its file.
     let (name, bytes) = files.iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
     let port = name.split('-').next().unwrap().rsplit('.').next().unwrap().trim_start_matches('0');
     let one = streams(&capture, &["--both", "--", "tcp", "port", port]);

@@ -1,4 +1,4 @@
-//! `weir talk`: what it writes is read back, and has the bytes that `weir streams` finds.
+//! `weir talk`: its files can be parsed, and have the bytes that `weir streams` finds.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// What a side of a conversation sends, gaps left out.
+/// The bytes that a side of a conversation sends, without gaps.
 fn sent(talk: &Talk, side: Direction) -> Vec<u8> {
     let of = |turn: &Turn| match turn {
         Turn::Data(direction, data) if *direction == side => data.clone(),
@@ -39,8 +39,11 @@ fn conversations_have_the_bytes_of_the_streams() {
     assert!(!talks.is_empty());
     for (name, text) in &talks {
         let talk = Talk::parse(std::str::from_utf8(text).unwrap(), [0, 0]).unwrap();
-        assert!(Talk::parse(&talk.to_string(), [0, 0]).unwrap() == talk, "{name} is written as it was read");
-        // `A-B.talk`, and the same with cN for the Nth flow after the first between the same ends.
+        assert!(
+            Talk::parse(&talk.to_string(), [0, 0]).unwrap() == talk,
+            "{name} is equal after parsing and writing"
+        );
+        // `A-B.talk`, with cN added for the Nth flow after the first between the same endpoints.
         let ends = name.strip_suffix(".talk").unwrap();
         let (ends, again) =
             ends.split_once('c').map_or((ends, String::new()), |(ends, n)| (ends, format!("c{n}")));
@@ -75,11 +78,11 @@ fn conversations_have_the_bytes_of_the_streams() {
 #[test]
 fn one_flow_goes_to_standard_output_and_others_are_counted() {
     let sample = root().join("testdata/sample/sample.pcap");
-    let ran = weir(["talk", text(&sample), "udp port 53"]).exits(0).says("more flows match and are left out");
+    let ran = weir(["talk", text(&sample), "udp port 53"]).exits(0).says("more flows match and are omitted");
     let talk = Talk::parse(&ran.text(), [0, 0]).unwrap();
     assert_eq!((talk.ip_proto, talk.ports[1]), (17, 53));
     assert!(talk.turns.len() >= 2, "{}", ran.text());
-    let none = weir(["talk", text(&sample), "tcp port 1"]).exits(0).says("no payload of TCP or UDP matches");
+    let none = weir(["talk", text(&sample), "tcp port 1"]).exits(0).says("no TCP or UDP payload matches");
     assert_eq!(none.text(), "");
 }
 

@@ -1,7 +1,7 @@
-//! A second opinion: what tshark finds in a sample of captures, against the program's JSON records.
+//! Comparison with tshark on a sample of captures, by the program's JSON records.
 //!
-//! Both are asked for the same things of each capture, and what they find is compared as multisets. Where tshark or the
-//! captures are absent the test says so and passes.
+//! Both extract the same fields of each capture, which are compared as multisets. If tshark or the captures are
+//! absent, the test is skipped with a message.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Of the captures that are no larger than this, in the order of their paths, each so many-th of these projects is taken,
-/// and of all of those whose file's or test's name has that of a protocol that few others speak.
+/// Captures up to this size are sampled, in the order of their paths. Of these projects every `EVERY`th capture is
+/// taken, and from all of them those whose name contains one of the rare protocols in `NAMED`.
 const MAX: u64 = 512 << 10;
 const SAMPLED: [&str; 3] = ["wireshark", "zeek", "suricata-verify"];
 const EVERY: usize = 4;
 const OTHERS: [&str; 2] = ["nDPI", "tcpdump"];
 const NAMED: [&str; 4] = ["dtls", "sip", "ssh", "tftp"];
 
-/// What is compared, and how many of what tshark finds the program must find.
+/// Compared fields, with the required number of tshark's values that the program finds.
 const REQUIRED: &[(&str, usize)] = &[
     ("dns query", 47),
     ("ftp command", 29),
@@ -39,7 +39,7 @@ const REQUIRED: &[(&str, usize)] = &[
     ("tls server name", 10),
 ];
 
-/// Fields that tshark is asked for, in this order.
+/// Fields requested from tshark, in this order.
 const FIELDS: [&str; 15] = [
     "frame.protocols",
     "dns.flags.response",
@@ -58,14 +58,14 @@ const FIELDS: [&str; 15] = [
     "tls.handshake.extensions_server_name",
 ];
 
-/// Between the values of a field.
+/// Separator of the values of a field.
 const UNIT: char = '\u{1f}';
 
-/// What was found, by what it is, with how often.
+/// Number of occurrences of each value, by field and value.
 type Found = BTreeMap<(&'static str, String), usize>;
 
 fn add(found: &mut Found, what: &'static str, value: &str) {
-    // Whether a name is written in capitals, and bytes that are no text, is each program's own affair.
+    // Programs differ in the case of names and in bytes that are not text.
     let value: String = value.to_lowercase().chars().filter(char::is_ascii_graphic).collect();
     if !value.is_empty() {
         *found.entry((what, value)).or_default() += 1;
@@ -100,7 +100,7 @@ fn captures(data: &Path) -> Vec<PathBuf> {
     sample.map(|(_, path)| path).chain(others).collect()
 }
 
-/// What tshark finds; `None` where it cannot read the capture whole.
+/// tshark's values; `None` if it cannot read the whole capture.
 fn theirs(capture: &Path) -> Option<Found> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(capture).args(["-T", "fields", "-E"]).arg(format!("aggregator={UNIT}"));
@@ -134,7 +134,7 @@ fn theirs(capture: &Path) -> Option<Found> {
         };
         let speaks = |protocol: &str| protocols.iter().any(|all| all.split(':').any(|one| one == protocol));
         let mut each = |what, values: &[&str]| values.iter().for_each(|value| add(&mut found, what, value));
-        // Of a message with several names each is a question of its own.
+        // A message with several names has a query for each.
         if speaks("dns") && !speaks("icmp") && !speaks("icmpv6") && matches!(response[0], "0" | "False") {
             each("dns query", query);
         }
@@ -152,7 +152,7 @@ fn theirs(capture: &Path) -> Option<Found> {
             }
         }
         each("ssh banner", ssh);
-        // 1 and 2 are requests; what follows them names the file again.
+        // 1 and 2 are requests; later packets repeat the file's name.
         match tftp.as_slice() {
             ["1"] => each("tftp file", read),
             ["2"] => each("tftp file", written),
@@ -163,7 +163,7 @@ fn theirs(capture: &Path) -> Option<Found> {
     Some(found)
 }
 
-/// What the program finds.
+/// The program's values.
 fn ours(capture: &Path) -> Found {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().to_str().unwrap();
@@ -182,7 +182,7 @@ fn ours(capture: &Path) -> Found {
         }
     };
     for row in rows("dns.json") {
-        // A row of an answer alone has no question that anybody could have seen; others ask by other means.
+        // A row of an answer without its query, or over another transport, has no query that tshark could find.
         if row["id.resp_p"] == 53 || row["id.orig_p"] == 53 {
             each("dns query", &row["query"]);
         }
@@ -213,8 +213,8 @@ fn ours(capture: &Path) -> Found {
     found
 }
 
-/// What tshark and the program find in each capture; none where tshark cannot read it. As many captures at once as there
-/// are cores, since tshark uses one alone.
+/// The values of both for each capture; `None` if tshark cannot read it. As many captures in parallel as cores,
+/// because tshark uses one core.
 fn both(captures: &[PathBuf]) -> Vec<Option<(Found, Found)>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let share = captures.len().div_ceil(cores).max(1);
@@ -229,14 +229,14 @@ fn both(captures: &[PathBuf]) -> Vec<Option<(Found, Found)>> {
 }
 
 #[test]
-fn tshark_finds_the_same() {
+fn values_agree_with_tshark() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if !data.is_dir() {
         println!("skipped: ../shared/data is absent");
         return;
     }
     if Command::new("tshark").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        println!("skipped: there is no tshark");
+        println!("skipped: tshark is not installed");
         return;
     }
     let (mut sums, mut unread) = (BTreeMap::<&str, [usize; 3]>::new(), 0);

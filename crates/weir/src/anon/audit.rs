@@ -1,4 +1,4 @@
-//! Looking for originals in what was written.
+//! Searches anonymised output for original values.
 
 use crate::exit::{Exit, complain};
 use crate::run::filter_options;
@@ -16,10 +16,10 @@ use weir_output::figures::count;
 use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};
 
-/// Maximum number of leaks that are listed.
+/// Maximum number of leaks to list.
 const TOLD: usize = 20;
 
-/// Looks for originals in a capture that was made; exit code 4 where one is found.
+/// Searches an anonymised capture for original values; exit code 4 if one is found.
 pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, quiet: bool) -> Exit {
     let finder = match originals.finder(anonymiser) {
         Ok(finder) => finder,
@@ -49,7 +49,7 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
     conclude(originals, &format!("{} packets", count(packets)), leaks, quiet)
 }
 
-/// Notes private values.
+/// Collects private values.
 struct Noted(Originals);
 
 impl Sink for Noted {
@@ -64,7 +64,7 @@ impl Sink for Noted {
     }
 }
 
-/// All private values of a capture, in its packets and in its records.
+/// Collects all private values of a capture, from its packets and records.
 fn originals(path: &Path) -> Result<Originals, String> {
     let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
     let plan = Plan::new("", Vec::new(), settings).map_err(|error| error.to_string())?;
@@ -91,9 +91,9 @@ fn originals(path: &Path) -> Result<Originals, String> {
     Ok(noted.0)
 }
 
-/// Interval at which idle flows are ended, in nanoseconds of packet time.
+/// Interval at which idle flows end, in nanoseconds of packet time.
 const TICK: u64 = 10_000_000_000;
-/// Bytes of a file that are looked through at once.
+/// Bytes of a file that are searched at a time.
 const PART: usize = 4 << 20;
 
 /// Searches files and folders for all private values of a capture; exit code 4 if one is found.
@@ -130,7 +130,7 @@ pub fn look_through(capture: &Path, paths: &[PathBuf], anonymiser: &mut Anonymis
     conclude(&originals, &through, leaks, quiet)
 }
 
-/// Every file at a path and below it, in order of names.
+/// Calls `work` for every file at a path and below it, in order of names.
 fn walk(path: &Path, work: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     if !path.is_dir() {
         return work(path);
@@ -141,7 +141,7 @@ fn walk(path: &Path, work: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Resul
     entries.iter().filter(|entry| !entry.is_symlink()).try_for_each(|entry| walk(entry, work))
 }
 
-/// Searches a file: a capture packet by packet, anything else as it is or decompressed. Returns its length.
+/// Searches a file: a capture packet by packet, any other file as stored or decompressed. Returns its length in bytes.
 fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Result<u64> {
     let mut head = [0; 4];
     let got = File::open(path)?.take(4).read(&mut head)?;
@@ -161,7 +161,7 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file)?),
         _ => Box::new(file),
     };
-    // Of CSV the first line has the names of columns.
+    // The first line of CSV has the names of columns.
     let is_table = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".csv"));
     // A match across two parts is found in the second, which is searched together with the end of the first.
     let lap = finder.longest() + 1;

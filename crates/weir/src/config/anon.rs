@@ -4,20 +4,20 @@ use super::read::{Key, in_order};
 use std::path::PathBuf;
 use weir_output::anon::{CLASSES, FieldRule, Mode, Payload, Treatment};
 
-/// The settings of anonymisation in a file. A missing one has the default of the command line.
+/// The anonymisation settings in a file. A missing one has the default of the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Anon {
     /// The mapping of addresses; without it nothing is anonymised.
     pub mode: Option<Mode>,
-    /// The file with the key.
+    /// Path of the file with the key.
     pub key_file: Option<PathBuf>,
     /// Treatment of payload.
     pub payload: Option<Payload>,
-    /// Seconds that times are moved by.
+    /// Number of seconds by which times are shifted.
     pub shift: Option<f64>,
-    /// Whether the vendor half of hardware addresses stays.
+    /// Whether the vendor half of hardware addresses is kept.
     pub keep_vendors: bool,
-    /// Whether top-level domains get pseudonyms too.
+    /// Whether top-level domains are replaced by pseudonyms too.
     pub hide_top_domains: bool,
     /// Treatments of classes, in the order of the file.
     pub classes: Vec<(&'static str, Treatment)>,
@@ -25,7 +25,7 @@ pub struct Anon {
     pub fields: Vec<FieldRule>,
 }
 
-// A time that is no number is refused when it is read.
+// The reader refuses a time that is not a number.
 impl Eq for Anon {}
 
 /// Maximum shift of times in seconds: about thirty years.

@@ -18,7 +18,7 @@ pub fn explain(path: &Path) -> Outcome {
     }
 }
 
-/// Every setting: its key, tables before it joined by a point, its value, and its line where the file has it.
+/// Every setting: its key, with its tables and dots in front; its value; and its line if the file sets it.
 pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let path = |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |p| p.display().to_string());
@@ -78,7 +78,7 @@ pub fn limits(keep: &Keep) -> [(&'static str, String); 3] {
     [("store.age", days(keep.age)), ("store.size", memory(keep.bytes)), ("store.free", memory(keep.free))]
 }
 
-/// Nanoseconds in whole days or, where there are none, hours and less.
+/// Nanoseconds as whole days if possible, else in hours or smaller units.
 fn days(nanoseconds: u64) -> String {
     match nanoseconds / 1_000_000_000 {
         s if s.is_multiple_of(86_400) => format!("{}d", s / 86_400),
@@ -113,7 +113,7 @@ fn row(spec: &SubscriptionSpec) -> [String; 3] {
         None => spec.name.clone(),
     };
     let functions: Vec<String> = spec.functions.iter().map(written).collect();
-    let scope = if spec.remainder { "what no other line matches" } else { every(&spec.expression) };
+    let scope = if spec.remainder { "packets that no other line matches" } else { every(&spec.expression) };
     let level = if spec.level == Level::Flow { ", by flow" } else { "" };
     [printable(&name), printable(&format!("{scope}{level}")), printable(&functions.join(", "))]
 }
@@ -122,7 +122,7 @@ fn every(expression: &str) -> &str {
     if expression.trim().is_empty() { "every packet" } else { expression }
 }
 
-/// Seconds in the largest unit that takes them whole.
+/// Seconds in the largest unit that gives a whole number.
 fn interval(seconds: u64) -> String {
     match seconds {
         s if s.is_multiple_of(3600) => format!("{}h", s / 3600),
@@ -131,7 +131,7 @@ fn interval(seconds: u64) -> String {
     }
 }
 
-/// Bytes in the largest unit that takes them whole.
+/// Bytes in the largest unit that gives a whole number.
 fn memory(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let fits = units.iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift));

@@ -1,19 +1,20 @@
-//! Expressions, compiled where they stand so that a mistake is shown in its line.
+//! Expressions in a configuration. They are compiled while the file is read, so that an error is shown in its line.
 
 use super::fault::Fault;
 use super::read::{Node, Reader};
 use std::collections::HashSet;
 use weir_filter::{FilterError, Options};
 
-/// The most bytes of one expression: memory for its program grows with it, and pages can send a text to be checked.
+/// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
+/// checked.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Texts that were found to compile: charts have many lines in common.
+/// Texts that compile. Charts have many lines in common.
 #[derive(Debug, Default)]
 pub struct Known(HashSet<String>);
 
 impl Known {
-    /// Whether an expression compiles.
+    /// Checks that an expression compiles.
     pub fn check(&mut self, text: &str) -> Result<(), FilterError> {
         if !text.trim().is_empty() && !self.0.contains(text) {
             weir_filter::check(text, &Options::default())?;
@@ -23,7 +24,7 @@ impl Known {
     }
 }
 
-/// Reads an expression that compiles; an empty one is every packet.
+/// Reads an expression, which must compile; an empty one matches every packet.
 pub fn read(r: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     let text = r.string(node)?;
     if text.len() > MAX_BYTES {

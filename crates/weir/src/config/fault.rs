@@ -5,33 +5,33 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-/// Something in the text that cannot be taken, by its place in bytes.
+/// An error in the text, with its position in bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
     /// The offending bytes of the text.
     pub span: Range<usize>,
     /// The error.
     pub message: String,
-    /// What would be accepted there; empty if the message says it.
+    /// The values that would be accepted; empty if the message contains them.
     pub accepted: String,
-    /// The likely intention.
+    /// The value that was probably meant.
     pub meant: Option<String>,
 }
 
 impl Fault {
-    /// A fault that its message alone explains.
+    /// A fault whose message needs no further explanation.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span, message: message.into(), accepted: String::new(), meant: None }
     }
 
-    /// Adds what would be accepted.
+    /// Adds the values that would be accepted.
     #[must_use]
     pub fn accepts(mut self, accepted: impl Into<String>) -> Self {
         self.accepted = accepted.into();
         self
     }
 
-    /// Adds the likely intention.
+    /// Adds the value that was probably meant.
     #[must_use]
     pub fn meant(mut self, meant: Option<impl Into<String>>) -> Self {
         self.meant = meant.map(Into::into);
@@ -46,20 +46,20 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Finds them.
+    /// Finds the lines of a text.
     pub fn new(text: &str) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self { starts: std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect() }
     }
 
-    /// The number, from 1, of the line that a byte is on, and the byte with which that line begins.
+    /// The line of a byte, counted from 1, and the offset of that line's first byte.
     pub fn at(&self, byte: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|&start| start <= byte);
         (line, self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0))
     }
 }
 
-/// Every fault of one file, in the order of the text. Shown as blocks of `file:line:column`, the line, a caret.
+/// All faults of one file, in the order of the text. Displayed as blocks of `file:line:column`, the line, and a caret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigErrors {
     path: String,
@@ -78,11 +78,11 @@ struct Block {
     meant: Option<String>,
 }
 
-/// Characters of a long line that are shown around the caret.
+/// Maximum number of characters of a line that are shown.
 const SHOWN: usize = 100;
 
 impl ConfigErrors {
-    /// Places the faults in the text that they are about.
+    /// Assigns the faults to the lines of their text.
     pub fn new(path: &Path, text: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(|fault| fault.span.start);
         faults.dedup();
@@ -93,7 +93,7 @@ impl ConfigErrors {
 }
 
 impl ConfigErrors {
-    /// Line and column, counted from 1, what was found, and what would be accepted.
+    /// Line and column, counted from 1, the message, and the values that would be accepted.
     pub fn each(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
         self.blocks.iter().map(|b| (b.line, b.column, b.message.as_str(), b.accepted.as_str()))
     }
@@ -127,7 +127,7 @@ impl Block {
         let marked = floor(rest, fault.span.end.saturating_sub(at));
         let column = before.chars().count() + 1;
         let width = rest[..marked].chars().count().max(1);
-        // A line can be a whole file without newlines: only the part around the caret is shown.
+        // A line may be a whole file without newlines: only the part around the caret is shown.
         let skipped = column.saturating_sub(SHOWN * 3 / 4);
         let cut = if skipped > 0 { "…" } else { "" };
         let visible: String = before.chars().chain(rest.chars()).skip(skipped).take(SHOWN).collect();
@@ -155,12 +155,12 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Text of a file as a terminal may safely get it: no escape sequence gets through.
+/// Replaces control characters, so that no escape sequence of a file reaches the terminal.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-/// The name that was probably meant, if one is near enough.
+/// The most similar name, if one is similar enough.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();
     let allowed = (wrong.chars().count() / 3).max(1);
@@ -172,7 +172,8 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
+/// Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of neighbours that turn one word into
+/// the other.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

@@ -1,7 +1,7 @@
-//! Functions as a subscription lists them: `"packets"`, or `{ top = "source", show = 10 }`.
+//! Functions in the list of a subscription: `"packets"`, or `{ top = "source", show = 10 }`.
 //!
-//! What there is and what it takes is read from the engine's registry. The value of the key that names a function
-//! is its first argument, or its first arguments when it is a list; every other key is an argument by name.
+//! The engine's registry defines the functions and their arguments. The value of the key that names a function is its
+//! first argument, or a list of its first arguments; every other key is an argument by name.
 
 use super::fault::{Fault, nearest};
 use super::read::{Key, Node, Reader, in_order, quoted, toml_string};
@@ -39,14 +39,14 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 4] = [
         read: |r, node, subscription| {
             let elements = r.array(node);
             if elements.is_empty() && node.get_ref().is_array() {
-                r.refuse(node.span(), "a subscription without a function answers nothing");
+                r.refuse(node.span(), "a subscription needs at least one function");
             }
             subscription.functions.extend(elements.iter().filter_map(|element| call(r, element)));
         },
     },
 ];
 
-/// Refuses functions that make no sense at the subscription's level.
+/// Reports functions that do not apply to the subscription's level.
 pub fn check_levels(r: &mut Reader<'_>, table: &DeTable<'_>, level: Level) {
     let Some(elements) = table.get("functions").and_then(|node| node.get_ref().as_array()) else { return };
     for element in elements {
@@ -70,7 +70,7 @@ fn find(name: &str) -> Option<&'static FunctionSpec> {
     FUNCTIONS.iter().find(|spec| spec.name == name).copied()
 }
 
-/// The name of the function that an element is a call of.
+/// The name of the function that an element calls.
 fn named(element: &Node<'_>) -> Option<String> {
     match element.get_ref() {
         DeValue::String(name) => Some(name.to_string()),
@@ -81,7 +81,7 @@ fn named(element: &Node<'_>) -> Option<String> {
     }
 }
 
-/// An argument with the place it is written.
+/// An argument and its position in the text.
 struct Given {
     name: &'static str,
     help: &'static str,
@@ -89,7 +89,7 @@ struct Given {
     at: Range<usize>,
 }
 
-/// One function with its arguments, as the engine would build it.
+/// Reads one function with its arguments, as the engine would build it.
 fn call(r: &mut Reader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
     let faults = r.faults.len();
     let (spec, given) = match element.get_ref() {
@@ -115,9 +115,9 @@ fn call(r: &mut Reader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
     }
 }
 
-/// The fault for what the engine refused, at the argument that it names.
+/// The fault for an error of the engine, at the argument that the error names.
 fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<usize>) -> Fault {
-    // The engine names arguments `name = value`; it does not know their position in the file.
+    // The engine names arguments as `name = value`, without their position in the file.
     match given.iter().find(|argument| message.contains(&format!("{} = ", argument.name))) {
         Some(argument) => {
             let words =
@@ -164,7 +164,7 @@ fn from_table(
     Some((spec, given))
 }
 
-/// The arguments that are given by the value of the function's own key.
+/// The arguments in the value of the function's own key.
 fn positional(r: &mut Reader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) -> Vec<Given> {
     let values: Vec<&Node<'_>> = match node.get_ref() {
         DeValue::Array(array) => array.iter().collect(),
@@ -218,7 +218,7 @@ fn find_or_fault(r: &mut Reader<'_>, name: &str, at: Range<usize>) -> Option<&'s
     found
 }
 
-/// The form of a call of the function.
+/// An example of a call of the function.
 fn example(spec: &FunctionSpec) -> String {
     let needed: Vec<&str> = spec
         .arguments
@@ -239,7 +239,7 @@ fn article(kind: &str) -> String {
     format!("{} {kind}", if kind.starts_with(['a', 'i']) { "an" } else { "a" })
 }
 
-/// A call as it is written in weir.toml.
+/// A call in the syntax of weir.toml.
 pub fn written(call: &FunctionCall) -> String {
     let quote =
         |value: &str| if value.parse::<u64>().is_ok() { value.to_owned() } else { toml_string(value) };

@@ -1,6 +1,6 @@
-//! The configuration: weir.toml, strictly read into plain data.
+//! The configuration weir.toml, parsed strictly into plain data.
 //!
-//! An unknown key or a wrong value is never ignored: [`load`] returns all errors, each with its line, or a
+//! An unknown key or a wrong value is never ignored. [`load`] returns either all errors, each with its line, or a
 //! configuration in which every expression compiles and every function can be built.
 
 mod anon;
@@ -31,15 +31,15 @@ use weir_api::{FunctionCall, SubscriptionSpec, Unit};
 use weir_output::{Log, OUTPUTS};
 use weir_proto::Inflation;
 
-/// The default interval.
+/// Interval if the file sets none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// The default memory limit in bytes.
+/// Memory limit in bytes if the file sets none.
 const DEFAULT_MEMORY: u64 = 512 << 20;
 
-/// The default logs if there is a folder for them.
+/// Logs if the file sets a folder and no logs.
 const DEFAULT_LOGS: [&str; 2] = ["zeek", "eve"];
 
-/// A value and the line that it stands on; no line when it is the default.
+/// A value and its line in the file; no line if it is the default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Setting<T> {
     /// The value in effect.
@@ -57,19 +57,19 @@ impl<T> Setting<T> {
 /// The contents of a configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Time between reports, 1 s to 1 h.
+    /// Length of an interval, 1 s to 1 h.
     pub interval: Setting<Duration>,
-    /// Bytes that all tables together may take.
+    /// Maximum bytes of all tables together.
     pub memory: Setting<u64>,
-    /// Bytes that compressed content of a flow may grow to whatever comes in.
+    /// Size in bytes up to which compressed content of a flow is always decompressed.
     pub inflate: Setting<u32>,
-    /// Bytes that it may grow to for each byte that comes in, besides.
+    /// Maximum decompressed bytes per compressed byte, beyond `inflate`.
     pub inflate_ratio: Setting<u32>,
-    /// Workers; `None` is one per core.
+    /// Number of workers; `None`: one per core.
     pub workers: Setting<Option<usize>>,
-    /// Interfaces to listen on, as one stream.
+    /// Interfaces to capture on, as one stream.
     pub interfaces: Setting<Vec<String>>,
-    /// A pcap-filter(7) expression that a packet must match to be looked at; empty for every packet.
+    /// The pcap-filter(7) expression that selects the packets to analyse; empty for every packet.
     pub expression: Setting<String>,
     /// Logs.
     pub output: Output,
@@ -79,22 +79,22 @@ pub struct Config {
     pub server: Server,
     /// The store and its limits.
     pub store: Store,
-    /// Ourmon's filter-sets, in the order of the file.
+    /// Charts (Ourmon's filter-sets), in the order of the file.
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
     pub subscriptions: Vec<SubscriptionSpec>,
 }
 
-/// The folder of logs, and the kinds.
+/// The folder of logs, and the selected logs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Output {
     /// The folder.
     pub dir: Setting<Option<PathBuf>>,
-    /// The kinds, by their names in [`OUTPUTS`].
+    /// The logs, by their names in [`OUTPUTS`].
     pub log: Setting<Vec<String>>,
-    /// Nanoseconds after which new files begin.
+    /// Nanoseconds after which logs are rotated.
     pub rotate: Setting<Option<u64>>,
-    /// Bytes after which a new file begins.
+    /// Bytes after which a log is rotated.
     pub rotate_size: Setting<Option<u64>>,
     /// Whether finished files are compressed.
     pub zstd: Setting<bool>,
@@ -135,7 +135,7 @@ impl Default for Output {
     }
 }
 
-/// The name of the line for what matches no other line.
+/// Name of the line for packets that match no other line.
 pub const XTRA: &str = "xtra";
 
 impl Default for Config {
@@ -159,7 +159,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Everything that the file subscribes to: the lines of its charts, then its subscriptions.
+    /// All subscriptions of the file: the lines of its charts, then its subscriptions.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
         self.charts.iter().flat_map(Chart::subscriptions).chain(self.subscriptions.iter().cloned()).collect()
     }
@@ -234,7 +234,7 @@ static KEYS: [Key<Config>; 13] = [
                 let Some(name) = r.name(element) else { continue };
                 // The kernel's IFNAMSIZ is 16 with the closing zero (netdevice(7)).
                 if name.len() > 15 || name.contains(['/', ' ']) {
-                    r.refuse(element.span(), format!("no interface can be called {name:?}"));
+                    r.refuse(element.span(), format!("{name:?} is not a valid interface name"));
                 } else if seen.is_new(r, &name, element.span()) {
                     config.interfaces.value.push(name);
                 }
@@ -308,11 +308,11 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
             let mut seen = Unique::new("log");
             let elements = r.array(node);
             if elements.is_empty() && node.get_ref().is_array() {
-                r.refuse(node.span(), "without a log nothing is written: leave out dir");
+                r.refuse(node.span(), "dir has no effect without a log: remove dir or add a log");
             }
             for element in elements {
                 let Some(kind) = r.string(element) else { continue };
-                // First the output; then its rows.
+                // The name of the log, then its rows.
                 let (name, rows) = kind.split_once(':').unwrap_or((kind, ""));
                 let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
                 if r.one_of(name, element.span(), &kinds).is_none() {
@@ -352,7 +352,7 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
     },
 ];
 
-/// What a key with an expression accepts.
+/// Accepted values of a key with an expression.
 const EXPRESSION: &str = "a pcap-filter(7) expression, such as \"tcp port 80\"";
 
 static CHART_KEYS: [Key<Chart>; 4] = [
@@ -372,7 +372,7 @@ static CHART_KEYS: [Key<Chart>; 4] = [
     },
     Key {
         name: "xtra",
-        takes: "true for a line that counts what no other line matches, or false",
+        takes: "true for a line that counts packets that match no other line, or false",
         read: |r, node, chart| chart.xtra = r.boolean(node).unwrap_or_default(),
     },
     Key {
@@ -400,7 +400,7 @@ static LINE_KEYS: [Key<Line>; 2] = [
         takes: "a name, such as \"ssh\"",
         read: |r, node, line| match r.name(node) {
             Some(name) if name == XTRA => {
-                r.refuse(node.span(), "xtra is what no other line matches: say xtra = true for it");
+                r.refuse(node.span(), "xtra counts packets that match no other line: set xtra = true for it");
             }
             name => line.name = name.unwrap_or_default(),
         },
@@ -441,14 +441,14 @@ fn read_subscriptions(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) 
     }
 }
 
-/// Keys that a table cannot do without.
+/// Reports the required keys that a table does not have.
 fn require(r: &mut Reader<'_>, table: &DeTable<'_>, at: Range<usize>, what: &str, keys: &[&str]) {
     for key in keys.iter().filter(|key| !table.contains_key(**key)) {
         r.faults.push(Fault::new(at.clone(), format!("{what} has no {key}")));
     }
 }
 
-/// Names that may be given once.
+/// Names that may occur only once.
 struct Unique {
     what: &'static str,
     seen: HashMap<String, usize>,
@@ -459,13 +459,13 @@ impl Unique {
         Self { what, seen: HashMap::new() }
     }
 
-    /// Whether the name was not there before; if it was, that is a fault. An empty name is a fault already.
+    /// Returns whether the name is new, and reports a duplicate. An empty name has been reported already.
     fn is_new(&mut self, r: &mut Reader<'_>, name: &str, at: Range<usize>) -> bool {
         let line = r.line(at.start);
         match self.seen.get(name) {
             _ if name.is_empty() => {}
             Some(first) => {
-                let message = format!("the {} {name:?} is there already, on line {first}", self.what);
+                let message = format!("the {} {name:?} exists already, on line {first}", self.what);
                 r.faults.push(Fault::new(at, message));
                 return false;
             }
@@ -477,10 +477,10 @@ impl Unique {
     }
 }
 
-/// Reads a configuration. `path` is only for messages.
+/// Reads a configuration. `path` is used in messages only.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All errors in the text.
 pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
     let (table, syntax) = DeTable::parse_recoverable(text);
     let mut reader = Reader::new(text);
@@ -493,8 +493,8 @@ pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
             Fault::new(span, error.message().lines().collect::<Vec<_>>().join(", "))
         })
         .collect();
-    // After a syntax error the parser guesses the rest of the line: its further errors about that line, and ours about
-    // anything after it, are not useful.
+    // After a syntax error the parser guesses the rest of the line. Its further errors in that line, and ours after
+    // it, are not useful.
     broken.sort_by_key(|fault| fault.span.start);
     broken.dedup_by_key(|fault| reader.line(fault.span.start));
     let sound = broken.first().map_or(usize::MAX, |first| reader.line(first.span.start));
@@ -511,7 +511,7 @@ pub struct Outcome {
     pub stdout: String,
     /// For standard error.
     pub stderr: String,
-    /// The exit code: 0 good, 1 a wrong configuration.
+    /// The exit code: 0 for success, 1 for a wrong configuration.
     pub exit: u8,
 }
 
@@ -537,10 +537,10 @@ pub fn check(path: &Path) -> Outcome {
     }
 }
 
-/// Reads a file's configuration; the error is ready to be printed.
+/// Reads a file's configuration. The error is formatted for printing.
 ///
 /// # Errors
-/// That it cannot be read, or everything that is wrong with it.
+/// The file cannot be read, or its text has errors: all of them.
 pub fn load_file(path: &Path) -> Result<Config, String> {
     let text = read_text(path)?;
     load(path, &text).map_err(|errors| format!("{errors}\n"))
@@ -549,7 +549,7 @@ pub fn load_file(path: &Path) -> Result<Config, String> {
 /// The file's text.
 ///
 /// # Errors
-/// That it cannot be read, or is none.
+/// The file cannot be read, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, String> {
     let shown = printable(&path.to_string_lossy());
     let bytes = std::fs::read(path).map_err(|error| format!("{shown}: cannot be read: {error}\n"))?;

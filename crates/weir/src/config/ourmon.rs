@@ -1,8 +1,8 @@
-//! `weir config from-ourmon`: an ourmon.conf as a weir.toml.
+//! `weir config from-ourmon`: translates an ourmon.conf to a weir.toml.
 //!
 //! The grammar is that of Ourmon 2.5 and of the examples in "Experiments with a network monitor" (Binkley and Massey,
-//! 2006): one tag a line, `#` in the first column begins a comment, arguments may be quoted, and a quoted argument may
-//! span several lines or begin on the next.
+//! 2006): one tag per line, `#` in the first column begins a comment, arguments may be quoted, and a quoted argument
+//! may span several lines or begin on the next.
 
 use super::fault::{nearest, printable};
 use super::read::{toml_string, wrong_name};
@@ -29,7 +29,7 @@ struct Statement {
 }
 
 impl Statement {
-    /// The arguments, when there are as many as there must be.
+    /// The arguments, if their number is right.
     fn exactly<const N: usize>(&self, wanted: &str) -> Result<[&str; N], String> {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         <[&str; N]>::try_from(arguments).map_err(|got| {
@@ -66,7 +66,8 @@ static TAGS: [Tag; 33] = [
     Tag { name: "fixed_tcp3", translate: tcp3 },
     Tag { name: "fixed_iprange", translate: iprange },
     Tag { name: "fixed_iprange1", translate: iprange },
-    // Address and mask serve interfaces without Ethernet addresses: Weir knows a packet's link type.
+    // Address and mask are for interfaces without Ethernet addresses, which Weir does not need: a packet has its link
+    // type.
     Tag { name: "fixed_cast", translate: |t, _| t.fixed(FunctionCall::new("cast")) },
     Tag { name: "fixed_size", translate: |t, _| t.fixed(FunctionCall::new("size")) },
     Tag { name: "bpf", translate: bpf },
@@ -97,18 +98,18 @@ static TAGS: [Tag; 33] = [
     Tag { name: "dns_include", translate: not_yet },
 ];
 
-/// A weir.toml in the making.
+/// The weir.toml under construction.
 #[derive(Default)]
 struct Translation {
     fixed: Vec<FunctionCall>,
     subscriptions: Vec<SubscriptionSpec>,
     charts: Vec<Chart>,
-    /// The names of the sets, and of the lines of the last one.
+    /// The names of the charts, and of the lines of the last one.
     sets: HashSet<String>,
     names: HashSet<String>,
     known: Known,
     unit: Unit,
-    /// Whether a set is being left out, because its first line was wrong.
+    /// Whether a chart is left out, because its first line has an error.
     skipping: bool,
     /// Lines to be kept as comments.
     comments: Vec<String>,
@@ -117,7 +118,7 @@ struct Translation {
     wrong: usize,
 }
 
-/// The weir.toml and what could not be put into it.
+/// The weir.toml, and notes about tags that have no translation.
 fn translate(path: &str, text: &str) -> Outcome {
     let path = &printable(path);
     let mut translation = Translation::default();
@@ -134,7 +135,7 @@ fn translate(path: &str, text: &str) -> Outcome {
     Outcome { stdout: translation.toml(path), stderr, exit: u8::from(translation.wrong > 0) }
 }
 
-/// The statements of a file; an error where a quote is never closed, with the line where it was opened.
+/// Splits a file into statements; an unclosed quote is an error with the line of its start.
 fn statements(text: &str) -> Vec<Result<Statement, (usize, String)>> {
     let mut found: Vec<Result<Statement, (usize, String)>> = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -143,7 +144,7 @@ fn statements(text: &str) -> Vec<Result<Statement, (usize, String)>> {
         if open.is_none() && line.starts_with('#') {
             continue;
         }
-        // The first word of a line is a tag, unless it is quoted: then it continues the tag before.
+        // The first word of a line is a tag, unless it is quoted: then it continues the previous statement.
         let mut word = String::new();
         let mut wants_tag = open.is_none() && !line.trim_start().starts_with('"');
         let mut end_word = |word: &mut String, wants_tag: &mut bool, quoted: bool| {
@@ -212,7 +213,7 @@ impl Translation {
 
     fn fixed(&mut self, call: FunctionCall) -> Result<(), String> {
         if self.fixed.contains(&call) {
-            return Err(format!("{} is there already", call.name));
+            return Err(format!("{} was given before", call.name));
         }
         self.fixed.push(call);
         Ok(())
@@ -223,7 +224,7 @@ impl Translation {
         Ok(())
     }
 
-    /// Top lists: one of everything and one for each protocol, as Ourmon prints them.
+    /// Top lists: one for all protocols and one for each, as Ourmon prints them.
     fn lists(&mut self, statement: &Statement, by: &str, protocols: &[&str]) -> Result<(), String> {
         let wanted = "a number: 10, 20, ... 100";
         let [show] = statement.exactly(wanted)?;
@@ -233,22 +234,22 @@ impl Translation {
             let name =
                 if by == "port" { format!("topn_port_{protocol}") } else { format!("topn_{protocol}") };
             if self.subscriptions.iter().any(|subscription| subscription.name == name) {
-                return Err(format!("{} is there already", statement.tag));
+                return Err(format!("{} was given before", statement.tag));
             }
             let call = FunctionCall::new("top").with("by", by).with("show", show);
-            // A flow has addresses: the list of all of them needs no expression.
+            // Every flow has addresses: the list for all protocols needs no expression.
             let expression = if *protocol == "ip" { "" } else { protocol };
             self.subscriptions.push(SubscriptionSpec::new(&name, expression, vec![call]));
         }
         Ok(())
     }
 
-    /// The set that lines are added to.
+    /// The chart that lines are added to.
     fn current(&mut self) -> Result<&mut Chart, String> {
         if self.skipping {
             return Err("its set is left out".to_owned());
         }
-        self.charts.last_mut().ok_or_else(|| "there is no bpf before it".to_owned())
+        self.charts.last_mut().ok_or_else(|| "no bpf before it".to_owned())
     }
 
     fn begin_set(&mut self, name: &str, line: &str, expression: String) -> Result<(), String> {
@@ -257,7 +258,7 @@ impl Translation {
             return Err(wrong.to_owned());
         }
         if self.sets.contains(name) {
-            return Err(format!("the set {name:?} is there already"));
+            return Err(format!("the set {name:?} was given before"));
         }
         self.check_line(line, &expression)?;
         self.skipping = false;
@@ -290,10 +291,10 @@ impl Translation {
         })
     }
 
-    /// The weir.toml.
+    /// The text of the weir.toml.
     fn toml(&self, path: &str) -> String {
         let mut out = format!(
-            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # the folder that mon.lite is written into; or say -o DIR\nlog = [\"mon\"]\n"
+            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # folder of mon.lite; or use -o DIR\nlog = [\"mon\"]\n"
         );
         let fixed = SubscriptionSpec::new("fixed", "", self.fixed.clone());
         let fixed = Some(&fixed).filter(|fixed| !fixed.functions.is_empty());
@@ -326,7 +327,7 @@ impl Translation {
     }
 }
 
-/// A tag without a counterpart in Weir: reported, and kept as a comment.
+/// A tag without a counterpart in Weir. It is reported, and kept as a comment.
 fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     translation.notes.push((statement.line, format!("not yet: {}", statement.tag)));
     translation.comment("not yet", statement);
@@ -370,7 +371,7 @@ fn bpf_next(translation: &mut Translation, statement: &Statement) -> Result<(), 
     translation.add_line(line, expression.to_owned())
 }
 
-/// Hand-written filters in C: the type and its operand are a primitive of the expression language.
+/// Ourmon's filters written in C: their type and operand form a primitive of the expression language.
 fn cbpf(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     translation.skipping = true;
     let [kind, set, line, operand] = statement.exactly("\"type\" \"graph\" \"line\" \"operand\"")?;
@@ -391,7 +392,7 @@ mod tests {
         6881\"\nbpf-next \"web\" \"tcp port 80 or\n        tcp port 443\"\nbpf-next \"ftp\" \"tcp port 20 or\n        \
         tcp port 21\"\nbpf-next \"email\" \"tcp port 25\"\n";
 
-    /// The translation, and the plan that it loads as.
+    /// The translation, and the plan that is loaded from it.
     fn plan(text: &str) -> (Outcome, Vec<SubscriptionSpec>) {
         let outcome = translate("ourmon.conf", text);
         let config = load(Path::new("weir.toml"), &outcome.stdout)
@@ -400,7 +401,7 @@ mod tests {
         (outcome, config.plan())
     }
 
-    /// Chart, name, expression, functions.
+    /// Rows of chart, name, expression and functions.
     fn rows(plan: &[SubscriptionSpec]) -> Vec<String> {
         plan.iter()
             .map(|s| {
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_of_figure_3() {
+    fn the_set_of_figure_3_is_translated() {
         let (outcome, plan) = plan(FIGURE_3);
         assert_eq!((outcome.exit, outcome.stderr.as_str()), (0, ""));
         assert_eq!(
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tag() {
+    fn every_tag_is_translated_or_reported() {
         let (outcome, plan) = plan(
             "# a comment with \"one quote\nsysname dmz\nfixed_ipproto\nfixed_tcp3 119 80\n\
              fixed_iprange1 10.1.2.3 255.0.0.0 192.168.0.0 0xffff0000 home lab\nfixed_cast 10.0.0.1 255.255.255.0\n\
@@ -468,10 +469,10 @@ mod tests {
         );
     }
 
-    /// `bpf-packets` and `bpf-bytes` are for the sets that start after them; a new set ends the one before; a `cbpf`
-    /// is a line as any other, and may be followed by `bpf-next`.
+    /// `bpf-packets` and `bpf-bytes` apply to the sets that start after them; a new set ends the previous one; a
+    /// `cbpf` adds a line like any other, and may be followed by `bpf-next`.
     #[test]
-    fn a_whole_configuration() {
+    fn a_whole_configuration_is_translated() {
         let (outcome, plan) = plan(
             "#\n# ourmon.conf\n#\nfixed_ipproto\nfixed_cast 127.0.0.1 255.255.255.255\n\n\
              bpf \"protocols\" \"tcp\" \"tcp\"\nbpf-packets\nbpf-next \"udp\" \"udp\"\n\
@@ -501,9 +502,9 @@ mod tests {
         );
     }
 
-    /// With any number of lines, each is translated, and a duplicate name is found.
+    /// All of many lines are translated, and a duplicate name is found.
     #[test]
-    fn ten_thousand_lines() {
+    fn ten_thousand_lines_are_translated() {
         let expression = |n: u32| format!("net 10.{}.{}.0/24 and tcp port {}", n / 256, n % 256, n + 1);
         let mut text = String::new();
         for n in 0..10_000 {
@@ -523,18 +524,18 @@ mod tests {
         let again = translate("f", &(text + "bpf-next \"line 0\" \"tcp\"\nbpf \"set 7\" \"a\" \"tcp\"\n"));
         assert_eq!(
             again.stderr,
-            "f:10001: the line \"line 0\" is in its set already\nf:10002: the set \"set 7\" is there already\n"
+            "f:10001: the line \"line 0\" is in its set already\nf:10002: the set \"set 7\" was given before\n"
         );
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_the_rest_is_kept() {
+    fn errors_are_reported_with_their_line_and_the_rest_is_translated() {
         for (text, line, message) in [
             ("topn_ipp 60", 1, "unknown tag \"topn_ipp\"; did you mean \"topn_ip\"?"),
             ("topn_ip 65", 1, "topn_ip takes a number: 10, 20, ... 100"),
             ("topn_ip", 1, "topn_ip takes a number: 10, 20, ... 100, not 0 arguments"),
-            ("topn_port 10\ntopn_port 20", 2, "topn_port is there already"),
-            ("fixed_size\nfixed_size", 2, "size is there already"),
+            ("topn_port 10\ntopn_port 20", 2, "topn_port was given before"),
+            ("fixed_size\nfixed_size", 2, "size was given before"),
             ("fixed_tcp3 80", 1, "fixed_tcp3 takes two ports, not 1 argument"),
             ("fixed_tcp3 80 99999", 1, "\"99999\" is not a port"),
             (
@@ -542,8 +543,8 @@ mod tests {
                 1,
                 "\"255.0.255.0\" is not a netmask",
             ),
-            ("bpf-next \"a\" \"tcp\"", 1, "there is no bpf before it"),
-            ("bpf \"g\" \"a\" \"tcp\"\nbpf \"g\" \"b\" \"udp\"", 2, "the set \"g\" is there already"),
+            ("bpf-next \"a\" \"tcp\"", 1, "no bpf before it"),
+            ("bpf \"g\" \"a\" \"tcp\"\nbpf \"g\" \"b\" \"udp\"", 2, "the set \"g\" was given before"),
             ("bpf \"g\" \"a\" \"tcp\"\nbpf-next \"a\" \"udp\"", 2, "the line \"a\" is in its set already"),
             ("bpf \"g\" \"xtra\" \"tcp\"", 1, "a line cannot be called \"xtra\""),
             ("\n\"tcp\"", 2, "an argument without a tag"),
@@ -558,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_expression_is_named_and_its_set_left_out() {
+    fn a_wrong_expression_is_reported_and_its_set_left_out() {
         let outcome = translate("f", "bpf \"g\" \"a\" \"tcp prot 22\"\nbpf-next \"b\" \"udp\"\nbpf-noxtra\n");
         let lines: Vec<&str> = outcome.stderr.lines().collect();
         assert!(lines[0].starts_with("f:1: \"tcp prot 22\": ") && lines[0].contains("prot"), "{}", lines[0]);
@@ -568,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_named_where_it_opens() {
+    fn an_unclosed_quote_is_reported_with_its_first_line() {
         let outcome = translate("f", "fixed_size\nbpf \"g\" \"a\" \"tcp port 22\nfixed_cast 1 2\n");
         assert!(
             outcome.stderr.contains("f:2: the quote that opens here is never closed\n"),
@@ -578,7 +579,7 @@ mod tests {
         assert_eq!(outcome.exit, 1);
     }
 
-    /// Names with any characters become equivalent TOML, and no escape sequence passes.
+    /// Names with any characters become equivalent TOML, and no escape sequence is printed.
     #[test]
     fn hostile_names_are_escaped() {
         let outcome = translate(

@@ -1,4 +1,4 @@
-//! The strict reader: tables by lists of known keys, values by the type of their key. Every error is collected and
+//! The strict reader: tables by lists of their keys, values by the type of their key. Every error is collected and
 //! reading continues, so that one run shows all errors.
 
 use super::Setting;
@@ -10,16 +10,16 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// A value with its place in the text.
+/// A value with its position in the text.
 pub type Node<'t> = Spanned<DeValue<'t>>;
 
-/// A key of a table: its name, what it takes, and how it is read into a `T`.
+/// A key of a table: its name, its accepted values, and the function that reads it into a `T`.
 pub struct Key<T> {
-    /// As written.
+    /// Name in the file.
     pub name: &'static str,
-    /// The accepted values, in words.
+    /// Description of the accepted values.
     pub takes: &'static str,
-    /// Reads the value; faults go to the reader.
+    /// Reads the value, and reports faults to the reader.
     pub read: fn(&mut Reader<'_>, &Node<'_>, &mut T),
 }
 
@@ -29,7 +29,7 @@ pub struct Reader<'t> {
     pub text: &'t str,
     /// The errors so far.
     pub faults: Vec<Fault>,
-    /// Expressions that are known to compile.
+    /// Expressions that have been compiled successfully.
     pub known: Known,
     lines: Lines,
     key: &'static str,
@@ -37,7 +37,7 @@ pub struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// A reader that has found no fault yet.
+    /// A reader without faults.
     pub fn new(text: &'t str) -> Self {
         Self {
             text,
@@ -49,7 +49,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The line, counted from 1, on which a byte of the text is.
+    /// The line of a byte of the text, counted from 1.
     pub fn line(&self, at: usize) -> usize {
         self.lines.at(at).0
     }
@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
         (self.key, self.takes) = outer;
     }
 
-    /// A key that there is not.
+    /// Reports an unknown key.
     pub fn unknown_key<'a>(&mut self, key: &Spanned<DeString<'_>>, names: impl Iterator<Item = &'a str>) {
         let names: Vec<&str> = names.collect();
         self.faults.push(
@@ -79,12 +79,12 @@ impl<'t> Reader<'t> {
         );
     }
 
-    /// A value that its key does not take.
+    /// Reports a value that its key does not accept.
     pub fn refuse(&mut self, span: Range<usize>, message: impl Into<String>) {
         self.refuse_meaning(span, message, None::<String>);
     }
 
-    /// A value that its key does not take, with what was probably meant.
+    /// Reports a value that its key does not accept, with the value that was probably meant.
     pub fn refuse_meaning(
         &mut self,
         span: Range<usize>,
@@ -109,7 +109,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// A name that a person can read in a report.
+    /// A printable name.
     pub fn name(&mut self, node: &Node<'_>) -> Option<String> {
         let name = self.string(node)?;
         match wrong_name(name) {
@@ -121,13 +121,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A word of a list.
+    /// One of a list of words.
     pub fn word(&mut self, node: &Node<'_>, words: &[&'static str]) -> Option<&'static str> {
         let found = self.string(node)?;
         self.one_of(found, node.span(), words)
     }
 
-    /// One of a few words, at a position in the text.
+    /// One of a list of words, found at a position in the text.
     pub fn one_of(&mut self, found: &str, at: Range<usize>, words: &[&'static str]) -> Option<&'static str> {
         let word = words.iter().find(|word| **word == found).copied();
         if word.is_none() {
@@ -176,7 +176,7 @@ impl<'t> Reader<'t> {
         self.parsed(node, parse_memory)
     }
 
-    /// A string that something can be made of.
+    /// A string that `parse` accepts.
     pub fn parsed<T>(&mut self, node: &Node<'_>, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let parsed = parse(self.string(node)?);
         parsed.map_err(|message| self.refuse(node.span(), message)).ok()
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Stores a value in its setting, with its line; a value with an error leaves the setting as it was.
+    /// Stores a value in its setting, with its line. A value with an error leaves the setting unchanged.
     pub fn set<T>(&self, node: &Node<'_>, value: Option<T>, to: &mut Setting<T>) {
         if let Some(value) = value {
             *to = Setting { value, line: Some(self.line(node.span().start)) };
@@ -224,14 +224,14 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Keys and values in the order of the text: the parser's map is sorted by name.
+/// Keys and values in the order of the text, because the parser's map is sorted by name.
 pub fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<DeString<'t>>, &'a Node<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// Words as a list of strings.
+/// Formats words as a list of strings.
 pub fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
 }
@@ -284,7 +284,7 @@ fn written_at(literal: &str, at: usize) -> usize {
             Some('u') => 4,
             Some('U') => 8,
             Some(e) if e.is_whitespace() => {
-                // A backslash at the end of a line: it and all white space after it are no part of the value.
+                // A backslash at the end of a line and all white space after it do not belong to the value.
                 let after = rest(raw + 1);
                 raw += 1 + after.len() - after.trim_start().len();
                 continue;
@@ -307,10 +307,10 @@ fn written_at(literal: &str, at: usize) -> usize {
     }
 }
 
-/// Reads an interval: a whole number of `s`, `m` or `h`, from `1s` to `1h`.
+/// Parses an interval: a whole number with `s`, `m` or `h`, from `1s` to `1h`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the error.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -328,10 +328,10 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads an amount of memory: a whole number of `K`, `M`, `G` or `T` (powers of 1024), 16M at least.
+/// Parses an amount of memory: a whole number with `K`, `M`, `G` or `T` (powers of 1024), at least 16M.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the error.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match text[digits.len()..].trim_end_matches('B').trim_end_matches('i') {
@@ -344,7 +344,7 @@ pub fn parse_memory(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| format!("{text:?} is not an amount of memory"))?;
     match number.checked_mul(1 << shift) {
-        None => Err(format!("{text:?} is more than there can be")),
+        None => Err(format!("{text:?} is too large")),
         Some(bytes) if bytes < 16 << 20 => Err(format!("{text:?} is less than 16M")),
         Some(bytes) => Ok(bytes),
     }

@@ -7,22 +7,22 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::de::DeTable;
 
-/// The settings of the server in a file. A missing one has the default of the command line.
+/// The server's settings in a file. A missing one has the default of the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Server {
-    /// The address; without one both of loopback.
+    /// Address; `None`: both loopback addresses.
     pub listen: Setting<Option<IpAddr>>,
-    /// The port.
+    /// TCP port.
     pub port: Setting<Option<u16>>,
-    /// The certificate, PEM.
+    /// Path of the certificate (PEM).
     pub tls_cert: Setting<Option<PathBuf>>,
-    /// Its key, PEM.
+    /// Path of the private key (PEM).
     pub tls_key: Setting<Option<PathBuf>>,
-    /// The file of users.
+    /// Path of the file of users.
     pub users: Setting<Option<PathBuf>>,
-    /// The file of tokens.
+    /// Path of the file of tokens.
     pub tokens: Setting<Option<PathBuf>>,
-    /// The file of the access log.
+    /// Path of the access log.
     pub access_log: Setting<Option<PathBuf>>,
 }
 
@@ -33,7 +33,7 @@ pub(super) static KEYS: [Key<Server>; 7] = [
         name: "listen",
         takes: "an address, such as \"192.0.2.1\" or \"::\"",
         read: |r, node, server| {
-            let wrong = || "this is no address of IPv4 or IPv6".to_owned();
+            let wrong = || "not an IPv4 or IPv6 address".to_owned();
             let address = r.parsed(node, |text| text.parse().map_err(|_| wrong()));
             r.set(node, address.map(Some), &mut server.listen);
         },
@@ -58,7 +58,7 @@ fn path(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) 
     r.set(node, path, to);
 }
 
-/// A certificate and its key go together.
+/// Checks that certificate and private key are given together.
 pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>) {
     for (one, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
         if let (Some(node), false) = (table.get(one), table.contains_key(other)) {

@@ -1,4 +1,4 @@
-//! The table `[store]`: where what is found is kept, how much of it and for how long.
+//! The table `[store]`: folder, size and retention of the store.
 
 use super::Setting;
 use super::fault::Fault;
@@ -10,17 +10,17 @@ use weir_output::store::sqlite::{Keep, LISTS, SERIES, Tier};
 /// The settings of the store in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Store {
-    /// Its folder; without one `weir serve` uses a temporary one.
+    /// Folder; without one `weir serve` uses a temporary folder.
     pub dir: Setting<Option<PathBuf>>,
-    /// Nanoseconds that flows and records are kept.
+    /// Retention of flows and records, in nanoseconds.
     pub age: Setting<u64>,
-    /// Bytes that the store may take.
+    /// Maximum size of the store, in bytes.
     pub size: Setting<u64>,
-    /// Bytes that stay free on the disk.
+    /// Bytes to leave free on the disk.
     pub free: Setting<u64>,
-    /// Nanoseconds that each tier of series keeps.
+    /// Retention of each tier of series, in nanoseconds.
     pub series: [Setting<u64>; SERIES.len()],
-    /// Nanoseconds that each tier of lists keeps.
+    /// Retention of each tier of lists, in nanoseconds.
     pub lists: [Setting<u64>; LISTS.len()],
 }
 
@@ -51,10 +51,10 @@ impl Store {
     }
 }
 
-/// Keys of the tiers in a list of settings, each with its tier's place.
+/// Full keys of the tiers of series, in the order of the tiers.
 pub(super) const SERIES_KEYS: [&str; SERIES.len()] =
     ["store.series.interval", "store.series.5m", "store.series.1h", "store.series.1d"];
-/// The tiers of lists.
+/// Full keys of the tiers of lists, in the order of the tiers.
 pub(super) const LISTS_KEYS: [&str; LISTS.len()] =
     ["store.lists.interval", "store.lists.1h", "store.lists.1d", "store.lists.1w", "store.lists.1mo"];
 
@@ -118,7 +118,7 @@ fn size(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
     r.set(node, size, to);
 }
 
-/// A tier keeps one cell at least, and no less than the finer one before it: a question goes from coarse to fine.
+/// A tier must keep at least one cell, and no less than the next finer tier, because queries go from coarse to fine.
 pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>, store: &Store) {
     check_tiers(r, table, "series", &SERIES, &store.series);
     check_tiers(r, table, "lists", &LISTS, &store.lists);

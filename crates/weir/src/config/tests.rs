@@ -51,7 +51,7 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_is_read() {
+fn every_setting_is_read() {
     let config = load(Path::new("weir.toml"), EXAMPLE).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(config.interval, Setting { value: Duration::from_secs(300), line: Some(1) });
     assert_eq!(config.memory, Setting { value: 2 << 30, line: Some(2) });
@@ -90,12 +90,12 @@ fn everything_is_read() {
 }
 
 #[test]
-fn an_empty_file_is_all_defaults() {
+fn an_empty_file_gives_the_defaults() {
     assert_eq!(load(Path::new("weir.toml"), ""), Ok(Config::default()));
 }
 
 #[test]
-fn a_store_keeps_what_the_file_says() {
+fn the_limits_of_a_store_are_read() {
     let text = "[store]\nage = \"7d\"\nsize = \"2G\"\nfree = \"100M\"\nseries = { 5m = \"30d\" }\nlists = { 1h = \"200d\" }\n";
     let config = load(Path::new("weir.toml"), text).unwrap();
     let day = 86_400_000_000_000;
@@ -119,9 +119,9 @@ fn a_store_keeps_what_the_file_says() {
     }
 }
 
-/// The defaults in the manual are the defaults.
+/// The manual shows the default values.
 #[test]
-fn the_manual_shows_what_a_store_keeps() {
+fn the_manual_shows_the_default_limits_of_a_store() {
     let page = include_str!("../../../../docs/manual/store.md");
     let shown: String = page
         .lines()
@@ -138,7 +138,7 @@ fn the_manual_shows_what_a_store_keeps() {
 }
 
 #[test]
-fn an_unknown_key_is_shown_with_what_was_meant() {
+fn an_unknown_key_is_reported_with_a_suggestion() {
     assert_eq!(
         errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
         ["weir.toml:2:3: unknown key \"intervall\"\n   \
@@ -148,7 +148,7 @@ fn an_unknown_key_is_shown_with_what_was_meant() {
 }
 
 #[test]
-fn every_mistake_is_found_where_it_stands() {
+fn every_error_is_reported_at_its_position() {
     for (text, place, message, meant) in [
         ("interval = 30", "1:12", "interval cannot be an integer", "\"30s\""),
         ("interval = \"2h\"", "1:12", "\"2h\" is longer than 1h", ""),
@@ -158,17 +158,12 @@ fn every_mistake_is_found_where_it_stands() {
         ("workers = -0x", "1:", "", ""),
         ("workers = 99999999999999999999", "1:11", "not between", ""),
         ("interfaces = \"eth0\"", "1:14", "interfaces cannot be a string", ""),
-        (
-            "interfaces = [\"eth0\", \"eth0\"]",
-            "1:23",
-            "the interface \"eth0\" is there already, on line 1",
-            "",
-        ),
-        ("interfaces = [\"a/b\"]", "1:15", "no interface can be called \"a/b\"", ""),
+        ("interfaces = [\"eth0\", \"eth0\"]", "1:23", "the interface \"eth0\" exists already, on line 1", ""),
+        ("interfaces = [\"a/b\"]", "1:15", "\"a/b\" is not a valid interface name", ""),
         ("interfaces = [\"\"]", "1:15", "an empty name", ""),
         ("output = 3", "1:10", "output cannot be an integer", ""),
         ("[output]\nlog = [\"zeeek\"]", "2:8", "log cannot be \"zeeek\"", "\"zeek\""),
-        ("[output]\nlog = []", "2:7", "without a log nothing is written", ""),
+        ("[output]\nlog = []", "2:7", "dir has no effect without a log", ""),
         ("[store]\nage = \"30\"\nsize = \"1X\"", "3:8", "", ""),
         ("[store.series]\n1h = \"30m\"", "", "series.1h keeps less than one of its cells", ""),
         (
@@ -191,23 +186,23 @@ fn every_mistake_is_found_where_it_stands() {
         (
             "[[chart]]\nname = \"a\"\nlines = []\n[[chart]]\nname = \"a\"\nlines = []",
             "5:8",
-            "the chart \"a\" is there already, on line 2",
+            "the chart \"a\" exists already, on line 2",
             "",
         ),
         (
             "[[chart]]\nname = \"a\"\nlines = [\n{ name = \"x\", expression = \"tcp\" },\n{ name = \"x\", expression = \"udp\" }]",
             "5:10",
-            "the line \"x\" is there already, on line 4",
+            "the line \"x\" exists already, on line 4",
             "",
         ),
         (
             "[[chart]]\nname = \"a\"\nlines = [{ name = \"xtra\", expression = \"tcp\" }]",
             "3:19",
-            "xtra is what no other line matches",
+            "xtra counts packets that match no other line",
             "",
         ),
         ("[chart]\nname = \"a\"", "1:1", "chart cannot be a table", ""),
-        ("[[subscription]]\nname = \"a\"\nfunctions = []", "3:13", "without a function", ""),
+        ("[[subscription]]\nname = \"a\"\nfunctions = []", "3:13", "needs at least one function", ""),
         (
             "[[subscription]]\nname = \"a\"\nfunctions = [\"pakets\"]",
             "3:14",
@@ -293,13 +288,13 @@ fn every_mistake_is_found_where_it_stands() {
         if !meant.is_empty() {
             assert!(block.contains(&format!("did you mean {meant}?")), "{text}: {block}");
         }
-        // Every error says what would be right, either in its message or beside it.
+        // Every error names the accepted values, in its message or next to it.
         assert!(block.contains("\n"), "{block}");
     }
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once_and_in_order() {
+fn all_errors_are_reported_at_once_and_in_order() {
     let text = "interval = \"2h\"\nmemry = \"1G\"\n[output]\nlog = [\"eve\", \"xml\"]\n[[subscription]]\nname = \"a\"\n\
                 expression = \"tcp prot 80\"\nfunctions = [\"pakets\", \"bites\"]\n";
     let places: Vec<String> = errors(text)
@@ -310,21 +305,21 @@ fn all_mistakes_are_reported_at_once_and_in_order() {
 }
 
 #[test]
-fn broken_toml_gives_the_place_and_no_aftershocks() {
+fn a_syntax_error_is_reported_once_with_its_position() {
     let found = errors("intervl = \"1s\"\ninterfaces = [\"eth0\"\nmemory = \"1G\"\n");
     assert!(found[0].starts_with("weir.toml:1:1: unknown key"), "{found:?}");
     assert!(found.len() <= 4, "{found:?}");
 }
 
 #[test]
-fn the_caret_of_an_expression_is_inside_of_its_string() {
+fn an_error_in_an_expression_is_marked_inside_its_string() {
     let text = "expression = \"\"\"\nport 80 or\n  tcp prot 81\"\"\"\n";
     assert!(errors(text)[0].starts_with("weir.toml:3:7: "), "{}", errors(text)[0]);
 }
 
-/// Neither text that is cut off anywhere nor any other byte in it makes the reader fall.
+/// Neither a truncated text nor any other byte in it causes a panic.
 #[test]
-fn any_text_is_answered() {
+fn any_text_is_read_without_a_panic() {
     let (mut good, mut bad) = (0, 0);
     for end in (0..=EXAMPLE.len()).filter(|end| end % 2 == 0) {
         match load(Path::new("weir.toml"), &EXAMPLE[..end]) {
@@ -336,20 +331,20 @@ fn any_text_is_answered() {
         }
     }
     for at in 0..EXAMPLE.len() {
-        // Each character at every third place: most of the time goes into compiling the expressions anew.
+        // Each character at every third position, because recompiling the expressions takes most of the time.
         for c in ["\"", "[", "\u{0}", "é", "\n", "\\", "{"].into_iter().skip(at % 3).step_by(3) {
             let text = format!("{}{c}{}", &EXAMPLE[..at], &EXAMPLE[at + 1..]);
             bad += usize::from(load(Path::new("weir.toml"), &text).is_err());
         }
     }
-    println!("{good} cut texts are good, {bad} cut or changed texts are refused");
+    println!("{good} truncated texts are valid, {bad} truncated or changed texts are refused");
     assert!(good > 5 && bad > 1000);
     let deep = format!("interfaces = {}", "[".repeat(100_000));
     assert!(load(Path::new("weir.toml"), &deep).is_err());
 }
 
-/// A program may write the file: twenty thousand lines must be read fast. Expressions are empty, because the time to
-/// compile them is not measured here.
+/// A program may write the file, so that twenty thousand lines must be read in linear time. Expressions are empty,
+/// because the time to compile them is not measured here.
 #[test]
 fn long_files_are_read_in_linear_time() {
     let long = |name: &str| {
@@ -361,11 +356,11 @@ fn long_files_are_read_in_linear_time() {
     assert_eq!(load(Path::new("f"), &long("name")).map(|config| config.plan().len()), Ok(20_000));
     let errors = load(Path::new("f"), &long("nam")).unwrap_err().to_string();
     assert!(errors.ends_with("f: 40000 errors"));
-    assert!(begun.elapsed() < Duration::from_secs(120), "what takes this long is not linear");
+    assert!(begun.elapsed() < Duration::from_secs(120), "reading that takes this long is not linear");
 }
 
 #[test]
-fn check_says_how_many() {
+fn check_prints_the_number_of_subscriptions_and_charts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("weir.toml");
     std::fs::write(&path, EXAMPLE).unwrap();
@@ -398,7 +393,8 @@ fn explain_shows_values_with_their_origin() {
     }
     let words = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     let words: Vec<String> = words.collect();
-    for line in ["ports / ssh tcp port 22 \"packets\"", "ports / xtra what no other line matches \"packets\""]
+    for line in
+        ["ports / ssh tcp port 22 \"packets\"", "ports / xtra packets that no other line matches \"packets\""]
     {
         assert!(words.iter().any(|shown| shown == line), "{line}\n{shown}");
     }

@@ -1,4 +1,4 @@
-//! The files of a dump, for readers while it is written.
+//! Index of a dump's files, for reading them while the dump is written.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use weir_capture::{FilePlace, PacketWriter};
 use weir_output::store::TimeRange;
 use weir_wire::Time;
 
-/// Files that are remembered; of more, the oldest are forgotten.
+/// Maximum number of files in the index; beyond it the oldest are removed.
 const REMEMBERED: usize = 10_000;
-/// Packets of several rings are in order within this time, in nanoseconds.
+/// Maximum disorder of packets from several rings, in nanoseconds.
 const DISORDER: u64 = 10_000_000_000;
 
-/// The files that a dump has begun.
+/// The files that a dump has started.
 #[derive(Clone, Debug, Default)]
 pub struct DumpIndex(Arc<Mutex<Begun>>);
 
 #[derive(Debug, Default)]
 struct Begun {
-    /// Oldest first, each with the time of the packet with which it began.
+    /// Files, the oldest first, each with the time of its first packet.
     files: VecDeque<(Time, FilePlace)>,
     forgotten: u64,
 }
 
-/// The wanted files.
+/// The files of a time range.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Files {
-    /// Under the names that they have now, oldest first.
+    /// Current paths, the oldest first.
     pub paths: Vec<PathBuf>,
     /// Number of files that no longer exist.
     pub gone: u64,
@@ -40,7 +40,8 @@ pub struct FileReporter {
 }
 
 impl FileReporter {
-    /// To be called when the writer may have begun a file, with the time of the packet that it was given last.
+    /// Adds the writer's current file if it is new. Call it when the writer may have started a file, with the time of
+    /// the last packet given to it.
     pub fn look(&mut self, writer: &PacketWriter, last: Time) {
         let files = writer.written().files;
         if files == self.reported {
@@ -54,12 +55,12 @@ impl FileReporter {
 }
 
 impl DumpIndex {
-    /// Its reporter.
+    /// A reporter to this index.
     pub fn reporter(&self) -> FileReporter {
         FileReporter { to: self.clone(), reported: 0 }
     }
 
-    /// The files that may have packets of a time.
+    /// The files that may have packets in a time range.
     pub fn of(&self, span: TimeRange) -> Files {
         self.begun().of(span)
     }
@@ -85,8 +86,7 @@ impl Begun {
                 && span.to.is_none_or(|to| begins <= to.saturating_add(DISORDER))
         };
         for (begins, place) in self.files.iter().rev() {
-            // One that is finished has its name, or has given it away to a later one. A name while it is written is its
-            // alone.
+            // A finished file has its final name, or a later file has replaced it. A temporary name is unique.
             let path = if place.written.exists() { &place.written } else { &place.path };
             let is_there = known.insert(path) && path.exists();
             if may_have(begins.0, ends) {
@@ -122,9 +122,9 @@ mod tests {
         files.paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
     }
 
-    /// Three files in two names, as -C with -W 2 makes them.
+    /// Three files with two names, as -C with -W 2 writes them.
     #[test]
-    fn a_ring_of_files_has_what_is_still_there() {
+    fn files_that_were_overwritten_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut begun = Begun::default();
@@ -136,7 +136,11 @@ mod tests {
 
         touch(".x0.1.part");
         begun.begin(Time(0), place(folder, "x0"));
-        assert_eq!(names(&begun.of(all)), [".x0.1.part"], "what is written is read where it is");
+        assert_eq!(
+            names(&begun.of(all)),
+            [".x0.1.part"],
+            "an unfinished file is read under its temporary name"
+        );
         finish("x0", "1");
         touch(".x1.1.part");
         begun.begin(Time(100 * SECOND), place(folder, "x1"));
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(
             names(&begun.of(all)),
             ["x0", "x1", ".x0.2.part"],
-            "the old one is there until the new one is whole"
+            "the old file exists until the new one is complete"
         );
         assert_eq!(begun.of(all).gone, 0);
         finish("x0", "2");
@@ -160,7 +164,7 @@ mod tests {
         };
         assert_eq!(of(250, 300), ["x0"]);
         assert_eq!(of(120, 150), ["x1"]);
-        assert_eq!(of(205, 300), ["x1", "x0"], "five seconds behind the beginning of the next");
+        assert_eq!(of(205, 300), ["x1", "x0"], "five seconds after the start of the next");
         std::fs::remove_file(folder.join("x1")).unwrap();
         let last = begun.of(all);
         assert_eq!((names(&last), last.gone), (vec!["x0".to_owned()], 2));
@@ -168,12 +172,12 @@ mod tests {
         assert_eq!(
             (names(&late), late.gone),
             (vec!["x0".to_owned()], 0),
-            "what is gone had nothing of that time"
+            "the missing file had no packets of that time"
         );
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_files_are_removed_from_the_index() {
         let mut begun = Begun::default();
         for n in 0..REMEMBERED as u64 + 5 {
             begun.begin(Time(n), place(Path::new("/nowhere"), &n.to_string()));

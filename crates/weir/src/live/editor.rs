@@ -40,7 +40,7 @@ pub enum Edited {
 }
 
 impl Editor {
-    /// Opens with an expression and the cursor after it.
+    /// Opens the editor with an expression; the cursor is after it.
     pub fn new(expression: &str) -> Self {
         let text: Vec<char> = expression.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect();
         Self { cursor: text.len(), text, error: None }
@@ -78,7 +78,7 @@ impl Editor {
         Edited::Changed
     }
 
-    /// Removes what is between `from` and the cursor.
+    /// Removes the characters between `from` and the cursor.
     fn cut(&mut self, from: usize) {
         self.text.drain(from..self.cursor);
         self.cursor = from;
@@ -104,7 +104,7 @@ impl Editor {
     /// Draws the expression, and its error below it.
     pub fn render(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
         let room = usize::from(area.width).saturating_sub(2).max(1);
-        // The line scrolls so that the cursor stays in it.
+        // The line scrolls so that the cursor is visible.
         let skipped = (self.cursor + 1).saturating_sub(room);
         let shown: String = self.text.iter().skip(skipped).take(room).collect();
         let before: String = self.text.iter().skip(skipped).take(self.cursor - skipped).collect();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_given_only_when_it_compiles() {
+    fn only_an_expression_that_compiles_is_applied() {
         let mut editor = Editor::new("tcp ");
         typed(&mut editor, "prot 80");
         assert_eq!(press(&mut editor, KeyCode::Enter, KeyModifiers::NONE), Edited::Changed);
@@ -175,9 +175,9 @@ mod tests {
         assert_eq!(press(&mut editor, KeyCode::Esc, KeyModifiers::NONE), Edited::Left);
     }
 
-    /// Keys in any order, at any place, also with letters of several bytes.
+    /// Any keys at any cursor position, also with multi-byte characters.
     #[test]
-    fn no_keys_make_it_fall() {
+    fn no_sequence_of_keys_causes_a_panic() {
         let keys = [
             KeyCode::Left,
             KeyCode::Right,

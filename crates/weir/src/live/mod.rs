@@ -1,7 +1,7 @@
 //! The full-screen view of a live run.
 //!
-//! [`render`] draws a [`LiveView`], which the collector fills, by a [`ScreenState`], which keys change; neither
-//! knows a terminal or a clock. [`Screen`] is the terminal around them, and puts it back whatever happens.
+//! [`render`] draws a [`LiveView`], which the collector fills, according to a [`ScreenState`], which keys change.
+//! Neither depends on a terminal or a clock. [`Screen`] owns the terminal and restores it in every case.
 
 mod editor;
 mod panes;
@@ -60,7 +60,7 @@ impl History {
     /// Maximum seconds kept: more than the columns of the widest terminal.
     pub const SECONDS: usize = 1024;
 
-    /// Adds a second: the packets that matched, if the run counts them by time, else those caught.
+    /// Adds a second: the number of packets that matched, if the run counts it, else of those caught.
     pub fn push(&mut self, second: &Snapshot) {
         let matched = second.answers.iter().find_map(|answer| match &answer.reading {
             Reading::Series(series) => Some(&series.cells),
@@ -132,7 +132,7 @@ impl Palette {
 pub const PANES: [&str; 9] =
     ["overview", "talkers", "services", "sources", "destinations", "flows", "protocols", "errors", "ledger"];
 
-/// Their names on a terminal of 80 columns.
+/// Short names for a terminal of 80 columns.
 const SHORT: [&str; 9] = ["over", "talk", "serv", "src", "dst", "flow", "proto", "err", "ledger"];
 
 /// Draws the view. `frozen` replaces it in the panes while the screen is paused; the loss line is always current.

@@ -143,7 +143,7 @@ impl Entry {
     }
 }
 
-/// The list of one of these kinds.
+/// The first list of one of these kinds.
 fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
     kinds.iter().find_map(|kind| {
         snapshot.answers.iter().find_map(|answer| match &answer.reading {
@@ -231,7 +231,7 @@ fn top_list(
     Table { titles, rows: rows.collect() }.render(frame, rest, state.palette);
 }
 
-/// Marks a count that may be too low; with its error in the unit that ranks the list.
+/// Marks a count that may be too low. Adds its error if its unit is the one that ranks the list.
 fn bounded(text: String, unit: Unit, entry: &Entry, weighed: Unit) -> String {
     match error_share(entry.error, entry.all.in_unit(weighed)) {
         None => text,
@@ -394,7 +394,7 @@ fn figures_row(name: &str, count: u64, last: u64, of: u64) -> Row {
 // -- ledger ----------------------------------------------------------------------------------------------
 
 /// Packets that the kernel has counted and no worker has taken yet, and the first sum that does not hold without them.
-/// During a run the ring is never quite empty, which is no imbalance.
+/// During a run the ring is rarely empty, which is not an imbalance.
 fn on_the_way(ledger: &Ledger) -> (u64, Option<String>) {
     let waiting = ledger.capture.offered.saturating_sub(ledger.caught + ledger.capture.dropped);
     let mut settled = *ledger;
@@ -442,7 +442,7 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
 
 // -- the loss line ---------------------------------------------------------------------------------------
 
-/// Packet loss and where it occurred, as far as there is room; the loss comes first.
+/// Packet loss and where it occurred. The loss is first, so that it is visible on a narrow screen.
 pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> {
     let (all, now) = (&view.history.ledger, &view.last.ledger);
     let lost = |ledger: &Ledger| ledger.capture.dropped + ledger.capture.interface_dropped;
@@ -505,7 +505,7 @@ const KEYS: [(&str, &str); 9] = [
     ("", "The loss line at the bottom counts from the start of the run."),
 ];
 
-/// The keys.
+/// Draws the list of keys.
 pub fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let rest = titled(frame, area, "KEYS", "", palette);
     for ((key, meaning), y) in KEYS.iter().zip(rest.y..rest.bottom()) {

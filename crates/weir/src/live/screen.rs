@@ -1,4 +1,4 @@
-//! The terminal: taken over, drawn on, and given back.
+//! Setup, drawing and restoration of the terminal.
 
 use super::{Action, History, LiveView, ScreenState, render};
 use ratatui::Terminal;
@@ -19,7 +19,7 @@ use weir_api::Snapshot;
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     state: ScreenState,
-    /// The view of a paused screen.
+    /// The data shown while the screen is paused.
     frozen: Option<Frozen>,
     /// Initial text of the editor.
     expression: String,
@@ -35,14 +35,14 @@ struct Frozen {
 
 /// Whether the full screen is active.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Held while a panic message is printed, so that the screen is not taken over during it.
+/// Held while a panic message is printed, so that no screen opens meanwhile.
 static PANICKING: Mutex<()> = Mutex::new(());
 
 impl Screen {
-    /// Takes the terminal over. Colours are left out where NO_COLOR is set (no-color.org).
+    /// Sets the terminal up. Colours are off if NO_COLOR is set (no-color.org).
     ///
     /// # Errors
-    /// Standard output is no terminal, or it cannot be set up.
+    /// Standard output is not a terminal, or it cannot be set up.
     pub fn open() -> io::Result<Self> {
         let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         give_back_on_panic();
@@ -54,7 +54,7 @@ impl Screen {
     /// Draws the view.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// The terminal is closed.
     pub fn show(&mut self, view: &LiveView<'_>) -> io::Result<()> {
         if !TAKEN.load(Ordering::Relaxed) {
             // Another thread has panicked and printed its message on the normal screen.
@@ -86,16 +86,16 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a key, `patience` at most. [`Action::Redraw`] means that the view must be drawn again.
+    /// Waits for a key, at most `patience`. [`Action::Redraw`] means that the view must be drawn again.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// The terminal is closed.
     pub fn poll(&mut self, patience: Duration) -> io::Result<Option<Action>> {
         if !event::poll(patience)? {
             return Ok(None);
         }
         let mut found = None;
-        // All keys that wait are handled at once, up to the first with an action of the run.
+        // All waiting keys are handled at once, up to the first with an action of the run.
         loop {
             let action = match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => self.state.key(key, &self.expression),

@@ -1,4 +1,4 @@
-//! State that keys change: pane, order, pause, and the expression being edited.
+//! State that keys change: pane, order, pause, and the expression in the editor.
 
 use super::editor::{Edited, Editor};
 use super::{PANES, Palette};
@@ -70,7 +70,7 @@ pub struct ScreenState {
 }
 
 impl ScreenState {
-    /// The overview, running.
+    /// The initial state: the overview, not paused.
     pub fn new(color: bool) -> Self {
         Self {
             pane: 1,

@@ -6,13 +6,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use weir_output::figures;
 
-/// A table. The first column is the key, left-aligned; the others are figures in order of importance. Columns at the end
-/// are left out when there is no room.
+/// A table. The first column is the key, left-aligned. The others are figures in order of importance. The last columns
+/// are omitted if the area is too narrow.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Titles of the columns.
     pub titles: Vec<&'static str>,
-    /// The cells, as many in each row as there are titles.
+    /// The rows; each has one cell per title.
     pub rows: Vec<Row>,
 }
 
@@ -34,11 +34,11 @@ const GAP: usize = 2;
 const NAME: usize = 44;
 /// Width of the first column below which the first figure is left out.
 const MIN_NAME: usize = 16;
-/// Least and most columns of a bar.
+/// Minimum and maximum width of a bar.
 const BAR: (usize, usize) = (6, 30);
 
 impl Table {
-    /// Draws what fits into the area.
+    /// Draws the columns and rows that fit into the area.
     pub fn render(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
         for (line, y) in self.lines(area.width.into(), palette).into_iter().zip(area.y..area.bottom()) {
             frame.render_widget(line, Rect { y, height: 1, ..area });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_go_from_the_end_when_it_is_narrow() {
+    fn the_last_columns_are_omitted_on_a_narrow_screen() {
         assert_eq!(text(35)[1], "192.168.100.200  1.20 Mb/s      9 B");
         assert_eq!(text(34)[1], "192.168.100.200  1.20 Mb/s  ██████");
         assert_eq!(text(26)[..2], ["host                bits/s", "192.168.100.200  1.20 Mb/s"]);

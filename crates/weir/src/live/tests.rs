@@ -11,7 +11,7 @@ fn address(last: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 99, 0, last))
 }
 
-/// `hosts` hosts that talk with a web server; host 1 the most.
+/// A snapshot of `hosts` hosts that communicate with a web server; host 1 has the most traffic.
 fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
     let weight = |host: u8| Count {
         packets: seconds * 100 / u64::from(host),
@@ -94,7 +94,7 @@ fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
     snapshot
 }
 
-/// Everything that a view borrows.
+/// The data that a view borrows.
 struct Scene {
     interfaces: Vec<String>,
     last: Snapshot,
@@ -164,7 +164,7 @@ fn press(state: &mut ScreenState, code: KeyCode) -> Option<Action> {
 }
 
 #[test]
-fn the_overview() {
+fn the_overview_is_drawn() {
     let scene = Scene::new(4).lossless();
     let rows = drawn(&scene.view(), None, &pane(1), 80, 22);
     println!("{}", rows.join("\n"));
@@ -196,7 +196,7 @@ tcp/82       267 kb/s     33  3.0 MB    3,000     90  ████████�
 LOSS none   ring 3% full   offered 18,750  caught 18,750  analysed 18,750";
 
 #[test]
-fn every_pane_at_every_size() {
+fn every_pane_can_be_drawn_at_every_size() {
     let mut pictures = 0;
     for scene in [Scene::new(0), Scene::new(3), Scene::new(200)] {
         let long = "host 10.99.0.1 and not port 22 ".repeat(10);
@@ -228,9 +228,9 @@ fn every_pane_at_every_size() {
     println!("{pictures} pictures");
 }
 
-/// A snapshot of a run that asks for nothing is drawn as well as any.
+/// An empty snapshot of a run without subscriptions can be drawn.
 #[test]
-fn nothing_is_drawn_from_nothing() {
+fn an_empty_snapshot_can_be_drawn() {
     let (interfaces, snapshot, history) = (Vec::new(), Snapshot::default(), History::default());
     let scene = Scene { interfaces, last: snapshot.clone(), total: snapshot, history };
     for number in 1..=9 {
@@ -240,7 +240,7 @@ fn nothing_is_drawn_from_nothing() {
 }
 
 #[test]
-fn the_loss_line_is_there_at_any_size_and_is_never_paused() {
+fn the_loss_line_is_shown_at_any_size_and_never_paused() {
     let (lost, fine) = (Scene::new(3), Scene::new(3).lossless());
     let frozen = fine.view();
     for (width, height) in [(20, 1), (20, 5), (40, 10), (80, 24), (200, 60)] {
@@ -263,7 +263,7 @@ fn the_loss_line_is_there_at_any_size_and_is_never_paused() {
 }
 
 #[test]
-fn a_ledger_that_is_off_and_rows_that_were_shed_are_said_first() {
+fn an_imbalance_and_shed_rows_are_at_the_start_of_the_loss_line() {
     let mut scene = Scene::new(3).lossless();
     scene.history.ledger.rows_shed = 12;
     scene.history.ledger.filtered = 1;
@@ -274,9 +274,9 @@ fn a_ledger_that_is_off_and_rows_that_were_shed_are_said_first() {
     assert!(rows.iter().any(|row| row.contains("IMBALANCE: ")));
 }
 
-/// What the kernel has counted and nobody has taken yet is neither lost nor a gap.
+/// Packets that the kernel has counted and no worker has taken yet are neither lost nor an imbalance.
 #[test]
-fn packets_in_the_ring_have_a_name() {
+fn packets_in_the_ring_have_a_row_in_the_ledger() {
     let mut scene = Scene::new(3).lossless();
     scene.history.ledger.capture.offered += 5;
     let rows = drawn(&scene.view(), None, &pane(9), 160, 30);
@@ -287,9 +287,9 @@ fn packets_in_the_ring_have_a_name() {
     assert!(rows.last().unwrap().contains("IMBALANCE: offered"), "{}", rows[29]);
 }
 
-/// The loss line is that of the run, whatever expressions it had.
+/// The loss line covers the whole run, regardless of changes of the expression.
 #[test]
-fn a_new_expression_does_not_forget_losses() {
+fn a_new_expression_does_not_reset_the_losses() {
     let mut scene = Scene::new(3);
     scene.total = Snapshot::default();
     let rows = drawn(&scene.view(), None, &pane(1), 80, 24);
@@ -323,7 +323,7 @@ fn keys_open_panes_and_change_the_order() {
 }
 
 #[test]
-fn a_filter_is_edited_checked_and_given() {
+fn a_filter_is_edited_checked_and_applied() {
     let scene = Scene::new(3);
     let mut state = ScreenState::new(false);
     press(&mut state, KeyCode::Char('/'));
@@ -347,9 +347,9 @@ fn a_filter_is_edited_checked_and_given() {
 }
 
 #[test]
-fn lists_are_in_the_order_that_was_chosen() {
+fn lists_are_in_the_selected_order() {
     let mut scene = Scene::new(3).lossless();
-    // In the last second the smallest talker of all was the busiest.
+    // In the last second the talker with the fewest total bytes was the busiest.
     if let Reading::Top(top) = &mut scene.last.answers[2].reading {
         top.rows[2].count = Count { packets: 1, bytes: 5_000_000 };
         top.rows[0].count.packets = 900;
@@ -367,7 +367,7 @@ fn lists_are_in_the_order_that_was_chosen() {
 }
 
 #[test]
-fn a_figure_that_is_not_exact_says_so() {
+fn an_inexact_figure_is_marked() {
     let mut scene = Scene::new(3);
     if let Reading::Top(top) = &mut scene.total.answers[2].reading {
         top.rows[0].error = 10;
@@ -380,7 +380,7 @@ fn a_figure_that_is_not_exact_says_so() {
 }
 
 #[test]
-fn color_is_never_the_only_cue_and_can_be_left_out() {
+fn colour_is_never_the_only_cue_and_can_be_disabled() {
     let scene = Scene::new(3);
     for number in 1..=9 {
         let mut plain = Terminal::new(TestBackend::new(100, 30)).unwrap();
@@ -404,9 +404,9 @@ fn color_is_never_the_only_cue_and_can_be_left_out() {
     }
 }
 
-/// Names that come from outside cannot reach the terminal as commands.
+/// Escape sequences in names from packets do not reach the terminal.
 #[test]
-fn hostile_names_are_harmless() {
+fn escape_sequences_in_names_are_not_printed() {
     let mut scene = Scene::new(1);
     scene.interfaces = vec!["e\u{1b}[2Jth".into()];
     let view = LiveView { writing: Some("\u{1b}]0;x\u{7}"), notice: Some("\u{9b}31m"), ..scene.view() };

@@ -1,7 +1,7 @@
-//! The system calls that a run makes when it has its rings (seccomp(2)). All others are refused with EPERM.
+//! The system calls that a process may make after its rings are open (seccomp(2)). All others fail with EPERM.
 //!
-//! What is missing: sockets are neither made nor bound nor connected, programs are not executed, processes are neither
-//! made nor traced nor signalled, and users, groups, mounts, namespaces and keys stay as they are.
+//! Not allowed: making, binding or connecting sockets; executing programs; making, tracing or signalling processes;
+//! changing users, groups, mounts, namespaces or keys.
 
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -9,31 +9,31 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Which process is confined.
+/// The kind of process to confine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Part {
-    /// What reads packets, and everything behind it.
+    /// The process that reads and analyses packets.
     Run,
-    /// The process that opens rings on interfaces that come back.
+    /// The process that opens rings on interfaces that return.
     RingHelper,
 }
 
-/// Refuses all calls but those of a part, for this thread and those that it makes.
+/// Refuses all calls but those of a part, for this thread and its later children.
 ///
 /// # Errors
-/// When the kernel has no filters of system calls, or not for this processor.
+/// The kernel has no filters of system calls, or none for this processor.
 pub fn refuse_others(part: Part) -> Result<(), String> {
     let failed = |error: seccompiler::Error| error.to_string();
     let wrong = |error: seccompiler::BackendError| error.to_string();
     let arch: TargetArch =
-        std::env::consts::ARCH.try_into().map_err(|_| "not made for this processor".to_owned())?;
+        std::env::consts::ARCH.try_into().map_err(|_| "not supported on this processor".to_owned())?;
     let filter = |rules, others, listed| -> Result<_, String> {
         let filter = SeccompFilter::new(rules, others, listed, arch).map_err(wrong)?;
         seccompiler::BpfProgram::try_from(filter).map_err(wrong)
     };
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let allowed = filter(rules(part).map_err(wrong)?, refused, SeccompAction::Allow)?;
-    // The flags of clone3 are in memory, where a filter cannot see them: without it, the C library calls clone.
+    // The flags of clone3 are in memory, where a filter cannot read them. Without clone3, the C library calls clone.
     let absent = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = filter(clone3, SeccompAction::Allow, absent)?;
@@ -44,21 +44,21 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = ALL.iter().map(|call| (*call, Vec::new())).collect();
-    // The other filter has the say: of two refusals, the one of the filter that was installed last counts.
+    // The other filter decides: of two refusals, the one of the filter that was installed last has effect.
     rules.insert(libc::SYS_clone3, Vec::new());
     match part {
         Part::Run => {
             rules.extend(RUN.iter().chain(LEGACY).map(|call| (*call, Vec::new())));
-            // Threads only.
+            // Threads only, no processes.
             let thread = libc::CLONE_THREAD as u64;
             rules.insert(libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?]);
-            // A ring stays on its interface.
+            // The interface and program of a ring cannot be changed.
             let packet = libc::SOL_PACKET as u64;
             rules.insert(libc::SYS_setsockopt, vec![rule(&[(1, SeccompCmpOp::Ne, packet)])?]);
         }
         Part::RingHelper => {
             rules.extend(RING_HELPER.iter().map(|call| (*call, Vec::new())));
-            // Beside those of rings, the C library's own, with which it looks for an interface by name.
+            // Besides those of rings, the families that the C library uses to look up an interface by name.
             let families = [libc::AF_PACKET, libc::AF_UNIX, libc::AF_NETLINK];
             let families = families.map(|family| (0, SeccompCmpOp::Eq, family as u64));
             let families =
@@ -66,10 +66,10 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
             rules.insert(libc::SYS_socket, families);
         }
     }
-    // Both take 32 bits of their second argument. TIOCSTI types into the terminal, that is, into the shell behind it.
+    // Both take 32 bits of their second argument. TIOCSTI inserts input into the terminal, and thereby into its shell.
     let typing = [TIOCSTI, TIOCLINUX];
     rules.insert(libc::SYS_ioctl, vec![rule(&typing.map(|request| (1, SeccompCmpOp::Ne, request)))?]);
-    // Memory is never writable and executable.
+    // Memory is never writable and executable at once.
     let either =
         [libc::PROT_WRITE, libc::PROT_EXEC].map(|access| (2, SeccompCmpOp::MaskedEq(access as u64), 0));
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
@@ -85,13 +85,13 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Requests of ioctl_tty(2); their type in `libc` differs from one C library to the other.
+/// Requests of ioctl_tty(2). Their type in `libc` depends on the C library.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 /// Names a range of memory (prctl(2)).
 const PR_SET_VMA: libc::c_int = 0x5356_4d41;
 
-/// A rule whose conditions, each for the lower 32 bits of an argument, all hold.
+/// A rule with conditions that must all hold, each for the lower 32 bits of an argument.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions = conditions.iter().map(|(argument, is, value)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, is.clone(), *value)
@@ -99,7 +99,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompil
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }
 
-/// What every process does: memory, signals of its own, the end.
+/// Calls of every process: memory, signals to itself, exit.
 static ALL: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -135,10 +135,10 @@ static ALL: &[i64] = &[
     libc::SYS_sendmsg,
 ];
 
-/// To make packet sockets with rings, and to look for an interface by its name.
+/// Calls to make packet sockets with rings, and to look up an interface by name.
 static RING_HELPER: &[i64] = &[libc::SYS_setsockopt, libc::SYS_bind, libc::SYS_getsockname];
 
-/// Files, threads, time, connections that were accepted, the terminal.
+/// Calls of a run: files, threads, time, accepted connections, the terminal.
 static RUN: &[i64] = &[
     // Files.
     libc::SYS_openat,
@@ -204,7 +204,7 @@ static RUN: &[i64] = &[
     libc::SYS_rt_sigsuspend,
     libc::SYS_wait4,
     libc::SYS_waitid,
-    // Who and where.
+    // Identity of the process and the system.
     libc::SYS_getppid,
     libc::SYS_getuid,
     libc::SYS_geteuid,

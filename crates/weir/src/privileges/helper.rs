@@ -1,7 +1,7 @@
-//! The process that opens rings on interfaces that come back, beside a run that has given its rights away.
+//! The helper process that opens rings on interfaces that return, after the run has dropped its privileges.
 //!
-//! It is this program again, with a hidden subcommand. It has the user of the run, keeps CAP_NET_RAW and nothing else,
-//! opens no file, and ends with the run.
+//! It executes this program with a hidden subcommand. It has the user of the run, keeps only CAP_NET_RAW, opens no
+//! files, and ends with the run.
 
 use super::calls::Part;
 use super::paths::Paths;
@@ -15,13 +15,13 @@ use std::process::Command;
 use std::sync::Arc;
 use weir_capture::{RingHelper, RingOptions};
 
-/// The name of the subcommand.
+/// Name of the subcommand.
 pub const NAME: &str = "ring-helper";
 
-/// Starts the process, while this one still has its rights; `None` where no interface can come back.
+/// Starts the process, while this one is still privileged; `None` if no interface can return.
 ///
 /// # Errors
-/// When it does not start.
+/// The process cannot be started.
 pub fn start(
     options: &RingOptions,
     workers: usize,
@@ -30,10 +30,10 @@ pub fn start(
     if options.interfaces.iter().all(|name| name == "any") {
         return Ok(None);
     }
-    // The file of this program may be another one by now.
+    // The path of this program may belong to another file by now.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("weir").arg(NAME).env_clear().current_dir("/");
-    // Ctrl-C is for the run, which still drains its rings.
+    // Ctrl-C must reach only the run, which still drains its rings.
     command.process_group(0);
     command.args(["--workers", &workers.to_string()]);
     command.args(["--ring-bytes", &options.ring_bytes.to_string()]);
@@ -48,22 +48,22 @@ pub fn start(
     let started = RingHelper::start(&mut command);
     started
         .map(|helper| Some(Arc::new(helper)))
-        .map_err(|error| format!("the process that opens interfaces again does not start: {error}"))
+        .map_err(|error| format!("cannot start the process that reopens interfaces: {error}"))
 }
 
-/// What the process does.
+/// Runs the helper process.
 pub fn run(options: &cli::RingHelper) -> Exit {
     attempt(options).unwrap_or_else(|error| complain(Exit::Unreadable, format!("{NAME}: {error}")))
 }
 
 fn attempt(options: &cli::RingHelper) -> Result<Exit, String> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-    // Its name in lists of processes, where it is otherwise that of the link to the program.
+    // Sets the name in lists of processes, which otherwise is that of the link to the program.
     let _ = rustix::thread::set_name(c"weir-rings");
     let user = options.uid.zip(options.gid).map(|(uid, gid)| Account::alone(uid, gid));
     let rules = Paths::nothing().map_err(|error| error.to_string());
     keep_only(&[Capability::CAP_NET_RAW], user.as_ref())?;
-    // The run says what the kernel lacks.
+    // The run reports the features that the kernel lacks.
     confine(rules, Part::RingHelper);
     let rings = RingOptions {
         interfaces: options.interfaces.clone(),

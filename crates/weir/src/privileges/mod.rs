@@ -1,12 +1,12 @@
-//! The rights that a run needs to open its rings, and how it gives them away.
+//! Dropping of privileges after the rings are open.
 //!
-//! Only the opening of rings needs rights. When they are open, and before there is another thread, a run over links
-//! becomes another user, keeps no capability and may not get any again, makes no system calls but those of `calls`, and
-//! opens no files but those of `paths`. So neither parsers nor the store nor the pages ever run with the rights that
-//! opened the rings. Rings on an interface that comes back are opened by a process of its own (`helper`).
+//! Only the opening of rings needs privileges. When they are open, and before other threads start, a live run changes
+//! its user, drops all capabilities for good, allows only the system calls of `calls`, and opens only the files of
+//! `paths`. Thus parsers, store and pages never run with the privileges that opened the rings. A separate process
+//! (`helper`) opens rings on interfaces that return.
 //!
-//! A run over files needs no rights. It is confined in the same way, but keeps its user, and as root the rights over
-//! files: captures and folders may be of any user.
+//! A run over files needs no privileges. It is confined likewise, but keeps its user, and as root the capabilities for
+//! files, because captures and folders may belong to any user.
 
 mod calls;
 pub mod helper;
@@ -21,20 +21,21 @@ use caps::{CapSet, Capability, CapsHashSet};
 use landlock::RulesetCreated;
 use std::path::Path;
 
-/// What root needs to read captures and to write outputs that belong to any user.
+/// Capabilities with which root reads captures and writes outputs of any user.
 static OVER_FILES: &[Capability] =
     &[Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH, Capability::CAP_FOWNER];
 
-/// Gives away what opened the rings. The folders of outputs are made before, for the user that will write to them.
+/// Drops the privileges that opened the rings. Creates the folders of outputs before, for the user that will write to
+/// them.
 ///
 /// # Errors
-/// When the user cannot be taken, a right does not go, or the user may not write to an output.
+/// The user cannot be changed, a capability cannot be dropped, or the user may not write to an output.
 pub fn give_up(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     one_thread()?;
     give_up_here(user, paths)
 }
 
-/// Gives away the rights of this thread and of those that it makes.
+/// Drops the privileges of this thread and of its later children.
 fn give_up_here(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     paths.make_folders(user)?;
     let rules = paths.rules().map_err(|error| error.to_string());
@@ -46,32 +47,32 @@ fn give_up_here(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     Ok(())
 }
 
-/// Confines a run over files: `paths` are its outputs, and everything may be read.
+/// Confines a run over files: `paths` are its outputs, and all files may be read.
 ///
 /// # Errors
-/// When a right does not go.
+/// A capability cannot be dropped.
 pub fn confine_reader(paths: &mut Paths) -> Result<(), String> {
     one_thread()?;
     paths.make_folders(None)?;
     paths.read(Path::new("/"));
     let rules = paths.rules().map_err(|error| error.to_string());
     keep_only(OVER_FILES, None)?;
-    // What the kernel lacks is said where there were rights to lose.
+    // Missing features of the kernel are reported only in runs that drop privileges.
     confine(rules, Part::Run);
     Ok(())
 }
 
-/// Forbids the kernel to give this process rights again, and enforces `rules` and the system calls of a part. What the
-/// kernel cannot enforce, for people.
+/// Prevents the process from gaining privileges again, and enforces `rules` and the system calls of a part. Returns
+/// messages about features that the kernel lacks.
 fn confine(rules: Result<RulesetCreated, String>, part: Part) -> Vec<String> {
     let mut missing = Vec::new();
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
-        missing.push(format!("this kernel does not refuse new rights (no_new_privs): {error}"));
+        missing.push(format!("this kernel does not support no_new_privs: {error}"));
     }
     match rules.and_then(|rules| paths::enforce(rules).map_err(|error| error.to_string())) {
         Ok(true) => {}
         Ok(false) => missing.push(
-            "this kernel has no Landlock (Linux 5.13 and later have it): which files can be opened is up to the user alone"
+            "this kernel has no Landlock (Linux 5.13 and later have it): access to files is restricted only by the user's permissions"
                 .to_owned(),
         ),
         Err(error) => missing.push(format!("Landlock refuses its rules: {error}")),
@@ -82,7 +83,7 @@ fn confine(rules: Result<RulesetCreated, String>, part: Part) -> Vec<String> {
     missing
 }
 
-/// Keeps these capabilities, as far as they are there, and becomes the user.
+/// Keeps these capabilities, if the process has them, and changes the user.
 fn keep_only(kept: &[Capability], user: Option<&Account>) -> Result<(), String> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -90,20 +91,20 @@ fn keep_only(kept: &[Capability], user: Option<&Account>) -> Result<(), String> 
     };
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed("capabilities cannot be read"))?;
     let kept: CapsHashSet = kept.iter().copied().filter(|one| permitted.contains(one)).collect();
-    // What is not in the bounding set cannot come back by running a program. To take it out needs a capability too.
+    // A capability outside the bounding set cannot return by executing a program. Removing it needs a capability too.
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP).unwrap_or(false) {
         let bounding = caps::read(None, CapSet::Bounding).map_err(failed("capabilities cannot be read"))?;
         for other in bounding.difference(&kept) {
-            caps::drop(None, CapSet::Bounding, *other).map_err(failed("a capability does not go"))?;
+            caps::drop(None, CapSet::Bounding, *other).map_err(failed("a capability cannot be dropped"))?;
         }
     }
     if let Some(user) = user {
-        // Another user keeps none, unless this is asked for.
+        // A change of the user drops all capabilities unless this is set.
         caps::securebits::set_keepcaps(!kept.is_empty()).map_err(failed("capabilities cannot be kept"))?;
         user.become_it()?;
         caps::securebits::set_keepcaps(false).map_err(failed("capabilities cannot be dropped"))?;
     }
-    // A kernel without ambient capabilities has none.
+    // Fails on kernels without ambient capabilities, which need no clearing.
     let _ = caps::clear(None, CapSet::Ambient);
     caps::clear(None, CapSet::Inheritable).map_err(failed("capabilities cannot be dropped"))?;
     for set in [CapSet::Effective, CapSet::Permitted] {
@@ -111,19 +112,19 @@ fn keep_only(kept: &[Capability], user: Option<&Account>) -> Result<(), String> 
     }
     for set in [CapSet::Effective, CapSet::Permitted] {
         if caps::read(None, set).map_err(failed("capabilities cannot be read"))? != kept {
-            return Err("capabilities were dropped and are still there".to_owned());
+            return Err("capabilities were dropped and are still present".to_owned());
         }
     }
     Ok(())
 }
 
-/// Rights belong to threads: what is given away here must not be in another one.
+/// Checks that the process has one thread. Privileges belong to threads, and another thread would keep them.
 fn one_thread() -> Result<(), String> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(threads) if threads > 1 => {
-            Err(format!("rights cannot be given away: there are {threads} threads already"))
+            Err(format!("cannot drop privileges: {threads} threads are running already"))
         }
-        // Without /proc it is not known.
+        // Without /proc the number is unknown.
         _ => Ok(()),
     }
 }

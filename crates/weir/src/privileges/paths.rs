@@ -1,4 +1,5 @@
-//! The files that a run may open when it has its rings (landlock(7)), and whether its user may write to them.
+//! The files that a process may open after its rings are open (landlock(7)), and checks that its user may write to
+//! them.
 
 use super::user::{Account, name_of};
 use landlock::{
@@ -10,10 +11,10 @@ use rustix::io::Errno;
 use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 
-/// The rights that are known here; a kernel with fewer enforces those that it has.
+/// The Landlock version whose rights are used. An older kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
 
-/// Files of the system that are read while a run lasts: names of hosts and ports, time zones, the C library's modules for
+/// Files of the system that are read during a run: names of hosts and ports, time zones, the C library's modules for
 /// these, and devices.
 static SYSTEM: &[&str] = &[
     "/etc/hosts",
@@ -36,73 +37,73 @@ static SYSTEM: &[&str] = &[
 static PAGES: &[&str] = &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/dist")];
 #[cfg(not(debug_assertions))]
 static PAGES: &[&str] = &[];
-/// Devices that are written to.
+/// Devices that may be written to.
 static DEVICES: &[&str] = &["/dev/null", "/dev/tty"];
 
-/// What a run opens after it has given its rights away.
+/// The files and folders that a run opens after it has dropped its privileges.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
-    /// Folders of outputs, in which files are made, renamed and removed.
+    /// Folders of outputs, in which files are created, renamed and removed.
     folders: Vec<PathBuf>,
-    /// Pipes and devices that are written to.
+    /// Pipes and devices to write to.
     files: Vec<PathBuf>,
-    /// Folders that are made where they are not there.
+    /// Folders to create if missing.
     made: Vec<PathBuf>,
-    /// Files and folders that are read.
+    /// Files and folders to read.
     read: Vec<PathBuf>,
     /// A temporary folder, which is removed at the end.
     temporary: Option<PathBuf>,
-    /// Folders that may be written to by request, where the user may: what is refused then is said then.
+    /// Folders that may be written to on request. Missing permissions are reported with the request.
     optional: Vec<PathBuf>,
 }
 
 impl Paths {
-    /// A folder for outputs. It is made where it is not there.
+    /// Adds a folder of outputs. It is created if missing.
     pub fn folder(&mut self, folder: &Path) {
         self.made.push(folder.to_owned());
         self.folders.push(folder.to_owned());
     }
 
-    /// A file that is written, which may be followed by others beside it.
+    /// Adds a file to write, which other files in its folder may follow.
     pub fn file(&mut self, file: &Path) {
         if std::fs::metadata(file).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
             return self.files.push(file.to_owned());
         }
-        // A part becomes the file that a link leads to.
+        // A part replaces the target of a link.
         let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         self.folders.push(folder.unwrap_or(Path::new(".")).to_owned());
     }
 
-    /// A file that may be replaced later, such as a configuration.
+    /// Adds a file that may be replaced later, such as a configuration.
     pub fn beside(&mut self, file: &Path) {
         let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         self.optional(folder.unwrap_or(Path::new(".")));
     }
 
-    /// A folder that may be written to later.
+    /// Adds a folder that may be written to later.
     pub fn optional(&mut self, folder: &Path) {
         self.optional.push(folder.to_owned());
     }
 
-    /// A file or folder that is read.
+    /// Adds a file or folder to read.
     pub fn read(&mut self, path: &Path) {
         self.read.push(path.to_owned());
     }
 
-    /// A temporary folder, which is there.
+    /// Adds a temporary folder, which exists.
     pub fn temporary(&mut self, folder: &Path) {
         self.folders.push(folder.to_owned());
         self.temporary = Some(folder.to_owned());
     }
 
-    /// Makes the folders that are not there, for the user that will write into them.
+    /// Creates the missing folders, for the user that will write into them.
     ///
     /// # Errors
-    /// When one cannot be made or given to the user.
+    /// A folder cannot be created or given to the user.
     pub fn make_folders(&self, user: Option<&Account>) -> Result<(), String> {
-        // Where a file has the name of a folder, its output says so.
+        // If a file has the name of a folder, the output reports it.
         for folder in self.made.iter().filter(|folder| folder.is_dir() || !folder.exists()) {
             let named = |error: std::io::Error| format!("{}: {error}", folder.display());
             let made = weir_files::make_folders(folder).map_err(named)?;
@@ -115,10 +116,10 @@ impl Paths {
         Ok(())
     }
 
-    /// Whether the user that the process is by now may write where it has to.
+    /// Checks that the present user of the process may write to the outputs.
     ///
     /// # Errors
-    /// What may not be written, and the command that changes it.
+    /// A path that the user may not write to, and the command that changes it.
     pub fn check(&self) -> Result<(), String> {
         for folder in &self.folders {
             writable(folder, Wanted::WRITE_OK | Wanted::EXEC_OK)?;
@@ -135,7 +136,7 @@ impl Paths {
     /// Rules that refuse all files, all connections, and signals to other processes.
     ///
     /// # Errors
-    /// When the kernel refuses them. One without Landlock does not.
+    /// The kernel refuses the rules. A kernel without Landlock does not.
     pub fn nothing() -> Result<RulesetCreated, RulesetError> {
         Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN))?
@@ -144,10 +145,10 @@ impl Paths {
             .create()
     }
 
-    /// The rules of the kernel for these paths. They are made while the process may still reach all of them.
+    /// The rules of the kernel for these paths. Call it while the process may still reach all of them.
     ///
     /// # Errors
-    /// When the kernel refuses them. One without Landlock does not.
+    /// The kernel refuses the rules. A kernel without Landlock does not.
     pub fn rules(&self) -> Result<RulesetCreated, RulesetError> {
         let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
         let writing = reading
@@ -167,23 +168,23 @@ impl Paths {
             .add_rules(path_beneath_rules(PAGES, reading))?
             .add_rules(path_beneath_rules(&self.files, device))?
             .add_rules(path_beneath_rules(DEVICES, device))?
-            // The empty folder itself goes at the end.
+            // The empty folder itself is removed at the end.
             .add_rules(path_beneath_rules(above, AccessFs::RemoveDir))
     }
 }
 
-/// Whether a run goes on with a file that an earlier one left, perhaps as another user: databases, and logs that were not
-/// rolled, whose names have no time in them.
+/// Whether a run continues a file that an earlier run left, perhaps as another user: databases, and logs that were not
+/// rotated, whose names contain no time.
 fn is_continued(path: &Path) -> bool {
     let is_ours = |end: &std::ffi::OsStr| ["log", "json", "csv", "db"].iter().any(|known| end == *known);
     let is_rolled = path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some());
     path.extension().is_some_and(is_ours) && !is_rolled && path.is_file()
 }
 
-/// Enforces rules for this thread and those that it makes; whether the kernel can.
+/// Enforces rules for this thread and its later children. Returns whether the kernel supports them.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel refuses the rules.
 pub fn enforce(rules: RulesetCreated) -> Result<bool, RulesetError> {
     Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
@@ -192,24 +193,24 @@ fn writable(path: &Path, wanted: Wanted) -> Result<(), String> {
     match access(path, wanted) {
         Ok(()) => Ok(()),
         Err(Errno::ACCESS | Errno::PERM) => Err(refusal(path)),
-        // Who opens it says so.
+        // Opening the file reports the error.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(format!("{}: {}", path.display(), std::io::Error::from(error))),
     }
 }
 
-/// What to do where the user may not write.
+/// The message for a user who may not write, with the remedy.
 fn refusal(path: &Path) -> String {
     let me = name_of(nix::unistd::geteuid().as_raw());
     let owner = std::fs::metadata(path).map_or_else(|_| "NAME".to_owned(), |data| name_of(data.uid()));
     let path = path.display();
     format!(
-        "{path}: the user {me}, as which Weir runs once it listens, may not write here: `chown {me} {path}` changes that, or \
-         --user {owner} runs as its owner"
+        "{path}: user {me} may not write here, and Weir runs as {me} after its rings are open: run `chown {me} {path}`, or \
+         use --user {owner} to run as the owner"
     )
 }
 
-/// The text of an error of an output, with what to do where the user may not write.
+/// The text of an output's error, with the remedy if the user may not write.
 pub fn explained(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => format!("{error}; {}", refusal(path)),

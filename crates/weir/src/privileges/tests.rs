@@ -1,4 +1,4 @@
-//! What a confined thread cannot do, tried in a process that is made for it.
+//! Operations that a confined thread may not do, tried in a separate process.
 
 use super::*;
 use nix::unistd::{Uid, setresuid};
@@ -9,10 +9,10 @@ use std::os::unix::fs::chown;
 use std::process::{Command, Stdio};
 use weir_capture::{LiveError, RingOptions, Rings};
 
-/// nobody.
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Runs a test of this program that is ignored otherwise, with an order in its environment.
+/// Runs an otherwise ignored test of this program in a separate process, with an order in its environment.
 fn apart(test: &str, order: &Path) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "--test-threads=1", "--nocapture", test]);
@@ -26,7 +26,7 @@ fn apart(test: &str, order: &Path) {
 }
 
 #[test]
-fn what_a_run_over_links_cannot_do() {
+fn a_confined_live_run_is_refused_other_operations() {
     if !Uid::effective().is_root() {
         println!("skipped: not root");
         return;
@@ -40,7 +40,7 @@ fn what_a_run_over_links_cannot_do() {
 }
 
 #[test]
-#[ignore = "the other runs it, in a process of its own"]
+#[ignore = "run by a_confined_live_run_is_refused_other_operations, in a separate process"]
 fn confined() {
     let Some(folder) = std::env::var_os("WEIR_CONFINED").map(std::path::PathBuf::from) else { return };
     let out = folder.join("out");
@@ -48,10 +48,10 @@ fn confined() {
     let mut paths = Paths::default();
     paths.folder(&out);
     let (mine, port) = (std::process::id() as i32, std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    // The thread of the test is not the first one.
+    // The test runs in a thread that is not the first of the process.
     give_up_here(Some(&user), &paths).unwrap();
 
-    // What it needs.
+    // The required operations work.
     weir_files::replace(&out.join("x"), b"1").unwrap();
     weir_files::replace(&out.join("x"), b"2").unwrap();
     assert_eq!(fs::read(out.join("x")).unwrap(), b"2");
@@ -60,7 +60,7 @@ fn confined() {
     assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
     assert!(fs::read("/etc/hosts").is_ok() || !Path::new("/etc/hosts").exists());
 
-    // Files: /etc/passwd may be read by every user, and is none of its paths.
+    // Files: every user may read /etc/passwd, and it is not among the allowed paths.
     let refused = |error: std::io::Error| assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     for path in ["/etc/shadow", "/etc/passwd", "/proc/1/status", "/"] {
         refused(File::open(path).unwrap_err());
@@ -88,7 +88,7 @@ fn confined() {
 }
 
 #[test]
-fn rights_are_given_away_before_there_are_threads() {
+fn privileges_are_dropped_before_other_threads_start() {
     let (to, from) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || from.recv());
     assert!(one_thread().unwrap_err().contains("threads"));
@@ -97,8 +97,8 @@ fn rights_are_given_away_before_there_are_threads() {
 }
 
 #[test]
-fn a_user_that_does_not_exist_is_named() {
+fn a_missing_user_is_an_error() {
     let error = Account::of_run(Some("no-such-user")).unwrap_err();
-    assert_eq!(error, "--user: there is no user no-such-user");
+    assert_eq!(error, "--user: no user no-such-user exists");
     assert!(Account::of_run(Some("root")).map_or(true, |user| user.is_none() || !Uid::effective().is_root()));
 }

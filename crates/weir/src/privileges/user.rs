@@ -1,16 +1,16 @@
-//! The user that a run becomes when it needs its rights no more.
+//! The user that a run changes to after it has opened its rings.
 
 use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use std::ffi::CString;
 use std::fmt;
 
-/// The user of the package, which a run becomes where nothing else is given.
+/// The user of the package: the default.
 const OWN: &str = "weir";
 
-/// A user, with the groups that a process of the user has.
+/// A user, with the groups of that user's processes.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The name, or the number of a user without one.
+    /// The name, or the numeric identifier of a user without a name.
     name: String,
     uid: Uid,
     gid: Gid,
@@ -24,16 +24,16 @@ impl fmt::Display for Account {
 }
 
 impl Account {
-    /// The user that a run becomes: the one that is named, else `weir`, else the one that called sudo. `None` where the
-    /// process keeps its user: it is not root, there is no other user, or root is named.
+    /// The user that a run changes to: `named`, else `weir`, else the caller of sudo. `None` if the process keeps its
+    /// user: it is not root, or no other user exists, or `named` is root.
     ///
     /// # Errors
-    /// When the named user does not exist or cannot be taken.
+    /// The named user does not exist or cannot be changed to.
     pub fn of_run(named: Option<&str>) -> Result<Option<Account>, String> {
         let me = Uid::effective();
         let found = match named {
             Some(name) => {
-                Some(Account::named(name)?.ok_or_else(|| format!("--user: there is no user {name}"))?)
+                Some(Account::named(name)?.ok_or_else(|| format!("--user: no user {name} exists"))?)
             }
             None if !me.is_root() || !may_change() => return Ok(None),
             None => match Account::named(OWN)? {
@@ -43,9 +43,9 @@ impl Account {
         };
         match found {
             Some(account) if account.uid == me => Ok(None),
-            Some(account) if !may_change() => Err(format!(
-                "--user {account}: only root with CAP_SETUID and CAP_SETGID becomes another user"
-            )),
+            Some(account) if !may_change() => {
+                Err(format!("--user {account}: only root with CAP_SETUID and CAP_SETGID can change the user"))
+            }
             found => Ok(found),
         }
     }
@@ -56,7 +56,7 @@ impl Account {
         Ok(user.map(Account::from))
     }
 
-    /// The user that called sudo(8), as it says itself.
+    /// The user that called sudo(8), according to its environment variables.
     fn of_sudo() -> Option<Account> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
         let uid = Uid::from_raw(number("SUDO_UID")?);
@@ -70,23 +70,23 @@ impl Account {
         Some(Account { name: uid.to_string(), uid, gid, groups: vec![gid] })
     }
 
-    /// The user of a helper process, without groups beside its own.
+    /// The user of a helper process, without supplementary groups.
     pub fn alone(uid: u32, gid: u32) -> Account {
         let gid = Gid::from_raw(gid);
         Account { name: uid.to_string(), uid: Uid::from_raw(uid), gid, groups: vec![gid] }
     }
 
-    /// The numbers of the user and its group.
+    /// The numeric identifiers of the user and of the user's group.
     pub fn numbers(&self) -> (u32, u32) {
         (self.uid.as_raw(), self.gid.as_raw())
     }
 
-    /// Becomes the user for good: the real, the effective and the saved one.
+    /// Changes to the user permanently: the real, the effective and the saved one.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses.
     pub fn become_it(&self) -> Result<(), String> {
-        let refused = |error| format!("cannot become the user {self}: {error}");
+        let refused = |error| format!("cannot change to the user {self}: {error}");
         setgroups(&self.groups).map_err(refused)?;
         setresgid(self.gid, self.gid, self.gid).map_err(refused)?;
         setresuid(self.uid, self.uid, self.uid).map_err(refused)
@@ -96,13 +96,13 @@ impl Account {
 impl From<User> for Account {
     fn from(user: User) -> Self {
         let name = CString::new(user.name.as_bytes()).unwrap_or_default();
-        // Without a list of groups, the user's own.
+        // Without a list of groups, only the user's primary group.
         let groups = getgrouplist(&name, user.gid).unwrap_or_else(|_| vec![user.gid]);
         Account { name: user.name, uid: user.uid, gid: user.gid, groups }
     }
 }
 
-/// The name of a user, or the number of one without a name.
+/// The name of a user, or the numeric identifier of a user without a name.
 pub fn name_of(uid: u32) -> String {
     match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => user.name,
@@ -110,7 +110,7 @@ pub fn name_of(uid: u32) -> String {
     }
 }
 
-/// Whether the process may become another user. Root in a container may not always.
+/// Whether the process may change its user. Root in a container may lack the right.
 fn may_change() -> bool {
     use caps::{CapSet, Capability};
     [Capability::CAP_SETUID, Capability::CAP_SETGID]

@@ -1,4 +1,4 @@
-//! Applies another configuration to a live run: it becomes a plan, and workers take it at a tick.
+//! Applies another configuration to a live run. It is compiled into a plan, which workers take at a tick.
 
 use super::{Request, Session, compile};
 use crate::cli;
@@ -15,17 +15,17 @@ use weir_engine::Plan;
 pub struct Change {
     options: Arc<cli::Run>,
     request: Arc<Request>,
-    /// The effective plan: its compiled expressions are reused.
+    /// The current plan: its compiled expressions are reused.
     plan: Mutex<Arc<Plan>>,
     mailbox: Arc<Mailbox>,
     clock: LiveClock,
     hub: Option<Arc<Hub>>,
-    /// Bytes that a plan may take.
+    /// Maximum bytes of a plan.
     lists: usize,
 }
 
 impl Change {
-    /// For a run that begins with that plan.
+    /// For a run that starts with that plan.
     pub fn new(session: &Session, plan: Arc<Plan>, mailbox: Arc<Mailbox>, clock: LiveClock) -> Self {
         Self {
             options: Arc::clone(&session.options),
@@ -51,8 +51,8 @@ impl Control for Change {
         let taken = plan.memory(self.request.workers);
         if taken > self.lists {
             return Err(format!(
-                "charts and lists take {} of memory, and this run has {} for them: ask for fewer lines or rows, or begin it \
-                 again with a larger --memory",
+                "charts and lists take {} of memory, and this run has {} for them: use fewer lines or rows, or restart it \
+                 with a larger --memory",
                 memory::bytes(taken),
                 memory::bytes(self.lists)
             ));

@@ -18,7 +18,7 @@ struct Cost<'s> {
 fn subscriptions(total: &Snapshot) -> Vec<Cost<'_>> {
     let mut costs: Vec<Cost<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
-    // Unidentified flows are counted with all flows, without separate cost.
+    // Unidentified flows are counted with all flows and have no separate cost.
     for answer in total.answers.iter().filter(|answer| answer.function != UNIDENTIFIED) {
         let is_same = last.is_some_and(|last| {
             let same_chart = answer.chart.is_some() && last.chart == answer.chart;
@@ -46,7 +46,7 @@ fn per_packet(nanoseconds: u64, total: &Snapshot) -> f64 {
     nanoseconds as f64 / total.ledger.analysed.max(1) as f64
 }
 
-/// The cost profile as a table; "" where nothing was measured.
+/// The cost profile as a table; "" if nothing was measured.
 pub fn table(total: &Snapshot) -> String {
     let stages = total.costs.parts();
     let subscriptions = subscriptions(total);

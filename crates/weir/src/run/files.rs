@@ -15,15 +15,16 @@ use weir_capture::{Files, ReadOptions};
 
 /// Read size of one worker: it stays in the second-level cache until the packets are processed.
 const ALONE: usize = 256 << 10;
-/// Read size of several workers: they share it through the third-level cache, and synchronise four times less often.
+/// Read size of several workers: they share the units through the third-level cache, and synchronise four times less
+/// often.
 const SHARED: usize = 1 << 20;
 
-/// The least that is read at once.
+/// Minimum read size in bytes.
 const MIN_CHUNK: usize = 64 << 10;
-/// Bytes that a parcel takes for each that was read, where packets are small: places, layers, and both in order.
+/// Bytes of a unit per byte read if packets are small: slots, layers, and both sorted by owner.
 const SPREAD: usize = 4;
 
-/// What is read at once, so that all parcels under way have room.
+/// The read size with which all units in work fit into `memory`.
 fn chunk_bytes(memory: usize, workers: usize) -> usize {
     let each = memory / (workers * offline::UNITS_PER_WORKER * SPREAD);
     each.clamp(MIN_CHUNK, if workers == 1 { ALONE } else { SHARED })
@@ -33,7 +34,7 @@ fn chunk_bytes(memory: usize, workers: usize) -> usize {
 pub fn run(session: Session) -> Exit {
     match attempt(&session) {
         Ok(exit) => exit,
-        // It has not begun: there is nothing to report.
+        // The run has not started and has nothing to report.
         Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
@@ -41,7 +42,8 @@ pub fn run(session: Session) -> Exit {
 
 fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let options = &session.options;
-    // Packets that are written, or counted up to a limit, must be taken in order; so must files, which have limits.
+    // Packets that are written, or counted up to a limit, must be taken in order; so must extracted files, which have
+    // limits.
     let ordered = options.write.is_some()
         || options.unidentified.is_some()
         || options.files.is_some()
@@ -66,7 +68,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     for complaint in &ahead.complaints {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
-    // Folders are made for captures that can be read.
+    // Folders are created only if the captures can be read.
     let mut paths = session.paths();
     let confined = match &session.user {
         Some(_) => {
@@ -133,7 +135,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     Ok(session.conclude(exit, &total, failures.len()))
 }
 
-/// Prints to standard output, unless packets go there.
+/// Prints to standard output, unless packets are written there.
 fn print(session: &Session, text: String) -> Exit {
     if session.options.write.as_deref() == Some("-") {
         return Exit::Good;

@@ -17,7 +17,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Starts printing. `waits`: the run waits for interfaces that were removed.
+    /// Starts printing. `waits` is whether the run waits for removed interfaces.
     pub fn new(session: &Session, waits: bool) -> Lines {
         let to_stdout = session.options.write.as_deref() == Some("-");
         Lines {
@@ -43,12 +43,12 @@ impl Lines {
         text
     }
 
-    /// Waits until all lines are read.
+    /// Waits until all lines are printed.
     pub fn finish(self) -> Exit {
         Self::end(self.printer)
     }
 
-    /// Waits until all texts of a printer are read, and reports those that were not.
+    /// Waits until all texts of a printer are printed, and reports the number of shed ones.
     pub fn end(printer: Printer) -> Exit {
         match printer.finish() {
             Ok(0) => Exit::Good,
@@ -63,9 +63,9 @@ pub fn notice(event: &LinkEvent, zone: &Zone, waits: bool) -> String {
     let what = match event.change {
         LinkChange::Down => "is down: no packets until it is up again",
         LinkChange::Up => "is up again",
-        LinkChange::Removed if waits => "is gone: waiting until it returns",
-        LinkChange::Removed => "is gone",
-        LinkChange::Back => "is back",
+        LinkChange::Removed if waits => "was removed: waiting until it returns",
+        LinkChange::Removed => "was removed",
+        LinkChange::Back => "has returned",
     };
     format!("{} {}: {what}", zone.date_time(event.at.0), event.name)
 }

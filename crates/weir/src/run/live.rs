@@ -27,14 +27,14 @@ use weir_capture::{InterfaceInfo, LiveError, RingOptions, Rings, SockFilter};
 use weir_output::figures::count;
 use weir_wire::LinkType;
 
-/// Time that the main thread waits for a message before it attends to its other duties.
+/// Maximum time that the main thread waits for a message before its other duties.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Listens until it is stopped, then drains the rings and prints the summary.
+/// Captures until it is stopped, then drains the rings and prints the summary.
 pub fn run(session: Session) -> Exit {
     match attempt(&session) {
         Ok(exit) => exit,
-        // It has not begun: there is nothing to report.
+        // The run has not started and has nothing to report.
         Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
@@ -65,7 +65,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let clock = LiveClock::start();
     let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
-    // A service goes on when its interface is back; on the command line a run without one is over.
+    // A service continues when its interface returns. On the command line a run ends when all its interfaces are
+    // removed.
     let waits = session.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
     for (at, (rings, worker)) in rings.into_iter().zip(session.workers(workers)).enumerate() {
@@ -95,7 +96,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         watch(&mut collector, &from, &mut lines, session.beside.as_ref());
         exit = exit.or(lines.finish());
     }
-    // The orders hold the last sender of the packet file, which ends when all senders are gone.
+    // The orders hold a sender to the packet file, whose writer ends after the last sender.
     mailbox.close();
     for thread in threads {
         match thread.join() {
@@ -109,7 +110,7 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         exit = exit.or(complain(Exit::Unreadable, format!("{names}: removed, so the run has ended")));
     }
     if let Some(beside) = &session.beside {
-        // The store is closed with the collector.
+        // The store is closed together with the collector.
         beside.hub.note("end", "the run was ended");
     }
     let load = collector.load();
@@ -124,8 +125,8 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     Ok(session.conclude(exit, &total, failures.len()))
 }
 
-/// Refuses an expression that can match on none of the links, and names the others where it can match on some. One that
-/// may be changed while the run goes on is the business of who changes it.
+/// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.
+/// Expressions that may be changed during the run are not checked here but when they are changed.
 fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String)> {
     let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &session.plan);
     if !misfits.nowhere.is_empty() {
@@ -134,28 +135,25 @@ fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit
     Ok(misfits.complaints.iter().fold(Exit::Good, |exit, c| exit.or(complain(Exit::Unreadable, c))))
 }
 
-/// Reports how many matching packets are missing in the packet file, in runs without a summary.
+/// Reports in runs without a summary how many matching packets are missing in the packet file.
 fn unwritten(session: &Session, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
     let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&session.options.write, dump) else {
         return Exit::Good;
     };
     match total.ledger.packets_unwritten + written.lost {
-        // It wants no more.
+        // The reader closed the pipe because it needs no more packets.
         _ if *reader_gone => Exit::Good,
-        // The trouble was reported when it came.
+        // The error was reported when it occurred.
         0 if trouble.is_some() => Exit::Output,
         0 => Exit::Good,
         shed => {
             let shed = count(shed);
-            complain(
-                Exit::Output,
-                format!("{name}: {shed} packets were not written: it does not take them fast enough"),
-            )
+            complain(Exit::Output, format!("{name}: {shed} packets were not written: it is too slow"))
         }
     }
 }
 
-/// The full screen is for people: not where the output goes elsewhere or is meant for programs.
+/// The full screen is used only if standard output is a terminal and the output is not JSON.
 fn wants_screen(session: &Session) -> bool {
     let options = &session.options;
     let plain =
@@ -163,7 +161,7 @@ fn wants_screen(session: &Session) -> bool {
     !plain && session.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// The summary; a reader that does not read it is not waited for.
+/// Prints the summary without waiting for a reader that has stopped reading.
 fn print_last(session: &Session, text: String) -> Exit {
     if session.options.write.as_deref() == Some("-") {
         return Exit::Good;
@@ -173,7 +171,7 @@ fn print_last(session: &Session, text: String) -> Exit {
     Lines::end(printer)
 }
 
-/// Opens the rings, starts the process that opens them again, and gives away what this one needed for both.
+/// Opens the rings, starts the helper process that reopens them, and drops the privileges of this process.
 fn open(
     session: &Session,
     workers: usize,
@@ -188,7 +186,7 @@ fn open(
     }
     let mut paths = session.paths();
     if full_screen {
-        // A key of the screen begins a file here.
+        // A key of the screen starts a packet file in this folder.
         paths.optional(Path::new("."));
     }
     privileges::give_up(session.user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
@@ -201,14 +199,14 @@ fn ring_options(session: &Session, workers: usize, changeable: bool) -> RingOpti
         promiscuous: !session.options.no_promiscuous,
         snaplen: session.options.snaplen,
         ring_bytes: session.division.ring / workers / session.request.interfaces.len().max(1),
-        // An expression that may be changed on the screen must not be decided before we see the packet.
+        // The kernel must not filter by an expression that may be changed on the screen.
         filters: if changeable { Vec::new() } else { kernel_filters(session) },
         ..RingOptions::default()
     }
 }
 
-/// The run's expression for the kernel, if the kernel decides it as we do. The workers check again: a filter attached
-/// to a running socket lets a few earlier packets through.
+/// The run's expression as kernel filters, if the kernel decides it as Weir does. The workers check again, because a
+/// filter that is attached to a running socket lets a few earlier packets pass.
 fn kernel_filters(session: &Session) -> Vec<(LinkType, Vec<SockFilter>)> {
     let Some(filter) = session.plan.scope() else { return Vec::new() };
     [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]

@@ -42,16 +42,16 @@ use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_proto::{FILES, Hashes, Table, Wants};
 
-/// The log that the pages read.
+/// The log that the pages query.
 const STORE: &str = "store";
 
-/// Tables whose rows need the contents of mails.
+/// Tables whose rows need the content of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
 
-/// Tables whose rows need bodies of messages; of other tables, fields are marked.
+/// Tables whose rows need bodies of messages. In other tables, single fields are marked.
 const BODIES: [&str; 2] = ["anomaly", "files"];
 
-/// Does what the command line asks for.
+/// Runs the command.
 pub fn run(options: cli::Run) -> Exit {
     if options.list_interfaces {
         end_with_reader();
@@ -72,8 +72,8 @@ pub fn run(options: cli::Run) -> Exit {
     session.run()
 }
 
-/// The plan of a run for an expression, which the screen may change; the expressions that `before` has compiled are
-/// reused.
+/// Compiles the plan of a run with an expression, which may be changed on the screen. Reuses the compiled expressions
+/// of `before`.
 fn compile(
     options: &cli::Run,
     request: &Request,
@@ -94,32 +94,32 @@ fn compile(
     Plan::after(before, expression, request.plan(subscriptions), settings)
 }
 
-/// The common parts of both kinds of run.
+/// The state that both kinds of run share.
 pub struct Session {
     options: Arc<cli::Run>,
     request: Arc<Request>,
     plan: Arc<Plan>,
-    /// How the memory is divided, and for what.
+    /// Shares of the memory, and the parts of the run that need it.
     division: Division,
     work: Work,
     zone: Zone,
-    /// The logs that are written.
+    /// The logs to write.
     logs: Vec<Log>,
     /// The anonymiser of all output, if requested.
     anonymiser: Option<Anonymiser>,
-    /// What signals have asked for.
+    /// Flags that signals set.
     signals: Signals,
-    /// The pages beside the run.
+    /// The pages of the run.
     beside: Option<WebService>,
-    /// The user that it becomes when it has opened what needs rights.
+    /// The user to change to after the rings are open.
     user: Option<Account>,
 }
 
 impl Session {
-    /// Makes the plan, and takes the signals.
+    /// Compiles the plan and registers the signal handlers.
     ///
     /// # Errors
-    /// What of the request cannot be done.
+    /// A part of the request is invalid or cannot be fulfilled.
     pub fn new(
         options: cli::Run,
         request: Request,
@@ -127,7 +127,8 @@ impl Session {
     ) -> Result<Session, (Exit, String)> {
         let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
         if rolls && request.logs.is_none() {
-            let text = "--log-rotate, --log-rotate-size and --log-zstd are for logs: say where with -o DIR";
+            let text =
+                "--log-rotate, --log-rotate-size and --log-zstd are for logs: give their folder with -o DIR";
             return Err((Exit::Usage, text.to_owned()));
         }
         let zone = match &options.tz {
@@ -139,7 +140,7 @@ impl Session {
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         if beside.is_some() {
             if logs.iter().any(|log| log.spec().name == STORE) {
-                let text = "--log store: the pages have a store already, and --store DIR says where";
+                let text = "--log store: the pages have a store already; --store DIR sets its folder";
                 return Err((Exit::Usage, text.to_owned()));
             }
             logs.push(Log::find(STORE).map_err(|error| (Exit::Usage, error))?);
@@ -148,12 +149,12 @@ impl Session {
             .map_err(|error| (Exit::Usage, error.to_string()))?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
-        // The configuration may ask for it too, which the command line does not see.
+        // The configuration may request it too, which the parser of the command line does not see.
         if anonymiser.is_some() && options.files.is_some() {
-            let text = "--files writes content as it is, which cannot be anonymised: take one of them";
+            let text = "--files writes the original content and cannot be combined with anonymisation";
             return Err((Exit::Usage, text.to_owned()));
         }
-        // A run over files keeps its user, unless it is told otherwise.
+        // A run over files keeps its user, unless `--user` is given.
         let becomes = request.inputs.is_empty() || options.user.is_some();
         let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
         let user = user.map_err(|error| (Exit::Usage, error))?;
@@ -167,7 +168,7 @@ impl Session {
             is_live: request.inputs.is_empty(),
             is_read,
             has_store: store,
-            // A key of the live screen begins a packet file too.
+            // A key of the live screen starts a packet file too.
             dumps: usize::from(options.write.is_some() || request.inputs.is_empty() && beside.is_none())
                 + usize::from(options.unidentified.is_some()),
             lists: plan.memory(request.workers),
@@ -181,22 +182,22 @@ impl Session {
         Ok(Session { options, request, plan, division, work, zone, logs, anonymiser, signals, beside, user })
     }
 
-    /// Set when it is to end.
+    /// The flag that ends the run.
     pub fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.signals.stop)
     }
 
-    /// Whether what comes out is anonymised.
+    /// Whether the output is anonymised.
     pub fn is_anonymised(&self) -> bool {
         self.anonymiser.is_some()
     }
 
-    /// Reads the files or listens to the links.
+    /// Runs over the files or on the links.
     pub fn run(self) -> Exit {
         if self.request.inputs.is_empty() { live::run(self) } else { files::run(self) }
     }
 
-    /// The files and folders that the run opens when it has given its rights away.
+    /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
         let cli::Run { write, unidentified, files, .. } = &*self.options;
         let mut paths = Paths::default();
@@ -244,7 +245,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Makes the directory.
+    /// Creates the folder of the logs.
     fn prepare(&self, directory: &Path) -> Result<(), (Exit, String)> {
         let failed = |error: io::Error| (Exit::Output, format!("{}: {error}", directory.display()));
         if directory.exists() && !directory.is_dir() {
@@ -266,7 +267,7 @@ impl Session {
             interval: self.request.interval,
             clock: Some(clock::nanoseconds),
             stop: Some(Arc::clone(&self.signals.stop)),
-            // A live run continues existing logs, line by line; a run over files makes them anew.
+            // A live run appends to existing logs; a run over files replaces them.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
             keep: self.options.keep.unwrap_or_default().over(self.request.store.keep()),
@@ -274,22 +275,22 @@ impl Session {
         }
     }
 
-    /// Whether any of the logs has a row for each flow.
+    /// Whether a log has a row for each flow.
     fn wants_rows(&self) -> bool {
         self.logs.iter().any(|log| log.flows())
     }
 
-    /// Whether any of the logs has records.
+    /// Whether a log has records.
     fn wants_records(&self) -> bool {
         self.logs.iter().any(|log| !log.tables().is_empty())
     }
 
-    /// The tables whose records any of the logs has.
+    /// The tables whose records are in the logs.
     fn wanted_tables(&self) -> Vec<&'static Table> {
         self.logs.iter().flat_map(Log::tables).copied().collect()
     }
 
-    /// Whether payload is read.
+    /// Whether payload is parsed.
     fn reads(&self) -> bool {
         self.wants_records() || self.options.unidentified.is_some() || self.options.files.is_some()
     }
@@ -297,7 +298,7 @@ impl Session {
     /// Hashes and contents of files to compute.
     fn wants(&self) -> Wants {
         let carves = self.options.files.is_some();
-        // Extracted files are named by it.
+        // Extracted files are named by their SHA-256.
         let unwritten_hashes = Hashes { sha256: carves, ..Hashes::default() };
         let is_mail_table = |table: &&Table| MAILS.contains(&table.name);
         let tables = self.wanted_tables();
@@ -312,19 +313,19 @@ impl Session {
             content: carves,
             passes_mails,
             passes_bodies,
-            // What is not kept is not hashed.
+            // Bytes beyond the kept size are not hashed.
             max: self.options.files_each,
             inflation: self.request.inflation,
             unread: 0,
         };
-        // --unidentified writes packets that no protocol can read: a protocol left unread would look like one.
+        // --unidentified writes flows that no protocol was identified in, so that every protocol must be parsed.
         if self.options.unidentified.is_none() {
             wants.leave_unread(&tables);
         }
         wants
     }
 
-    /// Begins to keep files, where that is asked for.
+    /// Starts the extraction of files, if requested.
     fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
         let cli::Run { files, files_each, files_total, files_count, .. } = &*self.options;
         let Some(directory) = files else { return Ok(None) };
@@ -338,17 +339,14 @@ impl Session {
         (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
     }
 
-    /// Begins the requested packet files: of -w, and of unidentified flows.
+    /// Starts the requested packet files: of -w, and of unidentified flows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
         let cli::Run { write, unidentified, .. } = &*self.options;
         if let Some(name) =
             unidentified.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
         {
-            let why = if name == "-" { "standard output is for -w" } else { "-w writes it already" };
-            return Err((
-                Exit::Usage,
-                format!("--unidentified {name}: {why}; the name of another file is wanted"),
-            ));
+            let why = if name == "-" { "standard output is for -w" } else { "-w writes that file" };
+            return Err((Exit::Usage, format!("--unidentified {name}: {why}; give another file")));
         }
         let rotate = self.rotation();
         let dump = self.dump(self.options.write.as_deref(), rotate, interfaces, purpose)?;
@@ -357,7 +355,7 @@ impl Session {
         Ok(Dumps { matching: dump, unidentified })
     }
 
-    /// How the command line wants the files of -w to follow each other.
+    /// The rotation of -w according to the command line.
     fn rotation(&self) -> Rotate {
         Dump::rotation(&self.options, self.zone.time_zone().clone())
     }
@@ -374,7 +372,7 @@ impl Session {
         dump.map(Some).map_err(|error| (Exit::Output, error.to_string()))
     }
 
-    /// Begins a packet file.
+    /// Starts a packet file.
     fn begin_dump(
         &self,
         name: &str,
@@ -405,7 +403,7 @@ impl Session {
     fn workers(&self, count: usize) -> Vec<Worker> {
         let is_read = self.reads();
         let mut tables = self.wanted_tables();
-        // The writer of files learns of them by their records.
+        // The writer of extracted files needs the records of their table.
         tables.extend(self.options.files.is_some().then_some(&FILES));
         let flows = FlowConfig {
             memory: self.division.flows / count,
@@ -476,7 +474,7 @@ struct Dumps {
 struct Finished {
     matching: Option<Outcome>,
     unidentified: Option<Outcome>,
-    /// Files that were there already, and what went wrong.
+    /// Number of extracted files that existed already, and the first error.
     carved: Option<(u64, Option<io::Error>)>,
 }
 
@@ -491,14 +489,14 @@ impl Dumps {
 }
 
 impl Finished {
-    /// The exit code that follows; errors were reported when they occurred.
+    /// The exit code of these results; errors were reported when they occurred.
     fn exit(&self) -> Exit {
         let troubled = [&self.matching, &self.unidentified].into_iter().flatten().any(Outcome::is_trouble)
             || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
-    /// Their lines in the summary.
+    /// Lines for the summary.
     fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
@@ -535,7 +533,7 @@ fn netmask(interfaces: &[String]) -> u32 {
     all.iter().find(|interface| interface.name == *name).and_then(|i| i.netmask).map_or(0, u32::from)
 }
 
-/// How expressions are compiled.
+/// Options for compiling expressions.
 pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
     let mut options = Options {
         strict_bpf,
@@ -550,12 +548,12 @@ pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'s
     options
 }
 
-/// An unpredictable number, to key hashes while packets come from a link.
+/// An unpredictable number, which seeds hashes while packets come from a link.
 pub fn seed() -> u64 {
     RandomState::new().hash_one(0_u8)
 }
 
-/// Reports errors of inputs; returns the exit code of the worst.
+/// Reports errors of inputs. Returns the exit code of the most serious one.
 pub fn report_read_errors(errors: &[ReadError]) -> Exit {
     errors.iter().fold(Exit::Good, |exit, error| {
         let code = match error.severity() {

@@ -1,4 +1,4 @@
-//! The progress bar of a run over files: rate and remaining time, on a terminal, when it takes longer than two
+//! The progress bar of a run over files: rate and remaining time. Shown on a terminal if the run takes longer than two
 //! seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_capture::Files;
 
-/// Shorter runs show no bar.
+/// Duration from which a run shows the bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The progress bar, which workers update as they read.
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar that will be shown if `wanted` and standard error is a terminal.
+    /// A bar that is shown later if `wanted` and if standard error is a terminal.
     pub fn new(wanted: bool) -> Progress {
         let visible = wanted && std::io::stderr().is_terminal();
         Progress { started: Instant::now(), visible, bar: Mutex::new(None) }
@@ -48,7 +48,7 @@ fn begin(total: Option<u64>) -> ProgressBar {
         Some(total) => {
             (ProgressBar::new(total), "{bar:30} {percent}% of {total_bytes}  {bytes_per_sec}  {eta} left")
         }
-        // The length of a pipe is not known.
+        // The length of a pipe is unknown.
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}"),
     };
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -1,4 +1,4 @@
-//! The request of a run: command line and configuration together.
+//! The request of a run, from command line and configuration.
 
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
@@ -12,7 +12,7 @@ use weir_engine::ChecksumMode;
 use weir_output::Rolling;
 use weir_proto::Inflation;
 
-/// A run, as it was asked for: the command line wins over the configuration.
+/// The request of a run. The command line overrides the configuration.
 pub struct Request {
     /// Capture files; empty for a live run.
     pub inputs: Vec<Input>,
@@ -22,13 +22,13 @@ pub struct Request {
     pub expression: String,
     /// Subscriptions besides those of the summary.
     pub subscriptions: Vec<SubscriptionSpec>,
-    /// The folder of logs, and the kinds.
+    /// The folder of logs, and the selected logs.
     pub logs: Option<(PathBuf, Vec<String>)>,
-    /// Nanoseconds after which new files of the logs begin.
+    /// Nanoseconds after which logs are rotated.
     pub rotate: Option<u64>,
     /// Further rotation of logs.
     pub rolling: Rolling,
-    /// Whether pages are served: what they draw is asked too.
+    /// Whether pages are served, which need further subscriptions.
     pub pages: bool,
     /// The server of the pages in the configuration.
     pub server: config::Server,
@@ -38,28 +38,28 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// Anonymisation in the configuration.
     pub anon: config::Anon,
-    /// The length of a report in nanoseconds.
+    /// The length of an interval in nanoseconds.
     pub interval: u64,
-    /// All memory that grows with traffic, in bytes.
+    /// Limit in bytes of all memory that grows with traffic.
     pub memory: usize,
-    /// How much compressed content may grow.
+    /// Limits of decompression.
     pub inflation: Inflation,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
     /// Stop after this many matching packets.
     pub limit: Option<u64>,
     /// Verification of checksums.
     pub checksum: ChecksumMode,
-    /// Seed of hashes: one for the run, so that results of one plan merge with those of the next.
+    /// Seed of hashes, equal for the whole run, so that results of consecutive plans can be merged.
     pub seed: u64,
 }
 
-/// The seed of runs over files, so that they repeat byte by byte. A file can be crafted for it: its author can
-/// choose flows and keys that displace each other, and so hide some; he cannot make the pass slower with that,
-/// because a lookup has a fixed number of places.
+/// The seed of runs over files, so that results are reproducible byte by byte. An attacker can craft a file for this
+/// seed, with flows and keys that displace each other and hide some. The pass does not become slower, because a lookup
+/// examines a fixed number of places.
 const SEED_OF_FILES: u64 = 0x7765_6972;
 
-/// The command whose name `word` almost is, as a typing error leaves it.
+/// The command that a mistyped `word` probably means.
 fn command_meant(word: &str) -> Option<String> {
     let command = <cli::Cli as clap::CommandFactory>::command();
     let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
@@ -67,7 +67,7 @@ fn command_meant(word: &str) -> Option<String> {
 }
 
 impl Request {
-    /// Puts the command line and the configuration together; the error is for the user.
+    /// Combines the command line and the configuration. The error is a message for the user.
     pub fn new(options: &cli::Run) -> Result<Request, (Exit, String)> {
         let usage = |error| (Exit::Usage, error);
         let (limit, config_path) = count_or_config(options).map_err(usage)?;
@@ -142,7 +142,7 @@ impl Request {
         })
     }
 
-    /// Everything that a run with these subscriptions subscribes to: what the summary is made of, then them.
+    /// All subscriptions of the run: those of the summary, then the given ones.
     pub fn plan(&self, subscriptions: &[SubscriptionSpec]) -> Vec<SubscriptionSpec> {
         let mut specs = subscriptions::summary(self.memory);
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
@@ -159,11 +159,11 @@ impl Request {
     }
 }
 
-/// `-c` is tcpdump's where it is a number, else it names a configuration.
+/// `-c` is a packet limit as in tcpdump if it is a number, and else the path of a configuration.
 fn count_or_config(options: &cli::Run) -> Result<(Option<u64>, Option<PathBuf>), String> {
     let Some(text) = &options.count_or_config else { return Ok((None, options.config.clone())) };
     match text.parse::<u64>() {
-        Ok(0) => Err("-c 0: at least one packet is wanted".to_owned()),
+        Ok(0) => Err("-c 0: expected at least one packet".to_owned()),
         Ok(count) => Ok((Some(count), options.config.clone())),
         Err(_) if options.config.is_some() => Err(format!("two configurations: `-c {text}` and --config")),
         Err(_) if Path::new(text).exists() => Ok((None, Some(PathBuf::from(text)))),
@@ -176,7 +176,7 @@ fn load(path: &Path) -> Result<Config, String> {
     config::load(path, &text).map_err(|errors| errors.to_string())
 }
 
-/// Leading words that exist as files are inputs; the rest is the expression, with what stands after `--`.
+/// Leading words that name existing files are inputs. The remaining words and those after `--` form the expression.
 pub fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String) {
     let is_file = |word: &&String| word.as_str() == "-" || Path::new(word).exists();
     let files: Vec<PathBuf> = words.iter().take_while(is_file).map(PathBuf::from).collect();
@@ -184,7 +184,7 @@ pub fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String
     (files, rest.map(String::as_str).collect::<Vec<_>>().join(" "))
 }
 
-/// The expression of a file: its lines, without those that begin with `#`.
+/// The expression in a file: its lines, except those that begin with `#`.
 fn read_expression(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
@@ -198,7 +198,7 @@ pub fn inputs<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Input> {
     paths.into_iter().map(input).collect()
 }
 
-/// 0 stands for as many as there are cores.
+/// The number of workers; 0 stands for the number of cores.
 pub fn worker_count(asked: usize) -> usize {
     match asked {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -215,7 +215,7 @@ fn logs(options: &cli::Run, config: &Config) -> Option<(PathBuf, Vec<String>)> {
     kinds.retain(|kind| seen.insert(kind.clone()));
     if kinds.is_empty() {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
-        // Neither of them has a place for measurements.
+        // These logs have no place for measurements.
         if options.measure || options.sample.is_some() {
             kinds.push("csv".to_owned());
         }

@@ -63,14 +63,14 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Shows the run until all workers are done.
+    /// Updates the screen until all workers are done.
     pub fn watch(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> Exit {
         collector.silence();
         let mut terminal = Ok(());
         let mut drawn: Option<Instant> = None;
         while !collector.is_done() {
             let mut changed = self.take(collector, from);
-            // Without its terminal the run cannot be controlled, and ends.
+            // Without its terminal the run cannot be controlled and therefore ends.
             if terminal.is_ok() {
                 match self.screen.poll(PATIENCE) {
                     Ok(action) => changed |= action.is_some_and(|action| self.act(action)),
@@ -92,7 +92,7 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Takes the messages that wait; returns whether the screen has changed.
+    /// Takes the waiting messages. Returns whether the screen has changed.
     fn take(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> bool {
         let mut changed = false;
         collector.attend();
@@ -133,7 +133,7 @@ impl<'s> FullScreen<'s> {
         self.screen.show(&view)
     }
 
-    /// Performs the action of a key; returns whether the screen has changed.
+    /// Performs the action of a key. Returns whether the screen has changed.
     fn act(&mut self, action: Action) -> bool {
         match action {
             Action::Quit => self.session.signals.stop.store(true, Ordering::Relaxed),
@@ -177,8 +177,8 @@ impl<'s> FullScreen<'s> {
         }
     }
 
-    /// Ends the file that the `w` key started. It ends in the background, since workers hold senders to it until they
-    /// have read their orders.
+    /// Ends the file that the `w` key started. It is finished in the background, because workers hold senders to it
+    /// until they have read their orders.
     fn end_writing(&mut self) -> Exit {
         let Some((name, dump)) = self.writing.take() else { return Exit::Good };
         self.mailbox.change(self.clock.now(), |orders| orders.packets = None);

@@ -38,7 +38,7 @@ pub fn of_files(
     text
 }
 
-/// Whether the text of `-v` follows; the summary in JSON is complete without it.
+/// Whether the text of `-v` follows. It does not follow the summary in JSON.
 fn is_verbose(session: &Session) -> bool {
     session.options.verbose && !session.options.json
 }
@@ -92,7 +92,7 @@ fn input(info: &InputInfo) -> InputFacts {
     }
 }
 
-/// The error of an input without its name, which the summary has already.
+/// The error of an input without the input's name, which the summary shows already.
 fn problem(error: &ReadError) -> String {
     let text = error.to_string();
     let named = text.strip_prefix(error.input()).and_then(|rest| rest.strip_prefix(": "));

@@ -1,14 +1,14 @@
-//! What `-v` adds to the summary: the whole ledger, and the contents of each file.
+//! The additions of `-v` to the summary: the whole ledger, and the contents of each file.
 
 use std::fmt::Write;
 use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
 use weir_capture::{Files, InputInfo, InterfaceInfo};
 use weir_output::figures::{count, printable};
 
-/// Maximum interfaces and comments listed of a file.
+/// Maximum number of interfaces and of comments listed per file.
 const LISTED: usize = 16;
 
-/// The ledger, stage by stage; each line is part of the nearest one above it with less indentation.
+/// The ledger, stage by stage. Each line is part of the nearest line above it with less indentation.
 pub fn ledger(total: &Snapshot) -> String {
     let Ledger { capture, errors, .. } = total.ledger;
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;

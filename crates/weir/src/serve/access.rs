@@ -1,4 +1,4 @@
-//! Who sends a request: a token, a user with a password, or a user of this machine on loopback.
+//! Authentication of requests: by a token, by user and password, or on loopback by the user of this machine.
 
 use super::attempts::Attempts;
 use super::owner::Owners;
@@ -20,21 +20,21 @@ use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The fewest bytes of a token.
+/// Minimum length of a token in bytes.
 const MIN_TOKEN: usize = 20;
-/// A password that was right is accepted again for this long without being hashed: argon2 is slow on purpose.
+/// Time for which a verified password is accepted again without being hashed, because argon2 is slow by design.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// Passwords that are remembered.
+/// Maximum number of verified passwords to cache.
 const MAX_REMEMBERED: usize = 64;
 
-/// What is expected of a line of the token file, and of the user file.
-const TOKEN_LINE: &str = "`TOKEN NAME RIGHTS` is expected, such as `TOKEN backup look,packets`; RIGHTS are look, packets \
-                          and write, and `TOKEN` alone may look";
-const USER_LINE: &str = "`NAME:RIGHTS:HASH` is expected, as `weir serve --hash-password NAME` prints; RIGHTS are look, \
+/// Expected form of a line of the token file, and of the user file.
+const TOKEN_LINE: &str = "expected `TOKEN NAME RIGHTS`, such as `TOKEN backup look,packets`; RIGHTS are look, packets \
+                          and write; `TOKEN` alone has the right look";
+const USER_LINE: &str = "expected `NAME:RIGHTS:HASH`, as `weir serve --hash-password NAME` prints; RIGHTS are look, \
                          packets and write, such as `look,packets`";
 
 struct Token {
-    /// Its SHA-256.
+    /// SHA-256 of the token.
     digest: [u8; 32],
     name: String,
     rights: Rights,
@@ -46,36 +46,37 @@ struct User {
     hash: String,
 }
 
-/// Who may do what.
+/// Authentication and rights of clients.
 pub struct Access {
     tokens: Vec<Token>,
     users: Vec<User>,
-    /// Names by which the pages may be called; any name where users or tokens are configured.
+    /// Host names under which the pages may be requested; any name if users or tokens are configured.
     hosts: Vec<String>,
-    /// Passwords that were right, by a digest of name, password and hash, with the place of their user.
+    /// Verified passwords, by a digest of name, password and hash; each with the time of verification and its user's
+    /// index.
     remembered: Mutex<HashMap<[u8; 32], (Instant, usize)>>,
-    /// One password is hashed at a time: each takes 19 MiB.
+    /// Limits hashing to one password at a time, because each needs 19 MiB.
     hashing: Arc<Semaphore>,
     attempts: Mutex<Attempts>,
     owners: Arc<Owners>,
 }
 
-/// Why a client is not known.
+/// The reason why a client is refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Refused {
-    /// It gave no user and no token.
+    /// The request has neither a user nor a token.
     Unnamed,
-    /// Its password or token is wrong; the name is that of a configured user, or absent.
+    /// The password or token is wrong. The name is that of a configured user, or absent.
     Wrong(Option<String>),
-    /// Its address has failed before and has to wait.
+    /// Earlier log-ins from this address failed; the next is accepted after this time.
     Wait(Duration),
 }
 
 impl Access {
-    /// Reads the files. Without any, loopback alone is served.
+    /// Reads the files. Without any, only loopback is served.
     ///
     /// # Errors
-    /// What is wrong with a file, and where.
+    /// A file cannot be read or has an error, which the message names with its line.
     pub fn read(tokens: Option<&Path>, users: Option<&Path>) -> Result<Access, String> {
         Ok(Access {
             tokens: tokens.map_or(Ok(Vec::new()), |path| lines(path, token))?,
@@ -99,7 +100,7 @@ impl Access {
         tokens.chain(self.users.iter().map(|user| user.rights)).any(|rights| rights.has(Right::Write))
     }
 
-    /// From now on the pages may be called by the names of loopback alone, with this port.
+    /// Restricts the host names to those of loopback with this port.
     pub fn only_loopback(&mut self, port: u16) {
         self.hosts = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}")).into();
         if port == 80 {
@@ -107,7 +108,7 @@ impl Access {
         }
     }
 
-    /// Whether the pages were called by a name that they have.
+    /// Whether the request's host name is one of the allowed ones.
     pub fn knows_host(&self, headers: &HeaderMap) -> bool {
         if self.hosts.is_empty() || self.is_guarded() {
             return true;
@@ -116,10 +117,10 @@ impl Access {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Who sends these headers over that connection.
+    /// Authenticates the sender of a request.
     ///
     /// # Errors
-    /// Why that is not known. A failed log-in is counted against its address.
+    /// The reason of the refusal. A failed log-in counts against its address.
     pub async fn client(
         &self,
         headers: &HeaderMap,
@@ -131,7 +132,7 @@ impl Access {
         }
         let named = |name: &str, rights| Client { name: name.to_owned(), rights, address, is_named: true };
         let given = Given::of(headers).ok_or(Refused::Unnamed)?;
-        // A browser knows names and passwords only: a token is a password of any name.
+        // A browser can only send a name and a password: a token is accepted as the password of any name.
         if let Some(token) = self.by_token(given.secret()) {
             return Ok(named(&token.name, token.rights));
         }
@@ -140,9 +141,9 @@ impl Access {
         {
             return Ok(named(&user.name, user.rights));
         }
-        // Guesses of one address are looked at one after the other: the failure of one holds up those behind it.
+        // Log-ins of one address are verified in sequence, so that each failure delays the following ones.
         let turn = Arc::clone(&self.hashing).acquire_owned().await.map_err(|_| Refused::Unnamed)?;
-        // What is behind the wait is not even looked at, so that the answer tells nothing.
+        // A log-in during the delay is not verified, so that the answer reveals nothing.
         if let Some(left) = self.attempts().wait(address, Instant::now()) {
             return Err(Refused::Wait(left));
         }
@@ -160,8 +161,8 @@ impl Access {
         Ok(named(&user.name, user.rights))
     }
 
-    /// A client on loopback where no users and tokens are configured. Every user of the machine may look; packets are
-    /// for those who could also read a capture file of this process: its user and root.
+    /// A client on loopback if no users and tokens are configured. Every user of the machine has the right `look`.
+    /// Packets are only for users who could also read a capture file of this process: its user and root.
     async fn neighbour(&self, address: IpAddr, connection: Option<&Connection>) -> Client {
         let user = match connection {
             Some(connection) => connection.owner(&self.owners).await,
@@ -176,7 +177,7 @@ impl Access {
         }
     }
 
-    /// All tokens are compared, in a time that does not depend on them.
+    /// Finds a token. All tokens are compared, in a time that does not depend on their content.
     fn by_token(&self, token: &str) -> Option<&Token> {
         let given = digest(token.as_bytes());
         self.tokens.iter().fold(None, |found, known| {
@@ -188,22 +189,23 @@ impl Access {
         self.users.iter().position(|user| user.name == name)
     }
 
-    /// The user whose password was right not long ago.
+    /// The user with a recently verified password.
     fn by_memory(&self, name: &str, password: &str) -> Option<&User> {
         let user = self.users.get(self.user(name)?)?;
         let (since, at) = self.remembered().get(&memory(name, password, &user.hash)).copied()?;
         self.users.get(at).filter(|_| since.elapsed() < REMEMBERED)
     }
 
-    /// The user whose password it is. The turn comes back when the hash is done: a request that is given up does not
-    /// free it before.
+    /// Verifies the password of a user. The permit is returned when the hash is done, even if the request is cancelled
+    /// before.
     async fn by_password(
         &self,
         name: &str,
         password: &str,
         turn: OwnedSemaphorePermit,
     ) -> (Option<OwnedSemaphorePermit>, Option<&User>) {
-        // Of an unknown name the hash of another user is verified, so that the time does not show which names exist.
+        // For an unknown name the hash of another user is verified, so that the time does not reveal which names
+        // exist.
         let at = self.user(name);
         let Some(hash) = self.users.get(at.unwrap_or(0)).map(|user| user.hash.clone()) else {
             return (Some(turn), None);
@@ -233,14 +235,14 @@ impl Access {
     }
 }
 
-/// What a request says of its sender.
+/// The credentials of a request.
 enum Given {
     Token(String),
     Password(String, String),
 }
 
 impl Given {
-    /// Of the header `Authorization` (RFC 7617, RFC 6750); nothing where it is neither.
+    /// Parses the header `Authorization` (RFC 7617, RFC 6750); `None` for other schemes.
     fn of(headers: &HeaderMap) -> Option<Given> {
         let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, value) = value.split_once(' ')?;
@@ -277,7 +279,8 @@ fn memory(name: &str, password: &str, hash: &str) -> [u8; 32] {
     digest(format!("{name}\0{password}\0{hash}").as_bytes())
 }
 
-/// A line of the token file: `TOKEN NAME RIGHTS`, or `TOKEN` and `TOKEN RIGHTS` as before tokens had names.
+/// Parses a line of the token file: `TOKEN NAME RIGHTS`. Also accepts `TOKEN` and `TOKEN RIGHTS`, the form before
+/// tokens had names.
 fn token(number: usize, line: &str) -> Result<Token, &'static str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (token, name, rights) = match words.as_slice() {
@@ -297,7 +300,7 @@ fn token(number: usize, line: &str) -> Result<Token, &'static str> {
     Ok(Token { digest: digest(token.as_bytes()), name, rights })
 }
 
-/// A line of the user file: `NAME:RIGHTS:HASH`.
+/// Parses a line of the user file: `NAME:RIGHTS:HASH`.
 fn user(line: &str) -> Result<User, &'static str> {
     let mut parts = line.splitn(3, ':');
     let (Some(name), Some(rights), Some(hash)) = (parts.next(), parts.next(), parts.next()) else {
@@ -310,7 +313,7 @@ fn user(line: &str) -> Result<User, &'static str> {
     Ok(User { name: name.to_owned(), rights, hash: hash.to_owned() })
 }
 
-/// The lines of a file that are neither empty nor comments, each read with its number.
+/// Parses the lines of a file, except empty lines and comments, each with its number.
 fn lines<T>(path: &Path, read: impl Fn(usize, &str) -> Result<T, &'static str>) -> Result<Vec<T>, String> {
     let shown = path.display();
     let text = String::from_utf8(private::read(path)?).map_err(|error| format!("{shown}: {error}"))?;
@@ -321,7 +324,7 @@ fn lines<T>(path: &Path, read: impl Fn(usize, &str) -> Result<T, &'static str>) 
         }
     }
     if found.is_empty() {
-        return Err(format!("{shown}: no line names a user or token"));
+        return Err(format!("{shown}: no line has a user or token"));
     }
     Ok(found)
 }
@@ -329,11 +332,11 @@ fn lines<T>(path: &Path, read: impl Fn(usize, &str) -> Result<T, &'static str>) 
 /// The line of a user file for a password.
 ///
 /// # Errors
-/// That the system has no random numbers, or that the name or the password is not accepted.
+/// The system has no random numbers, or the name or the password is not valid.
 pub fn user_line(name: &str, password: &str) -> Result<String, String> {
     if !is_name(name) {
         return Err(format!(
-            "{name:?} cannot be a name: it has 1 to 64 bytes, no space, no colon, no comma and no #"
+            "{name:?} is not a valid name: expected 1 to 64 bytes without spaces, colons, commas and #"
         ));
     }
     if password.chars().count() < 8 {
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_passwords_of_both_forms() {
+    fn tokens_and_passwords_have_two_forms() {
         let line = user_line("ann", "a long password").unwrap();
         assert!(line.starts_with("ann:look:$argon2id$v=19$"), "{line}");
         let other = |head: &str| line.replacen("ann:look", head, 1);
@@ -402,7 +405,7 @@ mod tests {
             assert_eq!(client(&access, &format!("Bearer {token}")), is(name, rights));
             assert_eq!(client(&access, &basic(&format!("x:{token}"))), is(name, rights));
         }
-        // The second time it is remembered.
+        // The second log-in uses the cache.
         for _ in 0..2 {
             assert_eq!(client(&access, &basic("ann:a long password")), is("ann", "look"));
             assert_eq!(client(&access, &basic("bob:a long password")), is("bob", "look,write"));
@@ -415,12 +418,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_makes_the_next_wait_and_names_configured_users_alone() {
+    fn a_failed_login_delays_the_next_and_only_configured_users_are_named() {
         let users = file(&format!("{}\n", user_line("ann", "a long password").unwrap()));
         let access = || Access::read(None, Some(users.path())).unwrap();
         for (given, name) in [
             (basic("ann:another password"), Some("ann".to_owned())),
-            // What is typed into the wrong field may be a password.
+            // Text in the wrong field may be a password.
             (basic("my-real-password:ann"), None),
             ("Bearer 9876543210abcdefghi".to_owned(), None),
         ] {
@@ -428,16 +431,16 @@ mod tests {
             assert_eq!(client(&access, &given), Err(Refused::Wrong(name)));
             assert!(matches!(client(&access, &given), Err(Refused::Wait(_))), "{given}");
             let right = client(&access, &basic("ann:a long password"));
-            assert!(matches!(right, Err(Refused::Wait(_))), "a right password waits too: {right:?}");
+            assert!(matches!(right, Err(Refused::Wait(_))), "a correct password waits too: {right:?}");
         }
         let access = access();
         assert_eq!(client(&access, &basic("ann:a long password")), is("ann", "look"));
         assert!(client(&access, &basic("ann:another password")).is_err());
-        assert_eq!(client(&access, &basic("ann:a long password")), is("ann", "look"), "remembered");
+        assert_eq!(client(&access, &basic("ann:a long password")), is("ann", "look"), "cached");
     }
 
     #[test]
-    fn files_are_read_strictly() {
+    fn invalid_lines_in_token_and_user_files_are_refused() {
         for (tokens, text) in [
             (true, "short\n"),
             (true, "0123456789abcdefghij admin\n"),
@@ -472,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_loopback_with_the_own_port() {
+    fn only_loopback_names_with_the_server_port_are_accepted() {
         let mut access = Access::read(None, None).unwrap();
         access.only_loopback(8470);
         let knows = |host: &str| {

@@ -1,7 +1,8 @@
-//! The access log: who downloaded payload, who applied a configuration, whose log-in failed. Never what was in it.
+//! The access log: downloads of payload, applied configurations, and failed log-ins, with their users. It contains no
+//! payload.
 //!
-//! A line is a JSON object. Lines go through a bounded queue to a thread of the log's own, so that a disk or a terminal
-//! that stands still holds up no request; what has no room is counted.
+//! A line is a JSON object. Lines go through a bounded queue to a separate thread, so that a blocked disk or terminal
+//! delays no request. Lines that do not fit are counted.
 
 use super::counts::Counts;
 use axum::http::Uri;
@@ -14,47 +15,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lines that wait to be written.
+/// Maximum number of lines in the queue.
 const WAITING: usize = 1024;
-/// Bytes after which the file becomes FILE.1, and a new one begins: both together are bounded.
+/// Size in bytes at which the file is renamed to FILE.1 and a new one begins, so that both together are bounded.
 const MAX_BYTES: u64 = 10 << 20;
-/// How long the end of the program waits for lines to be written.
+/// Maximum wait at the end of the program for lines to be written.
 const LEAVE: Duration = Duration::from_secs(2);
-/// The name of the file in the folder of a store.
+/// Name of the file in the folder of a store.
 pub const NAME: &str = "access.log";
 
 /// A line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Entry {
-    /// When the answer had ended, RFC 3339 in UTC.
+    /// Time at which the answer ended, RFC 3339 in UTC.
     pub time: String,
     /// `download`, `change` or `login`.
     pub what: &'static str,
-    /// The user or token. Of a failed log-in the user's name where it is a configured one.
+    /// Name of the user or token. After a failed log-in, the user's name if that user is configured.
     pub name: Option<String>,
-    /// Where the request came from.
+    /// Address of the client.
     pub address: Option<IpAddr>,
     /// The path of the route.
     pub route: &'static str,
-    /// The expression that was asked about.
+    /// Expression in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// The time that was asked about, as it was given.
+    /// Start of the requested time range, as given in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Its end.
+    /// End of the requested time range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The status of the answer (RFC 9110).
     pub status: u16,
-    /// Bytes of its body that were handed to the connection.
+    /// Bytes of the body that were passed to the connection.
     pub bytes: u64,
-    /// Whether that was all of it.
+    /// Whether the whole body was passed.
     pub complete: bool,
 }
 
 impl Entry {
-    /// What an address asks about.
+    /// An entry with the parameters of a request.
     pub fn of(what: &'static str, route: &'static str, address: Option<IpAddr>, uri: &Uri) -> Entry {
         let mut entry = Entry { what, route, address, ..Entry::default() };
         let asked = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
@@ -70,24 +71,24 @@ impl Entry {
     }
 }
 
-/// Where lines go.
+/// The queue to the access log.
 pub struct AccessLog {
-    /// The queue of the thread; none where nothing is recorded.
+    /// The queue of the thread; `None` if nothing is recorded.
     to: Option<Sender<Entry>>,
-    /// Is told when the thread has written all.
+    /// Closed when the thread has written all lines.
     done: Receiver<()>,
     counts: Arc<Counts>,
 }
 
 impl AccessLog {
-    /// Begins a log in a file, if there is one, and on standard error, if that is asked for.
+    /// Starts a log in a file, if given, and on standard error, if `echo` is set.
     pub fn start(file: Option<LogFile>, echo: bool, counts: &Arc<Counts>) -> AccessLog {
         let ((to, from), (end, done)) = (bounded(WAITING), bounded(1));
         let lost = Arc::clone(counts);
         let is_recorded = file.is_some() || echo;
         if is_recorded {
             let thread = std::thread::Builder::new().name("access-log".to_owned());
-            // Without a thread each line is counted as lost.
+            // If the thread cannot be started, each line is counted as lost.
             let _ = thread.spawn(move || {
                 write(&from, file, echo, &lost);
                 let _ = end.send(());
@@ -96,7 +97,7 @@ impl AccessLog {
         AccessLog { to: is_recorded.then_some(to), done, counts: Arc::clone(counts) }
     }
 
-    /// Writes a line, if there is room for it.
+    /// Queues a line if there is room.
     pub fn write(&self, entry: Entry) {
         let now = crate::serve::hub::clock();
         let entry = Entry { time: weir_output::zone::rfc3339(now), ..entry };
@@ -107,7 +108,7 @@ impl AccessLog {
 }
 
 impl Drop for AccessLog {
-    /// Lines that wait are written, unless the disk or the terminal stands still.
+    /// Waits until the queued lines are written, unless the disk or the terminal is blocked.
     fn drop(&mut self) {
         if self.to.take().is_some() {
             let _ = self.done.recv_timeout(LEAVE);
@@ -120,7 +121,7 @@ fn write(from: &Receiver<Entry>, mut file: Option<LogFile>, echo: bool, counts: 
     for entry in from {
         let Ok(line) = serde_json::to_string(&entry) else { continue };
         if echo {
-            // JSON has escaped what a terminal would obey.
+            // JSON has escaped control characters.
             let _ = writeln!(io::stderr(), "weir: access: {line}");
         }
         let Some(file) = &mut file else { continue };
@@ -128,7 +129,7 @@ fn write(from: &Receiver<Entry>, mut file: Option<LogFile>, echo: bool, counts: 
             Ok(()) => is_failing = false,
             Err(error) => {
                 counts.lost_lines.one();
-                // Once each time that writing begins to fail.
+                // Reported once each time that writing begins to fail.
                 if !is_failing {
                     let _ = writeln!(io::stderr(), "weir: {}: {error}", file.path.display());
                 }
@@ -138,7 +139,7 @@ fn write(from: &Receiver<Entry>, mut file: Option<LogFile>, echo: bool, counts: 
     }
 }
 
-/// The file of a log.
+/// The file of an access log.
 pub struct LogFile {
     path: PathBuf,
     file: File,
@@ -146,10 +147,10 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens it at its end.
+    /// Opens the file for appending.
     ///
     /// # Errors
-    /// Why that cannot be, with the path.
+    /// The file cannot be opened. The message has the path.
     pub fn open(path: &Path) -> Result<LogFile, String> {
         let opened = weir_files::append(path).and_then(|file| {
             let bytes = file.metadata()?.len();
@@ -184,7 +185,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn lines_are_whole_objects_for_the_owner_alone() {
+    fn lines_are_json_objects_in_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
         let counts = Arc::new(Counts::default());
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_bounded_and_one_before_it_is_kept() {
+    fn the_file_is_bounded_and_the_previous_one_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
         std::fs::write(&path, "old\n").unwrap();

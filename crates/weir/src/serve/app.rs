@@ -60,15 +60,16 @@ pub struct App {
     pub turns: Arc<Semaphore>,
     /// Whether connections have TLS.
     pub has_tls: bool,
-    /// Who downloaded what, and whose log-in failed.
+    /// Log of downloads, changes and failed log-ins.
     pub log: AccessLog,
-    /// What the doors have refused and handed out.
+    /// Counts of refusals, failed log-ins and downloads.
     pub counts: Arc<Counts>,
     /// Event streams, by client.
     pub streams: Arc<Shares<String>>,
-    /// Texts of configurations of clients that may look, by client.
+    /// Concurrent configuration checks of clients without the right `write`, by client.
     pub checks: Arc<Shares<String>>,
-    /// Those of clients that may apply one: nobody else can take their places.
+    /// Concurrent configuration checks of clients with the right `write`, by client. The separate limit keeps places
+    /// for them.
     pub changes: Arc<Shares<String>>,
 }
 

@@ -1,19 +1,20 @@
-//! Failed log-ins by address: each makes the next wait longer.
+//! Failed log-ins by address: each failure makes the next wait longer.
 //!
-//! A log-in that succeeds takes nothing back: with one valid token a client could guess the passwords of others for ever.
+//! A successful log-in does not reset the wait. Otherwise a client with one valid token could guess the passwords of
+//! others without delay.
 
 use super::rights::network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How long the first failure keeps an address waiting; each further one doubles it.
+/// Wait of an address after its first failure; each further failure doubles it.
 const FIRST: Duration = Duration::from_millis(500);
-/// How often it doubles: 64 s.
+/// Maximum number of doublings, which gives 64 s.
 const MAX_DOUBLINGS: u32 = 7;
-/// An address is forgotten that long after its last failure.
+/// Time after the last failure at which an address is removed.
 const FORGOTTEN: Duration = Duration::from_secs(900);
-/// The most addresses that are remembered. The one whose last failure is oldest makes room.
+/// Maximum number of addresses. A further address replaces the one with the oldest last failure.
 const MAX_ADDRESSES: usize = 1024;
 
 /// Failed log-ins by address.
@@ -33,14 +34,14 @@ impl Failed {
 }
 
 impl Attempts {
-    /// How long an address has to wait until its next password or token is looked at.
+    /// Time that an address has to wait until its next password or token is verified; `None` if it need not wait.
     pub fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let failed = self.0.get(&network(address))?;
         let over = now.saturating_duration_since(failed.last);
         failed.wait().checked_sub(over).filter(|left| !left.is_zero())
     }
 
-    /// Notes a failure.
+    /// Records a failure.
     pub fn failed(&mut self, address: IpAddr, now: Instant) {
         let address = network(address);
         self.0.retain(|_, failed| now.saturating_duration_since(failed.last) < FORGOTTEN);
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_addresses_is_bounded() {
         let (mut attempts, start) = (Attempts::default(), Instant::now());
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         for n in 0..5000 {
@@ -85,6 +86,6 @@ mod tests {
         }
         assert!(attempts.0.contains_key(&address(4999)) && !attempts.0.contains_key(&address(0)));
         attempts.failed(address(1), start + Duration::from_secs(2000));
-        assert_eq!(attempts.0.len(), 1, "the others are forgotten");
+        assert_eq!(attempts.0.len(), 1, "the others are removed");
     }
 }

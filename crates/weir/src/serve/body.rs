@@ -32,7 +32,7 @@ impl<H: Unpin> hyper::body::Body for Pieces<H> {
     }
 }
 
-/// A body whose bytes are counted, and of which is known at its end whether all of it was taken.
+/// A body that counts its bytes and reports at its end whether all of it was taken.
 pub struct Counted {
     body: Body,
     bytes: u64,
@@ -41,7 +41,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Calls `end` with the bytes and whether they are all, when the body is gone.
+    /// Calls `end` when the body is dropped, with the number of bytes and whether that is the whole body.
     pub fn new(body: Body, end: impl FnOnce(u64, bool) + Send + 'static) -> Self {
         Self { body, bytes: 0, is_whole: false, end: Some(Box::new(end)) }
     }

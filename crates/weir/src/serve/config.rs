@@ -90,16 +90,16 @@ pub struct Wrong {
     line: usize,
     /// Column, counted from 1, in characters.
     column: usize,
-    /// What was found.
+    /// The error.
     message: String,
-    /// What would be accepted.
+    /// Accepted values.
     help: Option<String>,
 }
 
 /// Result of applying a configuration.
 pub struct Applied {
     pub checked: Checked,
-    /// Text of the event, when it was applied.
+    /// Text of the event after it was applied.
     pub text: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl Configuration {
 
     /// Enables applying configurations.
     pub fn control(&self, control: Box<dyn Control>) {
-        // There is one run.
+        // A process has one run.
         let _ = self.control.set(control);
     }
 
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_wins() {
+    fn the_command_line_overrides_the_file() {
         let configuration =
             Configuration::read(None, vec![("interval", "10s".to_owned(), "command line")]).unwrap();
         let values = configuration.effective().values;

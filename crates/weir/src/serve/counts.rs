@@ -1,63 +1,63 @@
-//! What the doors of the server have refused, recorded and handed out.
+//! Counters of the server: refusals, failed log-ins, downloads and lost log lines.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter that only goes up.
+/// A counter that only increases.
 #[derive(Debug, Default)]
 pub struct Total(AtomicU64);
 
 impl Total {
-    /// One more.
+    /// Adds one.
     pub fn one(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 }
 
-/// Counters of the server's doors.
+/// Counters of the server.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Answers with payload that have begun.
+    /// Answers with payload that have been started.
     pub downloads: Total,
     /// Bytes of these answers.
     pub download_bytes: Total,
-    /// Passwords and tokens that were wrong.
+    /// Log-ins with a wrong password or token.
     pub failed_logins: Total,
-    /// Log-ins that were not looked at because their address had failed before.
+    /// Log-ins that were not verified because their address failed before.
     pub delayed_logins: Total,
-    /// Requests of known clients without the right of the route.
+    /// Requests of authenticated clients without the right of the route.
     pub refused_rights: Total,
-    /// Connections that were closed because their address had its share.
+    /// Connections that were closed because their address had reached its limit.
     pub refused_connections: Total,
-    /// Event streams that were refused because the client, or all of them, had as many as they may.
+    /// Event streams that were refused because the client, or all clients together, had reached the limit.
     pub refused_streams: Total,
-    /// Configuration checks that were refused for the same reason.
+    /// Configuration checks that were refused because a limit was reached.
     pub refused_checks: Total,
     /// Lines of the access log that could not be written.
     pub lost_lines: Total,
 }
 
 impl Counts {
-    /// Each with its name and meaning.
+    /// The counters with names and descriptions.
     fn rows(&self) -> [(&'static str, &'static str, &Total); 9] {
         [
-            ("downloads", "Answers with payload that have begun.", &self.downloads),
+            ("downloads", "Answers with payload that have been started.", &self.downloads),
             ("download_bytes", "Bytes of answers with payload.", &self.download_bytes),
-            ("failed_logins", "Passwords and tokens that were wrong.", &self.failed_logins),
+            ("failed_logins", "Log-ins with a wrong password or token.", &self.failed_logins),
             (
                 "delayed_logins",
-                "Log-ins that were not looked at because their address had failed before.",
+                "Log-ins that were not verified because their address failed before.",
                 &self.delayed_logins,
             ),
             ("refused_rights", "Requests without the right of their route.", &self.refused_rights),
             (
                 "refused_connections",
-                "Connections that were closed because their address had its share.",
+                "Connections that were closed because their address had reached its limit.",
                 &self.refused_connections,
             ),
             ("refused_streams", "Event streams beyond a limit.", &self.refused_streams),
@@ -66,7 +66,7 @@ impl Counts {
         ]
     }
 
-    /// All of them as OpenMetrics text.
+    /// All counters as OpenMetrics text.
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         for (name, help, total) in self.rows() {

@@ -13,9 +13,9 @@ use weir_output::store::StoreError;
 pub struct Failure {
     #[serde(skip)]
     pub status: StatusCode,
-    /// What is wrong.
+    /// The error.
     pub error: String,
-    /// What would be accepted.
+    /// Accepted values, or the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     /// Position in the expression, in bytes.
@@ -32,7 +32,7 @@ impl Failure {
         Self { status, error: error.into(), help: None, offset: None, length: None }
     }
 
-    /// A bad request, and what would be accepted.
+    /// A bad request, with the values that would be accepted.
     pub fn question(error: impl Into<String>, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..Self::new(StatusCode::BAD_REQUEST, error) }
     }

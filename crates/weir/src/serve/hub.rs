@@ -1,8 +1,8 @@
-//! The state of a run, as the pages read it.
+//! The state of a run for the pages.
 //!
-//! The collector hands over each tick. It becomes sums, metrics and a message of the event stream, which are swapped in
-//! as one [`Now`]. Readers take the latest and hold nothing back: the collector never waits for a reader, and a packet
-//! never waits for the collector.
+//! The collector passes each tick to the hub, which computes sums, metrics and a message of the event stream and
+//! publishes them together as one [`Now`]. Readers take the latest state and hold no lock: the collector never waits
+//! for a reader, and a packet never waits for the collector.
 
 use crate::memory::{Load, Share};
 use axum::body::Bytes;
@@ -54,7 +54,7 @@ pub struct Now {
     pub memory: Vec<MemoryRow>,
     /// Queues between threads.
     pub queues: Vec<QueueRow>,
-    /// The run has ended.
+    /// Whether the run has ended.
     pub ended: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Hub {
     now: watch::Sender<Arc<Now>>,
     expression: Mutex<String>,
     events: Mutex<VecDeque<Event>>,
-    /// Packets lost before the present loss began; `None` while none are lost.
+    /// Packets lost before the present period of loss; `None` while none are lost.
     lossy_since: Mutex<Option<u64>>,
     /// The store's writer, which also stores events.
     health: OnceLock<Arc<Health>>,
@@ -137,7 +137,7 @@ impl Hub {
 
     /// Sets the store's writer.
     pub fn set_health(&self, health: Arc<Health>) {
-        // There is one run.
+        // A process has one run.
         let _ = self.health.set(health);
     }
 
@@ -176,7 +176,7 @@ impl Hub {
         self.now.send_replace(Arc::new(next));
     }
 
-    /// Notes the start of packet loss, and its end with the first tick without loss.
+    /// Records an event at the start of packet loss, and at its end with the first tick without loss.
     fn watch_loss(&self, before: &Snapshot, tick: &Snapshot) {
         let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
         let mut since = lock(&self.lossy_since);
@@ -199,7 +199,7 @@ impl Hub {
         }
     }
 
-    /// Ends the run with its total.
+    /// Ends the run with its totals.
     pub fn end(&self, total: &Snapshot) {
         let before = self.now();
         let mut metrics = Metrics::default();
@@ -223,12 +223,12 @@ impl Hub {
         lock(&self.tables).iter().map(row).collect()
     }
 
-    /// Notes an event at the present time of the system clock.
+    /// Records an event at the present time of the system clock.
     pub fn note(&self, kind: &str, text: impl Into<String>) {
         self.note_at(clock(), kind, text);
     }
 
-    /// Notes an event at a time in nanoseconds since the epoch.
+    /// Records an event at a time in nanoseconds since the epoch.
     pub fn note_at(&self, time: u64, kind: &str, text: impl Into<String>) {
         let event = Event { time: seconds(time), kind: kind.to_owned(), text: text.into() };
         if let Some(health) = self.health.get() {
@@ -282,7 +282,7 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-/// The tick as the event stream has it.
+/// Converts a tick for the event stream.
 fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     let length = seconds(tick.interval.end.saturating_sub(tick.interval.start));
     let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
@@ -348,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_stream() {
+    fn a_file_has_no_event_stream() {
         let hub = hub(Mode::File);
         hub.tick(&tick(1, 10), &Load::default());
         assert!(hub.now().tick.is_none());
     }
 
     #[test]
-    fn loss_is_noted_when_it_begins_and_when_it_ends() {
+    fn the_start_and_the_end_of_loss_are_events() {
         let hub = hub(Mode::Live);
         for (second, dropped) in [(1, 0), (2, 3), (3, 4), (4, 0), (5, 0)] {
             let mut tick = tick(second, 10);

@@ -20,13 +20,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
 
-/// Maximum open streams.
+/// Maximum number of open streams.
 pub const MAX_STREAMS: usize = 1000;
-/// Maximum open streams of one client.
+/// Maximum number of open streams of one client.
 pub const MAX_STREAMS_OF_ONE: usize = 250;
-/// Messages that wait for one reader, besides those in its connection. A reader with more is dropped.
+/// Maximum number of messages in a reader's queue, besides those in its connection. A slower reader is dropped.
 const WAITING: usize = 4;
-/// An idle stream is kept open by a comment this often.
+/// Interval of the comments that keep an idle stream open.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// Ticks of a live run, one a second, and its end.
@@ -45,12 +45,12 @@ pub async fn live(
         match full {
             Full::Own => {
                 let text = format!(
-                    "{MAX_STREAMS_OF_ONE} streams of {} are open, the most of one client",
+                    "{MAX_STREAMS_OF_ONE} streams of {} are open, the maximum of one client",
                     client.name
                 );
                 Failure::new(StatusCode::TOO_MANY_REQUESTS, text)
             }
-            Full::All => Failure::busy(format!("{MAX_STREAMS} streams are open, the most there can be")),
+            Full::All => Failure::busy(format!("{MAX_STREAMS} streams are open, the maximum")),
         }
     })?;
     let (to, from) = mpsc::channel(WAITING);
@@ -60,7 +60,7 @@ pub async fn live(
         true => message("end", &json!({})),
         false => Bytes::from_static(b": a tick a second\n\n"),
     };
-    // The channel is empty.
+    // The channel is empty, so that this cannot fail.
     let _ = to.try_send(first);
     readers.push(to);
     drop(readers);

@@ -57,15 +57,15 @@ use weir_files::TemporaryFolder;
 use weir_output::store::Store;
 use weir_output::store::sqlite::SqliteStore;
 
-/// Maximum bytes of a request's body.
+/// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Maximum bytes of a short capture.
+/// Maximum size of a short capture in bytes.
 const SHORT: u64 = 256 << 20;
 /// Interval for short captures, in nanoseconds.
 const SHORT_INTERVAL: u64 = 1_000_000_000;
 /// Number of ports that `weir open` tries.
 const PORTS: u16 = 100;
-/// How often the stop flag is checked.
+/// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// Grace time for open answers when the program ends.
 const LEAVE: Duration = Duration::from_millis(300);
@@ -78,18 +78,19 @@ pub struct WebService {
     pub store: PathBuf,
     /// Whether the directory is removed at the end.
     pub temporary: bool,
-    /// The access log that was named, which is rolled.
+    /// The access log named on the command line, which is rotated.
     pub log: Option<PathBuf>,
     /// Whether a configuration may be applied.
     pub changeable: bool,
-    /// Starts the server when the run has started.
+    /// The function that starts the server after the run has started.
     begin: Mutex<Option<Begin>>,
 }
 
 type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<DumpIndex>) + Send>;
 
 impl WebService {
-    /// Starts the server: the run has started. `control` changes it, `dump_index` finds the packets that it writes.
+    /// Starts the server after the run has started. `control` changes the run, `dump_index` finds the packets that it
+    /// writes.
     pub fn begin(&self, control: impl Control + 'static, dump_index: Option<DumpIndex>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
@@ -150,7 +151,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         return Ok(exit);
     }
     let store = stored(folder.path(), &hub)?;
-    // The terminal is that of the user who downloads: only a store that is kept has a log.
+    // The terminal belongs to the user who downloads: only a store that is kept has an access log.
     let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
     let app = app(hub, Some(store), doors, configuration, packets, reading);
     let address = address(false, &listeners, port);
@@ -257,7 +258,8 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             let _inside = handle.enter();
             spawn(app, listeners, tls);
         }
-        // The runtime's own thread: the main one is the collector's. It begins when the run has given its rights away.
+        // The runtime has a separate thread, because the main thread is the collector's. It starts after the run has
+        // dropped its privileges.
         let thread = std::thread::Builder::new().name("pages".to_owned()).spawn(move || {
             let _ = runtime.block_on(ended);
             runtime.shutdown_timeout(LEAVE);
@@ -288,21 +290,21 @@ fn is_short(request: &Request) -> bool {
     request.inputs.iter().map(size).fold(0_u64, u64::saturating_add) <= SHORT
 }
 
-/// One thread for all connections leaves the cores to packets.
+/// A runtime with one thread for all connections, which leaves the cores to packets.
 fn runtime() -> Result<Runtime, (Exit, String)> {
     let built = Builder::new_current_thread().enable_all().max_blocking_threads(32).build();
     built.map_err(|error| (Exit::Output, format!("the server cannot start: {error}")))
 }
 
-/// Who is let in, and where that is recorded.
+/// Access control of the server, and its log.
 struct Doors {
     access: Access,
     has_tls: bool,
-    /// The file that was named for the access log.
+    /// The file given for the access log.
     log: Option<LogFile>,
-    /// The folder of the store, which has the log where no file was named.
+    /// The folder of the store, which has the log if no file is given.
     folder: Option<PathBuf>,
-    /// Whether lines of the log go to standard error too.
+    /// Whether lines of the log also go to standard error.
     echo: bool,
 }
 
@@ -315,10 +317,10 @@ fn app(
     reading: Reading,
 ) -> Arc<App> {
     let counts = Arc::new(Counts::default());
-    // A folder that cannot be written is no reason not to serve what is in it.
+    // A folder that is not writable can still be served.
     let in_folder = |folder: PathBuf| {
         let opened = LogFile::open(&folder.join(access_log::NAME));
-        opened.map_err(|error| eprintln!("weir: {error}; --access-log names another file")).ok()
+        opened.map_err(|error| eprintln!("weir: {error}; use --access-log to choose another file")).ok()
     };
     let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
     Arc::new(App {
@@ -381,7 +383,7 @@ enum Folder {
 }
 
 impl Folder {
-    /// The folder for a run, which may become another user.
+    /// The folder for a run, which may change its user.
     fn of(named: Option<PathBuf>, user: Option<&str>, is_live: bool) -> Result<Folder, (Exit, String)> {
         if let Some(path) = named {
             return Ok(Folder::Named(path));
@@ -393,7 +395,7 @@ impl Folder {
         };
         made.map(Folder::Temporary).map_err(|error| {
             let folder = std::env::temp_dir();
-            (Exit::Output, format!("{}: {error}; --store DIR names another folder", folder.display()))
+            (Exit::Output, format!("{}: {error}; use --store DIR to choose another folder", folder.display()))
         })
     }
 
@@ -444,7 +446,7 @@ fn taken(port: u16, error: &std::io::Error) -> (Exit, String) {
         std::io::ErrorKind::PermissionDenied => {
             format!("port {port} needs CAP_NET_BIND_SERVICE: ports from 1024 on need no privilege")
         }
-        std::io::ErrorKind::AddrNotAvailable => "the address is not one of this machine's".to_owned(),
+        std::io::ErrorKind::AddrNotAvailable => "the address does not belong to this machine".to_owned(),
         _ => format!("port {port}: {error}"),
     };
     (Exit::Output, text)

@@ -1,55 +1,55 @@
-//! Which user of this machine a connection over loopback belongs to.
+//! The local user that a connection over loopback belongs to.
 //!
-//! Where no users and tokens are configured, loopback alone is served, and every user of the machine can connect to it.
-//! Packets are for the one who started the program, as a file of them would be. The kernel knows whose socket is at
-//! the other end of a connection: proc(5), /proc/net/tcp.
+//! If no users and tokens are configured, only loopback is served, and every user of this machine can connect to it.
+//! Packets are then only for the user who started the program, as a capture file would be. The kernel's tables have
+//! the owner of the socket at the other end of a connection: proc(5), /proc/net/tcp.
 
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
-/// The most bytes of the kernel's table that are read: about 100,000 connections.
+/// Maximum number of bytes read of a kernel table: about 100,000 connections.
 const MAX_TABLE: u64 = 16 << 20;
-/// The number of the state ESTABLISHED in the table. Of a socket that its process has closed the table has no owner.
+/// State ESTABLISHED in the kernel's table. A socket that its process has closed has no owner in the table.
 const ESTABLISHED: &str = "01";
 
-/// The users for whom packets are, and the tables in which connections stand.
+/// The users who may read packets, and the kernel's tables of connections.
 pub struct Owners {
-    /// Root, the user who started the program, and the one who did so with sudo.
+    /// Root, the user who started the program, and the caller of sudo.
     trusted: Vec<u32>,
-    /// Of IPv4 and of IPv6. They are open from the start on: a process that has given up its rights opens no file.
+    /// Tables of IPv4 and IPv6. They are opened at the start, because the confined process cannot open them later.
     tables: [Option<Mutex<File>>; 2],
 }
 
 impl Owners {
-    /// Those of this process. To be called before it gives up its rights.
+    /// The owners of this process. Call it before the process drops its privileges.
     pub fn of_this_process() -> Owners {
         let open = |path: &str| File::open(path).ok().map(Mutex::new);
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let user = real_user(&status);
         let mut trusted: Vec<u32> = [0].into_iter().chain(user).collect();
-        // The name is sudo's where the user is root; another user could have set it to anything.
+        // sudo sets the variable if the user is root; any other user could have set it.
         if user == Some(0) {
             trusted.extend(std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok()));
         }
         Owners { trusted, tables: [open("/proc/net/tcp"), open("/proc/net/tcp6")] }
     }
 
-    /// Whether packets are for that user.
+    /// Whether the user may read packets.
     pub fn trusts(&self, user: u32) -> bool {
         self.trusted.contains(&user)
     }
 
-    /// The user whose socket connects from `peer` to `own`, where both are of this machine. Reads the kernel's tables,
-    /// which can take milliseconds on a machine with many connections.
+    /// The user whose socket connects from `peer` to `own`, if both addresses are local. Reads the kernel's tables,
+    /// which may take milliseconds on a machine with many connections.
     pub fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
         let [four, six] = &self.tables;
         match (peer, own) {
             (SocketAddr::V4(from), SocketAddr::V4(to)) => {
                 let (a, b) = (from.ip().octets(), to.ip().octets());
                 let plain = format!("{} {}", place(&a, from.port()), place(&b, to.port()));
-                // A socket of IPv6 can connect to an address of IPv4.
+                // An IPv6 socket can connect to an IPv4 address.
                 let mapped = |ip: &std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
                 let (a, b) = (mapped(from.ip()), mapped(to.ip()));
                 let mapped = format!("{} {}", place(&a, from.port()), place(&b, to.port()));
@@ -65,13 +65,13 @@ impl Owners {
     }
 }
 
-/// The real user of a process by its /proc/PID/status.
+/// The real user in a process's /proc/PID/status.
 fn real_user(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// An address and a port as the kernel's table writes them: words of 32 bits in the machine's byte order.
+/// An address and a port in the form of the kernel's table: words of 32 bits in the machine's byte order.
 fn place(address: &[u8], port: u16) -> String {
     let mut text = String::new();
     for word in address.chunks_exact(4) {
@@ -89,7 +89,7 @@ fn find(table: &Mutex<File>, places: &str) -> Option<u32> {
     owner(&text, places)
 }
 
-/// The owner of the socket between two places: the columns `local_address rem_address st ... uid timeout inode`.
+/// The owner of the socket between two endpoints: the columns `local_address rem_address st ... uid timeout inode`.
 fn owner(table: &str, places: &str) -> Option<u32> {
     let line = table.lines().find(|line| line.contains(places))?;
     let columns: Vec<&str> = line.split_whitespace().collect();
@@ -104,7 +104,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn lines_of_the_table() {
+    fn owners_are_parsed_from_the_kernel_table() {
         let line = |state: &str, uid: u32, inode: u32| {
             format!(
                 "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
@@ -113,7 +113,7 @@ mod tests {
         };
         let places = "0100007F:D431 0100007F:2116";
         assert_eq!(owner(&line("01", 1000, 77), places), Some(1000));
-        // Of a closed socket the kernel writes user 0.
+        // The kernel reports user 0 for a closed socket.
         assert_eq!(owner(&line("06", 0, 0), places), None);
         assert_eq!(owner(&line("01", 0, 0), places), None);
         assert_eq!(owner(&line("01", 1000, 77), "0100007F:2116 0100007F:D431"), None);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_this_process() {
+    fn connections_of_this_process_have_its_owner() {
         let owners = Owners::of_this_process();
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };

@@ -27,7 +27,7 @@ const MAX_LENGTH: Duration = Duration::from_secs(25);
 const MAX_DOWNLOAD: Duration = Duration::from_secs(600);
 /// Maximum bytes of a download.
 const MAX_BYTES: u64 = 4 << 30;
-/// Bytes sent at once.
+/// Bytes per message to the client.
 const GATHER: usize = 64 << 10;
 
 /// Capture files that can be read again.
@@ -35,7 +35,7 @@ const GATHER: usize = 64 << 10;
 pub struct Source {
     /// The files.
     pub captures: Captures,
-    /// Expression of the run, when the files have not been filtered by it.
+    /// Expression of the run, if the files have not been filtered by it.
     pub expression: String,
     /// How expressions are interpreted.
     pub reading: Reading,
@@ -156,11 +156,11 @@ impl Source {
         }
     }
 
-    /// Opens the files that may have packets of a time range; the text reports files that no longer exist.
+    /// Opens the files that may have packets of a time range. The text reports files that no longer exist.
     fn open(&self, span: TimeRange) -> Result<(Files, Option<String>), ReadError> {
         let (paths, order, gone) = match &self.captures {
             Captures::Read(files) => (files.clone(), Order::Time, 0),
-            // They follow each other, and one of them grows.
+            // The files are in sequence, and the last one grows.
             Captures::Written(dump_index) => {
                 let files = dump_index.of(span);
                 (files.paths, Order::Listed, files.gone)
@@ -189,7 +189,7 @@ impl Source {
         }
         let (mut files, mut partial) = match self.open(wanted.span) {
             Ok(opened) => opened,
-            // None of the dump has packets of that time.
+            // No file of the dump has packets of that time.
             Err(ReadError::NoCapture { .. }) if self.is_written() => return Ok(None),
             Err(error) => return Err(Failure::unknown(error.to_string())),
         };
@@ -199,9 +199,9 @@ impl Source {
             match files.fill(&mut chunk) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // The record that is being written is not whole yet.
+                // The record that is being written is incomplete.
                 Err(error) if self.is_written() && error.severity() == Severity::Partial => {}
-                // The summary has reported it.
+                // The summary has reported this error.
                 Err(error) => partial = Some(error.to_string()),
             }
             for packet in chunk.batch().packets() {

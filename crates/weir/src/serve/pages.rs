@@ -19,18 +19,18 @@ struct Files;
 
 /// The page served for every address of the pages.
 const INDEX: &str = "index.html";
-/// Files in this folder have a checksum in their name and never change.
+/// Folder of files whose names contain a checksum and whose content never changes.
 const HASHED: &str = "assets/";
-/// Minimum size of a file that is compressed.
+/// Minimum size of compressed files in bytes.
 const COMPRESSED: usize = 1024;
 
-/// Shown when the program was built without its pages.
+/// Page of a program that was built without its pages.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Weir</title>\
     <h1>Weir</h1><p>This program was built without its pages: <code>make ui</code> builds them, then \
     <code>make build</code> the program.<p>The data is at <a href=\"/api/openapi.json\">\
     /api/openapi.json</a>, <a href=\"/api/v1/status\">/api/v1/status</a> and <a href=\"/metrics\">/metrics</a>.";
 
-/// Serves an embedded file, or the index page for an address of the pages. No file outside the program is opened.
+/// Serves an embedded file, or the index page for an address of the pages. Opens no file outside the program.
 pub async fn page(request: Request) -> Response {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return Failure::new(StatusCode::METHOD_NOT_ALLOWED, "pages support only GET").into_response();
@@ -82,7 +82,7 @@ fn compressed(name: &str, data: &[u8]) -> Bytes {
         return bytes.clone();
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory does not fail.
+    // Writing to memory does not fail.
     let _ = encoder.write_all(data);
     let bytes = Bytes::from(encoder.finish().unwrap_or_default());
     done.insert(name.to_owned(), bytes.clone());

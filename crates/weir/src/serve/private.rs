@@ -1,21 +1,22 @@
-//! Files with secrets: refused when other users can read them, before anything of them is used.
+//! Files with secrets. They are refused if other users can read them.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The most bytes that a file of tokens, users or a key has.
+/// Maximum size of a file of tokens, users or a key, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-/// What nobody but the owner may have.
+/// Mode bits that others than the owner may not have.
 const OTHERS: u32 = 0o077;
-/// A file of root may be readable by one group, as that of a service: root alone can change who is in it.
+/// Mode bits not allowed for a file of root. One group, such as that of a service, may read it, because only root can
+/// change the group's members.
 const OTHERS_OF_ROOT: u32 = 0o037;
 
-/// Reads a file with secrets. Its mode is that of the file that was opened, so that it cannot change in between.
+/// Reads a file with secrets. The mode is checked on the open file, so that it cannot change in between.
 ///
 /// # Errors
-/// That it cannot be read, or that others can, with the command that mends it.
+/// The file cannot be read, or others can read it. The message has the command that corrects the mode.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_owner_and_a_group_of_root() {
+    fn only_the_owner_and_a_group_of_root_may_read_a_file() {
         let path = Path::new("/etc/weir/tokens");
         for mode in [0o600, 0o400, 0o700, 0o100600] {
             assert!(check(path, mode, 0).is_ok() && check(path, mode, 1000).is_ok(), "{mode:o}");

@@ -1,12 +1,12 @@
-//! What a client may do, and who it is.
+//! Rights and identity of a client.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The longest name of a user or a token, in bytes.
+/// Maximum length of the name of a user or a token, in bytes.
 const MAX_NAME: usize = 64;
 
-/// A right that a route can need.
+/// A right that a route may require.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Right {
     /// Read the pages: counters, lists, flows, and records without their payload. Each other right includes it.
@@ -17,12 +17,12 @@ pub enum Right {
     Write,
 }
 
-/// The rights by their words in files; `read` is what `look` was called before.
+/// The rights by their words in files; `read` is the earlier name of `look`.
 static WORDS: [(&str, Right); 4] =
     [("look", Right::Look), ("packets", Right::Packets), ("write", Right::Write), ("read", Right::Look)];
 
 impl Right {
-    /// Its word in files, in the OpenAPI document and in messages.
+    /// The right's word in files, in the OpenAPI document and in messages.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, right)| *right == self).map_or("", |(word, _)| word)
     }
@@ -36,15 +36,15 @@ impl Right {
     }
 }
 
-/// A set of rights, of which [`Right::Look`] is always one.
+/// A set of rights. It always contains [`Right::Look`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rights(u8);
 
 impl Rights {
-    /// [`Right::Look`] alone.
+    /// Only [`Right::Look`].
     pub const LOOK: Rights = Rights(Right::Look.bit());
 
-    /// Reads words with commas between them, such as `look,packets`; nothing where a word is no right.
+    /// Parses words separated by commas, such as `look,packets`; `None` if a word is not a right.
     pub fn parse(words: &str) -> Option<Rights> {
         words.split(',').try_fold(Rights::LOOK, |rights, word| {
             let (_, right) = WORDS.iter().find(|(known, _)| *known == word.trim())?;
@@ -52,12 +52,12 @@ impl Rights {
         })
     }
 
-    /// These rights and one more.
+    /// The set with one right added.
     pub const fn with(self, right: Right) -> Rights {
         Rights(self.0 | right.bit())
     }
 
-    /// Whether a right is among them.
+    /// Whether the set has a right.
     pub const fn has(self, right: Right) -> bool {
         self.0 & right.bit() != 0
     }
@@ -73,27 +73,29 @@ impl fmt::Display for Rights {
     }
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Client {
-    /// The name of the user or token; of a client of this machine that needs none, its user's number.
+    /// Name of the user or token; on loopback without authentication, the numeric identifier of the local user.
     pub name: String,
-    /// What it may do.
+    /// Rights of the client.
     pub rights: Rights,
-    /// Where it connects from.
+    /// Address of the client.
     pub address: IpAddr,
-    /// Whether a user or token was named, else whoever can reach loopback is served.
+    /// Whether the client has authenticated. Otherwise every client on loopback is served.
     pub is_named: bool,
 }
 
 impl Client {
-    /// By what its event streams and configuration checks are counted: its name, or its address where it has none.
+    /// The identity for limits on event streams and configuration checks: the name, or the address of a client without
+    /// a name.
     pub fn holder(&self) -> String {
         if self.is_named { self.name.clone() } else { network(self.address).to_string() }
     }
 }
 
-/// The address by which connections and failed log-ins are counted: of IPv6 the /64, which one host has to itself.
+/// The address for limits on connections and failed log-ins: of IPv6 the /64 prefix, because one host may own a whole
+/// /64.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -104,7 +106,7 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether a word can be a name in a file and in the access log.
+/// Whether a word is a valid name for files and the access log.
 pub fn is_name(word: &str) -> bool {
     (1..=MAX_NAME).contains(&word.len())
         && !word.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '#' | ','))
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_sets() {
+    fn words_are_parsed_into_sets_of_rights() {
         for (text, packets, write, shown) in [
             ("look", false, false, "look"),
             ("read", false, false, "look"),
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_counted_by_host() {
+    fn ipv6_addresses_are_counted_by_prefix() {
         let of = |text: &str| network(text.parse().unwrap()).to_string();
         assert_eq!(of("192.0.2.7"), "192.0.2.7");
         assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");

@@ -1,8 +1,8 @@
-//! What every request passes: the checks before a route, and the headers of every answer.
+//! Checks before every route, and the headers of every answer.
 //!
-//! On loopback no user has to be named: there the name by which the pages are called is checked, so that a page of
-//! another site whose name was made to mean this machine reads nothing. Everywhere else there is TLS and a token or a
-//! password, which the start of the server insists on.
+//! On loopback no authentication is needed. There the host name of the request is checked, so that a page of another
+//! site whose name was made to resolve to this machine (DNS rebinding) reads nothing. On all other addresses the
+//! server requires TLS and a token or a password.
 
 use super::access::Refused;
 use super::access_log::Entry;
@@ -19,21 +19,21 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest address, query included, in bytes.
+/// Maximum length of the request's address including the query, in bytes.
 const MAX_ADDRESS: usize = 8192;
-/// How long a request may take until its answer begins.
+/// Maximum time from a request to the start of its answer.
 const REQUEST: Duration = Duration::from_secs(75);
 
-/// Refuses what no route answers: an address that is too long, a name of another host, a page of another site.
+/// Refuses a request with an address that is too long, for another host, or from a page of another site.
 pub async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let long = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
     if long > MAX_ADDRESS {
-        let text = format!("the address has {long} bytes; at most {MAX_ADDRESS} are read");
+        let text = format!("the address has {long} bytes; the maximum is {MAX_ADDRESS}");
         return Failure::new(StatusCode::URI_TOO_LONG, text).into_response();
     }
     if !app.access.knows_host(request.headers()) {
-        let help = "on loopback the pages are called localhost, 127.0.0.1 or [::1], with their port";
-        return Failure::forbidden("the request was for a host of another name", help).into_response();
+        let help = "on loopback the host must be localhost, 127.0.0.1 or [::1], with the port of the pages";
+        return Failure::forbidden("the request is for another host", help).into_response();
     }
     if request.method() == Method::POST && !is_own_origin(request.headers()) {
         let text = "the request comes from a page of another site";
@@ -45,18 +45,18 @@ pub async fn guard(State(app): State<Shared>, request: Request, next: Next) -> R
     }
 }
 
-/// The door of one route.
+/// The access check of one route.
 #[derive(Clone)]
 pub struct Door {
-    /// What all routes share.
+    /// State shared by all routes.
     pub app: Shared,
-    /// The path of the route.
+    /// Path of the route.
     pub route: &'static str,
-    /// The right that it needs; without one it answers every client.
+    /// The right that it requires; `None`: it answers every client.
     pub right: Option<Right>,
 }
 
-/// Lets a client through that has the right of the route, and puts the [`Client`] into the request.
+/// Passes the request of a client that has the right of the route, with the [`Client`] added.
 pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let Some(right) = door.right else { return next.run(request).await };
     let app = &door.app;
@@ -81,7 +81,7 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
             return stranger(refused);
         }
     };
-    // Only what hands out payload or changes something is recorded.
+    // Only downloads of payload and changes are recorded.
     let what = match right {
         Right::Look => None,
         Right::Packets => Some("download"),
@@ -104,7 +104,7 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
     }
 }
 
-/// A response of which a line is written when its body has ended, or its client is gone.
+/// A response that is recorded when its body has ended or its client has disconnected.
 fn recorded(app: &Shared, entry: Entry, response: Response) -> Response {
     let is_download = entry.what == "download" && response.status().is_success();
     let (entry, app) = (Entry { status: response.status().as_u16(), ..entry }, Arc::clone(app));
@@ -121,21 +121,21 @@ fn recorded(app: &Shared, entry: Entry, response: Response) -> Response {
     })
 }
 
-/// The answer to a client that is not known.
+/// The answer to a client that is not authenticated.
 fn stranger(refused: Refused) -> Response {
     let help = "a user and password, or a token: `Authorization: Bearer TOKEN`";
     match refused {
         Refused::Unnamed | Refused::Wrong(_) => {
             let failure = Failure {
                 help: Some(help.to_owned()),
-                ..Failure::new(StatusCode::UNAUTHORIZED, "a user or a token is needed")
+                ..Failure::new(StatusCode::UNAUTHORIZED, "authentication is required")
             };
             let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"Weir\", charset=\"UTF-8\"")];
             (ask, failure).into_response()
         }
         Refused::Wait(left) => {
             let seconds = left.as_secs() + 1;
-            let text = format!("log-ins from this address have failed: the next is possible in {seconds} s");
+            let text = format!("log-ins from this address have failed: try again in {seconds} s");
             let failure =
                 Failure { help: Some(help.to_owned()), ..Failure::new(StatusCode::TOO_MANY_REQUESTS, text) };
             ([(header::RETRY_AFTER, HeaderValue::from(seconds))], failure).into_response()
@@ -143,14 +143,14 @@ fn stranger(refused: Refused) -> Response {
     }
 }
 
-/// Whose packets are where no users and tokens are configured.
+/// Explains who may read packets if no users and tokens are configured.
 pub const FOR_THE_OWNER: &str = "packets are for the user who started weir and for root; another user needs a user or \
                                  token with the right packets (--user-file, --token-file)";
 
-/// Why a client may not have what needs a right.
+/// The answer to a client without a required right.
 fn not_allowed(client: &Client, right: Right) -> Failure {
     let (name, word) = (&client.name, right.word());
-    let missing = format!("{name} has the rights {}, and not {word}", client.rights);
+    let missing = format!("{name} has the rights {}, but not {word}", client.rights);
     let help = match (client.is_named, right) {
         (true, _) => format!("a user or token whose line has the right {word}"),
         (false, Right::Packets) => FOR_THE_OWNER.to_owned(),
@@ -161,7 +161,7 @@ fn not_allowed(client: &Client, right: Right) -> Failure {
     Failure::forbidden(missing, help)
 }
 
-/// Whether a request comes from a page of this server, or from no page.
+/// Whether a request comes from a page of this server, or not from a page.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match headers.get(header::ORIGIN) {
@@ -174,7 +174,7 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Nothing but what this server sends is loaded, run or sent to, and nobody may put the pages into a frame.
+/// Pages load, run and connect to only what this server sends, and cannot be embedded in a frame.
 const POLICY: &str = "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -190,10 +190,10 @@ static HEADERS: [(&str, &str); 8] = [
     ("permissions-policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 ];
 
-/// Tells a browser that has come by TLS to come by nothing else for a year (RFC 6797).
+/// Tells a browser to use only TLS for this host for a year (RFC 6797).
 const STRICT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Puts them on.
+/// Adds the headers to an answer.
 pub async fn headers(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -203,7 +203,7 @@ pub async fn headers(State(app): State<Shared>, request: Request, next: Next) ->
     if app.has_tls {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, STRICT);
     }
-    // What is read from the store is of the moment; only files with a checksum in their name say otherwise.
+    // Data is valid only at the time of the answer. Files with a checksum in their name set another value.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

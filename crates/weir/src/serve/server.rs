@@ -23,22 +23,23 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Maximum connections, event streams excluded.
+/// Maximum number of connections, excluding event streams.
 const CONNECTIONS: usize = 512;
-/// Those of one address, counted before TLS and before a password is looked at.
+/// Maximum number of connections of one address, counted before TLS and authentication.
 const CONNECTIONS_OF_ONE: usize = 256;
-/// How long a client may take to say what it wants, the handshake of TLS among it.
+/// Maximum time for a client to send the head of a request, including the TLS handshake.
 const HEAD: Duration = Duration::from_secs(10);
 /// Time after which a client that does not read its answer is disconnected.
 const UNREAD: Duration = Duration::from_secs(20);
-/// Bytes of a request's head, and of an answer waiting for the client. The kernel buffers as much again.
+/// Maximum size of a request's head, and of the buffered part of an answer. The kernel buffers as much again.
 const BUFFER: usize = 32 << 10;
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A connection, as routes see it.
+/// The properties of a connection that routes use.
 pub struct Connection {
-    /// Its place among all connections and its part of the share of its address, until it becomes a stream.
+    /// The connection's place among all connections, and in the limit of its address, until it becomes an event
+    /// stream.
     place: Mutex<Option<(OwnedSemaphorePermit, Share<IpAddr>)>>,
     peer: SocketAddr,
     own: Option<SocketAddr>,
@@ -46,17 +47,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Events are read on it: its place is free for another one. Streams have limits of their own.
+    /// Marks the connection as an event stream, which frees its place. Streams have separate limits.
     pub fn is_stream(&self) {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Where it comes from.
+    /// Address of the client.
     pub fn address(&self) -> IpAddr {
         self.peer.ip().to_canonical()
     }
 
-    /// The user of this machine whose connection it is, where it is one of this machine. Found once.
+    /// The local user of a connection from this machine, looked up once.
     pub async fn owner(&self, owners: &Arc<Owners>) -> Option<u32> {
         let (peer, own) = (self.peer, self.own?);
         let find = || async {
@@ -67,18 +68,18 @@ impl Connection {
     }
 }
 
-/// What all listeners share.
+/// Limits shared by all listeners.
 pub struct Room {
-    /// Places of connections.
+    /// Free places of all connections.
     places: Arc<Semaphore>,
-    /// What one address may have of them.
+    /// Limits per address.
     shares: Arc<Shares<IpAddr>>,
-    /// Counts those that are refused.
+    /// Counts refused connections.
     counts: Arc<Counts>,
 }
 
 impl Room {
-    /// Room for all connections.
+    /// Limits without connections.
     pub fn new(counts: Arc<Counts>) -> Arc<Room> {
         Arc::new(Room {
             places: Arc::new(Semaphore::new(CONNECTIONS)),
@@ -97,11 +98,11 @@ pub fn bind(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> 
         Some(address) => Ok(vec![listen(SocketAddr::new(address, port))?]),
         None => {
             let first = listen((Ipv4Addr::LOCALHOST, port).into())?;
-            // With port 0 the system has chosen one.
+            // With port 0 the system has chosen the port.
             let port = first.local_addr()?.port();
             match listen((Ipv6Addr::LOCALHOST, port).into()) {
                 Ok(second) => Ok(vec![first, second]),
-                // The machine may have no IPv6.
+                // The machine may lack IPv6.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
                 Err(_) => Ok(vec![first]),
             }
@@ -119,7 +120,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Takes connections until the runtime ends.
+/// Accepts connections until the runtime ends.
 pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, pages: Router, room: Arc<Room>) {
     loop {
         let Ok(place) = Arc::clone(&room.places).acquire_owned().await else { return };
@@ -134,10 +135,10 @@ pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, pages: Rout
                     };
                     tokio::spawn(serve(stream, Arc::new(connection), tls.clone(), pages.clone()));
                 }
-                // Before TLS and before a byte is read: closing it is all that it costs.
+                // Closing the connection before TLS and before reading a byte is cheap.
                 Err(_) => room.counts.refused_connections.one(),
             },
-            // No descriptors left, or a client that has gone already.
+            // No descriptors are left, or the client has disconnected already.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }

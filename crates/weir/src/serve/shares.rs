@@ -1,14 +1,14 @@
-//! Limits of what one holder may have at once, so that none takes what is there for all.
+//! Limits on concurrent use per holder, so that one holder cannot take all of a shared resource.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts what each holder has.
+/// Counts the shares of each holder.
 pub struct Shares<K> {
-    /// The most that all may have at once.
+    /// Maximum number of shares of all holders together.
     total: usize,
-    /// The most that one may.
+    /// Maximum number of shares of one holder.
     each: usize,
     taken: Mutex<Taken<K>>,
 }
@@ -18,26 +18,26 @@ struct Taken<K> {
     by: HashMap<K, usize>,
 }
 
-/// Why there is no share.
+/// The reason why no share is free.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Full {
-    /// This holder has all that one may have.
+    /// This holder has reached its limit.
     Own,
-    /// All holders together have all that there is.
+    /// All holders together have reached the limit.
     All,
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// So many for all, and so many for each.
+    /// Limits of `total` shares for all holders and `each` for one.
     pub fn new(total: usize, each: usize) -> Arc<Self> {
         let taken = Mutex::new(Taken { all: 0, by: HashMap::new() });
         Arc::new(Self { total, each, taken })
     }
 
-    /// One more for a holder, as long as what is returned lives.
+    /// Takes a share for a holder. It is returned when the value is dropped.
     ///
     /// # Errors
-    /// That the holder, or all of them, have as many as they may.
+    /// The limit that is reached.
     pub fn take(self: &Arc<Self>, holder: K) -> Result<Share<K>, Full> {
         let mut taken = self.lock();
         if taken.by.get(&holder).is_some_and(|have| *have >= self.each) {
@@ -52,12 +52,12 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken<K>> {
-        // Nothing between the two counts can panic.
+        // No code between the changes of the two counts can panic.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One of what is shared; dropping it returns it.
+/// One share, returned when it is dropped.
 pub struct Share<K: Clone + Eq + Hash> {
     of: Arc<Shares<K>>,
     holder: K,
@@ -69,7 +69,7 @@ impl<K: Clone + Eq + Hash> Drop for Share<K> {
         taken.all = taken.all.saturating_sub(1);
         if let Some(have) = taken.by.get_mut(&self.holder) {
             *have -= 1;
-            // Holders that have nothing take no memory.
+            // Holders without shares are removed.
             if *have == 0 {
                 taken.by.remove(&self.holder);
             }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn none_has_more_than_its_share_and_all_come_back() {
+    fn shares_are_limited_and_returned() {
         let shares = Shares::new(5, 3);
         let mut held: Vec<_> = (0..3).map(|_| shares.take("a").ok().unwrap()).collect();
         assert_eq!(shares.take("a").err(), Some(Full::Own));

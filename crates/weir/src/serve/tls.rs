@@ -1,4 +1,4 @@
-//! The certificate and its key.
+//! The certificate and private key for TLS.
 
 use super::private;
 use std::path::Path;

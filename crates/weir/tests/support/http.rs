@@ -1,4 +1,4 @@
-//! The program as a server, and a plain client of it.
+//! The program as a server, and a simple HTTP client.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A port that no other test of this process takes, and most likely nobody else: below those that the kernel gives to
-/// whoever connects.
+/// A port that no other test of this process uses. It is below the range of ports that the kernel assigns to
+/// connections, so that it is most likely free.
 pub fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = 10_000 + (std::process::id() % 200) as u16 * 100;
@@ -32,7 +32,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of all that a server has sent.
+    /// Parses all bytes that a server has sent on a connection.
     pub fn parse(bytes: &[u8]) -> Answer {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -60,7 +60,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The same, when the status is that.
+    /// Checks the status of the answer, and returns the answer.
     #[track_caller]
     pub fn is(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", self.text());
@@ -87,7 +87,7 @@ pub struct Server {
     pub child: Child,
     /// The address that it printed.
     pub address: String,
-    /// What it printed before.
+    /// Standard output before the address.
     pub printed: String,
     lines: Receiver<String>,
 }
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// `weir open` of the sample with more arguments.
+    /// Starts `weir open` of the sample with more arguments.
     #[track_caller]
     pub fn open(arguments: &[&str]) -> Server {
         let port = port().to_string();
@@ -138,22 +138,22 @@ impl Server {
 
     /// A connection.
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.host()).expect("it listens");
+        let stream = TcpStream::connect(self.host()).expect("the server listens");
         stream.set_read_timeout(Some(HANGS)).expect("a timeout");
         stream
     }
 
-    /// Sends these bytes, and reads until the server ends the connection.
+    /// Sends these bytes, and reads until the server closes the connection.
     pub fn send(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // A server that refuses does not read to the end.
+        // A server that refuses a request does not read all of it.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         Answer::parse(&answer)
     }
 
-    /// A request with more headers.
+    /// Sends a request with additional headers.
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
@@ -168,22 +168,22 @@ impl Server {
         self.send((text + "\r\n" + body).as_bytes())
     }
 
-    /// Asks for a path.
+    /// Sends a GET request for a path.
     pub fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[], "")
     }
 
-    /// Asks for JSON that is there.
+    /// The JSON answer of a GET request, which must succeed.
     #[track_caller]
     pub fn json(&self, path: &str) -> serde_json::Value {
         self.get(path).is(200).json()
     }
 
-    /// Ends it as Ctrl-C does; its exit code, and what it has printed since it served.
+    /// Ends the program as Ctrl-C does. Returns its exit code and the rest of its standard output.
     #[track_caller]
     pub fn end(mut self) -> (Option<i32>, String) {
         signal(&self.child, "INT");
-        let code = wait(&mut self.child).expect("it ends");
+        let code = wait(&mut self.child).expect("the program ends");
         (code, self.lines.iter().map(|line| line + "\n").collect())
     }
 }

@@ -1,6 +1,6 @@
-//! The built program, run with a time limit; captures to run it on, found or made.
+//! Runs the built program with a time limit, and finds or makes captures.
 
-// Each test program uses a part of this.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 pub mod aside;
@@ -15,13 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_wire::build;
 
-/// Longer than anything takes on a slow machine: who is not done by then hangs.
+/// A limit that only a hang reaches, even on a slow machine.
 pub const HANGS: Duration = Duration::from_secs(120);
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// The exit code; `None` after a signal.
@@ -38,28 +38,28 @@ impl Ran {
         String::from_utf8(self.stdout.clone()).expect("standard output is UTF-8")
     }
 
-    /// The same run, if it ended with this code.
+    /// Checks the exit code, and returns the run.
     #[track_caller]
     pub fn exits(self, code: i32) -> Ran {
         assert_eq!(self.code, Some(code), "{}\n{}", String::from_utf8_lossy(&self.stdout), self.stderr);
         self
     }
 
-    /// The same run, if standard error has the text.
+    /// Checks that standard error contains the text, and returns the run.
     #[track_caller]
     pub fn says(self, text: &str) -> Ran {
         assert!(self.stderr.contains(text), "no {text:?} in:\n{}", self.stderr);
         self
     }
 
-    /// The same run, if standard output has the text.
+    /// Checks that standard output contains the text, and returns the run.
     #[track_caller]
     pub fn prints(self, text: &str) -> Ran {
         assert!(self.text().contains(text), "no {text:?} in:\n{}", self.text());
         self
     }
 
-    /// The same run, if it said nothing on standard error.
+    /// Checks that standard error is empty, and returns the run.
     #[track_caller]
     pub fn quietly(self) -> Ran {
         assert_eq!(self.stderr, "");
@@ -72,7 +72,7 @@ impl Ran {
         objects(&self.text())
     }
 
-    /// A number of the one line of `-j` that is of this kind.
+    /// A number in the first line of `-j` of this kind.
     #[track_caller]
     pub fn fact(&self, kind: &str, field: &str) -> u64 {
         let lines = self.json();
@@ -95,14 +95,14 @@ pub fn objects(text: &str) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// The program, with nothing of the environment that changes what it prints.
+/// A command for the program, without environment variables that change its output.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
     command
 }
 
-/// Runs the program with these arguments and nothing on standard input.
+/// Runs the program with these arguments and an empty standard input.
 #[track_caller]
 pub fn weir<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ran {
     run(program().args(arguments).stdin(Stdio::null()))
@@ -119,7 +119,7 @@ pub fn words(line: &str) -> Ran {
 pub fn weir_reads<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: Vec<u8>) -> Ran {
     let mut child = start(program().args(arguments).stdin(Stdio::piped()));
     let mut to = child.stdin.take().expect("piped");
-    // The program may stop reading early: that is its affair.
+    // The program may stop reading early, which is not an error here.
     let writer = thread::spawn(move || to.write_all(&input).is_ok());
     let ran = finish(child);
     let _ = writer.join();
@@ -137,7 +137,7 @@ pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
 }
 
-/// Waits for a started command; one that hangs is ended and fails the test.
+/// Waits for a started command. If it hangs, it is killed and the test fails.
 #[track_caller]
 pub fn finish(mut child: Child) -> Ran {
     let stdout = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
@@ -153,7 +153,7 @@ pub fn finish(mut child: Child) -> Ran {
     Ran { code, stdout: bytes(stdout), stderr }
 }
 
-/// Waits for the end of a process: its exit code; `None` when it takes too long.
+/// Waits for the end of a process. Returns the exit code; `None` after a timeout.
 pub fn wait(child: &mut Child) -> Option<Option<i32>> {
     let end = Instant::now() + HANGS;
     let mut pause = Duration::from_micros(500);
@@ -173,11 +173,11 @@ fn read(mut from: impl Read) -> Vec<u8> {
     bytes
 }
 
-/// A pipe that is full, and its reading end, which nothing reads.
+/// A pipe that stays full, and its reading end, which is not read.
 pub fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let mut filler = writer.try_clone().expect("another end");
-    // Ends when the reader goes.
+    // The thread ends when the reading end is closed.
     thread::spawn(move || filler.write_all(&vec![b'\n'; 2 << 20]));
     thread::sleep(Duration::from_millis(300));
     (reader, writer)
@@ -189,7 +189,7 @@ pub fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill(1) runs").success());
 }
 
-/// Waits until a process has its own handler for a signal, by number: before, the signal ends it at once.
+/// Waits until a process has a handler for a signal, by number. Before that, the signal kills the process.
 #[track_caller]
 pub fn handles(child: &Child, signal: u32) {
     let path = format!("/proc/{}/status", child.id());
@@ -202,7 +202,7 @@ pub fn handles(child: &Child, signal: u32) {
     assert!(eventually(|| mask() >> (signal - 1) & 1 == 1), "no handler for signal {signal}");
 }
 
-/// Waits until something holds; false when it takes too long.
+/// Waits until a condition holds; false after a timeout.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + HANGS;
     while Instant::now() < end {
@@ -230,7 +230,7 @@ pub fn sample() -> PathBuf {
     root().join("testdata/sample/sample.pcap")
 }
 
-/// The captures of the repository and those of other projects, where they are there, in name order.
+/// The captures of the repository, and those of other projects if present, in name order.
 pub fn captures() -> Vec<PathBuf> {
     let shared = root().join("../shared/data");
     if !shared.is_dir() {
@@ -244,8 +244,7 @@ pub fn captures() -> Vec<PathBuf> {
     found
 }
 
-/// A number of captures that have nothing in common but that they are many kinds: the sample first, then the
-/// same ones in every run.
+/// A diverse selection of captures, equal in every run: the sample first.
 pub fn diverse(n: usize) -> Vec<PathBuf> {
     let all = captures();
     let step = (all.len() / n.max(1)).max(1);
@@ -286,7 +285,7 @@ pub fn pcap(link: u32, packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// One record of such a file.
+/// A record of a pcap file with microseconds.
 pub fn record(time: u64, data: &[u8]) -> Vec<u8> {
     let length = data.len() as u32;
     let micros = (time % SECOND / 1000) as u32;
@@ -322,7 +321,7 @@ pub fn enhanced(interface: u32, time: u64, data: &[u8]) -> Vec<u8> {
     block(6, &[&words.map(u32::to_le_bytes).concat()[..], data].concat())
 }
 
-/// A small conversation over DNS and HTTP in Ethernet frames, a packet each millisecond from a time on.
+/// A small conversation over DNS and HTTP in Ethernet frames, with a packet each millisecond from `start` on.
 pub fn conversation(start: u64) -> Vec<(u64, Vec<u8>)> {
     let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let there = || build::ethernet().ipv4(client, server);
@@ -346,7 +345,7 @@ pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Writes a file that only its owner can read, whatever the umask.
+/// Writes a file that only its owner can read, regardless of the umask.
 pub fn put_private(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = put(folder, name, bytes);

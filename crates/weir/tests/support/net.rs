@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Two namespaces, `near` in the first linked to `far` in the second, gone with the value. Nothing but what a test
-/// sends is on the link.
+/// Two namespaces, `near` in the first linked to `far` in the second, deleted when the value is dropped. The link
+/// carries only packets that a test sends.
 pub struct Net {
     pub here: String,
     pub there: String,
@@ -41,7 +41,7 @@ impl Net {
         Some(net)
     }
 
-    /// Makes the link.
+    /// Creates the link.
     pub fn link(&self) {
         let (a, b) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
         let peer = ["peer", "name", "far", "address", b, "netns", &self.there];
@@ -52,7 +52,7 @@ impl Net {
         self.ip(&self.there, &["link", "set", "far", "up"]);
         self.ip(&self.here, &["link", "set", "near", "up"]);
         self.ip(&self.here, &["address", "add", "10.77.0.1/24", "dev", "near"]);
-        // A host that is not there: its packets cross the link, and nobody answers.
+        // A host that does not exist: packets to it cross the link and get no answer.
         self.ip(
             &self.here,
             &["neigh", "replace", "10.77.0.9", "lladdr", b, "dev", "near", "nud", "permanent"],
@@ -77,20 +77,20 @@ impl Net {
         command
     }
 
-    /// Starts it, and waits until it listens.
+    /// Starts the program, and waits until it captures.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.listening(start(&mut self.weir(arguments)))
     }
 
     pub fn listening(&self, mut child: Child) -> Child {
-        // Behind the titles, a line for each socket: its sixth word is 1 when it runs.
+        // A line for each socket follows the titles; its sixth word is 1 while the socket is active.
         let listening = || {
             let sockets = self.inside(&self.there, "cat").arg("/proc/net/packet").output().unwrap();
             let lines = String::from_utf8_lossy(&sockets.stdout).into_owned();
             lines.lines().skip(1).filter(|line| line.split_whitespace().nth(5) == Some("1")).count()
         };
         let (mut ended, mut before) = (None, 0);
-        // There is one for each worker and interface: all are there when no more come.
+        // There is a socket for each worker and interface. All are open when their number no longer grows.
         let ready = eventually(|| {
             ended = child.try_wait().unwrap();
             thread::sleep(Duration::from_millis(200));
@@ -103,7 +103,7 @@ impl Net {
         child
     }
 
-    /// Begins to send so many datagrams, with a pause of so many microseconds after each hundred.
+    /// Starts to send `packets` datagrams, with a pause of `pause` microseconds after each hundred.
     pub fn begin_to_send(&self, packets: u64, pause: u64) -> Child {
         let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
         command.args(["--ignored", "--exact", "sender", "--nocapture"]);
@@ -111,7 +111,7 @@ impl Net {
         start(&mut command)
     }
 
-    /// Begins to send datagrams of 1,472 bytes, which fill a frame; see [`Net::begin_to_send`].
+    /// Starts to send datagrams of 1,472 bytes, which fill a frame; see [`Net::begin_to_send`].
     pub fn begin_to_send_large(&self, packets: u64, pause: u64) -> Child {
         let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
         command.args(["--ignored", "--exact", "sender", "--nocapture"]);
@@ -119,17 +119,19 @@ impl Net {
         start(&mut command)
     }
 
-    /// How many datagrams were sent.
+    /// The number of datagrams sent.
     #[track_caller]
     pub fn sent(sender: Child) -> u64 {
         let ran = finish(sender).exits(0);
         let text = ran.text();
-        let line =
-            text.lines().find_map(|line| line.split("datagrams sent: ").nth(1)).expect("the sender says so");
+        let line = text
+            .lines()
+            .find_map(|line| line.split("datagrams sent: ").nth(1))
+            .expect("the sender prints the number");
         line.trim().parse().unwrap()
     }
 
-    /// Sends so many datagrams.
+    /// Sends `packets` datagrams.
     #[track_caller]
     pub fn send(&self, packets: u64) -> u64 {
         Net::sent(self.begin_to_send(packets, 0))
@@ -139,7 +141,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for space in [&self.here, &self.there] {
-            // What a test that failed has left running in its namespace.
+            // Kills processes that a failed test has left in its namespace.
             if let Ok(left) = Command::new("ip").args(["netns", "pids", space]).output() {
                 for process in String::from_utf8_lossy(&left.stdout).split_whitespace() {
                     let _ = Command::new("kill").args(["-s", "KILL", process]).status();
@@ -150,7 +152,7 @@ impl Drop for Net {
     }
 }
 
-/// What a test called `sender` does in a process of its own, inside of a namespace.
+/// The body of a test called `sender`, which runs in a separate process inside a namespace.
 pub fn send_unsegmented() {
     let Ok(order) = std::env::var("WEIR_SEND") else { return };
     let numbers: Vec<u64> = order.split(' ').map(|word| word.parse().unwrap()).collect();

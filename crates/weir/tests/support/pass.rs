@@ -1,5 +1,5 @@
-//! The one pass over a capture inside of the test's own process: what `weir` does with its workers, without its
-//! threads, and so on a thousand captures in seconds.
+//! One pass over a capture in the test's process: the work of `weir`'s workers without threads, fast enough for a
+//! thousand captures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::support::{HANGS, captures};
 
 /// A capture in memory.
 pub struct Loaded {
-    /// Its packets.
+    /// Packets.
     pub chunks: Vec<PacketBuf>,
-    /// Its interfaces.
+    /// Interfaces.
     pub interfaces: Vec<InterfaceInfo>,
 }
 
 impl Loaded {
-    /// Reads a capture as far as it can be read.
+    /// Reads a capture up to its end or its first error.
     pub fn read(path: &Path) -> Loaded {
         let mut chunks = Vec::new();
         let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
@@ -41,8 +41,8 @@ impl Loaded {
         Loaded { chunks, interfaces: files.interfaces().to_vec() }
     }
 
-    /// The same capture with VLAN tags on its Ethernet frames, in every way in which those of a flow can have them: the
-    /// same on all, others in each direction, changing from packet to packet, one in another, and none.
+    /// The capture with VLAN tags on its Ethernet frames, in all ways that occur within a flow: one tag on all
+    /// packets, another in each direction, changing tags, one packet with another tag, and none.
     pub fn tagged(&self) -> Loaded {
         let mut chunks = Vec::new();
         for chunk in &self.chunks {
@@ -83,25 +83,25 @@ impl Loaded {
         self.chunks.iter().flat_map(|chunk| chunk.batch().packets().collect::<Vec<_>>())
     }
 
-    /// The length of an interval that cuts it into so many, about.
+    /// Length of an interval that splits the capture into about `parts` intervals.
     pub fn interval(&self, parts: u64) -> u64 {
         let times = || self.packets().map(|packet| packet.time.0);
         let span = times().max().unwrap_or_default() - times().min().unwrap_or_default();
         span / parts + 1
     }
 
-    /// Bytes with which no flow table runs out of places, whoever it shares the capture with.
+    /// Bytes with which no flow table of any worker is ever full.
     pub fn ample_memory(&self) -> usize {
         (self.len() as usize * (128 << 10)).clamp(8 << 20, 256 << 20)
     }
 
-    /// How many there are.
+    /// Number of packets.
     pub fn len(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.slots.len() as u64).sum()
     }
 }
 
-/// Shows every capture there is to a law. One that takes forever ends the test with its name.
+/// Applies a law to every available capture. A capture that takes too long ends the test with its name.
 pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
     let (emit, hear) = channel::<PathBuf>();
     let watch = thread::spawn(move || {
@@ -111,7 +111,7 @@ pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
                 Ok(path) => at = path,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("it hangs on {}", at.display());
+                    eprintln!("hangs on {}", at.display());
                     std::process::abort();
                 }
             }
@@ -119,17 +119,17 @@ pub fn each_capture(law: impl Fn(&Path, &Loaded)) -> usize {
     });
     let captures = captures();
     for path in &captures {
-        emit.send(path.clone()).expect("somebody watches");
+        emit.send(path.clone()).expect("the watching thread runs");
         let named = Named(path);
         law(path, &Loaded::read(path));
         drop(named);
     }
     drop(emit);
-    watch.join().expect("it ends");
+    watch.join().expect("the watching thread ends");
     captures.len()
 }
 
-/// Names the capture when the law fails on it.
+/// Prints the name of the capture if the law fails on it.
 struct Named<'a>(&'a Path);
 
 impl Drop for Named<'_> {
@@ -140,19 +140,19 @@ impl Drop for Named<'_> {
     }
 }
 
-/// What came out of a pass.
+/// The result of a pass.
 #[derive(Default)]
 pub struct Outcome {
     /// The merged snapshot of each interval.
     pub snapshots: Vec<Snapshot>,
     /// The flows of each interval, in order.
     pub rows: Vec<FlowRecord>,
-    /// How many packets the run's expression let through.
+    /// Number of packets that matched the run's expression.
     pub kept: u64,
 }
 
 impl Outcome {
-    /// Everything, merged.
+    /// All snapshots, merged.
     pub fn total(&self) -> Snapshot {
         self.snapshots.iter().fold(Snapshot::default(), |mut total, snapshot| {
             total.merge(snapshot);
@@ -174,7 +174,7 @@ impl Sink for Rows {
     }
 }
 
-/// Several workers, each with its share of every chunk.
+/// Several workers, each with its part of every buffer.
 pub struct Pass {
     workers: Vec<Worker>,
     rows: Rows,
@@ -182,16 +182,16 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// So many workers for a plan, with so many bytes for each one's flows.
+    /// `workers` workers for a plan, each with `memory` bytes for its flows.
     pub fn new(plan: &Arc<Plan>, workers: usize, memory: usize) -> Pass {
-        // A key of its own in each: it changes no result.
+        // Each worker has a different hash seed, which has no effect on results.
         let flows = |n: u64| FlowConfig { memory, seed: [n, !n], ..FlowConfig::default() };
         let workers = (0..workers as u64).map(|n| Worker::new(Arc::clone(plan), &flows(n))).collect();
         Pass { workers, rows: Rows::default(), outcome: Outcome::default() }
     }
 
-    /// Takes a capture through, with intervals of so many nanoseconds; `between` is called with the workers at
-    /// the end of each.
+    /// Runs a capture through, with intervals of `interval` nanoseconds. Calls `between` with the workers at the end
+    /// of each.
     pub fn run(mut self, capture: &Loaded, interval: u64, mut between: impl FnMut(&mut [Worker])) -> Outcome {
         let mut clock = IntervalClock::new(interval);
         for chunk in &capture.chunks {
@@ -238,18 +238,18 @@ impl Pass {
     }
 }
 
-/// What plans of these tests are made with.
+/// Settings for the plans of these tests.
 pub fn settings() -> Settings {
     Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seed: 1 }
 }
 
-/// Every function at every level that it has a meaning at, over all packets and, at packet level, over some.
+/// Every function at every level that it supports, over all packets and, at packet level, also over some packets.
 pub fn everything() -> Vec<SubscriptionSpec> {
     let mut specs = Vec::new();
     for function in FUNCTIONS {
         for level in function.levels {
             for (n, call) in calls(function.name, *level).into_iter().enumerate() {
-                // Of many choices of an argument two are enough over a part of the packets.
+                // Two choices of an argument are enough for a part of the packets.
                 let some = n < 2 && *level == Level::Packet;
                 let expressions = if some { &["", "tcp or udp port 53"][..] } else { &[""] };
                 for expression in expressions {
@@ -275,7 +275,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("top", level) => {
             let by = ["source", "port", "pair", "flow", "protocol", "vlan", "talker", "service"];
             let by = &by[..if level == Level::Packet { by.len() } else { 2 }];
-            // Enough for every key of these captures.
+            // Enough rows for every key of these captures.
             return by.iter().map(|by| call.clone().with("by", by).with("rows", 4096)).collect();
         }
         ("distribution", Level::Packet) => ("of", &["size", "payload", "ttl"]),
@@ -288,7 +288,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
     choices.1.iter().map(|value| call.clone().with(choices.0, value)).collect()
 }
 
-/// The time of a packet and all that two files of it must agree in.
+/// The time of a packet, and all its properties in which two files must agree.
 pub fn content<'a>(packet: &Packet<'a>) -> (Time, u32, weir_wire::LinkType, &'a [u8]) {
     (packet.time, packet.wire_len, packet.link, packet.data)
 }

@@ -1,10 +1,10 @@
-//! Arkime's sessions: packets, bytes, Community ID, protocols, and the fields of protocols that both name.
+//! Comparison with Arkime's sessions: packets, bytes, Community ID, protocols, and fields that both have.
 
 use crate::{data, is_emitted, json, logs, support};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is compared, and how much of it is to be equal.
+/// Compared values, and the required number of equal ones.
 const REQUIRED: &[(&str, usize)] = &[
     ("packets", 244),
     ("bytes", 244),
@@ -17,7 +17,7 @@ const REQUIRED: &[(&str, usize)] = &[
     ("tls", 27),
 ];
 
-/// Protocols that both name, each as we do.
+/// Protocols that both have: Arkime's name, and Weir's.
 const PROTOCOLS: [(&str, &str); 18] = [
     ("dhcp", "dhcp"),
     ("dhcpv6", "dhcpv6"),
@@ -39,7 +39,7 @@ const PROTOCOLS: [(&str, &str); 18] = [
     ("tls", "tls"),
 ];
 
-/// Fields that both have: theirs, ours in eve.json.
+/// Fields that both have: Arkime's name, and Weir's in eve.json.
 const FIELDS: [(&str, &str); 15] = [
     ("dns.qt", "dns.queries.rrtype"),
     ("dns.queryHost", "dns.queries.rrname"),
@@ -58,10 +58,10 @@ const FIELDS: [(&str, &str); 15] = [
     ("tls.version", "tls.version"),
 ];
 
-/// Protocols that carry others, or hide them, and are not read here: what is in them is not compared.
+/// Protocols that carry or hide others and are not parsed here: their content is not compared.
 const CARRIERS: [&str; 5] = ["adb", "bittorrent", "http2", "mysql", "openvpn"];
 
-/// All values at a path, through lists, as they are compared.
+/// All values at a path, through lists, normalised for comparison.
 pub fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| self::values(value, path, found)),
@@ -76,18 +76,18 @@ pub fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {
             let text = leaf.as_str().map_or_else(|| leaf.to_string(), str::to_owned).to_lowercase();
             // `HTTP/1.1` and `1.1`, `TLS 1.2` and `TLSv1.2`.
             let text = text.trim_start_matches("http/").replace("tlsv1", "tls 1");
-            // The root of names, and blanks around a subject.
+            // The root of names, and blanks around a subject, are removed.
             found.insert(text.replace("<root>", "").trim().to_owned());
         }
         _ => {}
     }
 }
 
-/// Addresses and ports in an order of their own, and the protocol.
+/// Addresses and ports in sorted order, and the protocol.
 type Pair = (Vec<(String, u64)>, String);
 
 fn pair(ends: [(&Value, &Value); 2], protocol: String) -> Pair {
-    // Arkime has no ports of ICMP; ours are its types.
+    // Arkime has no ports for ICMP; Weir has the type and code there.
     let has_ports = matches!(protocol.as_str(), "tcp" | "udp" | "sctp");
     let end = |(address, port): (&Value, &Value)| {
         let port = if has_ports { port.as_u64().unwrap_or(0) } else { 0 };
@@ -117,7 +117,7 @@ fn of_session(session: &Value) -> Pair {
 }
 
 #[test]
-fn sessions_are_arkimes() {
+fn sessions_equal_those_of_arkime() {
     let Some(folder) = data("arkime") else { return };
     let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.retain(|path| path.extension().is_some_and(|extension| extension == "test"));
@@ -134,7 +134,7 @@ fn sessions_are_arkimes() {
         let mut by_pair: BTreeMap<Pair, Vec<&Value>> = BTreeMap::new();
         for session in sessions {
             let pair = of_session(session);
-            // Sessions of ESP, GRE and of what is not IP are of addresses alone there.
+            // Arkime's sessions of ESP, GRE and protocols other than IP have only addresses.
             if pair.1.is_empty() {
                 others += 1;
             } else {
@@ -193,12 +193,12 @@ fn sessions_are_arkimes() {
                 sessions.iter().for_each(|session| values(session, theirs, &mut found[0]));
                 ours.iter().for_each(|event| values(event, path, &mut found[1]));
                 if theirs == "http.host" {
-                    // Theirs has the name that a TLS client asks for, too.
+                    // Arkime also lists the name in a TLS client's hello.
                     ours.iter().for_each(|event| values(event, "tls.sni", &mut found[1]));
                 }
                 let what = theirs.split('.').next().unwrap();
                 let what = REQUIRED.iter().find(|(name, _)| *name == what).unwrap().0;
-                // Each value that they name; of ours there may be more.
+                // Weir must have each value of Arkime, and may have more.
                 for value in &found[0] {
                     let ours =
                         if found[1].contains(value) { value.clone() } else { format!("{:?}", found[1]) };

@@ -1,4 +1,4 @@
-//! Rows of the exporter ipfixprobe: what its plugins for DNS, HTTP, NTP, SMTP and TLS found in flows.
+//! Comparison with rows of the exporter ipfixprobe, from its plugins for DNS, HTTP, NTP, SMTP and TLS.
 
 use crate::arkime::values;
 use crate::zeek::rows;
@@ -6,11 +6,11 @@ use crate::{data, is_emitted, logs, support};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Plugins, the capture of each, and rows of each that are to be equal.
+/// Plugins, with the capture of each and the required number of equal rows.
 const REQUIRED: &[(&str, usize)] = &[("dns", 16), ("http", 9), ("ntp", 56), ("smtp", 1), ("tls", 28)];
 
-/// Fields that both have: theirs, ours in eve.json. TLS_JA4 is not among them: there it counts GREASE, which JA4's
-/// definition leaves out.
+/// Fields that both have: ipfixprobe's, and Weir's in eve.json. TLS_JA4 is excluded: ipfixprobe counts GREASE in it,
+/// which JA4's definition excludes.
 const FIELDS: [(&str, &str); 12] = [
     ("DNS_ID", "dns.id"),
     ("DNS_NAME", "dns.queries.rrname"),
@@ -26,13 +26,13 @@ const FIELDS: [(&str, &str); 12] = [
     ("TLS_SNI", "tls.sni"),
 ];
 
-/// The same in Zeek's ntp.log, which has what EVE has not.
+/// Fields compared with Zeek's ntp.log, because EVE lacks them.
 const NTP: [(&str, &str); 4] =
     [("NTP_VERSION", "version"), ("NTP_MODE", "mode"), ("NTP_STRATUM", "stratum"), ("NTP_POLL", "poll")];
 
 type Row = BTreeMap<String, String>;
 
-/// The columns of a line; those in quotes may hold commas.
+/// The columns of a line; quoted ones may contain commas.
 fn columns(line: &str) -> Vec<String> {
     let (mut columns, mut is_quoted) = (vec![String::new()], false);
     for c in line.chars() {
@@ -53,19 +53,19 @@ fn theirs(text: &str) -> Vec<Row> {
     lines.map(|line| names.iter().cloned().zip(columns(line)).collect()).collect()
 }
 
-/// Addresses and ports, whoever was first.
+/// Addresses and ports without regard to the direction.
 fn ends(ends: [[&str; 2]; 2]) -> BTreeSet<String> {
     ends.map(|end| end.join(" ")).into_iter().collect()
 }
 
-/// Why a row is not found; `None` where it is.
+/// The reason why a row is not found; `None` if it is found.
 fn missing(row: &Row, events: &[Value], ntp: &mut Vec<Row>) -> Option<String> {
     let get = |name: &str| row.get(name).map_or("", String::as_str);
     let pair = ends([[get("SRC_IP"), get("SRC_PORT")], [get("DST_IP"), get("DST_PORT")]]);
     if row.contains_key("NTP_MODE") {
         let is_it = |ours: &Row| {
             let of = |name: &str| ours.get(name).map_or("", String::as_str);
-            // They have the exponent; Zeek has the seconds.
+            // ipfixprobe has the exponent; Zeek has seconds.
             let poll = |theirs: &str| theirs.parse::<i32>().map(|at| format!("{:.6}", f64::from(at).exp2()));
             let same = |(theirs, name): &(&str, &str)| {
                 of(name) == get(theirs)
@@ -93,7 +93,7 @@ fn missing(row: &Row, events: &[Value], ntp: &mut Vec<Row>) -> Option<String> {
         let value = get(theirs).trim().to_lowercase();
         let mut found = BTreeSet::new();
         ours.iter().for_each(|event| values(event, path, &mut found));
-        // A status of 0: there was no answer.
+        // A status of 0 means that there was no answer.
         let is_there = value.is_empty() || value == "0" || found.contains(&value);
         (!is_there).then(|| format!("{theirs}: {value} | {found:?}"))
     };
@@ -103,7 +103,7 @@ fn missing(row: &Row, events: &[Value], ntp: &mut Vec<Row>) -> Option<String> {
 }
 
 #[test]
-fn rows_are_ipfixprobes() {
+fn rows_equal_those_of_ipfixprobe() {
     let Some(folder) = data("ipfixprobe") else { return };
     let mut short = Vec::new();
     for (plugin, required) in REQUIRED {

@@ -1,11 +1,11 @@
-//! The checks of suricata-verify that need no rules and none of Suricata's switches.
+//! The checks of suricata-verify that need neither rules nor a special configuration of Suricata.
 
 use crate::{data, is_emitted, json, logs, support};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Checks of each type of event that are to pass.
+/// Required number of passed checks of each type of event.
 const REQUIRED: &[(&str, usize)] = &[
     ("dhcp", 1),
     ("dns", 169),
@@ -31,8 +31,7 @@ const REQUIRED: &[(&str, usize)] = &[
 /// The version that the checks were made with.
 const REFERENCE: [u64; 3] = [8, 0, 7];
 
-/// Keys that count Suricata's own steps, and its own switches: the packet at which it wrote the event, and what of it
-/// was stored.
+/// Keys for Suricata's internal numbering: the packet at which it wrote the event, and the transaction.
 const ITS_OWN: [&str; 2] = ["pcap_cnt", "tx_id"];
 
 fn version(of: &Value) -> [u64; 3] {
@@ -44,7 +43,7 @@ fn version(of: &Value) -> [u64; 3] {
     [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
-/// Whether the reference meets what a test or check requires.
+/// Whether the reference version meets the requirements of a test or check.
 fn is_met(requires: &Value) -> bool {
     let at_least = requires.get("min-version").is_none_or(|min| version(min) <= REFERENCE);
     let below = requires.get("lt-version").is_none_or(|bound| version(bound) > REFERENCE);
@@ -52,7 +51,7 @@ fn is_met(requires: &Value) -> bool {
     at_least && below && same
 }
 
-/// What a key points to: `a.b[0].c`, where the whole may also be one key.
+/// The value of a key such as `a.b[0].c`; the whole text may also be one key.
 fn find<'v>(event: &'v Value, key: &str) -> Option<&'v Value> {
     if let Some(value) = event.get(key) {
         return Some(value);
@@ -68,7 +67,7 @@ fn find<'v>(event: &'v Value, key: &str) -> Option<&'v Value> {
     rest.map_or(Some(value), |rest| find(value, rest))
 }
 
-/// Whether an event is what a condition asks for.
+/// Whether an event meets a condition.
 fn holds(event: &Value, key: &str, wanted: &Value) -> bool {
     if ITS_OWN.iter().any(|own| key == *own || key.ends_with(&format!(".{own}"))) {
         return true;
@@ -120,7 +119,7 @@ fn ends(value: &Value, wanted: &Value) -> bool {
     value.as_str().zip(wanted.as_str()).is_some_and(|(text, wanted)| text.ends_with(wanted))
 }
 
-/// Equal as Python compares what JSON and YAML say: 1, 1.0 and true are one number.
+/// Equality as in Python for values of JSON and YAML: 1, 1.0 and true are equal.
 fn equal(value: &Value, wanted: &Value) -> bool {
     let number =
         |value: &Value| value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))));
@@ -139,12 +138,12 @@ fn equal(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// What a configuration of Suricata's switches on that is not so by default, and that checks look at.
+/// Settings of Suricata that are off by default and that checks depend on.
 const SWITCHES: [&str; 7] =
     ["force-hash", "force-filestore", "force-magic", "ethernet:", "community-id-seed", "md5:", "http2"];
 
-/// Suricata's arguments as ours; `None` where one of them, its environment or its configuration is a switch of
-/// Suricata's own.
+/// Suricata's arguments as Weir's; `None` if an argument, the environment or the configuration has no counterpart in
+/// Weir.
 fn options(test: &Value, folder: &Path) -> Option<Vec<&'static str>> {
     let configuration = std::fs::read_to_string(folder.join("suricata.yaml")).unwrap_or_default();
     let is_set = |line: &str| !line.trim_start().starts_with('#') && !line.trim_end().ends_with("no");
@@ -157,7 +156,7 @@ fn options(test: &Value, folder: &Path) -> Option<Vec<&'static str>> {
         for argument in argument.split("--set").map(str::trim).filter(|argument| !argument.is_empty()) {
             match argument {
                 "-k none" => checksum = "off",
-                // What is true of every stream here: taken up in its midst, one direction alone, to its end.
+                // Always true in Weir: streams without a start, one direction alone, up to the end.
                 "stream.midstream=true"
                 | "stream.async-oneside=true"
                 | "stream.reassembly.depth=0"
@@ -173,10 +172,10 @@ fn options(test: &Value, folder: &Path) -> Option<Vec<&'static str>> {
     Some(vec!["--checksum", checksum])
 }
 
-/// Protocols that are not read here.
+/// Protocols that are not parsed here.
 const OTHERS: [&str; 6] = ["bittorrent-dht", "dcerpc", "dnp3", "http2", "pgsql", "rfb"];
 
-/// Whether a check is about a protocol that is not read here.
+/// Whether a check is about a protocol that is not parsed here.
 fn is_of_others(conditions: &serde_json::Map<String, Value>) -> bool {
     conditions.iter().any(|(key, wanted)| {
         key.starts_with("http.http2")
@@ -185,8 +184,8 @@ fn is_of_others(conditions: &serde_json::Map<String, Value>) -> bool {
     })
 }
 
-/// How many events a check asks for. Those of the same test that ask for the same but for Suricata's own numbers are
-/// taken together, since they cannot be told apart here.
+/// The number of events that a check requires. Checks of one test that differ only in Suricata's internal numbers are
+/// added up, because Weir cannot distinguish them.
 fn wanted(test: &Value, conditions: &serde_json::Map<String, Value>, filter: &Value) -> u64 {
     let count = |filter: &Value| filter["count"].as_u64().unwrap_or(0);
     let bare = |conditions: &serde_json::Map<String, Value>| {
@@ -212,7 +211,7 @@ struct Score {
 }
 
 #[test]
-fn events_are_suricatas() {
+fn events_equal_those_of_suricata() {
     let Some(folder) = data("suricata-verify") else { return };
     let tests = folder.join("tests");
     let mut scores: BTreeMap<String, Score> = BTreeMap::new();
@@ -249,7 +248,7 @@ fn events_are_suricatas() {
                 other += 1;
                 continue;
             }
-            // That there is no second transaction cannot be asked without its number.
+            // The absence of a second transaction cannot be checked without its number.
             let is_numbered = conditions.keys().any(|key| ITS_OWN.contains(&key.as_str()));
             if is_numbered && filter["count"] == 0 {
                 other += 1;
@@ -269,8 +268,8 @@ fn events_are_suricatas() {
         }
     }
     println!(
-        "suricata-verify: {read} tests read; left out: {with_rules} with rules, {switched} with switches of \
-         Suricata, {newer} for other versions, {other} checks of events that are not ours"
+        "suricata-verify: {read} tests read; omitted: {with_rules} with rules, {switched} with switches of \
+         Suricata, {newer} for other versions, {other} checks of events that Weir does not have"
     );
     let (mut passed, mut total) = (0, 0);
     let mut short = Vec::new();
@@ -291,7 +290,7 @@ fn events(path: &Path) -> Vec<Value> {
     support::objects(&std::fs::read_to_string(path).unwrap())
 }
 
-/// The conditions in which the nearest event differs.
+/// Prints the conditions in which the nearest event differs.
 fn emit(test: &str, kind: &str, found: usize, filter: &Value, events: &[Value]) {
     let conditions = filter["match"].as_object().unwrap();
     let failing = |event: &Value| -> Vec<String> {

@@ -37,7 +37,8 @@ pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
     let time = |name: &str, value: Option<f64>| match value {
         None => Ok(None),
         Some(value) if (0.0..=LATEST).contains(&value) => {
-            // Whole seconds and the fraction apart: 64 bits of a float are too few for nanoseconds of today.
+            // Seconds and fraction are converted separately: a 64-bit float is not precise enough for the nanoseconds
+            // of a present date.
             let fraction = (value.fract() * 1e9).round() as u64;
             Ok(Some(value.trunc() as u64 * 1_000_000_000 + fraction))
         }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn times_are_converted_and_checked() {
         assert_eq!(span(None, None).ok(), Some(TimeRange::default()));
         let halves = span(Some(1.5), Some(1_750_000_000.25)).ok();
         assert_eq!(
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn counts() {
+    fn counts_are_checked() {
         assert_eq!(count("limit", None, 20, 100).ok(), Some(20));
         assert_eq!(count("limit", Some(100), 20, 100).ok(), Some(100));
         assert!(count("limit", Some(0), 20, 100).is_err() && count("limit", Some(101), 20, 100).is_err());

@@ -35,13 +35,13 @@ pub struct FilterCheck {
 /// An error in an expression.
 #[derive(Serialize, ToSchema)]
 pub struct Fault {
-    /// What was found and what was expected.
+    /// The error, and what was expected.
     message: String,
     /// Position in bytes.
     offset: usize,
     /// Length in bytes.
     length: usize,
-    /// What would be accepted.
+    /// Accepted values.
     help: Option<String>,
 }
 

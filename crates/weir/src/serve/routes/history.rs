@@ -16,7 +16,7 @@ use weir_output::zone::Zone;
 const MAX_SERIES: usize = 100;
 /// Maximum points of each.
 const MAX_POINTS: usize = 100_000;
-/// Maximum weeks of a band.
+/// Maximum number of weeks of a band.
 const MAX_WEEKS: usize = 52;
 
 /// All charts, built-in ones first, with the series of their lines.
@@ -40,7 +40,7 @@ async fn chart(app: &Shared, name: &str) -> Option<Chart> {
     built_in(&app.ask(|store| store.series()).await.unwrap_or_default()).into_iter().find(is_it)
 }
 
-/// Built-in charts: total traffic, then classes of packets, as far as their series exist.
+/// Built-in charts: total traffic, then classes of packets, if their series exist.
 fn built_in(known: &[SeriesInfo]) -> Vec<Chart> {
     let chart = |name: &str, title: &str, unit: &str, lines: Vec<ChartLine>| Chart {
         name: name.to_owned(),

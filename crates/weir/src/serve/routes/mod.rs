@@ -25,18 +25,18 @@ use utoipa::{Modify, OpenApi};
 pub use asked::Ask;
 pub use settings::{MAX_CHANGES, MAX_CHECKS, MAX_CHECKS_OF_ONE};
 
-/// A question that is answered. Each field has to be given, the right too: a route without one does not compile.
+/// A route of the HTTP interface. Every field is required, the right too: a route without one does not compile.
 pub struct Route {
     /// `get` or `post`.
     pub method: &'static str,
-    /// Its path, in which `{id}` stands for a part.
+    /// The path, in which `{id}` stands for a part.
     pub path: &'static str,
-    /// The right that a client needs; none where every client is answered, which is a decision too.
+    /// The right that a client needs; `None` if every client is answered.
     pub right: Option<Right>,
     serve: fn() -> MethodRouter<Shared>,
 }
 
-/// The right of a line of the list.
+/// The right in a line of the list.
 macro_rules! right {
     (anyone) => {
         None
@@ -54,7 +54,7 @@ macro_rules! right {
 
 macro_rules! served {
     ($($right:ident $method:ident $path:literal $($handler:ident)::+;)+) => {
-        /// All of them.
+        /// All routes.
         pub static ROUTES: &[Route] = &[$(Route {
             method: stringify!($method),
             path: $path,
@@ -68,8 +68,8 @@ macro_rules! served {
             info(
                 title = "Weir",
                 description = "Data of a passive network monitor. The pages use this interface and no other. \
-                    Times are seconds since the epoch, rates are per second. `partial` explains what a limit left out. \
-                    Strings may hold anything that came from a packet: they are text, never markup.",
+                    Times are seconds since the epoch, rates are per second. `partial` explains what a limit has omitted. \
+                    Strings may contain arbitrary text from packets; they are never markup.",
                 version = "1",
                 license(name = "MIT OR Apache-2.0")
             ),
@@ -110,7 +110,7 @@ served! {
     anyone get "/healthz" sensor::health;
 }
 
-/// A router with all of them, each behind its door.
+/// A router with all routes, each behind its check of rights.
 pub fn router(app: &Shared) -> Router<Shared> {
     let door = |route: &'static str, right| Door { app: Arc::clone(app), route, right };
     let page = pages::page.layer(from_fn_with_state(door("", Some(Right::Look)), admit));
@@ -128,7 +128,7 @@ impl Modify for Rights {
         let components = document.components.get_or_insert_default();
         let token = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("A token of --token-file; not needed on loopback where none is configured"))
+            .description(Some("A token of --token-file; not needed on loopback if none is configured"))
             .build();
         let password = HttpBuilder::new()
             .scheme(HttpAuthScheme::Basic)
@@ -146,7 +146,7 @@ impl Modify for Rights {
             let by = |scheme: &str| SecurityRequirement::new(scheme, [right.word()]);
             operation.security = Some(vec![by("token"), by("password")]);
             for (status, when) in [
-                ("401", "No user or token was named, or its password is wrong".to_owned()),
+                ("401", "No user or token was given, or it is wrong".to_owned()),
                 ("403", format!("The client does not have the right `{}`", right.word())),
             ] {
                 let body = Content::new(Some(Ref::from_schema_name("Failure")));
@@ -170,7 +170,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_path_that_is_served_is_documented_and_every_one_documented_is_served() {
+    fn served_paths_equal_documented_paths() {
         let document = serde_json::to_value(Document::openapi()).unwrap();
         let documented: BTreeSet<(String, String)> = document["paths"]
             .as_object()
@@ -183,12 +183,13 @@ mod tests {
         let served: BTreeSet<(String, String)> =
             ROUTES.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
         assert_eq!(served, documented);
-        assert_eq!(served.len(), ROUTES.len(), "one is there twice");
+        assert_eq!(served.len(), ROUTES.len(), "a route is listed twice");
     }
 
-    /// What has payload needs `packets`, what changes anything `write`, and only the check for life needs nothing.
+    /// Routes with payload need `packets`, routes that change anything need `write`, and only the health check needs
+    /// no right.
     #[test]
-    fn each_route_has_its_right_and_the_document_shows_it() {
+    fn each_route_has_its_right_and_the_document_lists_it() {
         let document = serde_json::to_value(Document::openapi()).unwrap();
         for route in ROUTES {
             let expected = match (route.method, route.path) {
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// What is referred to is there, and every question and every field says what it is.
+    /// All references in the document resolve, and every route, parameter and field has a description.
     #[test]
     fn the_document_is_complete() {
         let document = serde_json::to_value(Document::openapi()).unwrap();

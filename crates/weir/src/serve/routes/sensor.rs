@@ -51,7 +51,7 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
     })
 }
 
-/// Why a client cannot download packets, as one sentence.
+/// The reason why a client cannot download packets, as one sentence.
 fn why_not(client: &Client) -> String {
     match client.is_named {
         true => format!("downloading packets needs the right packets, which {} does not have", client.name),
@@ -59,7 +59,7 @@ fn why_not(client: &Client) -> String {
     }
 }
 
-/// Packets between the source and the workers: no counter, because they become fewer too.
+/// Packets between the source and the workers. Not a counter, because it can decrease.
 fn in_flight(total: &Snapshot) -> LedgerRow {
     LedgerRow {
         name: "in_flight".to_owned(),
@@ -72,13 +72,13 @@ fn in_flight(total: &Snapshot) -> LedgerRow {
     }
 }
 
-/// What became of each packet, what tables hold, what the pass costs, what waits, and who looks.
+/// The packet ledger, the use of tables, the cost of the pass, the queues, and the open event streams.
 #[utoipa::path(get, path = "/api/v1/sensor", responses((status = 200, body = Sensor)))]
 pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let now = app.hub.now();
     let total = &now.total;
-    // A counter is part of the nearest one above it of less depth. One with another unit describes it, and is not part
-    // of it.
+    // A counter is part of the nearest one above it with less depth. A counter with another unit describes that one
+    // and is not part of it.
     let mut wholes: Vec<&'static Counter> = Vec::new();
     let ledger = counters().map(|counter| {
         wholes.truncate(counter.depth);
@@ -104,7 +104,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
     let streams = &app.hub.streams;
     Json(Sensor {
         ledger,
-        // While flows are open, they are neither identified nor unidentified.
+        // Open flows are neither identified nor unidentified yet.
         imbalance: match is_running {
             true => total.ledger.imbalance_so_far(),
             false => total.ledger.imbalance(),

@@ -23,16 +23,16 @@ pub struct Text {
     text: String,
 }
 
-/// Texts that clients without the right `write` have under way at once, and one of them.
+/// Maximum number of texts being checked for all clients without the right `write` together, and for one of them.
 pub const MAX_CHECKS: usize = 2;
 pub const MAX_CHECKS_OF_ONE: usize = 1;
-/// Texts of those with that right.
+/// Maximum number of texts being checked for clients with that right.
 pub const MAX_CHANGES: usize = 1;
-/// How long a client may take to send a text: it holds a place meanwhile.
+/// Maximum time for a client to send a text, because it holds a place meanwhile.
 const BODY: Duration = Duration::from_secs(10);
 
-/// A body of JSON; what is wrong with it is answered as JSON too. Its place is taken before it is read, so that the
-/// memory of texts and of their checks is bounded.
+/// A JSON body. Errors in it are answered as JSON too. A place is taken before the body is read, so that the memory of
+/// texts and of their checks is bounded.
 pub struct Posted {
     text: String,
     place: Share<String>,
@@ -83,7 +83,7 @@ pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Che
     let shared = Arc::clone(&app);
     let check = move || {
         let checked = shared.configuration.check(&posted.text);
-        // The place is free when the work is done, whether the client has waited for it or not.
+        // The place is returned when the work is done, even if the client has not waited for it.
         drop(posted.place);
         Ok(checked)
     };
