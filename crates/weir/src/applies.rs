@@ -1,5 +1,5 @@
-//! Which expressions apply to which captures. For example, no packet of a link type without VLAN tags can match
-//! `vlan`, and a count of 0 would hide that no packet was tested.
+//! Checks that expressions apply to the link types of captures. For example, no packet of a link type without VLAN tags
+//! can match `vlan`, and a count of 0 would hide that no packet was tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -31,11 +31,11 @@ pub fn generate(options: &cli::Generate) -> Exit {
         Ok(model) => model,
         Err(error) => return complain(Exit::Usage, format!("{}: {error}", options.model.display())),
     };
-    let played: Vec<&Group> = model.groups.iter().filter(|group| is_playable(group)).collect();
-    if played.is_empty() {
+    let generated: Vec<&Group> = model.groups.iter().filter(|group| can_be_generated(group)).collect();
+    if generated.is_empty() {
         return complain(Exit::Usage, "the model has no group of TCP or UDP flows with requests");
     }
-    for group in model.groups.iter().filter(|group| !is_playable(group)) {
+    for group in model.groups.iter().filter(|group| !can_be_generated(group)) {
         eprintln!(
             "weir: {}, {} to {}: skipped, because it has no requests over TCP or UDP",
             group.protocol.escape_debug(),
@@ -59,7 +59,7 @@ pub fn generate(options: &cli::Generate) -> Exit {
     let end = BEGIN.saturating_add(u64::from(options.seconds) * 1_000_000_000);
     let mut stage = Stage { coming: BinaryHeap::new(), number: 0, end };
     let mut casts: Vec<Cast<'_>> =
-        played.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
+        generated.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
     // The flow with the earliest start is generated next. Each packet of a flow follows the flow's start, so that all
     // earlier packets can be written.
     while let Some(cast) = casts.iter_mut().min_by_key(|cast| cast.next).filter(|cast| cast.next < end) {
@@ -91,7 +91,7 @@ fn load(path: &std::path::Path) -> Result<Model, String> {
     Ok(model)
 }
 
-fn is_playable(group: &Group) -> bool {
+fn can_be_generated(group: &Group) -> bool {
     matches!(group.ip_proto, 6 | 17) && group.quantities.contains_key("request_size")
 }
 
@@ -197,10 +197,10 @@ impl<'m> Cast<'m> {
             if request > 0 {
                 play.time = play.time.saturating_add(self.nanoseconds("think").unwrap_or_default());
             }
-            play.say(Direction::Forward, self.bytes("request_size"), stage);
+            play.send(Direction::Forward, self.bytes("request_size"), stage);
             let Some(wait) = self.nanoseconds("wait") else { continue };
             play.time = play.time.saturating_add(wait);
-            play.say(Direction::Reverse, self.bytes("response_size"), stage);
+            play.send(Direction::Reverse, self.bytes("response_size"), stage);
         }
         play.close(stage);
     }
@@ -248,7 +248,7 @@ impl Play {
     }
 
     /// Sends a number of bytes from one side, and an acknowledgement from the other side at the end.
-    fn say(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
+    fn send(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
         let mut left = bytes;
         while left > 0 {
             let now = left.min(SEGMENT);

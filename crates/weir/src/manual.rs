@@ -121,7 +121,7 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
-/// What a field contains about a person or host.
+/// The data about a person or host that a field contains; `None` for a plain field.
 fn contains(privacy: Privacy) -> Option<&'static str> {
     match privacy {
         Privacy::Plain => None,

@@ -123,9 +123,9 @@ fn an_anonymised_capture_keeps_its_structure_and_passes_the_audit() {
 fn an_audit_finds_values_that_were_kept() {
     use weir_wire::build;
     let (desk, key) = desk();
-    let said =
+    let frame =
         build::ethernet().ipv4([10, 1, 1, 1], [10, 1, 1, 2]).udp(1, 2).payload(b"\x01 call 10.1.1.2 now");
-    let capture = put(desk.path(), "x.pcap", &pcap(1, &[(1, said)]));
+    let capture = put(desk.path(), "x.pcap", &pcap(1, &[(1, frame)]));
     let made = desk.path().join("y.pcap");
     let arguments = ["anon", text(&capture), text(&made), "--key-file", text(&key), "--audit"];
     weir(arguments).exits(0).quietly();
@@ -153,8 +153,8 @@ fn runs_with_equal_keys_are_equal_and_runs_with_a_table_differ() {
     assert_eq!(run(&["--mode", "nullip"]).len(), fs::metadata(&made).unwrap().len() as usize);
 }
 
-/// Text with names of hosts and people, in two segments.
-fn emitted() -> Vec<u8> {
+/// A capture of a request that names hosts and people, in two segments.
+fn named_capture() -> Vec<u8> {
     use weir_wire::build::{self, flags::*};
     let tcp = |seq: u32, ack: u32, flags, data: &[u8]| {
         build::ethernet()
@@ -164,7 +164,7 @@ fn emitted() -> Vec<u8> {
             .ack(ack)
             .payload(data)
     };
-    let said: &[u8] =
+    let request: &[u8] =
         b"GET /home/janedoe HTTP/1.1\r\nHost: www.smithfamily.org\r\nCookie: a=quuxgrault\r\n\r\n";
     let back = |ack, flags| {
         build::ethernet()
@@ -177,9 +177,9 @@ fn emitted() -> Vec<u8> {
     let packets = [
         tcp(99, 0, SYN, b""),
         back(100, SYN | ACK),
-        tcp(100, 901, ACK, &said[..14]),
-        tcp(114, 901, ACK, &said[14..]),
-        tcp(100 + said.len() as u32, 901, ACK | FIN, b""),
+        tcp(100, 901, ACK, &request[..14]),
+        tcp(114, 901, ACK, &request[14..]),
+        tcp(100 + request.len() as u32, 901, ACK | FIN, b""),
     ];
     let timed: Vec<(u64, Vec<u8>)> =
         packets.into_iter().enumerate().map(|(n, p)| (n as u64 + 1, p)).collect();
@@ -204,10 +204,10 @@ fn names_no_host(what: &str, bytes: &[u8]) {
 #[test]
 fn streams_and_reports_contain_no_original_names() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "secretname.pcap", &emitted());
+    let capture = put(desk.path(), "secretname.pcap", &named_capture());
     let (capture, key) = (text(&capture), text(&key));
     let keyed = ["--anon", "cryptopan", "--key-file", key];
-    let size = emitted().windows(5).filter(|window| window == b"GET /").count();
+    let size = named_capture().windows(5).filter(|window| window == b"GET /").count();
     assert_eq!(size, 1);
     for (payload, begins) in [("keep", &b"GET "[..]), ("blank", &[0; 4]), ("cut", b"")] {
         let out = desk.path().join(payload);
@@ -241,7 +241,7 @@ fn streams_and_reports_contain_no_original_names() {
 #[test]
 fn an_audit_searches_folders_of_logs() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "x.pcap", &emitted());
+    let capture = put(desk.path(), "x.pcap", &named_capture());
     let (capture, key) = (text(&capture), text(&key));
     let keyed = ["--key-file", key];
     let logs = desk.path().join("logs");
@@ -283,12 +283,12 @@ fn an_audit_searches_folders_of_logs() {
         ("a.log.zst", zstd::encode_all(&b"10.7.7.2\n"[..], 1).unwrap(), "10.7.7.2 as text"),
         ("far.log", far, "byte 4194302: 10.7.7.1"),
     ];
-    for (name, bytes, emitted) in plants {
+    for (name, bytes, leak) in plants {
         let planted = put(&logs, name, &bytes);
         let ran = audit(&logs).exits(4);
         assert!(
-            ran.stderr.contains(emitted) && ran.stderr.contains("LEAKS in"),
-            "{name}: {emitted}: {}",
+            ran.stderr.contains(leak) && ran.stderr.contains("LEAKS in"),
+            "{name}: {leak}: {}",
             ran.stderr
         );
         assert!(ran.stderr.contains(", 1 LEAKS"), "once: {}", ran.stderr);
@@ -311,7 +311,7 @@ fn an_audit_searches_folders_of_logs() {
 #[test]
 fn a_configuration_can_request_anonymisation() {
     let (desk, key) = desk();
-    let capture = put(desk.path(), "secretname.pcap", &emitted());
+    let capture = put(desk.path(), "secretname.pcap", &named_capture());
     let toml = |body: &str| put(desk.path(), "weir.toml", format!("[anon]\n{body}\n").as_bytes());
     let run = |config: &Path, more: &[&str]| {
         let out = desk.path().join("logs");

@@ -427,8 +427,8 @@ fn full_devices_are_reported() {
             program().arg(&sample).args(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take();
         assert_eq!(wait(&mut child), Some(Some(4)));
-        let said = std::io::read_to_string(stderr.unwrap()).unwrap();
-        assert!(said.contains("standard output: No space left on device"), "{said}");
+        let errors = std::io::read_to_string(stderr.unwrap()).unwrap();
+        assert!(errors.contains("standard output: No space left on device"), "{errors}");
     }
     weir([text(&sample), "-o", "/dev/null"]).exits(4).says("/dev/null: logs need a directory");
     weir([text(&sample), "-o", "/proc/nowhere"]).exits(4).says("/proc/nowhere: ");

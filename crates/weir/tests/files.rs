@@ -36,11 +36,11 @@ fn number(object: &Value, field: &str) -> u64 {
 
 /// Checks the sums: files = kept + skipped, bytes = kept + cut + shed.
 #[track_caller]
-fn adds_up(said: &Value) {
-    let sum = |of: &[&str]| of.iter().map(|field| number(said, field)).sum::<u64>();
-    assert_eq!(sum(&["files"]), sum(&["files_kept", "files_skipped"]), "{said}");
+fn adds_up(counts: &Value) {
+    let sum = |of: &[&str]| of.iter().map(|field| number(counts, field)).sum::<u64>();
+    assert_eq!(sum(&["files"]), sum(&["files_kept", "files_skipped"]), "{counts}");
     let bytes = sum(&["file_bytes_kept", "file_bytes_cut", "file_bytes_shed"]);
-    assert_eq!(sum(&["file_bytes"]), bytes, "{said}");
+    assert_eq!(sum(&["file_bytes"]), bytes, "{counts}");
 }
 
 /// HTTP responses, one connection each, with names that point outside the directory.
@@ -82,13 +82,13 @@ fn the_files_of_the_lab_servers_are_extracted_byte_for_byte() {
     let ran =
         weir([text(&sample()), "-j", "--files", text(&files), "-o", text(&logs), "--log", "zeek-json,eve"]);
     let ran = ran.exits(0).quietly();
-    let said = sessions(&ran);
-    adds_up(&said);
+    let counts = sessions(&ran);
+    adds_up(&counts);
     let found = carved(&files);
     // The rows of the logs name the file of each.
     let rows = objects(&fs::read_to_string(logs.join("files.json")).unwrap());
     let named: Vec<&Value> = rows.iter().filter(|row| row["extracted"].is_string()).collect();
-    assert_eq!(named.len() as u64, number(&said, "files_kept"));
+    assert_eq!(named.len() as u64, number(&counts, "files_kept"));
     let names: BTreeSet<&str> = named.iter().map(|row| row["extracted"].as_str().unwrap()).collect();
     assert!(
         names.iter().eq(found.keys().collect::<Vec<_>>().iter()),
@@ -104,7 +104,7 @@ fn the_files_of_the_lab_servers_are_extracted_byte_for_byte() {
     }
     let events = objects(&fs::read_to_string(logs.join("eve.json")).unwrap());
     let stored = events.iter().filter(|event| event["fileinfo"]["stored"] == true).count() as u64;
-    assert_eq!(stored, number(&said, "files_kept"));
+    assert_eq!(stored, number(&counts, "files_kept"));
 
     let made = ["www", "ftp", "tftp", "home", "mail"].map(|name| format!("--{name}={}", at(name).display()));
     let script = root().join("lab/content");
@@ -193,32 +193,35 @@ fn limits_hold_and_their_effects_are_counted() {
         let directory = folder.path().join(name);
         let arguments = [text(&capture), "-j", "--files", text(&directory)];
         let ran = weir(arguments.iter().chain(options)).exits(0).quietly();
-        let said = sessions(&ran);
-        adds_up(&said);
+        let counts = sessions(&ran);
+        adds_up(&counts);
         let notes = ran.json()[0]["notes"].to_string();
-        (carved(&directory), said, notes)
+        (carved(&directory), counts, notes)
     };
-    let (files, said, notes) = run("all", &[]);
+    let (files, counts, notes) = run("all", &[]);
     let names: Vec<String> = bodies.iter().take(3).map(|body| format!("{}.txt", sha256(body))).collect();
     assert_eq!(files.keys().collect::<BTreeSet<_>>(), names.iter().collect::<BTreeSet<_>>());
-    assert_eq!((number(&said, "files"), number(&said, "files_kept"), number(&said, "files_cut")), (4, 4, 0));
-    assert_eq!(number(&said, "file_bytes_kept"), 20_000);
+    assert_eq!(
+        (number(&counts, "files"), number(&counts, "files_kept"), number(&counts, "files_cut")),
+        (4, 4, 0)
+    );
+    assert_eq!(number(&counts, "file_bytes_kept"), 20_000);
     assert!(notes.contains("4 files kept in") && notes.contains(", 1 duplicates"), "{notes}");
 
     // The beginning of each file is kept, under a name that does not have the checksum of a complete file.
-    let (files, said, notes) = run("each", &["--files-each", "4K"]);
+    let (files, counts, notes) = run("each", &["--files-each", "4K"]);
     assert_eq!(files.values().map(Vec::len).collect::<BTreeSet<_>>(), BTreeSet::from([3000, 4096]));
-    assert_eq!((number(&said, "files_cut"), number(&said, "file_bytes_cut")), (3, 904 + 2904 + 904));
+    assert_eq!((number(&counts, "files_cut"), number(&counts, "file_bytes_cut")), (3, 904 + 2904 + 904));
     assert_eq!(files.keys().filter(|name| name.starts_with('F')).count(), 3);
     assert!(notes.contains(", 3 truncated"), "{notes}");
 
-    let (files, said, _) = run("total", &["--files-total", "6000"]);
+    let (files, counts, _) = run("total", &["--files-total", "6000"]);
     assert_eq!(files.values().map(Vec::len).sum::<usize>(), 6000);
-    assert_eq!((number(&said, "files_kept"), number(&said, "files_skipped")), (2, 2));
-    assert_eq!(number(&said, "file_bytes_kept"), 6000);
+    assert_eq!((number(&counts, "files_kept"), number(&counts, "files_skipped")), (2, 2));
+    assert_eq!(number(&counts, "file_bytes_kept"), 6000);
 
-    let (files, said, notes) = run("count", &["--files-count", "1"]);
-    assert_eq!((files.len(), number(&said, "files_skipped")), (1, 3));
+    let (files, counts, notes) = run("count", &["--files-count", "1"]);
+    assert_eq!((files.len(), number(&counts, "files_skipped")), (1, 3));
     assert!(notes.contains(", 3 skipped: limits"), "{notes}");
 
     // No file is written to the places that names in the traffic point to.

@@ -217,16 +217,16 @@ fn a_reader_of_packets_that_stops_reading_loses_only_its_packets() {
 fn a_link_that_goes_down_is_reported_and_the_run_waits() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let said = folder.path().join("stderr");
+    let errors = folder.path().join("stderr");
     let mut command = net.weir(&["-i", "far", "-j"]);
     let child =
-        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
-    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&errors).unwrap()).spawn().unwrap());
+    let reports = |words: &str| eventually(|| fs::read_to_string(&errors).unwrap().contains(words));
     let mut sent = net.send(10);
     net.ip(&net.there, &["link", "set", "far", "down"]);
-    assert!(hears("far: is down"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: is down"), "{}", fs::read_to_string(&errors).unwrap());
     net.ip(&net.there, &["link", "set", "far", "up"]);
-    assert!(hears("far: is up again"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: is up again"), "{}", fs::read_to_string(&errors).unwrap());
     sent += net.send(20);
     signal(&child, "INT");
     let ran = finish(child).exits(130);
@@ -256,15 +256,15 @@ fn a_run_ends_when_its_last_interface_is_removed() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
     let folder = tempfile::tempdir().unwrap();
-    let said = folder.path().join("stderr");
+    let errors = folder.path().join("stderr");
     let mut command = net.weir(&["-i", "far", "-i", "lo", "-j"]);
     let child =
-        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
-    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&errors).unwrap()).spawn().unwrap());
+    let reports = |words: &str| eventually(|| fs::read_to_string(&errors).unwrap().contains(words));
     net.ip(&net.there, &["link", "del", "far"]);
-    assert!(hears("far: was removed"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: was removed"), "{}", fs::read_to_string(&errors).unwrap());
     net.link();
-    assert!(hears("far: has returned"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: has returned"), "{}", fs::read_to_string(&errors).unwrap());
     let sent = net.send(40);
     signal(&child, "INT");
     assert_eq!(ledger(&finish(child).exits(130)).0, sent);
@@ -275,16 +275,16 @@ fn a_service_waits_for_a_removed_interface() {
     let Some(net) = Net::new() else { return };
     net.ip(&net.there, &["link", "set", "lo", "up"]);
     let folder = tempfile::tempdir().unwrap();
-    let (said, store) = (folder.path().join("stderr"), folder.path().join("store"));
+    let (errors, store) = (folder.path().join("stderr"), folder.path().join("store"));
     let mut command = net.weir(&["serve", "-i", "far", "--store", text(&store)]);
     let child =
-        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap());
-    let hears = |words: &str| eventually(|| fs::read_to_string(&said).unwrap().contains(words));
+        net.listening(command.stdout(Stdio::piped()).stderr(File::create(&errors).unwrap()).spawn().unwrap());
+    let reports = |words: &str| eventually(|| fs::read_to_string(&errors).unwrap().contains(words));
     let mut sent = net.send(10);
     net.ip(&net.there, &["link", "del", "far"]);
-    assert!(hears("far: was removed: waiting"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: was removed: waiting"), "{}", fs::read_to_string(&errors).unwrap());
     net.link();
-    assert!(hears("far: has returned"), "{}", fs::read_to_string(&said).unwrap());
+    assert!(reports("far: has returned"), "{}", fs::read_to_string(&errors).unwrap());
     sent += net.send(40);
     signal(&child, "INT");
     finish(child).exits(130).prints(&format!("analysed {sent}"));

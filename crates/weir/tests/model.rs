@@ -68,11 +68,11 @@ fn a_generated_capture_gives_its_model() {
     let groups = found["groups"].as_array().expect("groups");
     // A flow truncated at the end may resemble another kind.
     assert!(groups.len() <= 3, "{}", groups.len());
-    let (played, wanted) = (&groups[0], &model()["groups"][0]);
-    assert!(played["flows"].as_u64() > Some(3600), "{}", played["flows"]);
+    let (generated, wanted) = (&groups[0], &model()["groups"][0]);
+    assert!(generated["flows"].as_u64() > Some(3600), "{}", generated["flows"]);
     for (quantity, distribution, tolerance) in TOLERANCE {
         let was = &wanted["quantities"][quantity]["fits"][0]["fit"];
-        let fits = played["quantities"][quantity]["fits"].as_array().expect("fits");
+        let fits = generated["quantities"][quantity]["fits"].as_array().expect("fits");
         let is = fits.iter().map(|fitted| &fitted["fit"]).find(|fit| fit["name"] == distribution);
         let is = is.expect("each distribution is fitted");
         for (name, value) in was.as_object().expect("parameters").iter().filter(|(name, _)| *name != "name") {

@@ -71,7 +71,7 @@ fn records_in(folder: &Path) -> u64 {
     of_records.map(|file| rows(&fs::read(file.path()).unwrap())).sum()
 }
 
-/// with_payload = skipped + sessions; sessions = identified + unidentified; datagrams = whole + timed_out + fragments_shed +
+/// Checks the sums: with_payload = skipped + sessions; sessions = identified + unidentified; datagrams = whole + timed_out + fragments_shed +
 /// fragments_bad; records = rows of records written.
 #[test]
 fn payload_counts_add_up_on_captures_of_all_kinds() {
@@ -83,11 +83,11 @@ fn payload_counts_add_up_on_captures_of_all_kinds() {
         let ran = weir([text(path), "-j", "-o", text(&out), "--log", "csv"]);
         assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
         assert!(!ran.stderr.contains("add up"), "{}: {}", path.display(), ran.stderr);
-        let said = sessions(&ran);
-        if said.is_null() {
+        let counts = sessions(&ran);
+        if counts.is_null() {
             continue;
         }
-        let sum = |of: &[&str]| of.iter().map(|field| number(&said, field)).sum::<u64>();
+        let sum = |of: &[&str]| of.iter().map(|field| number(&counts, field)).sum::<u64>();
         assert_eq!(sum(&["with_payload"]), sum(&["skipped", "sessions"]), "{}", path.display());
         assert_eq!(sum(&["sessions"]), sum(&["identified", "unidentified"]), "{}", path.display());
         let pieces = sum(&["whole", "timed_out", "fragments_shed", "fragments_bad"]);
@@ -107,9 +107,9 @@ fn unidentified_payload_is_counted_by_port() {
     let capture = put(folder.path(), "x.pcap", &mixed());
     let out = folder.path().join("out");
     let ran = weir([text(&capture), "-j", "-o", text(&out), "--log", "csv,ndjson"]).exits(0).quietly();
-    let said = sessions(&ran);
-    assert_eq!(number(&said, "unidentified"), 3, "{said}");
-    assert_eq!((number(&said, "with_payload"), number(&said, "identified")), (5, 2));
+    let counts = sessions(&ran);
+    assert_eq!(number(&counts, "unidentified"), 3, "{counts}");
+    assert_eq!((number(&counts, "with_payload"), number(&counts, "identified")), (5, 2));
     let list = unidentified(&ran);
     let rows = list["rows"].as_array().unwrap();
     let row = |at: usize| {
@@ -120,11 +120,11 @@ fn unidentified_payload_is_counted_by_port() {
     let log = objects(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
     assert!(log.iter().any(|line| line["kind"] == "sessions" && line["unidentified"] == 3));
 
-    let emitted = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
-    let emitted =
-        emitted.prints("PAYLOAD   unidentified: tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
+    let verbose = weir([text(&capture), "-v", "-o", text(&out), "--log", "eve"]).exits(0);
+    let verbose =
+        verbose.prints("PAYLOAD   unidentified: tcp/4444 5.4 kB in 2 flows   udp/9999 342 B in 1 flow");
     let lines: Vec<String> =
-        emitted.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        verbose.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for line in ["Payload", "flows with payload 5", "inspected 5", "unidentified 3"] {
         assert!(lines.iter().any(|other| other == line), "{line}: {lines:#?}");
     }
@@ -139,12 +139,12 @@ fn packets_of_unidentified_flows_are_written_to_a_file() {
     for name in ["y.pcap", "y.pcapng", "y.pcapng.zst"] {
         let file = folder.path().join(name);
         let ran = weir([text(&capture), "-j", "--unidentified", text(&file)]).exits(0).quietly();
-        let said = sessions(&ran);
+        let counts = sessions(&ran);
         // All packets of these flows, including the handshakes before the first payload, and none of other flows.
         assert_eq!(
-            (number(&said, "unidentified_packets"), number(&said, "unidentified_packets_lost")),
+            (number(&counts, "unidentified_packets"), number(&counts, "unidentified_packets_lost")),
             (11, 0),
-            "{said}"
+            "{counts}"
         );
         let summary = &ran.json()[0];
         assert!(
@@ -173,8 +173,8 @@ fn the_file_of_unidentified_packets_agrees_with_the_list() {
         let file = folder.path().join("y.pcapng");
         let ran = weir([text(&path), "-j", "--unidentified", text(&file)]);
         assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
-        let said = sessions(&ran);
-        if said.is_null() || number(&said, "fragments") > 0 {
+        let counts = sessions(&ran);
+        if counts.is_null() || number(&counts, "fragments") > 0 {
             continue;
         }
         let list = unidentified(&ran);
@@ -183,17 +183,21 @@ fn the_file_of_unidentified_packets_agrees_with_the_list() {
         if list["rows"].as_array().unwrap().len() == 10 {
             // The list shows at most ten rows.
             assert!(
-                number(&said, "unidentified_packets") + number(&said, "unidentified_packets_lost") >= listed
+                number(&counts, "unidentified_packets") + number(&counts, "unidentified_packets_lost")
+                    >= listed
             );
             continue;
         }
         assert_eq!(
-            number(&said, "unidentified_packets") + number(&said, "unidentified_packets_lost"),
+            number(&counts, "unidentified_packets") + number(&counts, "unidentified_packets_lost"),
             all,
             "{}",
             path.display()
         );
-        assert_eq!(weir([text(&file), "-j"]).fact("ledger", "caught"), number(&said, "unidentified_packets"));
+        assert_eq!(
+            weir([text(&file), "-j"]).fact("ledger", "caught"),
+            number(&counts, "unidentified_packets")
+        );
         compared += 1;
         packets += all;
     }

@@ -37,7 +37,7 @@ use interfaces::Interfaces;
 use merge::{Merge, Read};
 use walk::Limits;
 
-/// In which order several inputs are read.
+/// Order in which several inputs are read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
     /// By the packets' times, all inputs merged into one stream. Only inputs that overlap in time are open together.
@@ -47,12 +47,12 @@ pub enum Order {
     Listed,
 }
 
-/// How inputs are read.
+/// Options of reading.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// Approximate number of bytes per buffer; a longer packet enlarges it.
     pub chunk_bytes: usize,
-    /// In which order several inputs are read.
+    /// Order in which several inputs are read.
     pub order: Order,
     /// Maximum number of packets to read.
     pub packets: Option<u64>,

@@ -36,7 +36,7 @@ pub enum Target {
     Stdout,
 }
 
-/// How packets are written.
+/// Options of writing.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// The format; `None`: by name. `.pcap`, `.cap` and `.dmp` are classic pcap, all others pcapng; a further `.gz` or

@@ -12,7 +12,7 @@ use weir_capture::Severity;
 use crate::support::{is_capture, read_path, shared, walk};
 
 /// Block counts of a test file: lines such as `\tEPB: 4` of the text file next to it.
-fn emitted(text: &str, name: &str) -> u64 {
+fn listed(text: &str, name: &str) -> u64 {
     let prefix = format!("{name}: ");
     text.lines()
         .find_map(|line| line.trim().strip_prefix(&prefix))
@@ -45,7 +45,7 @@ fn pcapng_test_files_have_the_documented_blocks() {
                 blocks.custom_private,
             ];
             let names = ["SHB", "IDB", "EPB", "SPB", "PB", "NRB", "ISB", "CB", "DCB"];
-            let theirs = names.map(|name| emitted(&text, name));
+            let theirs = names.map(|name| listed(&text, name));
             assert_eq!(ours, theirs, "{}: {names:?}", path.display());
             assert_eq!(blocks.other, 0, "{}", path.display());
             outcome.packets.len() as u64 == theirs[2] + theirs[3] + theirs[4]

@@ -507,9 +507,9 @@ pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
 /// The output of a command and its exit code.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
-    /// For standard output.
+    /// Text for standard output.
     pub stdout: String,
-    /// For standard error.
+    /// Text for standard error.
     pub stderr: String,
     /// The exit code: 0 for success, 1 for a wrong configuration.
     pub exit: u8,

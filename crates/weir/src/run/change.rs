@@ -25,7 +25,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// For a run that starts with that plan.
+    /// Changes for a run that starts with this plan.
     pub fn new(session: &Session, plan: Arc<Plan>, mailbox: Arc<Mailbox>, clock: LiveClock) -> Self {
         Self {
             options: Arc::clone(&session.options),

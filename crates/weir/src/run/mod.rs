@@ -502,7 +502,7 @@ impl Finished {
             (&self.matching, &options.write, "packets"),
             (&self.unidentified, &options.unidentified, "packets of unidentified flows"),
         ];
-        let emitted = files.into_iter().filter_map(|(written, name, what)| {
+        let packet_files = files.into_iter().filter_map(|(written, name, what)| {
             let (Outcome { written, .. }, name) = (written.as_ref()?, name.as_ref()?);
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
@@ -521,7 +521,7 @@ impl Finished {
                 parts.collect::<String>()
             )
         });
-        emitted.chain(carved).collect()
+        packet_files.chain(carved).collect()
     }
 }
 

@@ -27,9 +27,9 @@ pub type Shared = Arc<App>;
 /// How expressions of requests are interpreted. Host names are not resolved: a passive monitor sends no packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// Exactly as libpcap does.
+    /// Whether they are evaluated exactly as libpcap does.
     pub strict_bpf: bool,
-    /// On the innermost packet of a tunnel.
+    /// Whether they apply to the innermost packet of a tunnel.
     pub inner: bool,
 }
 

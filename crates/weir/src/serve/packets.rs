@@ -71,7 +71,7 @@ pub struct Size {
     packets: u64,
     /// Bytes of the file.
     bytes: u64,
-    /// What the answer leaves out, and why.
+    /// The part that the answer omits, with the reason.
     partial: Option<String>,
 }
 

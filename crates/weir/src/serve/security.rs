@@ -78,7 +78,7 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
                 }
                 Refused::Wait(_) => app.counts.delayed_logins.one(),
             }
-            return stranger(refused);
+            return unauthenticated(refused);
         }
     };
     // Only downloads of payload and changes are recorded.
@@ -122,7 +122,7 @@ fn recorded(app: &Shared, entry: Entry, response: Response) -> Response {
 }
 
 /// The answer to a client that is not authenticated.
-fn stranger(refused: Refused) -> Response {
+fn unauthenticated(refused: Refused) -> Response {
     let help = "a user and password, or a token: `Authorization: Bearer TOKEN`";
     match refused {
         Refused::Unnamed | Refused::Wrong(_) => {
