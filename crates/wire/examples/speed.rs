@@ -1,5 +1,6 @@
-//! How long decoding takes from the first-level cache: `cargo run --release -p weir-wire --example speed`.
-#![allow(clippy::print_stdout, reason = "it is what it is for")]
+//! Measures the decoding time of packets that lie in the first-level cache: `cargo run --release -p weir-wire
+//! --example speed`.
+#![allow(clippy::print_stdout, reason = "an example reports on its standard output")]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,7 +11,8 @@ use weir_wire::{FlowKey, LinkType, Packet, decapsulate, decode, steer_hash, veri
 const ROUNDS: u32 = 2_000_000;
 const REPEATS: usize = 7;
 
-/// The best of several runs, in nanoseconds for each packet: what is slower was disturbed.
+/// Prints the time for each packet in nanoseconds: the best of several runs, because other programs disturb the slower
+/// ones.
 fn measure(name: &str, packets: &[Packet<'_>], mut work: impl FnMut(&Packet<'_>)) {
     let mut best = f64::INFINITY;
     for _ in 0..REPEATS {

@@ -24,13 +24,13 @@ pub mod flags {
     pub const FIN: u8 = 0x01;
     /// Sequence numbers start.
     pub const SYN: u8 = 0x02;
-    /// The connection is gone.
+    /// The connection is reset.
     pub const RST: u8 = 0x04;
-    /// To be handed to the application at once.
+    /// The data is to be handed to the application at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
     /// Congestion was experienced.
     pub const ECE: u8 = 0x40;
@@ -224,8 +224,8 @@ impl Builder {
         self
     }
 
-    /// Ends with the payload: the bytes of the packet, lengths and checksums filled in. A length that does not fit
-    /// into its field is 0, as in a segment that the card has yet to cut.
+    /// Ends the packet with its payload and returns the packet's bytes, with lengths and checksums filled in. A length
+    /// that does not fit into its field is written as 0, as in a segment that the network card has yet to split.
     pub fn payload(mut self, payload: &[u8]) -> Vec<u8> {
         self.bytes.extend_from_slice(payload);
         let end = self.bytes.len();
@@ -290,7 +290,7 @@ impl Builder {
         }
     }
 
-    /// Overwrites bytes of the last header of a kind. Where the last IP header is of the other version, nothing.
+    /// Overwrites bytes of the last header of a kind. Does nothing if the last IP header is of the other version.
     fn patch(mut self, kind: Kind, offset: usize, bytes: &[u8]) -> Self {
         let is_ip = |kind| matches!(kind, Kind::Ipv4 | Kind::Ipv6);
         let last = self.headers.iter().rev().find(|(k, _)| *k == kind || (is_ip(kind) && is_ip(*k)));
@@ -308,7 +308,7 @@ impl Builder {
     }
 }
 
-/// A packet of these bytes, whole, at time 0.
+/// A complete packet of these bytes, at time 0.
 pub fn packet(data: &[u8], link: LinkType) -> Packet<'_> {
     let wire_len = u32::try_from(data.len()).unwrap_or(u32::MAX);
     Packet { time: Time(0), data, wire_len, interface: 0, link, hints: crate::Hints::default() }

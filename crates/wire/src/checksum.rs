@@ -5,24 +5,25 @@ use crate::{Fragment, Hints, Layers, Network, Packet, final_destination};
 /// The result of verifying a checksum.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Checksum {
-    /// They are as they were sent.
+    /// The checksum matches the bytes that it covers.
     Good,
-    /// They are not.
+    /// The checksum does not match the bytes that it covers.
     Bad,
     /// No checksum to verify: the protocol has none, the sender omitted it, or the sender left it to its network card
     /// ([`Hints::CHECKSUM_PENDING`]).
     #[default]
     Absent,
-    /// Not all that it covers is here: the capture cut it, it is a fragment, or the header is broken.
+    /// The checksum cannot be verified: the capture truncated the packet, the packet is a fragment, or its header is
+    /// malformed.
     Unknown,
 }
 
 /// The checksums of one level of a packet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Checksums {
-    /// Of the IPv4 header.
+    /// Checksum of the IPv4 header.
     pub network: Checksum,
-    /// Of TCP, UDP, UDP-Lite, ICMP, ICMPv6, IGMP, SCTP or DCCP.
+    /// Checksum of TCP, UDP, UDP-Lite, ICMP, ICMPv6, IGMP, SCTP or DCCP.
     pub transport: Checksum,
 }
 
@@ -138,7 +139,8 @@ impl Place {
         }
     }
 
-    /// `segment`: the whole IP payload after extension headers. `None` when the header does not allow a verdict.
+    /// Verifies the checksum of `segment`, the whole IP payload after extension headers. `None` when the header does
+    /// not allow a verdict.
     fn check(self, packet: &Packet<'_>, layers: &Layers, segment: &[u8]) -> Option<Checksum> {
         if self == Self::Sctp {
             return sctp(segment);
@@ -302,12 +304,12 @@ pub fn update(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!sum(old)) + u64::from(sum(new)))
 }
 
-/// CRC-32C (Castagnoli) of `data`, as SCTP and iSCSI have it.
+/// CRC-32C (Castagnoli) of `data`, as SCTP and iSCSI use it.
 pub fn crc32c(data: &[u8]) -> u32 {
     !crc32c_update(!0, data)
 }
 
-/// Eight bytes at a time with eight tables: no instruction for it can be had without unsafe code.
+/// Processes eight bytes at a time with eight tables. The CPU's CRC instruction is not available without unsafe code.
 #[expect(clippy::indexing_slicing, reason = "tables of 256 entries are indexed by a byte")]
 fn crc32c_update(crc: u32, data: &[u8]) -> u32 {
     let [t0, t1, t2, t3, t4, t5, t6, t7] = &CRC32C;

@@ -40,8 +40,8 @@ pub fn decode(packet: &Packet<'_>) -> Layers {
     layers
 }
 
-/// Finds the layers of every packet of a batch, in order; what was in `layers` is forgotten. The same as [`decode`]
-/// packet by packet, and quicker.
+/// Finds the layers of every packet of a batch, in order. The previous content of `layers` is discarded. Gives the
+/// results of [`decode`] for each packet, in less time.
 pub fn decode_batch(batch: Batch<'_>, layers: &mut Vec<Layers>) {
     layers.resize(batch.len(), Layers::default());
     for (slot, layers) in batch.slots.iter().zip(layers) {
@@ -53,7 +53,8 @@ pub fn decode_batch(batch: Batch<'_>, layers: &mut Vec<Layers>) {
     }
 }
 
-/// The layers of what most packets are, see [`Layers::common`]. `false`: it is another one, and nothing was written.
+/// Decodes the most common form of packet, see [`Layers::common`]. Returns `false` and writes nothing if the packet
+/// has another form.
 #[inline(always)]
 fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
     const NETWORK: u32 = 14;
@@ -104,8 +105,8 @@ fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
     true
 }
 
-/// Writes into the caller's value: a copy of it, right after its fields were stored one by one, would cost as much
-/// as finding them.
+/// Finds the layers of any packet. Writes into the caller's value: copying a value right after its fields were stored
+/// one by one would cost as much as the decoding.
 fn find(packet: &Packet<'_>, layers: &mut Layers) {
     let frame = Frame::new(packet.data, packet.wire_len);
     let result = if packet.link == LinkType::ETHERNET {
@@ -142,7 +143,8 @@ pub fn decapsulate(packet: &Packet<'_>, layers: &Layers) -> Option<Layers> {
     Some(inner)
 }
 
-/// The layers of the innermost packet, at most [`MAX_TUNNELS`] levels in; `layers` itself where it is no tunnel.
+/// The layers of the innermost packet, at most [`MAX_TUNNELS`] levels deep; `layers` itself if the packet is no
+/// tunnel.
 pub fn innermost(packet: &Packet<'_>, layers: &Layers) -> Layers {
     let mut inner = *layers;
     for _ in 0..MAX_TUNNELS {
@@ -168,10 +170,10 @@ mod tests {
     use crate::PacketBuf;
     use crate::build::{self, flags, packet};
 
-    /// Every byte of the headers of common packets takes every value, and every length is tried: what is found in a
-    /// batch is what is found alone, and what is found of any packet.
+    /// Decodes common packets with every value of every header byte and with every length. The results are equal in a
+    /// batch, alone, and by the general way.
     #[test]
-    fn a_batch_is_its_packets() {
+    fn decode_batch_equals_decode_of_each_packet() {
         let ip = || build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
         let tcp = ip().tcp(4000, 80, flags::ACK).payload(&[7; 30]);
         let udp = ip().udp(4000, 53).payload(&[7; 30]);

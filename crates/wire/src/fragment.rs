@@ -22,7 +22,7 @@ pub struct IpFragment<'a> {
 }
 
 impl<'a> IpFragment<'a> {
-    /// The fragment that a packet is; `None` for a whole one.
+    /// The fragment that a packet holds; `None` for a whole packet.
     pub fn of(packet: &Packet<'a>, layers: &Layers) -> Option<Self> {
         if layers.fragment == Fragment::Whole {
             return None;

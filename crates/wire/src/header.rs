@@ -7,8 +7,8 @@ use crate::Reader;
 
 /// A header that can be read and written.
 pub trait Header<'a>: Sized {
-    /// The header at the front of `data`, and what follows it; `None` where it is cut off or its own length or
-    /// version cannot be.
+    /// The header at the front of `data`, and the bytes after it; `None` if it is truncated, or if its own length or
+    /// version is invalid.
     fn parse(data: &'a [u8]) -> Option<(Self, &'a [u8])>;
 
     /// Appends the header.
@@ -77,7 +77,7 @@ pub struct Ipv4<'a> {
     pub ttl: u8,
     /// Protocol of the payload.
     pub proto: u8,
-    /// Header checksum as it stands.
+    /// Header checksum, as the header holds it.
     pub checksum: u16,
     /// Source address.
     pub src: [u8; 4],
@@ -127,7 +127,7 @@ pub struct Ipv6 {
     pub class_and_flow: u32,
     /// Bytes after this header.
     pub len: u16,
-    /// Protocol of what follows, or an extension header.
+    /// Protocol of the payload, or an extension header.
     pub next: u8,
     /// Hop limit.
     pub hops: u8,
@@ -178,7 +178,7 @@ pub struct Tcp<'a> {
     pub flags: u8,
     /// Window, not scaled.
     pub window: u16,
-    /// Checksum as it stands.
+    /// Checksum, as the header holds it.
     pub checksum: u16,
     /// Urgent pointer.
     pub urgent: u16,
@@ -223,7 +223,7 @@ pub struct Udp {
     pub dst: u16,
     /// Bytes, header included.
     pub len: u16,
-    /// Checksum as it stands; 0 is none.
+    /// Checksum, as the header holds it; 0 if the sender omitted it.
     pub checksum: u16,
 }
 
@@ -248,7 +248,7 @@ pub struct Icmp {
     pub kind: u8,
     /// Code.
     pub code: u8,
-    /// Checksum as it stands.
+    /// Checksum, as the header holds it.
     pub checksum: u16,
     /// Four bytes whose meaning depends on the type; for echo, identifier and sequence number.
     pub rest: [u8; 4],

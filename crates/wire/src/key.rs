@@ -205,7 +205,7 @@ mod tests {
     use crate::{LinkType, build, decode};
 
     #[test]
-    fn an_ipv6_packet_between_mapped_addresses_does_not_say_its_key() {
+    fn mapped_ipv6_packet_is_not_plain_for_its_key() {
         let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
         let look = |data: &[u8], link| {
             let packet = build::packet(data, link);
@@ -219,7 +219,7 @@ mod tests {
         for (from, to) in [(mapped(a), [2; 16]), ([2; 16], mapped(b)), ([1; 16], [2; 16])] {
             let data = build::ip().ipv6(from, to).udp(1, 2).payload(b"x");
             assert!(look(&data, LinkType::RAW).0 && look(&data, LinkType::IPV6).0);
-            assert!(!look(&data, LinkType::IPV4).0, "a link type of the other version");
+            assert!(!look(&data, LinkType::IPV4).0, "a link type of the other IP version");
         }
     }
 }

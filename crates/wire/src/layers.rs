@@ -28,7 +28,7 @@ pub struct Layers {
     pub ether_type: u16,
     /// Outermost and next VLAN identifiers (12 bits), 0 when absent; deeper ones are only counted.
     pub vlan: [u16; 2],
-    /// Source and destination port; for ICMP and ICMPv6 the type and the code; 0 where there are none.
+    /// Source and destination port; for ICMP and ICMPv6 the type and the code; 0 for other protocols.
     pub ports: [u16; 2],
     /// VLAN tags seen.
     pub vlan_count: u8,
@@ -62,7 +62,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Whether the transport header was there to be read: `ports`, and for TCP the flags, mean something.
+    /// Whether the transport header could be read, so that `ports`, and for TCP the flags, are valid.
     #[inline]
     pub fn has_transport(&self) -> bool {
         self.common || self.may_have_transport()
@@ -79,12 +79,12 @@ impl Layers {
 
     /// Whether the packet consists of link layer, VLAN tags, one IP header and its transport only: a whole IPv4 or
     /// IPv6 packet without error, tunnel, extension header (including AH), MPLS, PPPoE, LLC or any other
-    /// encapsulation, on a link type with a known start of IP. `link` is [`crate::Packet::link`].
+    /// encapsulation, on a link type on which the start of IP is fixed. `link` is [`crate::Packet::link`].
     ///
     /// On a link type that names the version of IP, packets of the other version are not plain.
     ///
-    /// A filter with fixed offsets reads from such a packet, byte by byte, what its flow key holds. The version of IP
-    /// is the one exception, see [`crate::shows_its_key`].
+    /// A filter with fixed offsets reads from such a packet, byte by byte, exactly the values of its flow key. The
+    /// version of IP is the one exception, see [`crate::shows_its_key`].
     #[inline]
     pub fn is_plain_ip(&self, link: LinkType) -> bool {
         self.common || self.may_be_plain_ip(link)
@@ -93,13 +93,13 @@ impl Layers {
     pub(crate) fn may_be_plain_ip(&self, link: LinkType) -> bool {
         let header = match (link, self.network_kind) {
             (LinkType::ETHERNET, _) => 14,
-            // A filter takes the word of a link type that names the version.
+            // A filter trusts a link type that names the version.
             (LinkType::RAW, _) | (LinkType::IPV4, Network::Ipv4) | (LinkType::IPV6, Network::Ipv6) => 0,
             (LinkType::LINUX_SLL, _) => 16,
             (LinkType::LINUX_SLL2, _) => 20,
             _ => return false,
         };
-        // Labels, sessions and frames in frames all take bytes that are not of a VLAN tag.
+        // Labels, PPPoE headers and nested frames take bytes that belong to no VLAN tag.
         let tags = u32::from(self.vlan_count) * 4;
         matches!(self.network_kind, Network::Ipv4 | Network::Ipv6)
             && self.error.is_none()
@@ -121,7 +121,7 @@ impl Layers {
 /// The kind of network header.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Network {
-    /// Nothing that is decoded further.
+    /// No network header, or one that is not decoded.
     #[default]
     None,
     /// IPv4 (RFC 791).
@@ -135,22 +135,22 @@ pub enum Network {
 /// Whether a packet is an IP fragment.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Fragment {
-    /// It is whole.
+    /// A whole packet.
     #[default]
     Whole,
-    /// It is the first fragment, which has the transport header.
+    /// The first fragment, which has the transport header.
     First,
-    /// It is a later fragment: no transport header.
+    /// A later fragment, without a transport header.
     Later,
 }
 
 /// A header that carries another packet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Tunnel {
-    /// None.
+    /// No tunnel.
     #[default]
     None,
-    /// IPv4 or IPv6 directly in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023); `ip_proto` tells them apart.
+    /// IPv4 or IPv6 directly in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023); `ip_proto` distinguishes them.
     IpInIp,
     /// GRE with a network packet or PPP in it (RFC 2784, RFC 2890, RFC 2637).
     Gre,
@@ -201,7 +201,7 @@ pub enum Layer {
 pub enum ErrorKind {
     /// Fewer bytes than the header needs.
     Truncated,
-    /// A length, version or offset that cannot be.
+    /// A length, version or offset that is invalid.
     Malformed,
     /// A link type that is not decoded: the packet is counted and skipped.
     UnknownLink,
@@ -221,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn fits_into_a_cache_line() {
+    fn layers_fit_into_a_cache_line() {
         assert!(size_of::<Layers>() <= 64);
     }
 
     #[test]
-    fn plain_packets_are_told() {
+    fn plain_packets_are_recognised() {
         let v4 = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, flags::ACK).payload(&[0; 9]);
         let v6 = build::ip().ipv6([1; 16], [2; 16]).udp(1, 2).payload(&[0; 9]);
         let sctp = build::ip().ipv6([1; 16], [2; 16]).proto(132).raw(&[0; 12]).payload(&[]);
@@ -237,7 +237,7 @@ mod tests {
                 _ => [LinkType::IPV6, LinkType::IPV4],
             };
             assert!(is_plain(ip, same));
-            assert!(!is_plain(ip, other), "the version is not that of the link type");
+            assert!(!is_plain(ip, other), "the version differs from the link type's");
             let ether = |kinds: &[u16]| {
                 let mut data = vec![2; 12];
                 for (at, tag) in kinds.iter().enumerate() {
@@ -251,14 +251,14 @@ mod tests {
             assert!(is_plain(&ether(&[kind]), LinkType::ETHERNET));
             assert!(is_plain(&ether(&[0x8100, kind]), LinkType::ETHERNET));
             assert!(is_plain(&ether(&[0x88a8, 0x8100, kind]), LinkType::ETHERNET));
-            assert!(!is_plain(&ether(&[kind]), LinkType::RAW), "the version is none");
+            assert!(!is_plain(&ether(&[kind]), LinkType::RAW), "the version is invalid");
             let sll = [&[0, 0, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0][..], &kind.to_be_bytes(), ip].concat();
             assert!(is_plain(&sll, LinkType::LINUX_SLL));
             let sll2 = [&kind.to_be_bytes()[..], &[0; 6], &[0, 1, 0, 6], &[0; 8], ip].concat();
             assert!(is_plain(&sll2, LinkType::LINUX_SLL2));
             let loopback = [&[0, 0, 0, if kind == 0x0800 { 2 } else { 24 }][..], ip].concat();
             assert_eq!(decode(&build::packet(&loopback, LinkType::LOOP)).error, None);
-            assert!(!is_plain(&loopback, LinkType::LOOP), "a link type that is not asked for");
+            assert!(!is_plain(&loopback, LinkType::LOOP), "a link type without plain packets");
             // Labels, sessions, LLC, frames in frames.
             let frame = |kind: u16, between: &[u8]| {
                 [&[2; 12][..], &kind.to_be_bytes(), between, ip.as_slice()].concat()
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_something_is_not_plain() {
+    fn encapsulated_and_broken_packets_are_not_plain() {
         let tcp = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, flags::ACK).payload(&[0; 9]);
         for len in 0..40 {
             assert!(!is_plain(&tcp[..len], LinkType::RAW), "{len} bytes");
@@ -316,7 +316,7 @@ mod tests {
         let arp = [&[2; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
         assert_eq!(decode(&build::packet(&arp, LinkType::ETHERNET)).network_kind, Network::Arp);
         assert!(!is_plain(&arp, LinkType::ETHERNET));
-        // A tunnel is not plain; what it carries may look so.
+        // A tunnel is not plain; the carried packet may be.
         let gre = build::ip().ipv4([1; 4], [2; 4]).gre().ipv4([3; 4], [4; 4]).udp(1, 2).payload(b"x");
         let packet = build::packet(&gre, LinkType::RAW);
         let outer = decode(&packet);

@@ -1,11 +1,11 @@
-//! Bytes to fields: a captured packet, where its layers start, and the flow it belongs to.
+//! Decodes packets: the offsets of their layers, and the flow that they belong to.
 //!
-//! Nothing here owns packet bytes and nothing here fails: [`decode`] goes as far as the bytes allow and
-//! says in [`Layers::error`] what stopped it, with every earlier layer kept. Offsets are into
-//! [`Packet::data`], so that the bytes stay where the source put them.
+//! No type here owns packet bytes, and no function here fails: [`decode`] goes as far as the bytes allow and keeps
+//! every earlier layer. [`Layers::error`] holds the reason why it stopped. Offsets are into [`Packet::data`], so that
+//! the bytes stay in the source's memory.
 //!
-//! What is not here: state (flows, fragments, streams), time of day, and anything above the transport
-//! layer but the headers of tunnels.
+//! This crate has no state (flows, fragments, streams), reads no clock, and decodes nothing above the transport layer
+//! except the headers of tunnels.
 //!
 //! ```
 //! use weir_wire::{FlowKey, LinkType, Network, build, decode};
@@ -19,7 +19,7 @@
 //! let (key, sender_is_lower) = FlowKey::of(&packet, &layers).expect("an IP packet");
 //! assert_eq!((key.port, sender_is_lower), ([5353, 53], true));
 //!
-//! // A packet that is cut off keeps the layers before the cut.
+//! // A truncated packet keeps the layers before the cut.
 //! let cut = decode(&build::packet(&frame[..36], LinkType::ETHERNET));
 //! assert_eq!(cut.network_kind, Network::Ipv4);
 //! assert!(cut.error.is_some());

@@ -1,4 +1,4 @@
-//! Link types: what a captured packet's first byte means.
+//! Link types: the format of a captured packet's first header.
 
 use crate::{ErrorKind, Hints, Packet, Time};
 
@@ -74,7 +74,7 @@ impl LinkType {
         crate::decode(&nothing).error.is_none_or(|error| error.kind != ErrorKind::UnknownLink)
     }
 
-    /// The registry's name without its prefix, where it is one that a user is likely to meet.
+    /// The registry's name without its prefix, or `None` for rare link types.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(value, _)| *value == self.0).map(|(_, name)| *name)
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_decoder_says_which_it_knows() {
+    fn decoded_link_types_match_the_decoder() {
         let decoded = (0..=u16::MAX).filter(|number| LinkType(*number).is_decoded()).collect::<Vec<_>>();
         assert_eq!(
             decoded,

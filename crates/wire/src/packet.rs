@@ -1,4 +1,4 @@
-//! A captured packet, and the batches that packets travel in.
+//! A captured packet, and batches of packets.
 
 use crate::LinkType;
 
@@ -17,7 +17,7 @@ impl Time {
         (self.0 % 1_000_000_000) as u32
     }
 
-    /// Nanoseconds from `earlier` to `self`; 0 when the clock went back.
+    /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is later than `self`.
     pub fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -28,16 +28,16 @@ impl Time {
     }
 }
 
-/// Facts about a packet from a live source, beyond its bytes. In a packet from a file all bits are clear.
+/// Facts about a packet from a live source, in addition to its bytes. In a packet from a file all bits are clear.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hints(pub u16);
 
 impl Hints {
     /// The interface received the packet.
     pub const INBOUND: Hints = Hints(1);
-    /// The packet went out by the interface.
+    /// The interface sent the packet.
     pub const OUTBOUND: Hints = Hints(2);
-    /// The sender left the transport checksum to the card (TP_STATUS_CSUMNOTREADY): it is not wrong, only absent.
+    /// The sender left the transport checksum to the card (TP_STATUS_CSUMNOTREADY): the checksum is absent, not wrong.
     pub const CHECKSUM_PENDING: Hints = Hints(4);
     /// The card has verified the transport checksum (TP_STATUS_CSUM_VALID).
     pub const CHECKSUM_VALID: Hints = Hints(8);
@@ -54,10 +54,10 @@ impl Hints {
     }
 }
 
-/// A captured packet: the bytes stay where the source put them.
+/// A captured packet. The bytes stay in the source's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// When the source saw it.
+    /// Time at which the source saw the packet.
     pub time: Time,
     /// The captured bytes, from the link-layer header on.
     pub data: &'a [u8],
@@ -90,8 +90,8 @@ pub struct Slot {
     pub hints: Hints,
 }
 
-/// Packets of one source, in the order in which they were seen, over one stretch of memory: a piece of a
-/// file, or a block of a kernel ring.
+/// Packets of one source, in the order in which they were seen, in one block of memory: a part of a file, or a block
+/// of a kernel ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch<'a> {
     /// The memory that the slots' offsets refer to.
@@ -147,7 +147,7 @@ pub struct PacketBuf {
 }
 
 impl PacketBuf {
-    /// Forgets the packets and keeps the memory.
+    /// Removes the packets and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.slots.clear();

@@ -5,13 +5,13 @@ use crate::{Layers, Network, Packet};
 /// 2^32 divided by the golden ratio, odd: Knuth's multiplier.
 pub const STEER_MULTIPLIER: u32 = 0x9e37_79b1;
 
-/// A 16-bit hash of the outermost pair of IP addresses, the same for both directions; 0 for what is not IP.
-/// A packet goes to worker `steer_hash % workers`.
+/// A 16-bit hash of the outermost pair of IP addresses, equal for both directions; 0 for packets other than IP. A
+/// packet goes to worker `steer_hash % workers`.
 ///
-/// It sees nothing but addresses, so that the fragments of a datagram, the packets that a tunnel carries and the
-/// connections that belong together (FTP, SIP) stay with one worker. The kernel can compute it in a classic BPF
-/// program (PACKET_FANOUT_CBPF, ten instructions for IPv4): all 32-bit words of both addresses, in network byte
-/// order, are combined by exclusive or into `x`, and then
+/// The hash depends on addresses only, so that the fragments of a datagram, the packets inside a tunnel and related
+/// connections (FTP, SIP) go to one worker. The kernel can compute it in a classic BPF program (PACKET_FANOUT_CBPF,
+/// ten instructions for IPv4): all 32-bit words of both addresses, in network byte order, are combined by exclusive or
+/// into `x`, and then
 ///
 /// ```text
 /// x = x ^ (x >> 16)
@@ -19,7 +19,8 @@ pub const STEER_MULTIPLIER: u32 = 0x9e37_79b1;
 /// return x >> 16
 /// ```
 ///
-/// It is not keyed: whoever chooses both addresses of many packets chooses their worker, as with the card's own hash.
+/// The hash has no key: a sender that chooses both addresses of many packets chooses their worker, as with the network
+/// card's own hash.
 #[inline]
 pub fn steer_hash(packet: &Packet<'_>, layers: &Layers) -> u32 {
     let (offset, len) = match layers.network_kind {

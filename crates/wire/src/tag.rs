@@ -10,14 +10,14 @@ pub struct Tag(u16);
 impl Tag {
     /// No tag.
     pub const NONE: Self = Self(0);
-    /// A link type on which no packet can have one: an expression that asks for tags matches nothing there.
+    /// A link type on which no packet can have a tag: an expression that requires a tag matches nothing there.
     pub const NOWHERE: Self = Self(Self::MAX);
-    /// The largest number of one.
+    /// The largest tag number.
     pub const MAX: u16 = 0x1fff;
-    /// Numbers of tags, first and last (IEEE 802.1Q 9.6: identifiers have 12 bits).
+    /// First and last number of tagged packets (IEEE 802.1Q 9.6: identifiers have 12 bits).
     pub const TAGGED: (u16, u16) = (1, 0x1000);
 
-    /// A tag with this identifier, of which the lowest 12 bits count.
+    /// A tag with this identifier. Only the lowest 12 bits are used.
     #[inline]
     pub const fn vlan(id: u16) -> Self {
         Self((id & 0xfff) + 1)
@@ -35,13 +35,13 @@ impl Tag {
         }
     }
 
-    /// As a number of 13 bits.
+    /// The tag as a number of 13 bits.
     #[inline]
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// The tag of a number, of which the lowest 13 bits count.
+    /// The tag of a number. Only the lowest 13 bits are used.
     #[inline]
     pub const fn numbered(number: u16) -> Self {
         Self(number & Self::MAX)
@@ -54,7 +54,7 @@ mod tests {
     use crate::{build, decode};
 
     #[test]
-    fn the_outermost_tag_counts() {
+    fn tag_of_a_packet_is_its_outermost_one() {
         let of = |data: Vec<u8>| {
             let packet = build::packet(&data, LinkType::ETHERNET);
             Tag::of(packet.link, &decode(&packet))

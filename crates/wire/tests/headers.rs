@@ -25,7 +25,7 @@ fn before_ip(header: &[u8]) -> Vec<u8> {
     data
 }
 
-/// It is the packet of [`before_ip`], with its IP header at `network`.
+/// Asserts that the packet is the one of [`before_ip`], with its IP header at `network`.
 fn assert_udp(layers: &Layers, network: u32) {
     assert_eq!(layers.error, None, "{layers:?}");
     assert_eq!(
@@ -235,7 +235,7 @@ fn ipv4_options_and_padding() {
 }
 
 #[test]
-fn ipv4_lengths_that_cannot_be() {
+fn ipv4_lengths_out_of_range() {
     let good = build::ethernet().ipv4(A, B).udp(5, 6).payload(b"payload");
     let with = |at: usize, byte: u8| {
         let mut frame = good.clone();
@@ -248,13 +248,13 @@ fn ipv4_lengths_that_cannot_be() {
     // A header longer than the packet; one that leaves no room for UDP.
     failed(&with(14, 0x4f), Layer::Network, ErrorKind::Malformed);
     failed(&with(17, 24), Layer::Transport, ErrorKind::Truncated);
-    // More than the frame has is what the frame has.
+    // A length above the frame's is cut to the frame's.
     let l = with(16, 1);
     assert_eq!((l.error, l.network_len, l.payload_len), (None, 35, 7));
 }
 
 #[test]
-fn a_segment_that_is_yet_to_be_cut() {
+fn segment_with_ip_length_0_ends_with_the_frame() {
     let payload = vec![7; 70_000];
     let v4 = build::ethernet().ipv4(A, B).tcp(1, 2, flags::ACK).payload(&payload);
     assert_eq!(v4[16..18], [0, 0]);
@@ -273,7 +273,7 @@ fn jumbogram() {
     frame.extend([0; 9]);
     let l = ethernet(&frame);
     assert_eq!((l.error, l.network_len, l.payload_len), (None, 40 + 70_028, 70_000));
-    // Nothing after the header, and said so: the rest is padding.
+    // The header states that nothing follows: the rest is padding.
     let nothing = build::ethernet().ipv6(V6, V6).raw(&[0; 6]).payload(b"");
     let mut nothing = nothing;
     nothing[18..20].fill(0);
@@ -308,7 +308,7 @@ fn ipv6_extension_headers() {
 }
 
 #[test]
-fn source_routed_packets_belong_to_their_destination() {
+fn source_routed_packets_belong_to_their_final_destination() {
     let last = [0xfd; 16];
     for (kind, first, second) in [(0, [1; 16], last), (4, last, [1; 16])] {
         let rest = [&[4, kind, 2, 0, 0, 0, 0][..], &first, &second].concat();
@@ -382,7 +382,7 @@ fn tcp() {
         build::ethernet().ipv4(A, B).tcp(80, 40_000, flags::SYN | flags::ACK).options(&options).payload(b"");
     let l = ethernet(&frame);
     assert_eq!((l.ports, l.tcp_flags, l.payload, l.payload_len), ([80, 40_000], 0x12, 62, 0));
-    // The snap length cut the options: what is asked of the header is there.
+    // The snap length cut the options: all fields that are read are present.
     let cut = Packet { wire_len: frame.len() as u32, ..build::packet(&frame[..54], LinkType::ETHERNET) };
     assert_eq!(decode(&cut), l);
     for offset in [0x40, 0xf0] {
@@ -434,7 +434,7 @@ fn other_transports() {
 }
 
 #[test]
-fn what_is_no_tunnel_is_innermost() {
+fn innermost_of_an_untunnelled_packet_is_itself() {
     let frame = build::ethernet().ipv4(A, B).udp(5, 6).payload(b"payload");
     let packet = build::packet(&frame, LinkType::ETHERNET);
     let l = decode(&packet);

@@ -1,5 +1,5 @@
-//! Link types that few captures have: the network header is found behind each of them, and every truncation and every
-//! byte is survived.
+//! Link types that few captures have: the network header is found after each of them, and no truncation and no changed
+//! byte makes the decoder panic.
 
 use weir_wire::build;
 use weir_wire::{DecodeError, ErrorKind, Layer, Layers, LinkType, Network, decode};
@@ -20,7 +20,8 @@ fn ip6() -> Vec<u8> {
     build::ip().ipv6([1; 16], [2; 16]).udp(5, 6).payload(b"payload")
 }
 
-/// What a header leads to, for each version of IP, at its end; and no cut or changed byte of it is the decoder's end.
+/// Asserts that `header` leads to a packet of the given IP version, and that no truncation and no changed byte makes
+/// the decoder panic.
 fn leads_to_ip(link: LinkType, header: &[u8], of: Network) {
     let packet = if of == Network::Ipv6 { ip6() } else { ip() };
     let data = [header, &packet].concat();
@@ -57,7 +58,7 @@ fn slip() {
 #[test]
 fn frame_relay() {
     let link = LinkType::FRELAY;
-    // RFC 2427: an NLPID of its own, with padding, with SNAP, bridged; and Cisco's, with an EtherType.
+    // RFC 2427: an NLPID, with padding, with SNAP, bridged; and Cisco's form with an EtherType.
     leads_to_ip(link, &[0x18, 0x41, 3, 0xcc], Network::Ipv4);
     leads_to_ip(link, &[0x18, 0x41, 3, 0x8e], Network::Ipv6);
     leads_to_ip(link, &[0x18, 0x41, 3, 0, 0xcc], Network::Ipv4);
@@ -101,7 +102,7 @@ fn tags_of_switches() {
 #[test]
 fn fddi_and_infiniband() {
     leads_to_ip(LinkType::FDDI, &[&[0x50][..], &[2; 12], &SNAP].concat(), Network::Ipv4);
-    // A token is no packet.
+    // A token carries no packet.
     let token = layers(&[&[0x80][..], &[2; 12], &SNAP, &ip()].concat(), LinkType::FDDI);
     assert_eq!((token.error, token.network_kind), (None, Network::None));
     leads_to_ip(LinkType::IPOIB, &[&[0; 40][..], &[8, 0, 0, 0]].concat(), Network::Ipv4);
@@ -180,7 +181,7 @@ fn per_packet_information() {
     leads_to_ip(LinkType::PPI, &[header(&[], 105), data_frame.clone()].concat(), Network::Ipv4);
     leads_to_ip(LinkType::PPI, &[header(&[9; 12], 1), vec![2; 12], vec![8, 0]].concat(), Network::Ipv4);
     leads_to_ip(LinkType::PPI, &header(&[], 101), Network::Ipv4);
-    // The field of IEEE 802.11 says that a frame check sequence ends it.
+    // The field of IEEE 802.11 indicates a frame check sequence at the end.
     let common = [&[2, 0, 20, 0][..], &[0; 8], &[1, 0], &[0; 10]].concat();
     let data = [header(&common, 105), data_frame, ip(), vec![1, 2, 3, 4]].concat();
     let found = layers(&data, LinkType::PPI);

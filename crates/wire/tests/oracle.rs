@@ -1,4 +1,5 @@
-//! Against etherparse: packets that it builds are decoded as it built them, and what it makes of damaged ones agrees.
+//! Compares with etherparse: packets that it builds are decoded to the fields they were built from, and both agree on
+//! damaged packets.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use weir_wire::{Checksum, LinkType, Network, build, decode, verify};
 /// Stands for ICMPv6 in IPv6.
 const ICMP: u8 = 1;
 
-/// A packet of etherparse's making.
+/// A packet built by etherparse.
 fn built(vlan: Option<u16>, v6: bool, proto: u8, ports: [u16; 2], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let step = PacketBuilder::ethernet2([1; 6], [2; 6]);
     let (a, b, a6, b6) = ([10, 1, 2, 3], [10, 3, 2, 1], [0x20; 16], [0xfe; 16]);
@@ -28,7 +29,7 @@ fn built(vlan: Option<u16>, v6: bool, proto: u8, ports: [u16; 2], ttl: u8, paylo
         _ if v6 => ip.icmpv6_echo_request(1, 2).write(&mut out, payload),
         _ => ip.icmpv4_echo_request(1, 2).write(&mut out, payload),
     }
-    .expect("a vector takes everything");
+    .expect("writing into a vector does not fail");
     out
 }
 
@@ -36,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn what_it_builds(
+    fn packets_built_by_etherparse_decode_to_their_fields(
         vlan in prop::option::of(any::<u16>()),
         v6 in any::<bool>(),
         proto in prop::sample::select(vec![ICMP, 6, 17]),
@@ -62,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn what_it_reads(
+    fn damaged_packets_decode_as_etherparse_reads_them(
         v6 in any::<bool>(),
         proto in prop::sample::select(vec![ICMP, 6, 17]),
         payload in prop::collection::vec(any::<u8>(), 0..40),
@@ -74,7 +75,7 @@ proptest! {
             data[at] = byte;
         }
         let layers = decode(&build::packet(&data, LinkType::ETHERNET));
-        // It refuses more than decoding does; what it takes is to be seen the same way.
+        // etherparse refuses more packets than the decoder does; those that it accepts must give equal results.
         let Ok(theirs) = SlicedPacket::from_ethernet(&data) else { return Ok(()) };
         match theirs.net {
             Some(NetSlice::Ipv4(ip)) => {

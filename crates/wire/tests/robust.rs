@@ -1,4 +1,4 @@
-//! No bytes are too bad: every truncation of good packets, and random bytes under every link type.
+//! The decoder accepts any bytes: every truncation of good packets, and random bytes under every link type.
 
 use proptest::prelude::*;
 use weir_wire::build::{self, flags};
@@ -29,7 +29,7 @@ const A: [u8; 4] = [10, 0, 0, 1];
 const B: [u8; 4] = [10, 0, 0, 2];
 const V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Good packets that have between them every header which the builder knows.
+/// Good packets that together contain every header of the builder.
 fn samples() -> Vec<Vec<u8>> {
     vec![
         build::ethernet().ipv4(A, B).tcp(1, 2, flags::SYN).options(&[2, 4, 5, 0xb4]).payload(b""),
@@ -61,7 +61,7 @@ fn samples() -> Vec<Vec<u8>> {
 
 const VXLAN: [u8; 8] = [8, 0, 0, 0, 0, 0, 7, 0];
 
-/// Everything that takes any bytes.
+/// Calls every function that accepts any bytes.
 fn exercise(packet: &Packet<'_>) {
     let mut level = Some(decode(packet));
     let mut last = 0;
@@ -108,7 +108,8 @@ fn every_truncation_keeps_the_earlier_layers() {
                 let transport = |l: &Layers| (l.transport, l.ports, l.tcp_flags, l.payload, l.payload_len);
                 assert_eq!(transport(&part), transport(&layers), "{len}");
             }
-            // What is not asked of a header may be missing: TCP options, what the type of ICMP makes of its rest.
+            // Bytes that are not read may be missing: TCP options, and the part of an ICMP header that depends on its
+            // type.
             let needed = match layers.ip_proto {
                 1 | 58 => layers.transport + 4,
                 6 => layers.transport + 20,
@@ -155,7 +156,7 @@ proptest! {
         }
     }
 
-    /// Random bytes seldom get far: these start as a good packet and have some bytes changed.
+    /// Random bytes rarely decode far, so these start as a good packet and have some bytes changed.
     #[test]
     fn damaged_packets(
         sample in 0..11_usize,

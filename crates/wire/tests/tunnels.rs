@@ -1,4 +1,4 @@
-//! One test for each tunnel: what it carries is found, and what only uses its port is left alone.
+//! One test for each tunnel: the carried packet is found, and other traffic on the tunnel's port is not decoded.
 
 use weir_wire::build::{self, Builder, flags};
 use weir_wire::{
@@ -70,7 +70,7 @@ fn ip_in_ip() {
 }
 
 #[test]
-fn an_inner_packet_that_is_none() {
+fn inner_packet_of_an_invalid_version() {
     let (outer, inner) = levels(&over_ip(4, &[], &[0x60; 40]));
     assert_eq!((outer.error, outer.tunnel), (None, Tunnel::IpInIp));
     let error = inner.and_then(|inner| inner.error).expect("an error");
@@ -95,7 +95,7 @@ fn gre() {
 }
 
 #[test]
-fn gre_headers_that_cannot_be() {
+fn gre_headers_with_invalid_fields() {
     let error = |header: &[u8]| levels(&over_ip(47, header, &[])).0.error.expect("an error");
     assert_eq!(
         (error(&[0, 2, 8, 0]).layer, error(&[0, 2, 8, 0]).kind),
@@ -201,7 +201,7 @@ fn a_fragment_is_no_tunnel() {
 }
 
 #[test]
-fn an_inner_packet_does_not_reach_past_its_tunnel() {
+fn inner_packet_ends_with_its_tunnel() {
     // The inner packet claims the bytes after the outer one, which are padding.
     let mut frame = build::ethernet().ipv4(A, B).ipv4(B, A).udp(7, 8).payload(b"inner");
     frame.extend(*b"padding");
@@ -227,7 +227,7 @@ fn tunnels_in_tunnels() {
 }
 
 #[test]
-fn a_tunnel_that_the_snap_length_cut() {
+fn tunnel_that_the_snap_length_cut() {
     let whole = inner_packet(build::ethernet().ipv4(A, B).gre().ipv4(B, A));
     let packet = Packet { wire_len: whole.len() as u32, ..build::packet(&whole[..70], LinkType::ETHERNET) };
     let inner = decapsulate(&packet, &decode(&packet)).expect("an inner level");

@@ -52,7 +52,7 @@ fn summed() -> Vec<(Vec<u8>, usize)> {
 }
 
 #[test]
-fn what_is_built_is_good_and_what_is_changed_is_bad() {
+fn built_checksums_are_good_and_changed_ones_are_bad() {
     for (mut frame, at) in summed() {
         assert_eq!(checked(&frame).transport, Checksum::Good, "{frame:02x?}");
         frame[at] ^= 0x40;
@@ -82,7 +82,7 @@ fn coverage_that_ends_early() {
 }
 
 #[test]
-fn checksums_that_are_not_there() {
+fn omitted_checksums_are_absent() {
     let mut udp = build::ethernet().ipv4(A, B).udp(1, 2).payload(b"x");
     udp[40..42].fill(0);
     assert_eq!(checked(&udp).transport, Checksum::Absent);
@@ -97,14 +97,14 @@ fn checksums_that_are_not_there() {
 }
 
 #[test]
-fn a_checksum_that_was_left_to_the_card() {
+fn checksum_left_to_the_card_is_absent() {
     let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, 0).payload(b"x");
     frame[50] ^= 1;
     let verdict = |hints| verify(&Packet { hints, ..packet(&frame) }, &decode(&packet(&frame))).transport;
     assert_eq!(verdict(Hints::default()), Checksum::Bad);
     assert_eq!(verdict(Hints::CHECKSUM_PENDING), Checksum::Absent);
     assert_eq!(verdict(Hints::CHECKSUM_VALID), Checksum::Good);
-    // The card speaks of the outermost packet only.
+    // The card's hint applies to the outermost packet only.
     let mut tunnel = build::ethernet().ipv4(A, B).gre().ipv4(A, B).tcp(1, 2, 0).payload(b"x");
     *tunnel.last_mut().expect("bytes") ^= 1;
     let packet = Packet { hints: Hints::CHECKSUM_PENDING, ..packet(&tunnel) };
@@ -113,7 +113,7 @@ fn a_checksum_that_was_left_to_the_card() {
 }
 
 #[test]
-fn what_linux_leaves_in_place_of_a_checksum() {
+fn pseudo_header_sum_is_recognised() {
     let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, 0).payload(b"x");
     assert!(!is_pseudo_header_sum(&packet(&frame), &decode(&packet(&frame))));
     // Addresses, protocol 6, length 21.
@@ -123,7 +123,7 @@ fn what_linux_leaves_in_place_of_a_checksum() {
     assert_eq!(checked(&frame).transport, Checksum::Bad);
 }
 
-/// RFC 1071 3 and RFC 9260 appendix A, by other means: word by word, bit by bit.
+/// The sums of RFC 1071 3 and RFC 9260 appendix A, computed in another way: word by word, bit by bit.
 fn plain_sum(data: &[u8]) -> u16 {
     let total: u64 =
         data.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |&b| u64::from(b))).sum();
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_is_what_summing_again_gives(
+    fn updated_checksum_equals_the_full_sum(
         mut data in prop::collection::vec(any::<u8>(), 20..60),
         at in 0..8_usize,
         new in any::<[u8; 4]>(),
@@ -248,7 +248,7 @@ fn steering_is_the_documented_formula() {
     let x = 0xc000_0201_u32 ^ 0xc633_6407;
     let expected = (x ^ (x >> 16)).wrapping_mul(STEER_MULTIPLIER) >> 16;
     assert_eq!(steer_hash(&packet(&frame), &decode(&packet(&frame))), expected);
-    // All that is between two addresses stays together: fragments, tunnels, other protocols.
+    // All traffic between two addresses goes to one worker: fragments, tunnels, other protocols.
     let fragment =
         build::ethernet().ipv4([198, 51, 100, 7], [192, 0, 2, 1]).fragment(1, 8, false).payload(&[0; 8]);
     let tunnel = build::ethernet().ipv4([192, 0, 2, 1], [198, 51, 100, 7]).gre().ipv4(A, B).payload(b"");
@@ -275,7 +275,7 @@ fn steering_spreads_neighbours_over_workers() {
 }
 
 #[test]
-fn what_the_builder_says_is_what_is_read() {
+fn decoded_fields_equal_the_built_ones() {
     let frame = build::ethernet()
         .mac([2; 6], [4; 6])
         .ipv4(A, B)

@@ -139,7 +139,7 @@ pub(super) fn llc(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeErr
     }
 }
 
-/// IP that nothing announced: by its version.
+/// Decodes an IP packet whose version no earlier header announces.
 pub(super) fn ip(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.network = at;
     match f.u8(at).ok_or_else(|| truncated(Layer::Network))? >> 4 {

@@ -18,7 +18,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// A whole packet. A wire length below what was captured is a lie of the source: what is there, is there.
+    /// A whole packet. A wire length below the captured length is ignored: the captured bytes exist.
     #[inline]
     pub fn new(data: &'a [u8], wire_len: u32) -> Self {
         let data = data.get(..MAX_FRAME as usize).unwrap_or(data);

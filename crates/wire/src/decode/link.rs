@@ -10,7 +10,7 @@ use crate::{DecodeError, ErrorKind, Layer, Layers, LinkType};
 pub(super) fn link(f: Frame<'_>, kind: LinkType, l: &mut Layers) -> Result<(), DecodeError> {
     match kind {
         LinkType::NULL | LinkType::LOOP => loopback(f, l),
-        // Some writers put the system's own number of raw IP into the file (12, on OpenBSD 14).
+        // Some programs write the operating system's own number of raw IP into the file (12, on OpenBSD 14).
         LinkType::RAW | LinkType(12 | 14) => ether::ip(f, 0, l),
         LinkType::IPV4 => ether::ether_type(f, IPV4, 0, l),
         LinkType::IPV6 => ether::ether_type(f, IPV6, 0, l),
@@ -27,7 +27,7 @@ pub(super) fn link(f: Frame<'_>, kind: LinkType, l: &mut Layers) -> Result<(), D
         LinkType::PPI => prefix::ppi(f, l),
         LinkType::NFLOG => prefix::nflog(f, l),
         LinkType::PFLOG => prefix::pflog(f, l),
-        // The header of the driver, which the packet follows whatever that says of compression.
+        // The packet follows the driver's header, whatever that header states about compression.
         LinkType::SLIP => ether::ip(f, 16, l),
         LinkType::SLIP_BSDOS => ether::ip(f, 24, l),
         LinkType::FRELAY => media::frame_relay(f, 0, l),

@@ -5,8 +5,8 @@ use super::frame::Frame;
 use super::{link, malformed, truncated};
 use crate::{DecodeError, Layer, Layers};
 
-/// A packet that an address family announces. That of IPv4 is the same everywhere; that of IPv6 is 10 on Linux, 24 on
-/// NetBSD and OpenBSD, 28 on FreeBSD and 30 on Darwin.
+/// Decodes a packet that an address family announces. The family of IPv4 is equal on all systems; that of IPv6 is 10
+/// on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD and 30 on Darwin.
 pub(super) fn inet(f: Frame<'_>, family: u32, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     l.network = at;
     match family {
@@ -21,7 +21,7 @@ pub(super) fn inet(f: Frame<'_>, family: u32, at: u32, l: &mut Layers) -> Result
 pub(super) fn frame_relay(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     const UNNUMBERED: u8 = 0x03;
     let short = || truncated(Layer::Link);
-    // The last byte of the address has its lowest bit set, and the first one has not.
+    // The last byte of the address has its lowest bit set, and the first byte has not.
     let mut end = at;
     while f.u8(end).ok_or_else(short)? & 1 == 0 {
         end += 1;
@@ -73,7 +73,7 @@ fn nlpid(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// FDDI: frame control, two addresses, and LLC where frame control says so (ISO 9314-2).
+/// FDDI: frame control, two addresses, and LLC if frame control announces it (ISO 9314-2).
 pub(super) fn fddi(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     const HEADER: u32 = 13;
     l.network = HEADER;
@@ -90,10 +90,11 @@ pub(super) fn ip_over_infiniband(f: Frame<'_>, l: &mut Layers) -> Result<(), Dec
     ether::ether_type(f, kind, 44, l)
 }
 
-/// ARCNET with the frame of BSD: two addresses, a protocol, and but for the oldest protocols a split flag and a sequence
-/// number (RFC 1201). `at` is where the protocol is: Linux has two bytes of its own before it.
+/// ARCNET with the frame of BSD: two addresses, a protocol, and, except for the oldest protocols, a split flag and a
+/// sequence number (RFC 1201). `at` is the offset of the protocol: Linux has two more bytes before it.
 pub(super) fn arcnet(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
-    /// A split flag that says that three bytes of filling come, and then the header's second half again.
+    /// Split flag of an exception packet: three bytes of padding follow, and then the second half of the header is
+    /// repeated.
     const EXCEPTION: u8 = 0xff;
     let short = || truncated(Layer::Link);
     let kind = f.u8(at).ok_or_else(short)?;

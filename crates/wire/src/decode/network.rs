@@ -86,7 +86,7 @@ fn unstated(f: Frame<'_>, at: u32, next: u8) -> u32 {
         // omitted the length. The payload is present.
         6 | 17 | 58 => f.left(at),
         HOP_BY_HOP => jumbo(f, at).unwrap_or_else(|| f.left(at)),
-        // It is believed: what follows is padding.
+        // The length is trusted: the bytes after it are padding.
         _ => 0,
     }
 }
@@ -110,7 +110,7 @@ fn jumbo(f: Frame<'_>, at: u32) -> Option<u32> {
     None
 }
 
-/// Follows a chain of extension headers to the transport header; in IPv4 there is only AH to follow.
+/// Follows a chain of extension headers to the transport header. In IPv4 only AH can occur.
 #[cold]
 fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), DecodeError> {
     let (mut at, mut next) = (at, next);
@@ -120,7 +120,7 @@ fn extensions(f: Frame<'_>, at: u32, next: u8, l: &mut Layers) -> Result<(), Dec
             return transport::transport(f, at, l);
         }
         let &[after, len, o0, o1] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Network))?;
-        // These three are the whole packet when nothing follows: then they are what it is about.
+        // If nothing follows one of these three headers, the header is the payload of the packet.
         if matches!(next, MOBILITY | HIP | SHIM6) && after == NO_NEXT {
             return transport::transport(f, at, l);
         }

@@ -27,15 +27,15 @@ pub(super) fn ppi(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// Whether the field of IEEE 802.11 (type 2) says that the frame ends with a frame check sequence. `end` is where the
-/// fields end.
+/// Whether the field of IEEE 802.11 (type 2) indicates a frame check sequence at the end of the frame. `end` is the
+/// offset of the end of the fields.
 fn ppi_has_check_sequence(f: Frame<'_>, end: u32) -> bool {
     const COMMON: u16 = 2;
     let f = f.limit(end);
     let mut at = 8;
     while let Some(&[k0, k1, l0, l1]) = f.array::<4>(at) {
         if u16::from_le_bytes([k0, k1]) == COMMON {
-            // After a timer of 8 bytes.
+            // The flags follow a timer of 8 bytes.
             return f.u8(at + 12).is_some_and(|flags| flags & 1 != 0);
         }
         at += 4 + u32::from(u16::from_le_bytes([l0, l1]));
@@ -44,7 +44,7 @@ fn ppi_has_check_sequence(f: Frame<'_>, end: u32) -> bool {
 }
 
 /// Netfilter's log: address family, version, group, then attributes whose lengths and types are in the byte order of
-/// the host that captured. The packet is in one of them.
+/// the host that captured. One of them holds the packet.
 pub(super) fn nflog(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
@@ -56,7 +56,7 @@ pub(super) fn nflog(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     let mut protocol = 0;
     let mut little_endian = None;
     while let Some(&[l0, l1, k0, k1]) = f.array::<4>(at) {
-        // Types fit into one byte, and none is 0: the first one tells the order.
+        // Types fit into one byte, and none is 0: the first type shows the byte order.
         let little = *little_endian.get_or_insert(k1 == 0);
         let word = |bytes| if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) };
         let (len, kind) = (u32::from(word([l0, l1])), word([k0, k1]) & 0x7fff);
@@ -99,7 +99,7 @@ pub(super) fn frame_relay_with_direction(f: Frame<'_>, l: &mut Layers) -> Result
     frame_relay(f, 1, l)
 }
 
-/// An Ethernet frame with a tag of a switch chip between addresses and type; `at` is where the type is.
+/// An Ethernet frame with a tag of a switch chip between addresses and type; `at` is the offset of the type.
 pub(super) fn tagged_frame(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     ether::tagged(f.deeper()?, at, l)
 }

@@ -25,7 +25,7 @@ fn other(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     match l.ip_proto {
         1 | 58 => icmp(f, at, l),
         33 => dccp(f, at, l),
-        // ESP: the index and the sequence number are all that is in the clear (RFC 4303 2).
+        // ESP: only the security parameters index and the sequence number are unencrypted (RFC 4303 2).
         50 => with_header(f, at, 8, l),
         // UDP-Lite has the checksum coverage where UDP has the length (RFC 3828 3.1).
         136 => with_ports(f, at, 8, l),
@@ -54,7 +54,7 @@ fn with_ports(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), Dec
     with_header(f, at, len, l)
 }
 
-/// RFC 9293 3.1. Options that the snap length cut off are not missed: everything asked of the header is before.
+/// TCP (RFC 9293 3.1). Options that the snap length cut off cause no error: all fields that are read are before them.
 #[inline(always)]
 fn tcp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let Some(&[s0, s1, d0, d1, _, _, _, _, _, _, _, _, offset, flags, ..]) = f.array::<20>(at) else {

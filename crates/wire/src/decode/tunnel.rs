@@ -42,7 +42,7 @@ pub(super) fn is_port(port: u16) -> bool {
     matches!(port, GTP_U | L2TP | TEREDO | VXLAN | VXLAN_GPE | VXLAN_LINUX | AYIYA | GENEVE)
 }
 
-/// Sets [`Layers::tunnel`] where the payload is one. A fragment is not: half a packet would be counted as a whole.
+/// Sets [`Layers::tunnel`] if the payload is a tunnel. A fragment never is: half a packet would be counted as a whole.
 pub(super) fn mark(f: Frame<'_>, l: &mut Layers) -> Result<(), DecodeError> {
     if l.fragment != Fragment::Whole {
         return Ok(());
@@ -86,7 +86,7 @@ fn found(f: Frame<'_>, tunnel: Tunnel, start: Start, at: u32) -> Option<Carried>
     f.has(at, 1).then(|| Carried { tunnel, start, at, end: at + f.left(at) })
 }
 
-/// The EtherType of the IP packet at `at`, where it can be one.
+/// The EtherType of the IP packet at `at`, if an IP packet can start there.
 fn ip_at(f: Frame<'_>, at: u32) -> Option<u16> {
     match f.u8(at)? {
         0x45..=0x4f => Some(IPV4),
@@ -177,8 +177,8 @@ fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<
     }
 }
 
-/// RFC 7348: a flag, the network identifier, a frame. What is reserved must be 0, so that other users of the port are
-/// not taken for it; the group policy extension (draft-smith-vxlan-group-policy) uses some of that.
+/// VXLAN (RFC 7348): a flag, the network identifier, a frame. Reserved bits must be 0, so that other traffic on the
+/// port is not taken for VXLAN; the group policy extension (draft-smith-vxlan-group-policy) uses some of these bits.
 fn vxlan(f: Frame<'_>, at: u32) -> Option<Carried> {
     let &[flags, r0, r1, r2, _, _, _, r3] = f.array::<8>(at)?;
     let header = match flags {
@@ -266,7 +266,7 @@ fn l2tp(f: Frame<'_>, start: u32) -> Option<Carried> {
     found(f, Tunnel::L2tp, Start::Ppp, at)
 }
 
-/// L2TP version 3 right over IP: a session other than 0 is data (RFC 3931 4.1.1).
+/// L2TP version 3 directly over IP: a session identifier other than 0 means data (RFC 3931 4.1.1).
 fn l2tp_over_ip(f: Frame<'_>, at: u32) -> Option<Carried> {
     (f.u32(at)? != 0).then_some(())?;
     l2tp_v3(f, at + 4)
@@ -287,7 +287,7 @@ fn l2tp_v3(f: Frame<'_>, at: u32) -> Option<Carried> {
     [0, 4, 8, 12].into_iter().find_map(|skip| start(at + skip))
 }
 
-/// Teredo (RFC 4380 5.1.1): an authentication and an origin, each if there, and an IPv6 packet that fits.
+/// Teredo (RFC 4380 5.1.1): an optional authentication, an optional origin, and an IPv6 packet that fits.
 fn teredo(f: Frame<'_>, start: u32) -> Option<Carried> {
     let mut at = start;
     if f.u16(at)? == 1 {

@@ -1,4 +1,4 @@
-//! IEEE 802.11: the data frames, as far as they are in the clear.
+//! IEEE 802.11: the data frames, as far as they are not encrypted.
 
 use super::frame::Frame;
 use super::{ether, malformed, truncated};
@@ -45,8 +45,8 @@ fn radiotap_flags(f: Frame<'_>, start: u32) -> Option<u8> {
     f.u8(at)
 }
 
-/// A frame from frame control on. `padded`: the header is filled up to a multiple of 4 bytes. Frames that are
-/// no data, empty, protected, or later fragments end here.
+/// A frame from frame control on. `padded`: the header is filled up to a multiple of 4 bytes. Frames without data,
+/// empty frames, encrypted frames and later fragments are not decoded further.
 pub(super) fn ieee802_11(f: Frame<'_>, at: u32, padded: bool, l: &mut Layers) -> Result<(), DecodeError> {
     l.ether_type = 0;
     l.network = at;
@@ -78,7 +78,7 @@ pub(super) fn ieee802_11(f: Frame<'_>, at: u32, padded: bool, l: &mut Layers) ->
     if aggregate { first_of_aggregate(f, at + header, l) } else { ether::llc(f, at + header, l) }
 }
 
-/// The first frame of an A-MSDU: addresses, a length, LLC. The others are not looked at.
+/// The first frame of an A-MSDU: addresses, a length, LLC. The other frames are not decoded.
 fn first_of_aggregate(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let length = f.u16(at + 12).ok_or_else(|| truncated(Layer::Link))?;
     ether::llc(f.limit(at + 14 + u32::from(length)), at + 14, l)

@@ -1,5 +1,5 @@
-//! Every capture of ../shared/data is decoded: nothing panics, every offset is where it can be, and the figures
-//! that real traffic must give are reached.
+//! Decodes every capture of ../shared/data: nothing panics, every offset is within its limits, and the required counts
+//! are reached.
 
 use crate::pcap;
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp, Udp};
@@ -8,7 +8,7 @@ use weir_wire::{
     Tunnel, checksum, decapsulate, decode, innermost, steer_hash, verify,
 };
 
-/// What holds for the layers of any bytes.
+/// Checks the invariants of the layers of any bytes.
 fn check(packet: &Packet<'_>, layers: &Layers, context: &str) {
     let end = packet.wire_len.max(packet.data.len() as u32);
     let ip = matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6);
@@ -42,7 +42,7 @@ fn check(packet: &Packet<'_>, layers: &Layers, context: &str) {
     assert!(steer_hash(packet, layers) <= 0xffff);
 }
 
-/// A header that is parsed is emitted as the same bytes. One that the snap length cut is not parsed.
+/// A parsed header is emitted as the bytes that it was parsed from. A header that the snap length cut is not parsed.
 fn identity<'a, H: Header<'a>>(packet: &Packet<'a>, at: u32, context: &str) {
     let data = &packet.data[at as usize..];
     if let Some((header, rest)) = H::parse(data) {
@@ -89,7 +89,8 @@ impl Tally {
         }
     }
 
-    /// Also that right checksums are written as they were read, and every header as it was parsed.
+    /// Checks that recomputed checksums equal the ones that were read, and that each header is emitted as it was
+    /// parsed.
     fn values(&mut self, packet: &Packet<'_>, layers: &Layers, context: &str) {
         let sums = verify(packet, layers);
         self.good += u64::from(sums.transport == Checksum::Good);
@@ -124,11 +125,11 @@ impl Tally {
     }
 }
 
-/// What is decoded without an error. The others were made to be wrong, were cut by a short snap length, or have a link
-/// type that is not decoded.
+/// Packets that decode without an error. The other packets are malformed on purpose, cut by a short snap length, or of
+/// a link type that is not decoded.
 const REQUIRED: u64 = 80_011;
 
-/// Tunnels that are found, and good transport checksums, on any level.
+/// Tunnels found, and correct transport checksums, on any level.
 const TUNNELS: u64 = 3_713;
 const GOOD: u64 = 52_554;
 

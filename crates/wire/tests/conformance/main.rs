@@ -1,4 +1,4 @@
-//! Decoding against what is known of the captures of ../shared/data.
+//! Compares the decoder with recorded facts about the captures of ../shared/data.
 
 mod captures;
 mod pcap;

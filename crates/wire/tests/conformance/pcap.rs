@@ -1,4 +1,4 @@
-//! As much of the capture formats as the tests need.
+//! Reads capture files, as far as the tests need it.
 
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@ use weir_wire::{Checksum, FlowKey, Fragment, decapsulate, decode, mapped, verify
 /// Packets and IP bytes, of the lower endpoint and of the other.
 type Volume = [(u64, u64); 2];
 
-/// What the packets of a capture add up to.
+/// Packets and bytes of each flow of a capture.
 fn volumes(path: &Path, ignore_checksums: bool) -> BTreeMap<FlowKey, Volume> {
     let mut flows = BTreeMap::new();
     for packet in pcap::Capture::read(path).packets() {
@@ -107,13 +107,13 @@ fn index() -> BTreeSet<(String, String, bool)> {
     found
 }
 
-/// Rows differ for reasons that are the flow table's and not decoding's: fragments that are put together, flows that
-/// Zeek ends early, packets that a filter of the test keeps from Zeek, and segments of IP length 0, whose bytes Zeek
+/// The other rows differ because of the flow table and not because of the decoder: reassembled fragments, flows that
+/// Zeek ends early, packets that a filter of the test hides from Zeek, and segments of IP length 0, whose bytes Zeek
 /// does not count.
 const REQUIRED: usize = 260;
 
 #[test]
-fn volumes_are_those_of_zeek() {
+fn volumes_equal_those_of_zeek() {
     let index = index();
     if index.is_empty() {
         println!("skipped: ../shared/data is absent");
