@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-/// Nanoseconds of the workers' time, estimated from a part of the packets; all 0 where nothing was measured.
+/// Worker time in nanoseconds, estimated from a sample of the packets; all 0 if nothing was measured.
 ///
-/// What a subscription has cost stands with its answers ([`crate::Answer::nanoseconds`]).
+/// The cost of a subscription is in its answers ([`crate::Answer::nanoseconds`]).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Costs {
-    /// The run's expression.
+    /// Evaluating the run's expression.
     pub expression: u64,
-    /// The expressions that packets or flows are counted for.
+    /// Evaluating the expressions that only count packets or flows.
     pub counted: u64,
     /// Evaluating the expressions whose packets go to functions.
     pub shown: u64,
-    /// Checksums.
+    /// Verifying checksums.
     pub checksums: u64,
     /// Flow tracking, without the use of its tallies.
     pub flows: u64,

@@ -15,7 +15,7 @@ pub struct Counter {
     pub help: &'static str,
     /// Nesting depth: a counter is part of the nearest one above it of less depth.
     pub depth: usize,
-    /// Whether it counts loss: something that should have been received or written and was not.
+    /// Whether it counts loss: packets or rows that should have been received or written and were not.
     pub loss: bool,
     /// Reads its value of an interval.
     pub of: fn(&Snapshot) -> u64,
@@ -40,7 +40,7 @@ const fn lost(counter: Counter) -> Counter {
     Counter { loss: true, ..counter }
 }
 
-/// What became of each packet.
+/// The counters of packets.
 static PACKETS: &[Counter] = &[
     row(0, ("offered", "packets"), "offered", "Packets that the source offered.", |s| {
         s.ledger.capture.offered
@@ -133,7 +133,7 @@ static PACKETS: &[Counter] = &[
     )),
 ];
 
-/// What the flow table did.
+/// The counters of the flow table.
 static FLOWS: &[Counter] = &[
     row(0, ("flows_created", "flows"), "flows", "Flows that began.", |s| s.flows.created),
     row(1, ("flows_ended", "flows"), "ended", "Flows that ended, for any reason.", |s| s.flows.ended),
@@ -181,7 +181,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_plain_and_explained() {
+    fn names_are_unique_well_formed_and_have_help() {
         let mut names = BTreeSet::new();
         let mut depth = 0;
         for counter in counters() {
@@ -189,15 +189,15 @@ mod tests {
             assert!(names.insert(counter.name), "{} twice", counter.name);
             assert!(counter.help.trim().ends_with('.'), "{}: {:?}", counter.name, counter.help);
             assert!(!counter.label.is_empty() && !counter.unit.is_empty(), "{}", counter.name);
-            assert!(counter.depth <= depth + 1, "{} is a part of nothing", counter.name);
+            assert!(counter.depth <= depth + 1, "{} has no parent", counter.name);
             depth = counter.depth;
         }
         assert!(names.len() > 50);
     }
 
-    /// Every field gets a different value, and each value is found in a row.
+    /// Gives every field a different value and finds each value in a row.
     #[test]
-    fn nothing_is_counted_without_a_row() {
+    fn every_count_has_a_row() {
         let mut next = 0;
         let mut count = || {
             next += 1;

@@ -37,7 +37,7 @@ impl DistinctOf {
         ("flows", DistinctOf::Flows),
     ];
 
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, of)| *of == self).map_or("", |(name, _)| name)
     }
@@ -53,7 +53,7 @@ pub struct DistinctCount {
 }
 
 impl DistinctCount {
-    /// Bytes that it takes, roughly.
+    /// Approximate size in bytes.
     pub fn memory(&self) -> usize {
         self.sketches.iter().map(|(_, sketch)| size_of::<(u64, Sketch)>() + sketch.memory()).sum()
     }
@@ -68,7 +68,7 @@ impl DistinctCount {
         self.sketches.iter().map(|(_, sketch)| sketch.estimate()).sum()
     }
 
-    /// The standard error of [`DistinctCount::estimate`], of the truth; 0 when it is exact.
+    /// The standard error of [`DistinctCount::estimate`], relative to the true number; 0 when the estimate is exact.
     pub fn relative_error(&self) -> f64 {
         match self.sketches.iter().all(|(_, sketch)| sketch.is_exact()) && self.sketches.len() <= 1 {
             true => 0.0,
@@ -86,13 +86,13 @@ impl DistinctCount {
     }
 }
 
-/// Hashes that were seen: themselves while they are few, else registers.
+/// The hashes that were seen: the hashes themselves while they are few, else registers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Sketch {
     /// All hashes, sorted.
     Few(Vec<u64>),
     /// For each value of the first [`Sketch::PRECISION`] bits of a hash, the greatest position of the first 1 in the
-    /// rest; 0 where there was none.
+    /// other bits; 0 if no hash had that value.
     Registers(Vec<u8>),
 }
 
@@ -103,7 +103,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// Bytes behind it.
+    /// Bytes of heap memory.
     fn memory(&self) -> usize {
         match self {
             Sketch::Few(few) => size_of_val(few.as_slice()),
@@ -113,20 +113,21 @@ impl Sketch {
 
     /// Bits of a hash that choose a register.
     pub const PRECISION: u32 = 12;
-    /// Registers: as many bytes.
+    /// Number of registers, of one byte each.
     pub const SIZE: usize = 1 << Self::PRECISION;
-    /// Hashes up to which the number is exact: they take as much memory as the registers.
+    /// Number of hashes up to which the count is exact: they take as much memory as the registers.
     pub const EXACT: usize = Self::SIZE / 8;
     /// 1.04 / sqrt(registers).
     pub const STANDARD_ERROR: f64 = 0.016_25;
-    /// Bits of a hash behind those that choose the register.
+    /// Bits of a hash after those that choose the register.
     const REST: u32 = 64 - Self::PRECISION;
 
-    /// Counts what has this hash, unless it was counted before. Hashes must be uniform, and such as no sender can choose.
+    /// Counts the value with this hash, unless it was counted before. Hashes must be uniform, and senders must not be
+    /// able to choose them.
     pub fn add(&mut self, hash: u64) {
         match self {
             Sketch::Registers(registers) => {
-                // The 1 behind the rest ends the search.
+                // The 1 after the last bit ends the search.
                 let rest = hash << Self::PRECISION | 1 << (Self::PRECISION - 1);
                 if let Some(register) = registers.get_mut((hash >> Self::REST) as usize) {
                     *register = (*register).max(rest.leading_zeros() as u8 + 1);
@@ -152,7 +153,7 @@ impl Sketch {
         }
     }
 
-    /// Whether the number is exact.
+    /// Whether the count is exact.
     pub fn is_exact(&self) -> bool {
         matches!(self, Sketch::Few(_))
     }
@@ -171,13 +172,13 @@ impl Sketch {
         }
         let [none, between @ .., all] = &with;
         let m = Self::SIZE as f64;
-        // From the highest register value down to 1, each halves what stands above it.
+        // From the highest register value down to 1; each step halves the sum of the values above.
         let sum = between.iter().rev().fold(m * tau(1.0 - all / m), |sum, count| 0.5 * (sum + count));
         let sum = sum + m * sigma(none / m);
         (m * m / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
-    /// Adds what was seen elsewhere under the same hash.
+    /// Adds the hashes of another sketch with the same hash function.
     pub fn merge(&mut self, other: &Sketch) {
         match other {
             Sketch::Few(hashes) => hashes.iter().for_each(|hash| self.add(*hash)),
@@ -243,8 +244,8 @@ mod tests {
         sketch
     }
 
-    /// Of 20 runs each, with other keys: none is off by more than four standard errors, one at most by more than
-    /// three, and on average they are right.
+    /// In 20 runs with other keys each, no estimate is off by more than four standard errors, at most one by more than
+    /// three, and the mean has no bias.
     #[test]
     fn estimates_are_within_their_error_from_one_to_a_million() {
         let sizes =
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_do_not_overflow() {
+    fn estimates_at_the_ends_of_the_range_do_not_overflow() {
         assert_eq!(Sketch::default().estimate(), 0);
         assert_eq!(Sketch::Registers(vec![0; Sketch::SIZE]).estimate(), 0);
         assert_eq!(Sketch::Registers(vec![53; Sketch::SIZE]).estimate(), u64::MAX);
@@ -280,12 +281,12 @@ mod tests {
         all.add(0);
         all.add(u64::MAX);
         assert_eq!(all.estimate(), 2);
-        let Sketch::Registers(registers) = all else { panic!("it became another one") };
+        let Sketch::Registers(registers) = all else { panic!("the sketch changed") };
         assert_eq!((registers[0], registers[Sketch::SIZE - 1]), (53, 1));
     }
 
     #[test]
-    fn readings_of_other_hashes_stand_beside() {
+    fn readings_of_other_hashes_are_kept_side_by_side() {
         let of = |name, keys: std::ops::Range<u64>| {
             DistinctCount::new(DistinctOf::Hosts, name, sketch(keys.map(|key| hash(key ^ name << 40))))
         };
@@ -310,7 +311,7 @@ mod tests {
         ) {
             let keys: Vec<u64> = (first..first + n).map(hash).collect();
             let whole = sketch(keys.iter().copied());
-            // Some are seen by two.
+            // Both parts see some of the values.
             let mine = |part: usize| {
                 let of = move |key: &u64| {
                     let other = hash(*key ^ salt);

@@ -34,7 +34,7 @@ impl DecodeErrors {
 /// Counts of the source, before a packet reaches a worker.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct CaptureCount {
-    /// Packets that the source had for us: caught and dropped.
+    /// Packets that the source offered: caught and dropped.
     pub offered: u64,
     /// Packets that the kernel dropped because the ring was full.
     pub dropped: u64,
@@ -54,7 +54,7 @@ pub struct Ledger {
     pub caught: u64,
     /// Bytes on the wire of the caught packets.
     pub bytes: u64,
-    /// Bytes of them that were captured.
+    /// Captured bytes of the caught packets.
     pub captured_bytes: u64,
     /// Packets that the run's expression did not match.
     pub filtered: u64,
@@ -62,11 +62,11 @@ pub struct Ledger {
     pub analysed: u64,
     /// Analysed packets that are part of a flow.
     pub flowed: u64,
-    /// Analysed packets that are part of none: not IP, or broken before the addresses.
+    /// Analysed packets without a flow: not IP, or malformed before the addresses.
     pub unflowed: u64,
     /// Analysed packets whose decoding stopped early, by layer and kind.
     pub errors: DecodeErrors,
-    /// Analysed packets with a checksum that was looked at.
+    /// Analysed packets with a checksum that was verified.
     pub checksums_verified: u64,
     /// Verified packets whose network or transport checksum was wrong, excluding offloaded ones.
     pub checksums_bad: u64,
@@ -76,12 +76,12 @@ pub struct Ledger {
     pub time_jumps: u64,
     /// Flow rows that the outputs were too slow to take.
     pub rows_shed: u64,
-    /// Packets that match which the packet file was too slow to take.
+    /// Matching packets that were not written because the packet file was too slow.
     pub packets_unwritten: u64,
 }
 
 impl Ledger {
-    /// Adds another worker's or interval's.
+    /// Adds the ledger of another worker or interval.
     pub fn add(&mut self, other: &Ledger) {
         self.capture.offered += other.capture.offered;
         self.capture.dropped += other.capture.dropped;
@@ -104,8 +104,8 @@ impl Ledger {
         self.packets_unwritten += other.packets_unwritten;
     }
 
-    /// Packets that the source has counted and no worker has taken yet: they are in the ring. With it,
-    /// `offered = caught + dropped + in flight` holds at any moment of a run, in sums since its beginning.
+    /// Packets that the source has counted and no worker has taken yet: they are in the ring. `offered = caught +
+    /// dropped + in flight` holds at any moment of a run, in sums since its beginning.
     pub fn in_flight(&self) -> u64 {
         self.capture.offered.saturating_sub(self.caught + self.capture.dropped)
     }
@@ -122,7 +122,7 @@ impl Ledger {
         self.imbalance_with("caught + dropped", self.caught + self.capture.dropped)
     }
 
-    /// The first sum that does not hold while a run goes on, when packets are in flight; see [`Ledger::imbalance`].
+    /// The first sum that does not hold during a run, when packets are in flight; see [`Ledger::imbalance`].
     pub fn imbalance_so_far(&self) -> Option<String> {
         let parts = self.caught + self.capture.dropped + self.in_flight();
         self.imbalance_with("caught + dropped + in flight", parts)
@@ -155,10 +155,10 @@ pub struct FlowCount {
     /// IP fragments whose first fragment was not seen in time: counted to a flow without ports.
     #[serde(skip_serializing_if = "is_zero")]
     pub fragments_unmatched: u64,
-    /// Fragmented packets that had to be forgotten because there were too many.
+    /// Fragmented packets removed from the full fragment table.
     #[serde(skip_serializing_if = "is_zero")]
     pub fragments_shed: u64,
-    /// TCP streams whose gaps could not be tracked because there were too many.
+    /// TCP streams whose gaps were not tracked because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub holes_shed: u64,
     /// The flows that ended, by state.
@@ -171,7 +171,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Names of the states of a flow that has ended, as Zeek calls them (conn_state), in the order of [`States`].
+/// Zeek's names of the states of an ended flow (conn_state), in the order of [`States`].
 pub const CONN_STATES: [&str; 13] =
     ["S0", "S1", "S2", "S3", "SF", "REJ", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 
@@ -187,12 +187,12 @@ impl States {
 }
 
 impl FlowCount {
-    /// Flows in the table, where the count covers a run from its beginning.
+    /// Flows in the table, if the count covers a run from its beginning.
     pub fn active(&self) -> u64 {
         self.created.saturating_sub(self.ended)
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub fn add(&mut self, other: &FlowCount) {
         self.created += other.created;
         self.ended += other.ended;

@@ -1,18 +1,18 @@
-//! Plain data that crosses a boundary: what is asked ([`SubscriptionSpec`]) and what is answered
-//! ([`Reading`], [`Ledger`], [`Snapshot`]).
+//! Plain data that crosses a boundary: requests ([`SubscriptionSpec`]) and results ([`Reading`], [`Ledger`],
+//! [`Snapshot`]).
 //!
-//! There is no behaviour here but [`Reading::merge`] and its like: addition, commutative and associative, so
-//! that workers, intervals and machines can be added up in any order with the same result.
+//! The only behaviour is merging, as [`Reading::merge`] does it: addition, commutative and associative, so that the
+//! results of workers, intervals and machines can be added in any order.
 //!
 //! ```
 //! use weir_api::{Count, FunctionCall, Reading, SubscriptionSpec};
 //!
-//! // The question: packets and bytes of port 53.
-//! let asked = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
-//! let json = serde_json::to_string(&asked).unwrap();
-//! assert_eq!(serde_json::from_str::<SubscriptionSpec>(&json).unwrap(), asked);
+//! // A request: packets and bytes of port 53.
+//! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
+//! let json = serde_json::to_string(&requested).unwrap();
+//! assert_eq!(serde_json::from_str::<SubscriptionSpec>(&json).unwrap(), requested);
 //!
-//! // The answers of two workers, added up.
+//! // The readings of two workers, added up.
 //! let mut whole = Reading::Count(Count { packets: 3, bytes: 240 });
 //! whole.merge(&Reading::Count(Count { packets: 1, bytes: 60 }));
 //! assert_eq!(whole, Reading::Count(Count { packets: 4, bytes: 300 }));

@@ -1,4 +1,4 @@
-//! The results of functions: a few shapes, each of which merges with another of its kind.
+//! Results of functions. Each kind of reading merges with another of its kind.
 
 use crate::{DistinctCount, Scans, Top, Unit};
 use serde::Serialize;
@@ -11,9 +11,9 @@ pub enum Reading {
     Count(Count),
     /// The heaviest keys.
     Top(Top),
-    /// A packet is in exactly one class; in the order of the function.
+    /// Packets by class. Each packet is in exactly one class; classes are in the function's order.
     Classes {
-        /// The counting method of the function.
+        /// The unit that the function counts in.
         unit: Unit,
         /// The classes.
         classes: Vec<Class>,
@@ -76,7 +76,7 @@ impl Count {
         self.bytes += other.bytes;
     }
 
-    /// The count in the unit asked for.
+    /// The count in the given unit.
     pub fn in_unit(&self, unit: Unit) -> u64 {
         match unit {
             Unit::Packets => self.packets,
@@ -104,11 +104,11 @@ pub struct Histogram {
     pub edges: Vec<u64>,
     /// Values in each bin.
     pub counts: Vec<u64>,
-    /// Values in all.
+    /// Number of values.
     pub n: u64,
-    /// Sum of the values; it wraps only after 2^128.
+    /// Sum of the values.
     pub sum: u128,
-    /// The smallest value; meaningless when `n` is 0.
+    /// The smallest value; undefined when `n` is 0.
     pub min: u64,
     /// The largest value.
     pub max: u64,
@@ -121,7 +121,7 @@ impl Histogram {
         Self { of: of.to_owned(), edges, counts, n: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Counts a value; below the first edge it falls into the first bin.
+    /// Counts a value. A value below the first edge falls into the first bin.
     pub fn add(&mut self, value: u64) {
         let bin = self.edges.partition_point(|&edge| edge <= value).saturating_sub(1);
         if let Some(count) = self.counts.get_mut(bin) {
@@ -151,20 +151,20 @@ impl Histogram {
 
 /// Packets and bytes in cells of equal duration.
 ///
-/// A cell begins at a multiple of `step` since the epoch, and `step` doubles when the cells would be more than
-/// [`Series::MAX_CELLS`]: two series of the same packets are the same however the packets were divided.
+/// A cell begins at a multiple of `step` since the epoch. `step` doubles when there would be more than
+/// [`Series::MAX_CELLS`] cells: two series of the same packets are equal, however the packets were divided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// Duration of a cell in nanoseconds.
     pub step: u64,
-    /// The first cell's number: its time is `first * step` nanoseconds after the epoch.
+    /// Number of the first cell, which begins `first * step` nanoseconds after the epoch.
     pub first: u64,
-    /// The cells, without holes.
+    /// The cells, including empty ones.
     pub cells: Vec<Count>,
 }
 
 impl Series {
-    /// Most cells kept.
+    /// Maximum number of cells.
     pub const MAX_CELLS: usize = 256;
 
     /// An empty series that begins with cells of `step` nanoseconds (at least 1).

@@ -33,10 +33,10 @@ pub enum Sweep {
 /// [`Distinct`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scans {
-    /// Most rows kept: those with the most failures.
+    /// Maximum number of rows; rows with the most failures are kept.
     #[serde(skip)]
     pub capacity: usize,
-    /// The rows, by what was tried.
+    /// The rows, sorted by initiator and target.
     pub rows: Vec<Trials>,
 }
 
@@ -45,27 +45,27 @@ pub struct Scans {
 pub struct Trials {
     /// Initiator and target of each row.
     pub sweep: Sweep,
-    /// The ports or hosts where a flow failed.
+    /// The ports or hosts where at least one flow failed.
     pub failed: Distinct,
-    /// The ports or hosts where one did not.
+    /// The ports or hosts where at least one flow succeeded.
     pub answered: Distinct,
     /// Flows that the responder refused.
     pub refused: u64,
-    /// Flows that nothing answered.
+    /// Flows without an answer.
     pub unanswered: u64,
-    /// Beginning of the first flow that failed, nanoseconds since the epoch; `u64::MAX` when none did.
+    /// Beginning of the first failed flow, nanoseconds since the epoch; `u64::MAX` if no flow failed.
     pub first: u64,
-    /// Beginning of the last flow that failed.
+    /// Beginning of the last failed flow, nanoseconds since the epoch.
     pub last: u64,
 }
 
 impl Trials {
-    /// Fewest different ports or hosts that make a scan.
+    /// Minimum number of distinct ports or hosts of a scan.
     pub const MIN: u64 = 20;
-    /// Of the ports or hosts that were tried, the least share in percent where the trial failed.
+    /// Minimum percentage of the tried ports or hosts where the attempt failed.
     pub const MIN_FAILED: u64 = 80;
 
-    /// A row without trials.
+    /// A row without attempts.
     pub fn new(sweep: Sweep) -> Self {
         let (failed, answered) = (Distinct::default(), Distinct::default());
         Self { sweep, failed, answered, refused: 0, unanswered: 0, first: u64::MAX, last: 0 }
@@ -91,7 +91,7 @@ impl Trials {
 }
 
 impl Scans {
-    /// Rows of which as many are kept as there is room for; those with the most failures stay.
+    /// Keeps the rows with the most failures, at most `capacity`.
     pub fn new(capacity: usize, rows: Vec<Trials>) -> Self {
         let mut scans = Self { capacity, rows };
         scans.trim();
@@ -155,11 +155,11 @@ impl Scans {
 /// %. The hash has no key, so that readings of any two runs can be merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distinct {
-    /// The values with the smallest hashes, by hash.
+    /// The values with the smallest hashes, sorted by hash.
     values: Vec<IpOrPort>,
-    /// Whether there were more.
+    /// Whether values were left out.
     more: bool,
-    /// The estimate from before the values were renamed: hashes of the new names do not estimate a number.
+    /// The estimate from before the values were renamed: hashes of the new names cannot give an estimate.
     min: u64,
 }
 
@@ -167,7 +167,7 @@ pub struct Distinct {
 type IpOrPort = u128;
 
 impl Distinct {
-    /// Values up to which the number is exact.
+    /// Number of values up to which the count is exact.
     pub const EXACT: usize = 256;
 
     /// Counts a value, unless it was counted before.
@@ -230,7 +230,7 @@ impl Distinct {
     }
 }
 
-/// The finalizer of SplitMix64 over both halves: every bit of the value moves every bit of the hash.
+/// The finalizer of SplitMix64 over both halves: every bit of the value affects every bit of the hash.
 fn mix(value: u128) -> u64 {
     let step = |mut hash: u64| {
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn renamed_hosts_are_as_many_and_rows_that_become_one_are_added() {
+    fn renaming_keeps_the_number_of_hosts_and_merges_equal_rows() {
         let hosts = |source: u32, from: u32, to: u32| {
             let mut row = Trials::new(Sweep::Hosts { source: ip(source), port: 22 });
             (from..to).for_each(|n| row.failed.add(u128::from(n)));
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!((scans.rows[0].failed.estimate(), scans.rows[0].unanswered), (120, 170));
         assert_eq!(scans.rows[1].failed.estimate(), before);
         assert!(scans.rows.iter().all(|row| row.failed.values.iter().all(|value| *value as u64 == 1)));
-        // The next interval's hosts are counted with them.
+        // The hosts of the next interval are counted together with them.
         let mut next = Scans::new(10, vec![hosts(1, 90, 130)]);
         next.map(|_| ip(8), |value| value << 64 | 1);
         scans.merge(&next);
@@ -288,8 +288,8 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_does_not_depend_on_how_its_trials_were_divided() {
-        // A scanner of ports beyond what is exact, one of hosts, and a client that fails now and then.
+    fn a_sum_does_not_depend_on_how_its_attempts_were_divided() {
+        // A scanner of more ports than are counted exactly, a scanner of hosts, and a client that fails now and then.
         let trials: Vec<(Sweep, u128, bool)> = (0..3_000_u32)
             .map(|n| match n % 3 {
                 0 => (Sweep::Ports { source: ip(1), target: ip(2) }, u128::from(n), true),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_what_was_tried_must_have_failed() {
+    fn a_scan_needs_a_majority_of_failures() {
         let mut row = Trials::new(Sweep::Ports { source: ip(1), target: ip(2) });
         (0..19).for_each(|port| row.failed.add(port));
         assert!(!row.is_scan(), "too few");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_failed_most_are_kept() {
+    fn rows_with_the_most_failures_are_kept() {
         let rows = (0..10_u32).map(|n| {
             let mut row = Trials::new(Sweep::Hosts { source: ip(n), port: 22 });
             (0..u128::from(n)).for_each(|host| row.failed.add(host));

@@ -1,9 +1,9 @@
-//! Counts of flow payload: every flow with payload is inspected, or counted under the reason why not.
+//! Counts of flow payload: every flow with payload is inspected, or counted under the reason why it was not.
 
 use crate::Counter;
 use serde::Serialize;
 
-/// Declares counts with their names, so that all code that shows or adds them reads one list.
+/// Declares counts with their names, so that all code that shows or adds counts uses one list.
 macro_rules! counts {
     (
         $(#[$about:meta])*
@@ -49,12 +49,12 @@ macro_rules! counts {
 }
 
 counts! {
-    /// What became of the payload of flows: inspected, identified, reassembled, extracted, or why not.
+    /// Counts of the payload of flows: inspected, identified, reassembled, extracted, or the reason why not.
     ///
-    /// Over a whole run `with_payload = skipped + sessions`, `sessions = identified + unidentified`, `datagrams = whole +
-    /// timed_out + fragments_shed + fragments_bad`, `files = files_kept + files_skipped` and `file_bytes =
-    /// file_bytes_kept + file_bytes_cut + file_bytes_shed`. Within an interval flows are still open, so that only the
-    /// sums of a run hold.
+    /// Over a whole run `with_payload = skipped + sessions`, `sessions = identified + unidentified`, `datagrams =
+    /// whole + timed_out + fragments_shed + fragments_bad`, `files = files_kept + files_skipped` and `file_bytes =
+    /// file_bytes_kept + file_bytes_cut + file_bytes_shed`. Within an interval flows are still open, so that these
+    /// sums hold only for a whole run.
     SessionCount of sessions {
         /// TCP and UDP flows with payload.
         with_payload in flows at 0: "flows with payload",
@@ -106,12 +106,12 @@ counts! {
         fragments_shed in datagrams (lost) at 2: "dropped: out of memory",
         /// Fragmented packets with contradictory, too many or too long fragments.
         fragments_bad in datagrams at 2: "invalid",
-        /// Packets of unidentified flows handed on to be written.
+        /// Packets of unidentified flows handed on for writing.
         unidentified_packets in packets at 0: "packets of unidentified flows",
-        /// Packets of unidentified flows that were not written: no room while the protocol was still open, or on the
-        /// way to the file.
+        /// Packets of unidentified flows that were not written: no room while the protocol was still undecided, or
+        /// lost on the way to the file.
         unidentified_packets_lost in packets (lost) at 0: "packets of unidentified flows lost",
-        /// Files with content, where files are extracted.
+        /// Files with content, if files are extracted.
         files in files at 0: "files",
         /// Files of which content was kept.
         files_kept in files at 1: "kept",
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_increase_is_what_was_added() {
+    fn since_gives_the_added_counts() {
         let before = SessionCount { with_payload: 3, gaps: 1, ..SessionCount::default() };
         let now = SessionCount { with_payload: 8, gaps: 1, whole: 2, ..SessionCount::default() };
         let mut sum = before;

@@ -1,15 +1,15 @@
-//! The merged answers of an interval: all that anything outside of the pass ever sees.
+//! The merged answers of an interval: the only output of the pass.
 
 use crate::{Costs, FlowCount, Ledger, Reading, SessionCount};
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// A stretch of time that is reported on. Nanoseconds since the epoch, `end` not included.
+/// A time range. Nanoseconds since the epoch, `end` excluded.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Interval {
-    /// Its beginning.
+    /// Beginning of the range.
     pub start: u64,
-    /// Its end.
+    /// End of the range.
     pub end: u64,
 }
 
@@ -18,7 +18,7 @@ pub struct Interval {
 pub struct Answer {
     /// The subscription's name.
     pub subscription: String,
-    /// The chart it is a line of.
+    /// The chart that has the subscription as a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<String>,
     /// The function's name.
@@ -31,7 +31,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the other is an answer of the same function of the same subscription.
+    /// Whether both answers are of one function of one subscription.
     fn is_like(&self, other: &Answer) -> bool {
         self.subscription == other.subscription
             && self.chart == other.chart
@@ -48,7 +48,7 @@ impl Answer {
 /// The merged answers of an interval, or of a whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// When.
+    /// The time range of the answers.
     pub interval: Interval,
     /// The fate of each packet of the interval.
     pub ledger: Ledger,
@@ -66,8 +66,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds what another worker found in the same interval, or what was found in another interval. An empty
-    /// snapshot is neutral.
+    /// Adds the snapshot of another worker in the same interval, or of another interval. An empty snapshot is neutral.
     pub fn merge(&mut self, other: &Snapshot) {
         self.merge_counters(other);
         if self.answers.is_empty() {
@@ -89,7 +88,7 @@ impl Snapshot {
         }
     }
 
-    /// Bytes of memory that it takes, roughly.
+    /// Approximate size in bytes.
     pub fn memory(&self) -> usize {
         let of = |answer: &Answer| {
             let rows = match &answer.reading {
@@ -154,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn what_two_plans_both_ask_is_added_and_the_later_one_holds() {
+    fn merging_two_plans_adds_shared_answers_and_keeps_the_later_plan() {
         let classes = Reading::Classes {
             unit: Unit::Packets,
             classes: vec![Class { label: "c".to_owned(), count: Count::default() }],
         };
         let mut sum = of(vec![answer("a", count(1)), answer("b", count(2)), answer("x", count(3))]);
-        // One is new, two have changed places, one is gone, and one asks for something else under its name.
+        // One subscription is new, two have changed places, one is gone, and one has another function under its name.
         let later = of(vec![
             answer("n", count(10)),
             answer("b", count(20)),
@@ -178,7 +177,7 @@ mod tests {
             })
             .collect();
         assert_eq!(found, [("n", Some(10), 1), ("b", Some(22), 2), ("a", Some(31), 2), ("x", None, 1)]);
-        // A snapshot of a worker that has not begun takes nothing away.
+        // Merging the snapshot of a worker without packets changes nothing.
         let before = sum.clone();
         sum.merge(&Snapshot::default());
         assert_eq!(sum, before);

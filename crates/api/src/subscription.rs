@@ -1,13 +1,13 @@
-//! What a user asks: subscriptions.
+//! Subscriptions: the requests of a user.
 
 use serde::{Deserialize, Serialize};
 
-/// Which packets, seen at which level, go through which functions; each function reports every interval.
+/// A subscription: which packets, at which level, through which functions. Each function reports every interval.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SubscriptionSpec {
-    /// Its name in readings, logs and charts.
+    /// Name of the subscription in readings, logs and charts.
     pub name: String,
-    /// The chart (Ourmon's filter-set) it is a line of, if of any.
+    /// The chart (Ourmon's filter-set) that has the subscription as a line, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chart: Option<String>,
     /// A pcap-filter(7) expression; empty for every packet.

@@ -1,11 +1,11 @@
-//! Lists of the heaviest keys, as they are added up.
+//! Merges lists of the heaviest keys.
 //!
-//! Each row has a bound: what is true of its key is not below `count` and not above `count + error`. A key without a row
-//! has at most [`Top::absent`]. A list that did not have room for all keys may have had one that another list has
-//! a row for; so the row of a sum that only one of two lists has is uncertain by the other's `absent`.
+//! Each row has a bound: the true count of its key is at least `count` and at most `count + error`. A key without a
+//! row has at most [`Top::absent`]. A full list may have lost a key that another list has a row for; if only one of
+//! two lists has a row, the row of the sum is therefore uncertain by the other list's `absent`.
 //!
-//! Adding is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the
-//! lightest rows are left out, which depends on the order; the bounds hold in every order.
+//! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
+//! rows are left out, which depends on the order; the bounds hold in every order.
 
 use crate::{Count, KeyKind, Unit};
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,8 @@ pub enum Key {
 
 /// A list of the heaviest keys: exact while the distinct keys fit into `capacity`, else with bounds; see the module.
 ///
-/// Rows are ordered by key, so that equal lists are equal; [`Top::ranked`] orders them for showing and cuts
-/// them, which never happens before the merge.
+/// Rows are ordered by key, so that equal lists compare as equal. [`Top::ranked`] sorts rows for display and truncates
+/// the list; this happens only after the merge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Top {
     /// The kind of key.
@@ -69,18 +69,18 @@ pub struct Top {
     pub show: usize,
     /// The ranking unit.
     pub unit: Unit,
-    /// Most rows kept.
+    /// Maximum number of rows.
     #[serde(skip)]
     pub capacity: usize,
-    /// The rows, by key.
+    /// The rows, sorted by key.
     pub rows: Vec<TopRow>,
-    /// The most that a key without a row can have had, in the list's unit; 0 when none is missing.
+    /// Upper bound for a key without a row, in the list's unit; 0 when no key is missing.
     pub absent: u64,
     /// Number of inserts of keys without a row: new keys, and keys that were refused or displaced before. Far above
     /// `capacity` under a flood of random addresses. While the list is exact, it is the number of keys, for any number
     /// of workers. Otherwise a key that several workers have seen (a host, a port) may count once for each of them.
     pub inserts: u64,
-    /// Counts of keys that had no room.
+    /// Counts of keys without a row.
     pub shed: Count,
 }
 
@@ -89,18 +89,18 @@ pub struct Top {
 pub struct TopRow {
     /// The key.
     pub key: Key,
-    /// Packets and bytes counted for it.
+    /// Packets and bytes of the key.
     #[serde(flatten)]
     pub count: Count,
-    /// Flows that had it.
+    /// Flows with the key.
     pub flows: u64,
-    /// The most by which the truth may be above `count`, in the list's unit; 0 when `count` is exact. It is never
-    /// below `count`.
+    /// Upper bound of the undercount, in the list's unit; 0 when `count` is exact. The true value is never below
+    /// `count`.
     pub error: u64,
 }
 
 impl Top {
-    /// Whether every row is exact and none is missing.
+    /// Whether every row is exact and no key is missing.
     pub fn is_exact(&self) -> bool {
         self.shed == Count::default() && self.rows.iter().all(|row| row.error == 0)
     }
@@ -120,7 +120,7 @@ impl Top {
         });
     }
 
-    /// Adds another list; see the module for what holds of the sum.
+    /// Merges another list; see the module for the bounds of the sum.
     pub(crate) fn merge(&mut self, other: &Top) {
         let mut theirs: BTreeMap<Key, &TopRow> = other.rows.iter().map(|row| (row.key, row)).collect();
         let mut both = 0;
@@ -156,7 +156,7 @@ impl Top {
         self
     }
 
-    /// Keeps the heaviest `capacity` rows; what goes is counted as shed.
+    /// Keeps the heaviest `capacity` rows; removed rows are counted as shed.
     fn trim(&mut self) {
         if self.rows.len() <= self.capacity {
             return;
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_one_of_two_lists_had_no_room_for_is_uncertain_by_as_much() {
+    fn a_key_missing_in_one_list_is_uncertain_by_its_absent_bound() {
         let mut a = list(9, 7, vec![row(1, 10, 1), row(2, 50, 0)]);
         a.merge(&list(9, 100, vec![row(1, 5, 2), row(3, 70, 3)]));
         let errors: Vec<u64> = a.rows.iter().map(|row| row.error).collect();
         assert_eq!((errors, a.absent), (vec![3, 100, 10], 107));
     }
 
-    /// The true counts, and a list that is right about them: some rows are missing, some count too little.
+    /// The true counts, and a list that is correct about them: some rows are missing, some undercount.
     fn lists() -> impl Strategy<Value = (BTreeMap<u16, u64>, Top)> {
         let entry = (0_u64..1000, any::<bool>(), 0_u64..50);
         (proptest::collection::btree_map(0_u16..40, entry, 0..30), 0_u64..20).prop_map(|(entries, slack)| {
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adding_is_commutative_and_associative_and_right_while_nothing_is_left_out(
+        fn merging_exact_lists_is_commutative_associative_and_exact(
             (t, a) in lists(), (u, b) in lists(), (v, c) in lists()
         ) {
             let mut truth = t;
@@ -269,7 +269,7 @@ mod tests {
             tops.iter_mut().for_each(Top::trim);
             let n = tops.len();
             tops.rotate_left(turn % n);
-            // From the left, and as a tree.
+            // From left to right, and as a tree.
             is_right(&sum(&tops.iter().collect::<Vec<_>>()), &truth)?;
             let (left, right) = tops.split_at(n / 2);
             if !left.is_empty() {

@@ -53,7 +53,7 @@ pub struct Status {
     pub write: bool,
     /// Whether the client can download packets.
     pub packets: bool,
-    /// Why it cannot, where there are packets that others can download.
+    /// Reason why the client cannot download packets, if there are packets that other clients can download.
     pub packets_refused: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub struct ChartLine {
     pub id: String,
     /// Label for display.
     pub name: String,
-    /// Expression of its packets; "" where the line is not defined by one.
+    /// Expression of its packets; "" if no expression defines the line.
     pub expression: String,
     /// Whether it counts the packets that no other line matches.
     pub remainder: bool,
