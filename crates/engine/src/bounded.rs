@@ -1,20 +1,20 @@
 //! A list of the heaviest keys in fixed memory, with an error bound for each row that holds for any keys.
 //!
-//! Set-associative: a key has two candidate sets of eight rows, so that the list is exact until about three quarters
-//! of its rows are in use. When both sets are full, a newcomer displaces the lightest row of the two
+//! The list is set-associative: a key has two candidate sets of eight rows, so that the list is exact until about
+//! three quarters of its rows are in use. When both sets are full, a new key displaces the lightest row of the two
 //!
-//! * at once if the newcomer alone is heavier, else
+//! * at once if the new key alone is heavier, else
 //! * if it was refused recently, with probability 4 weight / (lightest + 4 weight) ("Randomized admission policy for
 //!   efficient top-k, frequency, and volume estimation", Ben Basat et al., INFOCOM 2017).
 //!
-//! Most keys of a flood, each seen once, therefore never touch a row: they only pass a door that remembers the sixteen
+//! Most keys of a flood occur once and therefore never touch a row: they only pass a door, which holds the sixteen
 //! keys refused last. The admission policy alone keeps 0.91 of the 1,000 heaviest keys in 256 KB under five times as
-//! many random ones; with a door it keeps 0.98.
+//! many random keys; with doors it keeps 0.98.
 //!
-//! The counts of refused keys and of displaced rows are added to a counter that the key shares with others ("An
-//! improved data stream summary: the count-min sketch", Cormode and Muthukrishnan, 2005, with one row). The counter is
-//! never below what any one of its keys has lost. A row's error is the counter's value at admission, so that the true
-//! count is never below `count` and never above `count + error`.
+//! The counts of refused keys and of displaced rows are added to a counter that several keys share ("An improved data
+//! stream summary: the count-min sketch", Cormode and Muthukrishnan, 2005, with one row). The counter is at least the
+//! loss of each of its keys. A row's error is the counter's value at admission, so that the true count is at least
+//! `count` and at most `count + error`.
 
 use crate::function::keyed::{KeyHash, Keyed, next};
 use std::hint::black_box;
@@ -31,27 +31,27 @@ const TOGETHER: usize = 64;
 /// Factor by which a key that returns is admitted more often than its weight alone would admit it.
 const AGAIN: u64 = 4;
 
-/// A row as it leaves the list.
+/// A row that leaves the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Row<K> {
-    /// Its key.
+    /// Key of the row.
     pub key: K,
     /// Count of the key.
     pub count: Count,
-    /// Flows that began with it.
+    /// Flows that began with the key.
     pub flows: u64,
-    /// By how much the truth may be above `count`, in the unit that the list weighs by.
+    /// Upper bound of the undercount, in the ranking unit.
     pub error: u64,
 }
 
 /// Contents of a list.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
-    /// The rows, in no order.
+    /// The rows, unordered.
     pub rows: Vec<Row<K>>,
-    /// The most that a key without a row can have had, in the unit that the list weighs by.
+    /// Upper bound for a key without a row, in the ranking unit.
     pub absent: u64,
-    /// Counts that are in no row.
+    /// Counts of keys without a row.
     pub shed: Count,
     /// Inserts of keys without a row: new keys, and keys that were refused or displaced before.
     pub inserts: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Taken<K> {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Set {
-    /// A part of the hash of each key, never 0, and 0 for an empty place: lanes of 16 bits.
+    /// Part of the hash of each key in lanes of 16 bits; never 0 for a key, 0 for an empty slot.
     tags: [u64; 2],
     /// Ranking weights, in units of `1 << shift`, saturating; 0 for an empty slot.
     weights: [u32; WAYS],
@@ -121,7 +121,7 @@ fn way(bit: u32) -> (usize, usize) {
 struct Door {
     /// Tags of the keys refused last, newest first; 0 for an empty entry.
     recent: [u16; 16],
-    /// Upper bound of the loss of any key that counts here, in units of `1 << shift`. `u32::MAX` if it is not known.
+    /// Upper bound of the loss of any key of each counter, in units of `1 << shift`. `u32::MAX` if there is no bound.
     lost: [u32; 8],
 }
 
@@ -131,15 +131,15 @@ struct Kept<K> {
     key: K,
     count: Count,
     flows: u32,
-    /// Error bound in units of `1 << shift`. `u32::MAX` if it is not known.
+    /// Error bound in units of `1 << shift`. `u32::MAX` if there is no bound.
     error: u32,
 }
 
-/// An add that is held back.
+/// A delayed add.
 #[derive(Clone, Copy, Debug)]
 struct Pending<K> {
     hash: u64,
-    /// The two sets that the key may be in.
+    /// The two candidate sets of the key.
     sets: [u32; 2],
     key: K,
     count: Count,
@@ -152,11 +152,11 @@ struct Place {
     door: usize,
     /// Index of the key's counter in the door.
     counter: usize,
-    /// Its name at the door.
+    /// The key's tag at the door.
     name: u16,
 }
 
-/// The table; see the module's text.
+/// A list of the heaviest keys; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Bounded<K> {
     sets: Vec<Set>,
@@ -169,9 +169,9 @@ pub(crate) struct Bounded<K> {
     hash: KeyHash,
     random: u64,
     inserts: u64,
-    /// Whether anyone was refused or displaced: else no door was touched.
+    /// Whether a key was refused or displaced; if not, no door was touched.
     crowded: bool,
-    /// All that was counted, with room or without.
+    /// All that was counted, with and without a row.
     added: Count,
     /// Rows whose keys were compared.
     #[cfg(test)]
@@ -206,7 +206,7 @@ impl<K: Keyed> Bounded<K> {
         }
     }
 
-    /// Places in the list.
+    /// Number of slots in the list.
     pub fn capacity(&self) -> usize {
         self.rows.len()
     }
@@ -220,7 +220,7 @@ impl<K: Keyed> Bounded<K> {
             + self.pending.capacity() * size_of::<Pending<K>>()
     }
 
-    /// Counts for a key.
+    /// Counts packets of a key.
     #[inline]
     pub fn add(&mut self, key: K, count: Count, flows: u32) {
         let hash = key.hash(&self.hash);
@@ -230,7 +230,7 @@ impl<K: Keyed> Bounded<K> {
         }
     }
 
-    /// Counts what was held back, in order.
+    /// Counts the delayed adds, in order.
     fn settle(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.touch(&pending);
@@ -241,7 +241,7 @@ impl<K: Keyed> Bounded<K> {
         self.pending.clear();
     }
 
-    /// Looks at the memory that the adds will need: none of these loads waits for another.
+    /// Reads the memory that the adds will need. None of these loads depends on another, so that they overlap.
     fn touch(&self, pending: &[Pending<K>]) {
         let mut seen = 0;
         for add in pending {
@@ -259,7 +259,7 @@ impl<K: Keyed> Bounded<K> {
     fn sets_of(&self, hash: u64) -> [u32; 2] {
         let sets = self.sets.len();
         let (first, second) = (within(hash, sets) as u32, within(hash.wrapping_mul(SPREAD), sets) as u32);
-        // Another one than the first.
+        // A set other than the first.
         let next = if first == 0 { 1 } else { first - 1 };
         [first, if second == first { next } else { second }]
     }
@@ -309,7 +309,7 @@ impl<K: Keyed> Bounded<K> {
         self.inserts += 1;
         let lightest = [one.lightest(), other.lightest()];
         if lightest[0] == 0 || lightest[1] == 0 {
-            // The emptier of the two, so that both fill evenly.
+            // The emptier of the two sets, so that both fill evenly.
             let set = if other.empty() > one.empty() { sets[1] } else { sets[0] };
             let place = self.place(add.hash);
             self.put(set, 0, add, place, weight);
@@ -331,7 +331,7 @@ impl<K: Keyed> Bounded<K> {
         if self.crowded { self.doors[place.door].lost[place.counter] } else { 0 }
     }
 
-    /// Gives a key the place of weight `of_weight` in a set. Also one that finds an empty place may have been displaced
+    /// Gives a key the slot of weight `of_weight` in a set. A key that finds an empty slot may have been displaced
     /// before, from its other set.
     #[inline]
     fn put(&mut self, set: usize, of_weight: u32, add: &Pending<K>, place: Place, weight: u32) {
@@ -344,8 +344,8 @@ impl<K: Keyed> Bounded<K> {
         self.rows[set * WAYS + way] = Kept { key, count, flows, error };
     }
 
-    /// Whether a newcomer may displace a row of weight `lightest`, and the weight that it is supposed to have had
-    /// before; else it is remembered at its door, with what it has lost.
+    /// Whether a new key may displace a row of weight `lightest`, and the weight that the key is assumed to have had
+    /// before. A refused key is noted at its door, with its loss.
     #[inline]
     fn admits(&mut self, place: Place, weight: u32, lightest: u32) -> Option<u32> {
         if weight > lightest {
@@ -357,7 +357,7 @@ impl<K: Keyed> Bounded<K> {
             known |= *name == place.name;
         }
         if known {
-            // xorshift64*: quality matters little here, and the sequence must not depend on anything outside.
+            // xorshift64*: the quality matters little, and the sequence must depend on nothing but the seed.
             self.random ^= self.random >> 12;
             self.random ^= self.random << 25;
             self.random ^= self.random >> 27;
@@ -375,17 +375,17 @@ impl<K: Keyed> Bounded<K> {
         None
     }
 
-    /// Adds what a row had to what its key has lost.
+    /// Adds the count of a row to the loss of its key.
     fn displace(&mut self, at: usize) {
         let row = &self.rows[at];
         let place = self.place(row.key.hash(&self.hash));
         let had = row.error.saturating_add(self.scaled(&row.count));
-        // Its error is part of what stands there already.
+        // The row's error is part of the counter's value already.
         let lost = &mut self.doors[place.door].lost[place.counter];
         *lost = had.max(*lost);
     }
 
-    /// Hands over what the list holds; it is empty then.
+    /// Returns the content of the list and empties it.
     pub fn take(&mut self) -> Taken<K> {
         self.settle();
         let added = std::mem::take(&mut self.added);
@@ -400,7 +400,7 @@ impl<K: Keyed> Bounded<K> {
             }
             *set = Set::default();
         }
-        // No key has lost more than all keys together.
+        // The loss of one key is at most the loss of all keys together.
         let all = shed.in_unit(self.unit);
         let shift = self.shift;
         let bound = |lost: u64| if lost >= u64::from(u32::MAX) { all } else { all.min(lost << shift) };
@@ -416,7 +416,7 @@ impl<K: Keyed> Bounded<K> {
     }
 }
 
-/// Makes other bits of a hash the high ones (the golden ratio).
+/// Moves other bits of a hash to the high end (the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Maps the lower half of a number to one of `n` buckets.

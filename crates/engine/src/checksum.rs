@@ -7,10 +7,10 @@ use weir_wire::{Batch, Checksum, Hints, Layers, Packet, addresses, is_pseudo_hea
 /// In mode `auto`, one packet in this number is verified. The choice depends on the packet's time alone, so that it is
 /// independent of the number of workers.
 const SAMPLE: u64 = 16;
-/// Most senders that are named.
+/// Maximum number of senders that are reported.
 const SENDERS: usize = 4;
 
-/// Looks at checksums as the mode asks.
+/// Verifies checksums as the mode requires.
 pub(crate) struct ChecksumWatch {
     mode: ChecksumMode,
     /// Whether every packet is verified: at the beginning of a run, where a small capture would otherwise have no
@@ -25,7 +25,7 @@ impl ChecksumWatch {
         Self { mode, closely: true, senders: Vec::new() }
     }
 
-    /// Counts what it sees of a block. What a wrong checksum means for a flow is the flow table's affair.
+    /// Counts the checksums of a block. The flow table decides what a wrong checksum means for a flow.
     pub fn look(&mut self, block: Batch<'_>, layers: &[Layers], ledger: &mut Ledger) {
         match self.mode {
             ChecksumMode::Off => {}
@@ -56,7 +56,8 @@ impl ChecksumWatch {
         if found.network == Checksum::Bad {
             ledger.checksums_bad += 1;
         } else if pending || found.transport == Checksum::Bad && is_pseudo_header_sum(packet, layers) {
-            // A file does not mark an offloaded checksum, but the value that Linux leaves in its place is known.
+            // A file does not mark an offloaded checksum, but the value that Linux leaves in its place can be
+            // recognised.
             ledger.checksums_offloaded += 1;
             self.note_sender(packet, layers);
         } else if found.transport == Checksum::Bad {

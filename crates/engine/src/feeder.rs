@@ -10,21 +10,21 @@ use weir_filter::Counter;
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
 use weir_wire::{FlowKey, Layers, Packet, Tag, Time};
 
-/// Tallies that are shown together: a function's lists stay in the cache while it sees them.
+/// Tallies that are shown together: a function's lists stay in the cache meanwhile.
 const TOGETHER: usize = 256;
 
-/// The functions of a worker, and what is kept for them.
+/// The functions of a worker, and their state.
 pub(crate) struct Functions {
     /// The functions of each subscription of the plan.
     pub chains: Vec<Vec<Box<dyn Function>>>,
     /// The cost of each subscription.
     pub costs: Vec<Cost>,
-    /// Counts for the expressions of which only sums are asked.
+    /// Counts for the expressions that need only sums.
     pub counted: Counter,
     pub counted_cost: Cost,
     /// Tallies of flows that functions have not seen yet.
     tallied: Vec<Owned>,
-    /// The tallies as lists see them, while they are shown.
+    /// The tallies in the form for lists, while they are shown.
     shares: Vec<Share>,
     /// The flows that ended in this interval, by state.
     pub states: States,
@@ -46,7 +46,7 @@ impl Functions {
     }
 }
 
-/// A tally without the flow that it is of.
+/// A tally without its flow.
 struct Owned {
     key: FlowKey,
     source_is_lower: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Feeder<'w, const READS: bool> {
     sessions: Option<&'w mut Sessions>,
     /// The result of the flow that is about to end.
     found: Found,
-    /// Nanoseconds spent here, in a block that is measured.
+    /// Nanoseconds spent here, in a measured block.
     pub spent: u64,
 }
 
@@ -115,11 +115,11 @@ impl<'w> Feeder<'w, true> {
 }
 
 impl<const READS: bool> Feeder<'_, READS> {
-    /// Shows the tallies that wait, one subscription after the other.
+    /// Shows the waiting tallies, one subscription after the other.
     pub fn flush(&mut self) {
         let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
             &mut *self.functions;
-        // The beginning, the sets, each subscription.
+        // Readings at the beginning, for the sets, and for each subscription.
         let mut laps = meter.tallies(tallied.len(), 2 + self.plan.of_tallies.len());
         if self.plan.counts_by_flow() {
             for t in tallied.iter() {
@@ -127,7 +127,7 @@ impl<const READS: bool> Feeder<'_, READS> {
             }
             counted_cost.in_tallies += laps.lap();
         }
-        // A packet in a tunnel over UDP counts to the carried flow; counting it to the carrier too would count it
+        // A packet in a tunnel over UDP counts to the carried flow. Counting it to the carrier as well would count it
         // twice.
         let shown = || tallied.iter().filter(|tally| !tally.carrier);
         if !self.plan.of_tallies.is_empty() {

@@ -1,9 +1,9 @@
-//! When an interval ends, by the time of packets.
+//! Ends intervals by the time of packets.
 
 use weir_wire::Time;
 
-/// A step of more than this between two packets is believed only when the next packet confirms it: one packet
-/// with a broken time must not end an interval ten years early.
+/// A step of more than this between two packets counts only after the next packet confirms it: one packet with a wrong
+/// time must not end an interval ten years early. Nanoseconds.
 const JUMP: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Finds interval boundaries in packet times. Intervals begin at multiples of their length since the epoch.
@@ -21,8 +21,8 @@ impl IntervalClock {
         Self { length: length.max(1), end: None, doubted: None, jumps: 0 }
     }
 
-    /// Takes the time of the next packet. Returns the end of the interval that this packet closes, if any: everything
-    /// before this packet must be reported first. Intervals without packets are skipped.
+    /// Takes the time of the next packet. Returns the end of the interval that this packet closes, if any: all earlier
+    /// packets must be reported first. Intervals without packets are skipped.
     #[inline]
     pub fn see(&mut self, time: Time) -> Option<Time> {
         match self.end {
@@ -35,12 +35,12 @@ impl IntervalClock {
         }
     }
 
-    /// The end of the present interval; `None` before the first packet.
+    /// The end of the current interval; `None` before the first packet.
     pub fn end(&self) -> Option<Time> {
         self.end.map(Time)
     }
 
-    /// Leaps in time seen so far, believed or not.
+    /// Number of time jumps so far, confirmed or not.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
@@ -76,21 +76,21 @@ mod tests {
         assert_eq!(clock.see(Time(100 * S)), None);
         assert_eq!(clock.end(), Some(Time(120 * S)));
         assert_eq!(clock.see(Time(119 * S)), None);
-        assert_eq!(clock.see(Time(50 * S)), None, "a packet from the past stays in the present interval");
+        assert_eq!(clock.see(Time(50 * S)), None, "an older packet stays in the current interval");
         assert_eq!(clock.see(Time(120 * S)), Some(Time(120 * S)));
-        assert_eq!(clock.see(Time(300 * S)), Some(Time(150 * S)), "idle intervals are passed over");
+        assert_eq!(clock.see(Time(300 * S)), Some(Time(150 * S)), "intervals without packets are skipped");
         assert_eq!(clock.end(), Some(Time(330 * S)));
     }
 
     #[test]
-    fn one_broken_time_ends_nothing() {
+    fn one_wrong_time_ends_no_interval() {
         let mut clock = IntervalClock::new(30 * S);
         clock.see(Time(100 * S));
         assert_eq!(clock.see(Time(u64::MAX)), None);
         assert_eq!(clock.see(Time(101 * S)), None);
         assert_eq!(clock.jumps(), 1);
         assert_eq!(clock.see(Time(400_000 * S)), None);
-        assert_eq!(clock.see(Time(400_001 * S)), Some(Time(120 * S)), "a leap that lasts is believed");
+        assert_eq!(clock.see(Time(400_001 * S)), Some(Time(120 * S)), "a confirmed jump is accepted");
         assert_eq!(clock.jumps(), 2, "and counted once");
     }
 }

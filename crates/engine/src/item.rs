@@ -7,17 +7,17 @@ use weir_wire::{Layers, Packet};
 /// An item for a function. Its kind depends on the level and on the input of the subscription's function.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// A packet and where its layers are.
+    /// A packet and its layers.
     Packet(&'a Packet<'a>, &'a Layers),
-    /// Sums of one direction of one flow since they were shown last: for functions that need only the flow's key and
-    /// sums, in place of each packet.
+    /// Sums of one direction of one flow since they were shown last. Functions that need only the flow's key and sums
+    /// get them in place of each packet.
     Tally(&'a Tally<'a>),
     /// A flow that has ended.
     Flow(&'a FlowRecord),
 }
 
 impl Item<'_> {
-    /// Packets and bytes it stands for.
+    /// Packets and bytes of the item.
     pub fn count(&self) -> Count {
         match self {
             Item::Packet(packet, _) => Count { packets: 1, bytes: u64::from(packet.wire_len) },

@@ -1,8 +1,8 @@
-//! The one pass: packets in, readings and flow records out.
+//! The pass: packets in, readings and flow records out.
 //!
-//! A [`Plan`] is the compiled list of subscriptions; a [`Worker`] puts packets through it and owns everything
-//! that it touches. There is no clock, socket, file or thread here: time comes with the packets, and from the
-//! caller's tick when there are none.
+//! A [`Plan`] is the compiled list of subscriptions. A [`Worker`] takes packets through it and owns all state. This
+//! crate reads no clock, socket or file and starts no thread: time comes with the packets, and from the caller's tick
+//! if there are none.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -16,9 +16,9 @@
 //!     fn kept(&mut self, _: Batch<'_>) {}
 //! }
 //!
-//! let asked = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
+//! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
 //! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seed: 1 };
-//! let plan = Plan::new("", vec![asked], settings).unwrap();
+//! let plan = Plan::new("", vec![requested], settings).unwrap();
 //! let mut packets = PacketBuf::default();
 //! for port in [53, 80, 53] {
 //!     let frame = build::ethernet().ipv4([192, 0, 2, 1], [192, 0, 2, 2]).udp(40000, port).payload(b"");

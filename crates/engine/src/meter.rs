@@ -1,10 +1,10 @@
 //! The cost profile: the time that each part of the pass takes.
 //!
-//! The clock is the caller's. Without a clock nothing is measured, and a run is repeatable byte for byte. Only a
-//! sample of the blocks of packets, and of the tallies that are shown together, is measured, so that reading the clock
-//! has no visible cost for any number of subscriptions.
+//! The caller provides the clock. Without a clock nothing is measured, and a run is repeatable byte for byte. Only a
+//! sample of the blocks of packets, and of the tallies that are shown together, is measured, so that the cost of
+//! reading the clock does not depend on the number of subscriptions.
 
-/// Reads a clock that never goes back, in nanoseconds.
+/// Reads a monotonic clock, in nanoseconds.
 pub type Clock = fn() -> u64;
 
 /// Maximum number of clock readings per 1,000 packets, and per 1,000 tallies of flows. A measurement waits until it is
@@ -15,10 +15,10 @@ pub type Clock = fn() -> u64;
 /// flow. The fastest pass with flows takes about 40 ns a packet, and 60 ns if each is a new flow: 0.5 % and 0.7 %.
 pub(crate) const READINGS: u64 = 8;
 
-/// A part that is measured now and then, within its budget of clock readings.
+/// A part of the pass that is measured within a budget of clock readings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
-    /// Readings that are owed, in thousandths.
+    /// Clock readings not yet covered, in thousandths.
     owed: u64,
     /// Number of items, and number of measured items.
     all: u64,
@@ -54,7 +54,7 @@ impl Turns {
     }
 }
 
-/// Measures what has its turn.
+/// Decides which blocks and tallies are measured.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     clock: Option<Clock>,
@@ -83,7 +83,7 @@ impl Meter {
         self.is_on = false;
     }
 
-    /// Nanoseconds since the last call, where this block is measured; else 0.
+    /// Nanoseconds since the last call in a measured block, else 0.
     #[inline]
     pub fn lap(&mut self) -> u64 {
         if !self.is_on {
@@ -120,16 +120,16 @@ impl Meter {
 
 /// The time of each part of showing tallies.
 pub(crate) struct Laps {
-    /// There where each part is measured.
+    /// The clock, if each part is measured.
     each: Option<Clock>,
-    /// There in a block that is measured.
+    /// The clock, if the block is measured.
     whole: Option<Clock>,
     begin: u64,
     last: u64,
 }
 
 impl Laps {
-    /// Nanoseconds since the last call, where these tallies are measured; else 0.
+    /// Nanoseconds since the last call for measured tallies, else 0.
     #[inline]
     pub fn lap(&mut self) -> u64 {
         let Some(clock) = self.each else { return 0 };
@@ -137,7 +137,7 @@ impl Laps {
         now.saturating_sub(std::mem::replace(&mut self.last, now))
     }
 
-    /// Nanoseconds since the beginning, in a block that is measured; else 0.
+    /// Nanoseconds since the beginning in a measured block, else 0.
     pub fn whole(self) -> u64 {
         self.whole.map_or(0, |clock| clock().saturating_sub(self.begin))
     }
@@ -172,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn one_block_in_some_stands_for_all() {
+    fn measured_blocks_are_scaled_to_all_blocks() {
         let mut meter = Meter::new(Some(tick));
-        // With 4 readings a block of 125 packets has its turn once in 500.
+        // With 4 readings a block of 125 packets is measured once in 500.
         let sum: u64 = (0..12)
             .map(|_| {
                 meter.block(125, 4);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_have_their_turn_and_are_taken_off_a_block() {
+    fn measured_tallies_are_subtracted_from_their_block() {
         let mut meter = Meter::new(Some(tick));
         let mut cost = Cost::default();
         meter.block(1000, 1);

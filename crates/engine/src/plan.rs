@@ -7,7 +7,7 @@ use weir_api::{Answer, FunctionCall, Level, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, Options, Set, Strategy};
 use weir_wire::LinkType;
 
-/// The settings of a plan besides its subscriptions.
+/// The settings of a plan, apart from its subscriptions.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How expressions are compiled.
@@ -24,9 +24,9 @@ pub enum ChecksumMode {
     /// A sample of the packets is verified, and wrong or offloaded checksums are reported. No packet is excluded.
     #[default]
     Auto,
-    /// All are verified, and a packet with a wrong one is not part of any flow.
+    /// All checksums are verified, and a packet with a wrong one is part of no flow.
     On,
-    /// None is looked at.
+    /// No checksum is verified.
     Off,
 }
 
@@ -35,14 +35,15 @@ pub struct Plan {
     pub(crate) scope: Option<Filter>,
     pub(crate) subscriptions: Vec<Planned>,
     pub(crate) settings: Settings,
-    /// Whether flows are followed.
+    /// Whether flows are tracked.
     pub(crate) flows: bool,
     needs_layers: bool,
-    /// The expressions of which only the number of packets and bytes is asked.
+    /// The expressions that need only the number of packets and bytes.
     pub(crate) counted: Arc<Set>,
     /// The expressions whose packets go to functions.
     pub(crate) shown: Arc<Set>,
-    /// The subscriptions by their source, so that a packet does not visit thousands of subscriptions that only count.
+    /// The subscriptions by their source, so that a packet does not visit the thousands of subscriptions that only
+    /// count.
     pub(crate) of_packets: Vec<usize>,
     pub(crate) of_tallies: Vec<usize>,
     pub(crate) of_flow_ends: Vec<usize>,
@@ -58,13 +59,13 @@ pub(crate) struct Planned {
 /// The source of a subscription's items.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Source {
-    /// Each packet that it covers.
+    /// Each packet of the selection.
     Packets(Selection),
     /// Tallies of flows, in place of their packets.
     Tallies,
     /// Flows that end.
     FlowEndpoints,
-    /// None: what it asks is how many there were.
+    /// None: only the number of packets and bytes is needed.
     Sum(Sum),
 }
 
@@ -88,7 +89,7 @@ pub(crate) enum Sum {
     Remainder(u32),
 }
 
-/// Why a plan cannot be made.
+/// The reason why a plan cannot be built.
 #[derive(Debug)]
 pub enum PlanError {
     /// The expression of the whole run.
@@ -104,7 +105,7 @@ pub enum PlanError {
     Function {
         /// The name of the subscription.
         name: String,
-        /// The error, and what would be accepted.
+        /// The error, and the accepted values.
         error: String,
     },
 }
@@ -121,12 +122,12 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// Bytes of a subscription, compiled, as it was measured with thousands of lines.
+/// Bytes of a compiled subscription, as measured with thousands of lines.
 const LINE: usize = 5 << 10;
-/// Bytes of an answer without what its reading holds: names are short.
+/// Bytes of an answer without its reading's heap memory: names are short.
 const ANSWER: usize = size_of::<Answer>() + 96;
-/// Answers to one question that are there at a time besides those of the workers: of the tick, the interval, the run and
-/// outputs, and what is made of them in between.
+/// Copies of an answer that exist at one time, apart from those of the workers: those of the tick, the interval, the
+/// run and the outputs, and intermediate ones.
 const COPIES: usize = 6;
 
 impl Plan {
@@ -140,8 +141,8 @@ impl Plan {
         Self::after(None, expression, specs, settings)
     }
 
-    /// Compiles subscriptions and reuses what `before`, a plan with equal settings, has compiled, so that a change of
-    /// few subscriptions is fast for any number of them.
+    /// Compiles subscriptions and reuses the compiled parts of `before`, a plan with equal settings, so that changing
+    /// a few of many subscriptions is fast.
     pub fn after(
         before: Option<&Plan>,
         expression: &str,
@@ -151,7 +152,7 @@ impl Plan {
         Self::compile(before, expression, specs, settings, true)
     }
 
-    /// Compiles subscriptions that need no flows: none are followed.
+    /// Compiles subscriptions that need no flows; flows are not tracked.
     pub fn counting(specs: Vec<SubscriptionSpec>, settings: Settings) -> Result<Plan, PlanError> {
         Self::compile(None, "", specs, settings, false)
     }
@@ -182,13 +183,13 @@ impl Plan {
         };
         let shown = Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?);
         let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
-        // Few packets are left to it where flows count the others, and columns compare for all expressions.
+        // Few packets remain for it if flows count the others, and columns compare for all expressions.
         let counted =
             Arc::new(if flows && by_flow(&settings) { counted.by(Strategy::Index) } else { counted });
         let fed = |wanted: fn(&Source) -> bool| {
             (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
         };
-        // A set reads what it needs where it lies, unless it looks into tunnels.
+        // A set reads the fields directly from the packet, unless it looks into tunnels.
         let needs_layers = flows
             || scope.is_some()
             || settings.checksum != ChecksumMode::Off
@@ -211,8 +212,8 @@ impl Plan {
         })
     }
 
-    /// Bytes that the plan takes with so many workers: its expressions and functions, and the answers that are under way
-    /// from these at a time.
+    /// Memory of the plan in bytes with the given number of workers: its expressions and functions, and the answers
+    /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
         let of = |planned: &Planned| {
             let answers = planned.names().count() * ANSWER;
@@ -228,27 +229,28 @@ impl Plan {
         self.subscriptions.iter().map(of).sum()
     }
 
-    /// The expression of the whole run, compiled; `None` where it lets every packet through.
+    /// The expression of the whole run, compiled; `None` if it matches every packet.
     pub fn scope(&self) -> Option<&Filter> {
         self.scope.as_ref()
     }
 
-    /// Why expressions of subscriptions can match no packet of a link type: one for each of those.
+    /// The reasons why expressions of subscriptions can match no packet of a link type: one for each such
+    /// subscription.
     pub fn errors(&self, link: LinkType) -> Vec<FilterError> {
         self.counted.errors(link).chain(self.shown.errors(link)).collect()
     }
 
-    /// Whether flows are followed, so that the packets of a flow must meet in one worker.
+    /// Whether flows are tracked, so that all packets of a flow must go to one worker.
     pub fn follows_flows(&self) -> bool {
         self.flows
     }
 
-    /// Whether something is counted by flow that a flow's key decides.
+    /// Whether an expression that the flow's key decides is counted by flow.
     pub(crate) fn counts_by_flow(&self) -> bool {
         self.flows && !self.counted.is_empty() && by_flow(&self.settings)
     }
 
-    /// Whether anything looks at the layers of packets; if not, they are not decoded.
+    /// Whether a stage reads the layers of packets; if not, packets are not decoded.
     pub fn needs_layers(&self) -> bool {
         self.needs_layers
     }
@@ -265,14 +267,14 @@ fn by_flow(settings: &Settings) -> bool {
     !settings.filter.strict_bpf && !settings.filter.inner
 }
 
-/// The expressions that a plan's sets are made of.
+/// The expressions that the sets of a plan are built from.
 #[derive(Default)]
 struct Sets {
     counted: Asked,
     shown: Asked,
 }
 
-/// Expressions, each once, and the subscription that asked first.
+/// Expressions, each once, with the first subscription that uses it.
 #[derive(Default)]
 struct Asked {
     texts: Vec<String>,
@@ -294,7 +296,7 @@ impl Asked {
     }
 }
 
-/// For each chart the subscriptions that are lines of it, without remainders.
+/// For each chart, the subscriptions that are its lines, without remainders.
 fn lines_by_chart(specs: &[SubscriptionSpec]) -> HashMap<Option<&str>, Vec<usize>> {
     let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
     if specs.iter().any(|spec| spec.remainder) {
@@ -320,13 +322,13 @@ impl Planned {
             let function = FunctionSpec::find(&call.name).map_err(wrong)?;
             function.call(call, settings.seed).map_err(wrong)?;
             if !function.levels.contains(&spec.level) {
-                return Err(wrong(format!("`{}` has no meaning at {:?} level", call.name, spec.level)));
+                return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
             }
             calls.push((function, call.clone()));
         }
         if spec.level == Level::Flow && (spec.remainder || !spec.expression.trim().is_empty()) {
-            // It would be passed over in silence: a flow is not a packet that an expression can look at.
-            let text = "at flow level every flow is seen: the run's expression is the place to choose";
+            // Ignoring the expression would be silent: an expression cannot be applied to a flow.
+            let text = "a subscription at flow level sees every flow and takes no expression: select packets with the run's expression";
             return Err(wrong(text.to_owned()));
         }
         let takes = |input: InputKind| calls.iter().all(|(function, _)| function.input == input);
@@ -360,7 +362,7 @@ impl Planned {
         if matches!(self.source, Source::Sum(_)) {
             return Vec::new();
         }
-        // The arguments were checked when the plan was made: a call that fails now has failed then.
+        // The arguments were checked when the plan was built, so that no call fails here.
         self.calls.iter().filter_map(|(function, call)| function.call(call, seed).ok()).collect()
     }
 
@@ -386,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_at_flow_level_is_refused() {
+    fn an_expression_at_flow_level_is_an_error() {
         let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
         let mut spec = SubscriptionSpec::new("flows", "tcp", vec![FunctionCall::new("packets")]);
         assert!(Plan::new("", vec![spec.clone()], settings.clone()).is_ok());

@@ -14,26 +14,26 @@ use weir_proto::{Expected, Out, Record, Session, Setup, Table, Wants};
 use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 
-/// The part of all memory that what waits in streams may take at most.
+/// Streams may hold at most this part of all memory for waiting segments.
 const STREAM_PART: usize = 4;
-/// Minimum share of memory, whatever sessions hold.
+/// Streams get at least this part of the memory, whatever sessions hold.
 const MIN_PART: usize = 32;
 
 /// The payload to read, and the memory for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionConfig {
-    /// Whether records of protocols are wanted.
+    /// Whether protocol records are emitted.
     pub records: bool,
-    /// Of which tables; `None` for all.
+    /// The tables to emit; `None` for all.
     pub tables: Option<Vec<&'static Table>>,
-    /// Whether the bytes of streams are wanted as they are.
+    /// Whether the raw bytes of streams are emitted.
     pub chunks: bool,
-    /// Hashes and contents of files to compute.
+    /// File hashes to compute, and whether file content is emitted.
     pub wants: Wants,
-    /// Bytes for streams that wait, fragments that wait and parsers, all together. A new flow is not read while there
-    /// is no room, and counted.
+    /// Bytes for waiting segments, waiting fragments and parsers together. A new flow is skipped and counted while
+    /// there is no room.
     pub memory: usize,
-    /// Which data wins where segments or fragments overlap.
+    /// Which data is kept where segments or fragments overlap.
     pub overlap: Overlap,
     /// Whether urgent bytes are left out of streams.
     pub urgent_apart: bool,
@@ -41,7 +41,7 @@ pub struct SessionConfig {
     pub measure: Option<Measuring>,
     /// Whether packets of unidentified flows go to [`Sink::unidentified`].
     pub unidentified_packets: bool,
-    /// Ports of flows that no protocol reads that are counted apart.
+    /// Number of ports of unidentified flows that are counted separately.
     pub ports: usize,
 }
 
@@ -65,27 +65,27 @@ impl Default for SessionConfig {
 /// Counts since the beginning.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionStats {
-    /// Flows with payload: those read, and those skipped.
+    /// Flows with payload: inspected and skipped.
     pub with_payload: u64,
-    /// Flows that are read, or were until they ended.
+    /// Flows that are inspected, or were until they ended.
     pub sessions: u64,
-    /// Read flows that have ended and that a protocol was found in.
+    /// Inspected flows that have ended with an identified protocol.
     pub identified: u64,
-    /// Read flows that have ended and that no protocol was found in.
+    /// Inspected flows that have ended without an identified protocol.
     pub unidentified: u64,
-    /// Flows that were not read because there was no memory for it when they began to speak.
+    /// Flows that were skipped because there was no memory at their first payload.
     pub skipped: u64,
-    /// Flows that are not read any further because there was no memory for it.
+    /// Flows whose inspection stopped for lack of memory.
     pub stopped: u64,
     /// Records emitted.
     pub records: u64,
-    /// Packets of flows that were not measured because there was no memory for it.
+    /// Packets of flows that were not measured for lack of memory.
     pub unmeasured: u64,
-    /// Announced flows that did not come, or for which there was no room.
+    /// Expected flows that did not begin in time, or for which there was no room.
     pub expectation_expired: u64,
     /// Packets of unidentified flows that were emitted.
     pub unidentified_packets: u64,
-    /// Packets of unidentified flows for which there was no room while they were held.
+    /// Packets of unidentified flows for which there was no room before the decision.
     pub unidentified_packets_lost: u64,
     /// Counts of streams.
     pub streams: StreamStats,
@@ -124,7 +124,7 @@ impl From<&SessionStats> for SessionCount {
             fragments_bad: fragments.bad,
             unidentified_packets: stats.unidentified_packets,
             unidentified_packets_lost: stats.unidentified_packets_lost,
-            // The writer of files counts them.
+            // The writer of files counts these.
             ..Self::default()
         }
     }
@@ -135,24 +135,24 @@ pub(crate) struct Sessions {
     config: SessionConfig,
     streams: Streams,
     defrag: Defrag,
-    /// Packets that were put together, until they are shown.
+    /// Reassembled packets, until they are shown.
     whole: Option<(PacketBuf, Vec<Layers>)>,
-    /// By the flow's row.
+    /// State of each flow, by its row.
     entries: Rows<Option<Box<Entry>>>,
     refused: Refused,
     expected: Expectations,
     /// Unidentified traffic by port.
     unidentified_packets: Unidentified,
-    /// Packets of undecided flows, if unidentified packets are asked for.
+    /// Packets of undecided flows, if packets of unidentified flows are emitted.
     held_back: Option<HeldBack>,
-    /// Measures flows, where that is wanted.
+    /// Measures flows, if enabled.
     measurer: Option<Measurer>,
     /// Bytes that sessions hold.
     held: usize,
     /// Limit of sessions, streams and fragments together, in bytes.
     limit: usize,
     stats: SessionStats,
-    /// Keeps the reads that only bring lines into the cache.
+    /// Accumulates the values read for prefetching, so that the compiler keeps the reads.
     touched: u64,
 }
 
@@ -160,13 +160,13 @@ pub(crate) struct Sessions {
 struct Entry {
     flow_ref: FlowRef,
     session: Session,
-    /// Bytes of memory accounted to it.
+    /// Bytes of memory accounted to this flow.
     held: u32,
-    /// Bytes of payload since they were counted.
+    /// Bytes of payload since its memory was counted last.
     uncounted: u32,
 }
 
-/// The identity of a flow in less than half the memory: there are as many as there are flows.
+/// The identity of a flow in less than half the memory, because there is one for each flow.
 struct FlowRef {
     ends: ProbeEnd,
     first: Time,
@@ -177,7 +177,7 @@ struct FlowRef {
     initiator_is_lower: bool,
 }
 
-/// Its two ends, in the order of the key.
+/// Its two endpoints, in the order of the key.
 enum ProbeEnd {
     V4([[u8; 4]; 2]),
     /// State without a compact form.
@@ -206,7 +206,7 @@ impl FlowRef {
         }
     }
 
-    /// Bytes of memory behind it.
+    /// Bytes of heap memory.
     fn memory(&self) -> usize {
         if let ProbeEnd::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
     }
@@ -218,7 +218,7 @@ fn setup(flow: &FlowIdentity, wants: Wants) -> Setup {
     Setup { flow: flow.id(), initiator, responder, ip_proto: flow.key.proto, wants }
 }
 
-/// Rows of flows that are not read because there was no memory for it, a bit for each.
+/// Rows of flows that are skipped for lack of memory, one bit for each.
 #[derive(Default)]
 struct Refused {
     bits: Vec<u64>,
@@ -251,12 +251,12 @@ impl Refused {
 pub(crate) struct Found {
     /// Protocols, the first one first: see [`weir_flow::FlowRecord::services`].
     pub services: [u8; 3],
-    /// Whether the flow is unidentified for certain.
+    /// Whether the flow is known to be unidentified.
     pub is_unidentified: bool,
 }
 
 impl Sessions {
-    /// `seed` keys hashes.
+    /// `seed` keys the hashes.
     pub fn new(config: &SessionConfig, seed: u64) -> Self {
         // Measurements take a quarter. The rest is shared by sessions, streams and held packets; sessions come first.
         let parts =
@@ -347,12 +347,12 @@ impl Sessions {
         }
     }
 
-    /// Bytes above which no new flow is read: what waits keeps its least part.
+    /// Bytes above which no new flow is inspected: waiting data keeps its minimum part.
     fn admitted(&self) -> usize {
         self.limit - self.limit / MIN_PART
     }
 
-    /// An interval of all ends at `now`.
+    /// Ends a tick at `now` for all parts.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.tick(now, sink);
@@ -381,7 +381,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a fragment. A packet that is complete with it is given by [`Sessions::take_whole`].
+    /// Takes a fragment. If it completes a packet, [`Sessions::take_whole`] returns the packet.
     pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
         if let Some((packet, layers)) = self.defrag.fragment(packet, layers) {
             let (packets, all) = self.whole.get_or_insert_default();
@@ -390,7 +390,7 @@ impl Sessions {
         }
     }
 
-    /// The reassembled packets, with their layers.
+    /// Returns the reassembled packets, with their layers.
     pub fn take_whole(&mut self) -> Option<(PacketBuf, Vec<Layers>)> {
         self.whole.take()
     }
@@ -409,7 +409,7 @@ impl Sessions {
         let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.flow_ref.identity());
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
-                // It is read already.
+                // The flow is inspected already.
                 let (is_full, room) = (true, usize::MAX);
                 let mut reader =
                     Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
@@ -509,9 +509,9 @@ struct Reader<'w> {
     expected: &'w mut Expectations,
     config: &'w SessionConfig,
     held: &'w mut usize,
-    /// There is no room for another flow.
+    /// Whether there is no room for another flow.
     is_full: bool,
-    /// What sessions may hold.
+    /// Bytes that sessions may hold.
     room: usize,
     stats: &'w mut SessionStats,
     sink: &'w mut dyn Sink,
@@ -537,7 +537,7 @@ impl Reader<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
-                    // Held packets of unidentified flows are looked up there too.
+                    // Held packets of unidentified flows are looked up here too.
                     _ if !self.config.records && !self.config.unidentified_packets => Session::unread(),
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
@@ -566,7 +566,7 @@ impl Reader<'_> {
         let before = *held as usize;
         let mut now = session.memory() + flow_ref.memory() + ENTRY;
         if now > before && *self.held + now - before > self.room {
-            // It grows where there is no room. Flows that are as they were go on.
+            // The flow grows and there is no room. Flows that do not grow continue.
             session.stop(chunk.time, &mut emitter);
             self.stats.stopped += 1;
             now = session.memory() + flow_ref.memory() + ENTRY;
@@ -603,22 +603,22 @@ impl Out for RecordEmitter<'_> {
     }
 }
 
-/// Bytes of a flow that is read, besides what its parser holds: the allocator's share of the pieces among them.
+/// Bytes of an inspected flow without its parser, including the allocator's overhead.
 const ENTRY: usize = size_of::<Entry>() + 32;
-/// Bytes up to which what a parser holds is counted after each chunk. A parser that holds more has a list of things, and
-/// counting them takes time: it is done when some more has come.
+/// Up to this number of bytes, the memory of a parser is counted after each chunk. A parser that holds more has a list
+/// of entries, and counting takes time: it is counted again after it has received more payload.
 const COUNTED: u32 = 4096;
-/// Bytes of a flow that is waited for, its parser among them.
+/// Bytes of an expected flow, including its parser.
 const EXPECTED: usize = 512;
-/// Maximum number of expected flows: announcing one costs a sender nothing.
+/// Maximum number of expected flows: announcing a flow costs a sender nothing.
 const MAX_EXPECTED: usize = 4096;
 
-/// Flows that were announced.
+/// The expected flows.
 #[derive(Default)]
 struct Expectations {
-    /// Expected flows by their responder.
+    /// Expected flows, by protocol, responder address and port.
     waiting: HashMap<(IpAddr, u16, u8), Expected>,
-    /// In the order in which they were announced.
+    /// Keys in the order of announcement.
     order: VecDeque<(IpAddr, u16, u8)>,
     in_vain: u64,
 }
@@ -637,12 +637,12 @@ impl Expectations {
         }
     }
 
-    /// Bytes of memory that they take.
+    /// Memory of the expected flows in bytes.
     fn memory(&self) -> usize {
         self.waiting.len() * EXPECTED
     }
 
-    /// The announcement of that flow.
+    /// Removes and returns the expectation of that flow.
     fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
         if self.waiting.is_empty() {
             return None;
@@ -678,7 +678,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_named_in_little_memory_and_come_out_as_they_went_in() {
+    fn compact_flow_identities_convert_back_unchanged() {
         assert!(size_of::<Entry>() <= 80, "{}", size_of::<Entry>());
         let mapped = |last| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last];
         let addr = [mapped(1), mapped(2)];
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_rows_are_known_until_they_end() {
+    fn refused_rows_are_remembered_until_their_flows_end() {
         let mut refused = Refused::default();
         refused.remove(5);
         for row in [3, 64, 1_000_000] {

@@ -35,7 +35,7 @@ impl Measurer {
         records
     }
 
-    /// Ends the samples that are complete at that time.
+    /// Ends the samples that are complete at `now`.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
         self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, details, sink));
@@ -49,7 +49,7 @@ impl Measurer {
         records
     }
 
-    /// Packets of flows that had no room.
+    /// Packets of flows without room in the table.
     pub fn refused(&self) -> u64 {
         self.measures.refused()
     }
@@ -70,7 +70,7 @@ fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut 
     1
 }
 
-/// The values of both sides, field after field.
+/// The values of both sides, alternating field by field.
 fn both<S>(sides: &[S; 2], of: impl Fn(&S) -> Vec<Value<'static>>) -> Vec<Value<'static>> {
     let [forward, reverse] = sides.each_ref().map(of);
     forward.into_iter().zip(reverse).flat_map(|(forward, reverse)| [forward, reverse]).collect()

@@ -1,7 +1,7 @@
 //! The table of tunnels, in Zeek's terms.
 //!
-//! A tunnel over UDP is a flow that knows its kind; its row is emitted when the flow ends. A tunnel directly over IP
-//! is not a flow; its row is emitted when the tunnel is found.
+//! A tunnel over UDP is a flow with a tunnel type; its row is emitted when the flow ends. A tunnel directly over IP is
+//! not a flow; its row is emitted when the tunnel is found.
 
 use crate::{EndReason, FlowIdentity, FlowRecord};
 use weir_flow::IpTunnel;
@@ -32,7 +32,7 @@ fn record(time: Time, kind: &'static str, action: &'static str) -> Record<'stati
     Record { table: &TUNNEL, time, values: vec![kind.into(), action.into()] }
 }
 
-/// The row of a tunnel right over IP.
+/// The row of a tunnel directly over IP.
 pub(crate) fn over_ip(tunnel: &IpTunnel) -> Option<Record<'static>> {
     let action = if tunnel.is_over { EXPIRE } else { DISCOVER };
     Some(record(tunnel.time, name(tunnel.tunnel)?, action))
@@ -50,7 +50,7 @@ pub(crate) fn over_udp(flow: &FlowRecord) -> Option<(FlowIdentity, [Record<'stat
         initiator_is_lower: flow.initiator_is_lower,
         first: flow.first,
         vlan: flow.vlan,
-        // Of a flow that was cut, the name is made of the time of its very first packet.
+        // The uid of a flow that was cut comes from the time of its first packet.
         alias: flow.id,
     };
     Some((identity, [record(flow.first, kind, DISCOVER), record(flow.last, kind, CLOSE)]))
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_a_tunnel_is_told_when_it_is_over() {
+    fn a_tunnel_over_udp_is_emitted_when_its_flow_ends() {
         let inner = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"query");
         let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
         let outer =

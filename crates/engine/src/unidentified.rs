@@ -11,26 +11,27 @@ use weir_wire::{Batch, Packet, PacketBuf, Slot};
 /// responder's port. It follows the plan's answers in runs that read payload.
 pub const UNIDENTIFIED: &str = "unidentified";
 
-/// Packets of a flow that are held back at most: a protocol is found by one kilobyte of a stream or by 32 datagrams.
+/// Maximum number of packets held for a flow: a protocol is identified within one kilobyte of a stream or 32
+/// datagrams.
 const PACKETS: usize = 128;
-/// Bytes of a flow that are held back at most.
+/// Maximum number of bytes held for a flow.
 const BYTES: usize = 256 << 10;
 
 /// Unidentified traffic by port.
 pub(crate) struct Unidentified {
-    /// `None` where the list cannot be made, which its arguments do not allow.
+    /// `None` if the list cannot be built from its arguments.
     list: Option<Box<dyn Function>>,
 }
 
 impl Unidentified {
-    /// `seed` keys hashes; what of `ports` has no room is told with the list, as of any other.
+    /// `seed` keys the hashes; `ports` is the number of ports in the list. The list counts ports without room as shed.
     pub fn new(seed: u64, ports: usize) -> Self {
         let call = FunctionCall::new("top").with("by", "service").with("rows", ports.max(16));
         Self { list: FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok() }
     }
 
-    /// Counts a flow that has ended, or a part of it. A TCP or UDP flow is unidentified if its session says so. Flows
-    /// of other transports with ports are always unidentified. Tunnels are identified as such.
+    /// Counts a flow that has ended, or a part of it. A TCP or UDP flow is unidentified if its session identified no
+    /// protocol. Flows of other transports with ports are always unidentified. Tunnels are identified as such.
     pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
         let counts = is_unidentified || nobody_reads(flow.key.proto);
         if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
@@ -38,7 +39,7 @@ impl Unidentified {
         }
     }
 
-    /// The list since the last call.
+    /// Returns the list since the last call and resets it.
     pub fn take(&mut self) -> Option<Answer> {
         let reading = self.list.as_mut()?.take();
         Some(Answer {
@@ -51,35 +52,35 @@ impl Unidentified {
     }
 }
 
-/// Transports with ports that no protocol here is spoken over: DCCP, SCTP, UDP-Lite.
+/// Transports with ports for which there is no protocol parser: DCCP, SCTP, UDP-Lite.
 fn nobody_reads(ip_proto: u8) -> bool {
     matches!(ip_proto, 33 | 132 | 136)
 }
 
-/// Packets of flows that are not decided yet, so that the file of an unidentified flow has its first packets too,
-/// including the handshake.
+/// Packets of undecided flows, so that the output for an unidentified flow includes its first packets and its
+/// handshake.
 pub(crate) struct HeldBack {
-    /// By the flow's row.
+    /// Waiting packets, by the flow's row.
     flows: HashMap<u32, Waiting>,
-    /// Bytes that are held.
+    /// Bytes held.
     held: usize,
     limit: usize,
     handed_on: u64,
     lost: u64,
 }
 
-/// A flow.
+/// State of a flow.
 enum Waiting {
-    /// Not decided yet: the packets so far, and the number of packets for which there was no room.
+    /// Undecided: the packets so far, and the number of packets without room.
     Open(Box<PacketBuf>, u64),
-    /// A protocol was found, or the flow was skipped.
+    /// A protocol was identified, or the flow was skipped.
     Read,
     /// The flow is unidentified.
     Unknown,
 }
 
 impl HeldBack {
-    /// Creates a holder with the given number of bytes.
+    /// Creates a holder that holds at most the given number of bytes.
     pub fn new(limit: usize) -> Self {
         Self { flows: HashMap::new(), held: 0, limit, handed_on: 0, lost: 0 }
     }
@@ -94,8 +95,8 @@ impl HeldBack {
         self.lost
     }
 
-    /// Takes a packet of a flow. `found` is set for a flow with payload: whether no parser reads it any longer, and
-    /// whether a protocol was found.
+    /// Takes a packet of a flow. `found` is set for a flow with payload: whether its parser has ended, and whether a
+    /// protocol was identified.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
         if nobody_reads(proto) {
@@ -136,7 +137,7 @@ impl HeldBack {
         self.settle(row, is_unidentified, sink);
     }
 
-    /// Hands on what is held of a flow, or forgets it.
+    /// Emits the held packets of a flow, or discards them.
     fn settle(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
         let Some(Waiting::Open(chunk, lost)) = self.flows.remove(&row) else { return };
         self.held -= cost(&chunk);
@@ -157,7 +158,7 @@ fn cost(chunk: &PacketBuf) -> usize {
     chunk.bytes.capacity() + chunk.slots.capacity() * size_of::<Slot>()
 }
 
-/// A batch of one packet, where it lies.
+/// A batch of one packet, without a copy.
 fn one<'a>(packet: &Packet<'a>, slot: &'a mut Slot) -> Batch<'a> {
     *slot = Slot {
         time: packet.time,
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packets_of_an_unknown_flow_come_too_and_none_of_a_known_one() {
+    fn first_packets_of_unidentified_flows_are_emitted_and_no_others() {
         let (mut held, mut got) = (HeldBack::new(1 << 20), Got::default());
         for time in 0..3 {
             input(&mut held, 1, time, None, &mut got);
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(got.0, [0, 1, 2, 3, 4]);
         held.end(1, true, &mut got);
         held.end(2, false, &mut got);
-        // A flow that is decided only at its end, and a flow without payload.
+        // A flow that is decided at its end, and a flow without payload.
         input(&mut held, 3, 20, Some((false, false)), &mut got);
         held.end(3, true, &mut got);
         input(&mut held, 4, 30, None, &mut got);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted_where_it_is_missed() {
+    fn packets_without_room_are_counted_for_unidentified_flows() {
         let (mut held, mut got) = (HeldBack::new(64 << 20), Got::default());
         for row in [1, 2] {
             for time in 0..PACKETS as u64 + 5 {
@@ -237,7 +238,7 @@ mod tests {
         held.end(1, true, &mut got);
         held.end(2, false, &mut got);
         assert_eq!((got.0.len(), held.handed_on(), held.lost()), (PACKETS, PACKETS as u64, 5));
-        // All flows together.
+        // The limit for all flows together.
         let (mut held, mut got) = (HeldBack::new(8 << 10), Got::default());
         for row in 0..100 {
             input(&mut held, row, 0, None, &mut got);

@@ -1,4 +1,4 @@
-//! One worker's whole world: nothing in it is shared.
+//! A worker and its state: workers share nothing.
 
 use crate::checksum::ChecksumWatch;
 use crate::feeder::{Feeder, Functions};
@@ -20,26 +20,26 @@ use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 /// the flow table's memory accesses overlap.
 const BLOCK: usize = 256;
 
-/// Clock readings in a measured block, besides one for each subscription that is shown packets: the beginning, the
+/// Clock readings in a measured block, apart from one for each subscription that sees packets: the beginning, the
 /// run's expression, the sets of expressions, checksums, flows, and two around tallies that are shown meanwhile.
 const READINGS_BESIDE: usize = 8;
 
-/// The destination of a worker's rows while it works.
+/// The destination of a worker's rows.
 pub trait Sink {
     /// Takes a flow that has ended.
     fn flow(&mut self, flow: &FlowRecord);
-    /// Takes the packets that the run's expression lets through, in order.
+    /// Takes the packets that match the run's expression, in order.
     fn kept(&mut self, packets: Batch<'_>);
     /// Takes a record of a flow.
     fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
         let _ = (flow, record);
     }
-    /// Takes a piece of a stream, where [`SessionConfig::chunks`] asks for them.
+    /// Takes a chunk of a stream, if [`SessionConfig::chunks`] is set.
     fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
         let _ = (flow, chunk);
     }
-    /// Takes the next bytes of a file that was seen in a flow, where they are wanted: `offset` is where they belong.
-    /// Whether all of the file was kept so far.
+    /// Takes bytes of a file that was seen in a flow; `offset` is their position in the file. Returns whether the
+    /// whole file was kept so far.
     fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
         let _ = (flow, file, offset, bytes);
         true
@@ -49,17 +49,17 @@ pub trait Sink {
     fn unidentified(&mut self, packets: Batch<'_>) {
         let _ = packets;
     }
-    /// Takes what was measured of a flow, where [`SessionConfig::measure`] asks for details.
+    /// Takes a measurement of a flow, if [`SessionConfig::measure`] requests details.
     fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
         let _ = (flow, measured_value);
     }
 }
 
-/// Takes packets through the pass and hands over a [`Snapshot`] at the end of each interval.
+/// Takes packets through the pass and returns a [`Snapshot`] at the end of each interval.
 pub struct Worker {
     plan: Arc<Plan>,
     functions: Functions,
-    /// The flow table, where flows are followed.
+    /// The flow table, if flows are tracked.
     flows: Option<FlowTable>,
     /// Reads the payload of flows, if an output asks for it.
     sessions: Option<Sessions>,
@@ -69,7 +69,7 @@ pub struct Worker {
     analysed: Count,
     stages: Stages,
     checksums: ChecksumWatch,
-    /// The table's counts at the end of the last interval.
+    /// The table's counts at the end of the previous interval.
     flows_before: FlowStats,
     /// Counts of sessions at the beginning of the interval.
     sessions_before: SessionCount,
@@ -84,7 +84,7 @@ pub struct Worker {
 #[derive(Default)]
 struct Block {
     layers: Vec<Layers>,
-    /// The packets that the run's expression lets through, where it does not let all.
+    /// The packets that match the run's expression, if it does not match all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
     /// The packets that the shown expressions match.
@@ -122,7 +122,7 @@ struct Stages {
 }
 
 impl Worker {
-    /// A worker for `plan`, with empty state; all memory that grows with traffic is taken here.
+    /// A worker for `plan`, with empty state. Memory of fixed size is allocated here.
     pub fn new(plan: Arc<Plan>, flows: &FlowConfig) -> Self {
         Self {
             functions: Functions::new(&plan, Meter::new(None)),
@@ -143,12 +143,12 @@ impl Worker {
         }
     }
 
-    /// Measures from now on what the parts of the pass cost, by this clock.
+    /// Starts to measure the cost of the parts of the pass, with this clock.
     pub fn measure(&mut self, clock: Clock) {
         self.functions.meter = Meter::new(Some(clock));
     }
 
-    /// Decodes packets and takes them through the pass. What comes out goes to `sink`.
+    /// Decodes packets and takes them through the pass. Results go to `sink`.
     pub fn batch(&mut self, batch: Batch<'_>, sink: &mut dyn Sink) {
         let mut layers = std::mem::take(&mut self.block.layers);
         let decodes = self.plan.needs_layers();
@@ -198,7 +198,7 @@ impl Worker {
         self.block.kept_layers = kept_layers;
     }
 
-    /// The bytes that the packets had on the wire.
+    /// Counts a block as caught. Returns its bytes on the wire.
     fn count_caught(&mut self, block: Batch<'_>) -> u64 {
         let (mut bytes, mut captured) = (0, 0);
         let (mut earliest, mut latest) = (self.earliest, self.latest);
@@ -215,7 +215,7 @@ impl Worker {
         bytes
     }
 
-    /// `bytes` is what the packets had on the wire.
+    /// Takes a block through functions and flows. `bytes` are its bytes on the wire.
     fn analyse(&mut self, block: Batch<'_>, layers: &[Layers], bytes: u64, sink: &mut dyn Sink) {
         self.ledger.analysed += block.len() as u64;
         sink.kept(block);
@@ -252,13 +252,13 @@ impl Worker {
         self.ledger.unflowed += block.len() as u64 - flowed;
     }
 
-    /// Whether to look at the checksums of every packet where only a part of them would be looked at: for the
-    /// beginning of a run, so that a small capture is judged by all that it has.
+    /// Sets whether the checksums of every packet are verified in place of a sample: at the beginning of a run, so
+    /// that a small capture is judged by all of its packets.
     pub fn look_closely(&mut self, closely: bool) {
         self.checksums.closely = closely;
     }
 
-    /// Counts decoding errors. Returns a bit for each packet whose flow key holds all that its headers hold.
+    /// Counts decoding errors. Returns a bit for each packet that its flow key describes fully.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> [u64; BLOCK / 64] {
         let mut by_flow = [0; BLOCK / 64];
         let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
@@ -273,7 +273,7 @@ impl Worker {
         by_flow
     }
 
-    /// Counts the block for the expressions of which only sums are asked: what flows do not count.
+    /// Counts the packets of the block that flows do not count, for the expressions that need only sums.
     fn count(&mut self, block: Batch<'_>, layers: Option<&[Layers]>, by_flow: &[u64]) {
         if self.plan.counted.is_empty() {
             return;
@@ -285,7 +285,7 @@ impl Worker {
         self.functions.counted_cost.in_blocks += self.functions.meter.lap();
     }
 
-    /// Shows the block to the subscriptions that want to see packets, one subscription after the other.
+    /// Shows the block to the subscriptions of packets, one subscription after the other.
     fn show(&mut self, block: Batch<'_>, layers: &[Layers]) {
         let mut masks = std::mem::take(&mut self.block.masks);
         if !self.plan.shown.is_empty() {
@@ -320,7 +320,7 @@ impl Worker {
         self.block.masks = masks;
     }
 
-    /// Ends an interval at `now`: flows that are idle end, and every function hands over its reading.
+    /// Ends an interval at `now`: idle flows end, and every function returns its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Tick(now));
         if let Some(sessions) = &mut self.sessions {
@@ -364,7 +364,7 @@ impl Worker {
         self.sessions.as_ref().map(Sessions::stats)
     }
 
-    /// Switches to another plan. Call it right after [`Worker::tick`], when the functions of the old plan hold no
+    /// Switches to another plan. Call it directly after [`Worker::tick`], when the functions of the old plan hold no
     /// counts: nothing is lost and nothing is counted twice. Flows continue.
     pub fn change_plan(&mut self, plan: Arc<Plan>) {
         let meter = std::mem::take(&mut self.functions.meter);
@@ -373,8 +373,8 @@ impl Worker {
         self.plan = plan;
     }
 
-    /// Ends the run: every flow ends. The last interval ends now, or with the last packet where that is later, as
-    /// it is when `now` is 0.
+    /// Ends the run and every flow. The last interval ends at `now`, or at the last packet if that is later; a `now`
+    /// of 0 always selects the last packet.
     pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Drain);
         if let Some(sessions) = &mut self.sessions {
@@ -434,7 +434,7 @@ impl Worker {
     }
 
     fn snapshot(&mut self, end: Time) -> Snapshot {
-        // The first interval begins with the oldest packet, whichever worker has it.
+        // The first interval begins with the oldest packet of all workers.
         let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
         let mut answers = self.answers();
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
@@ -469,7 +469,7 @@ impl Worker {
     }
 }
 
-/// Whether counting needs an expression.
+/// Whether the source needs the counts of an expression.
 fn is_counted(source: &Source) -> bool {
     matches!(source, Source::Sum(Sum::Matching(_) | Sum::Remainder(_)))
 }
@@ -486,7 +486,7 @@ fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {
     }
 }
 
-/// The first `n` bits.
+/// A mask of the first `n` packets.
 fn first(n: usize) -> PacketMask {
     std::array::from_fn(|word| match n.saturating_sub(word * 64) {
         0 => 0,
@@ -531,7 +531,7 @@ mod tests {
     use weir_flow::ConnState;
 
     #[test]
-    fn states_are_counted_under_their_names() {
+    fn states_are_counted_by_name() {
         use ConnState::{Oth, Rej, RstO, RstOS0, RstR, RstRH, S0, S1, S2, S3, SF, SH, ShR};
         for state in [S0, S1, S2, S3, SF, Rej, RstO, RstR, RstOS0, RstRH, SH, ShR, Oth] {
             assert_eq!(CONN_STATES[state as usize], state.name());
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bits_of_a_mask() {
+    fn first_bits_of_a_mask() {
         assert_eq!(first(0), [0; 8]);
         assert_eq!(first(65), [u64::MAX, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(first(512), [u64::MAX; 8]);

@@ -1,5 +1,5 @@
-//! Receipts cost little, by what does not vary: how often the clock is read. How long a pass takes with them and without is
-//! measured by `bench/run --only costs`.
+//! The cost profile costs little, measured as the number of clock readings. `bench/run --only costs` measures the time
+//! of a pass with it and without it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -14,12 +14,12 @@ use weir_wire::{Batch, LinkType, PacketBuf, Time};
 const PACKETS: u64 = 16_384;
 const INTERVALS: u64 = 2;
 
-/// What the clock may be read for a thousand packets: eight times, and as often for the tallies of as many flows.
+/// Maximum number of clock readings per 1,000 packets: eight, and as many for the tallies of as many flows.
 const MAX_A_THOUSAND: u64 = 16;
 
 thread_local!(static READINGS: Cell<u64> = const { Cell::new(0) });
 
-/// A clock that counts how often it is read.
+/// A clock that counts its readings.
 fn counting() -> u64 {
     READINGS.set(READINGS.get() + 1);
     READINGS.get() * 25
@@ -47,7 +47,8 @@ fn packets(is_flood: bool) -> PacketBuf {
     chunk
 }
 
-/// So many subscriptions: lines of a chart, those that are shown packets, and those that live on what flows had.
+/// The given number of subscriptions: lines of a chart, subscriptions that see packets, or subscriptions that see
+/// tallies of flows.
 fn subscriptions(kind: &str, count: usize) -> Vec<SubscriptionSpec> {
     let (expression, call) = match kind {
         "lines" => (true, FunctionCall::new("packets")),
@@ -65,7 +66,7 @@ fn subscriptions(kind: &str, count: usize) -> Vec<SubscriptionSpec> {
     (0..count).map(spec).collect()
 }
 
-/// Readings of the clock that a run takes.
+/// Number of clock readings of a run.
 fn run(plan: &Arc<Plan>, chunk: &PacketBuf) -> u64 {
     let flows = FlowConfig { memory: 8 << 20, ..FlowConfig::default() };
     let mut worker = Worker::new(Arc::clone(plan), &flows);
@@ -79,12 +80,12 @@ fn run(plan: &Arc<Plan>, chunk: &PacketBuf) -> u64 {
 }
 
 #[test]
-fn the_clock_is_read_at_most_sixteen_times_for_a_thousand_packets() {
+fn the_clock_is_read_at_most_sixteen_times_per_thousand_packets() {
     for kind in ["lines", "packets", "tallies"] {
         for count in [1, 80, 10_000] {
             let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seed: 1 };
             let plan = Arc::new(Plan::new("", subscriptions(kind, count), settings).unwrap());
-            // Of each interval the first block and the first tallies are measured on account.
+            // The first block and the first tallies of each interval are measured in advance.
             let on_account = match kind {
                 "lines" => 16,
                 _ => 16 + count as u64,

@@ -3,7 +3,7 @@ use crate::function::keyed::Tuple;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Numbers that look random.
+/// A pseudorandom generator.
 struct Random(u64);
 
 impl Random {
@@ -11,12 +11,12 @@ impl Random {
         next(&mut self.0)
     }
 
-    /// Below 1.
+    /// A random number below 1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A five-tuple of IPv4 that has never been before.
+    /// A five-tuple of IPv4 that has not occurred before.
     fn tuple(&mut self) -> Tuple {
         let (hosts, rest) = (self.next(), self.next());
         let ipv4 = |bytes: u64| [0, 0xffff_0000_0000 | bytes & 0xffff_ffff];
@@ -25,7 +25,8 @@ impl Random {
     }
 }
 
-/// One packet in six is of `flows` flows, the n-th of which has a share of 1/n; the others are of a flow each.
+/// Packets of which one in six belongs to `flows` flows, the n-th with a share of 1/n. Each other packet is a flow by
+/// itself.
 fn flood(packets: usize, flows: usize, seed: u64) -> (Vec<Tuple>, HashMap<Tuple, u64>) {
     let mut random = Random(seed);
     let known: Vec<Tuple> = (0..flows).map(|_| random.tuple()).collect();
@@ -44,14 +45,14 @@ fn flood(packets: usize, flows: usize, seed: u64) -> (Vec<Tuple>, HashMap<Tuple,
 
 const ONE: Count = Count { packets: 1, bytes: 64 };
 
-/// The heaviest rows first.
+/// The rows, heaviest first.
 fn ranked<K: Keyed>(taken: &Taken<K>) -> Vec<Row<K>> {
     let mut rows = taken.rows.clone();
     rows.sort_by_key(|row| std::cmp::Reverse(row.count.packets));
     rows
 }
 
-/// The share of the `n` heaviest keys that are among the first `n` rows.
+/// The share of the `n` heaviest keys that are in the first `n` rows.
 fn recall<K: Keyed + std::hash::Hash + Ord>(rows: &[Row<K>], truth: &HashMap<K, u64>, n: usize) -> f64 {
     let mut heaviest: Vec<(u64, K)> = truth.iter().map(|(key, n)| (*n, *key)).collect();
     heaviest.sort_unstable_by(|a, b| b.cmp(a));
@@ -76,7 +77,7 @@ fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<K>, t
 
 proptest! {
     #[test]
-    fn lanes_are_found_as_one_by_one(
+    fn lanes_with_a_tag_equal_a_search_one_by_one(
         tags in proptest::array::uniform8(prop_oneof![0_u16..3, 0x7ffe_u16..0x8003, any::<u16>()]), other in any::<u16>()
     ) {
         let mut set = Set::default();
@@ -96,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn exact_while_three_quarters_are_taken() {
+fn exact_while_three_quarters_of_the_rows_are_in_use() {
     for seed in 0..20 {
         let mut list = Bounded::<u64>::new(1024, Unit::Bytes, seed);
         let mut truth = HashMap::new();
@@ -115,9 +116,9 @@ fn exact_while_three_quarters_are_taken() {
     }
 }
 
-/// The question that Ourmon's paper ends on: random addresses must not wash out the talkers.
+/// The problem at the end of Ourmon's paper: random addresses must not displace the top talkers.
 #[test]
-fn a_random_flood_does_not_wash_out_the_heavy_keys() {
+fn a_random_flood_does_not_displace_the_heavy_keys() {
     for seed in 0..3 {
         let (mix, truth) = flood(1_200_000, 100_000, seed);
         let mut list = Bounded::new(600, Unit::Packets, seed);
@@ -131,9 +132,10 @@ fn a_random_flood_does_not_wash_out_the_heavy_keys() {
     }
 }
 
-/// 12 million packets, five of six of a random flood, the rest of a million flows: 256 KB with keys and all.
+/// 12 million packets, five of six in a random flood, the rest in a million flows, with a list of 256 KB including
+/// keys.
 #[test]
-#[ignore = "takes half a minute when it is not optimised"]
+#[ignore = "takes half a minute without optimisation"]
 fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
     for seed in [1, 2, 3] {
         let (mix, truth) = flood(12_000_000, 1_000_000, seed);
@@ -164,9 +166,9 @@ fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
     }
 }
 
-/// Keys come in phases, are displaced between them and return; every add has another weight.
+/// Keys come in phases, are displaced between the phases and return; every add has another weight.
 #[test]
-fn bounds_hold_for_keys_that_were_displaced_and_returned() {
+fn bounds_hold_for_displaced_keys_that_return() {
     let mut returned = 0;
     for seed in 0..300 {
         let mut random = Random(seed);
@@ -209,12 +211,12 @@ fn bounds_hold_for_keys_that_were_displaced_and_returned() {
             );
         }
     }
-    assert!(returned > 1_000, "only {returned} rows had lost something");
+    assert!(returned > 1_000, "only {returned} rows had a loss");
 }
 
-/// Weights beyond every counter: the list then reports that only the sum is known.
+/// Weights beyond every counter: the list then reports only the sum.
 #[test]
-fn bounds_hold_where_counters_do_not_suffice() {
+fn bounds_hold_when_counters_saturate() {
     for unit in [Unit::Packets, Unit::Bytes] {
         let mut list = Bounded::<u64>::new(16, unit, 1);
         let mut truth = BTreeMap::new();
@@ -239,7 +241,7 @@ fn text<K: Keyed + Ord + std::fmt::Debug>(mut taken: Taken<K>) -> String {
 
 proptest! {
     #[test]
-    fn adds_that_are_held_back_change_nothing(
+    fn delayed_adds_change_no_result(
         seed in any::<u64>(), rows in 1_usize..100,
         adds in proptest::collection::vec((0_u64..500, 0_u64..5000, 0_u32..2), 0..1500)
     ) {
@@ -255,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn bounds_hold_whatever_comes(
+    fn bounds_hold_for_random_adds(
         seed in any::<u64>(), rows in 1_usize..40,
         adds in proptest::collection::vec((0_u64..200, 1_u64..50), 0..2000)
     ) {
@@ -276,7 +278,7 @@ fn crafted(seed: u64, rows: usize, n: usize) -> Vec<u64> {
 }
 
 #[test]
-fn keys_that_fall_into_one_set_under_a_seed_spread_under_another() {
+fn keys_of_one_set_spread_under_another_seed() {
     let keys = crafted(1, 2048, 4000);
     for seed in 2..12 {
         let list = Bounded::<u64>::new(2048, Unit::Packets, seed);
@@ -303,7 +305,7 @@ fn crafted_keys_cost_no_more_than_others() {
         list.compared
     };
     let (collide, spread) = (compared(7), compared(8));
-    // A chain of these keys, or a probe sequence, would compare thousands of rows for each.
+    // A chain of these keys, or a probe sequence, would compare thousands of rows for each key.
     assert!(collide < 3 * keys.len() as u64 * 2, "{collide} rows compared where the keys collide");
     println!("{collide} rows compared where the keys collide, {spread} where they do not");
     let mut list = Bounded::<u64>::new(rows, Unit::Packets, 7);

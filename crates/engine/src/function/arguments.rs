@@ -1,11 +1,11 @@
-//! The arguments of a call, checked.
+//! The checked arguments of a call.
 
 use super::FunctionSpec;
 use std::fmt::Display;
 use std::str::FromStr;
 use weir_api::FunctionCall;
 
-/// The arguments of one call: what the user wrote, else the defaults.
+/// The arguments of one call: those given by the user, and defaults for the others.
 #[derive(Debug)]
 pub struct Arguments<'a> {
     spec: &'a FunctionSpec,
@@ -40,7 +40,7 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| format!("`{}`: {name} = `{text}`: {error}", self.spec.name))
     }
 
-    /// An argument that is one of a few words.
+    /// An argument whose value is one of a few words.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, String> {
         let text = self.text(name)?;
         choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {

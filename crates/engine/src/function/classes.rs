@@ -4,7 +4,7 @@ use super::{Function, Pass};
 use crate::Item;
 use weir_api::{Class, Count, Reading, Unit};
 
-/// Counts by class. `classify` gives the index of an item's class, or `None` for what is in no class.
+/// Counts by class. `classify` gives the index of an item's class, or `None` for an item without a class.
 pub(super) struct Classifier<F> {
     labels: Vec<String>,
     unit: Unit,

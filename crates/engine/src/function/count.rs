@@ -6,7 +6,7 @@ use weir_api::{Count, Level, Reading};
 
 pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     name: "packets",
-    help: "Counts packets; of flows, their packets.",
+    help: "Counts packets; at flow level, the packets of flows.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Sums,
@@ -15,7 +15,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
 
 pub(super) static BYTES: FunctionSpec = FunctionSpec {
     name: "bytes",
-    help: "Counts the bytes that packets had on the wire, link-layer headers included.",
+    help: "Counts bytes on the wire, link-layer headers included.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Sums,

@@ -8,10 +8,10 @@ use weir_api::{DistinctCount, DistinctOf, Level, Reading, Sketch};
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
-    help: "How many different ones there were, in fixed memory: exact to 512, from there on with a standard error of 1.6%.",
+    help: "Number of distinct values, in fixed memory: exact up to 512, above that with a standard error of 1.6%.",
     arguments: &[Argument {
         name: "of",
-        help: "What: sources, destinations, hosts (on either side), pairs (of hosts, in either direction), ports (with the protocol, on either side) or flows (in either direction).",
+        help: "Kind of value: sources, destinations, hosts (on either side), pairs (of hosts, in either direction), ports (with the protocol, on either side) or flows (in either direction).",
         default: Some("hosts"),
     }],
     levels: &[Level::Packet, Level::Flow],
@@ -22,8 +22,8 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     },
 };
 
-/// The hash is keyed by the run's seed. All workers share it, so that a value seen by several of them counts once. A
-/// sender of packets does not know it and cannot choose packets that bias the estimate.
+/// The hash is keyed by the run's seed. All workers use one key, so that a value seen by several of them counts once.
+/// Senders of packets do not have the key and cannot choose packets that bias the estimate.
 struct Distinct {
     of: DistinctOf,
     hash: KeyHash,
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn each_counts_what_it_says() {
+    fn each_kind_counts_its_values() {
         let counts = DistinctOf::ALL.map(|(name, _)| {
             let mut function = function(name, 1);
             for (a, b) in [(1, 2), (2, 1), (1, 3), (1, 2)] {
                 see(&mut *function, a, b, if a < b { [4000, 80] } else { [80, 4000] }, 6);
             }
-            // Equal addresses and ports over another protocol, and over one without ports.
+            // Equal addresses and ports over another protocol, and over a protocol without ports.
             see(&mut *function, 1, 2, [4000, 80], 17);
             see(&mut *function, 1, 2, [8, 0], 1);
             let count = reading(&mut *function);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_workers_changes_nothing_and_the_seed_little() {
+    fn estimates_do_not_depend_on_workers_and_little_on_the_seed() {
         for (name, _) in DistinctOf::ALL {
             for hosts in [20, 300, 20_000] {
                 let of = |seed: u64, workers: usize| {
@@ -159,9 +159,9 @@ mod tests {
         }
     }
 
-    /// Keys that one hash gives the longest runs of zeros: under another they count for what they are.
+    /// Keys with the longest runs of zeros under one hash count normally under another.
     #[test]
-    fn who_does_not_know_the_seed_cannot_steer_it() {
+    fn keys_crafted_for_one_seed_do_not_bias_another() {
         let long_runs = |hash: &KeyHash, key: u64| [0, key].hash(hash) << Sketch::PRECISION < 1 << 54;
         let known = KeyHash::new(1);
         let keys: Vec<u64> = (0..).filter(|key| long_runs(&known, *key)).take(10_000).collect();
@@ -170,7 +170,7 @@ mod tests {
             keys.iter().for_each(|key| sketch.add([0, *key].hash(hash)));
             sketch.estimate()
         };
-        assert!(count(&known) > 20_000, "they are crafted well: {}", count(&known));
+        assert!(count(&known) > 20_000, "the keys bias the estimate under their own seed: {}", count(&known));
         for seed in 2..10 {
             assert!((9_200..10_800).contains(&count(&KeyHash::new(seed))), "seed {seed}");
         }

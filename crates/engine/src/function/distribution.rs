@@ -7,10 +7,10 @@ use weir_wire::{Layers, Packet};
 
 pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
     name: "distribution",
-    help: "A histogram of a value of each packet or, at flow level, of each flow.",
+    help: "Histogram of one value of each packet or, at flow level, of each flow.",
     arguments: &[Argument {
         name: "of",
-        help: "Of packets: size (on the wire), payload (bytes above the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
+        help: "Value. Of packets: size (bytes on the wire), payload (bytes after the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
         default: Some("size"),
     }],
     levels: &[Level::Packet, Level::Flow],

@@ -1,20 +1,20 @@
-//! The source of the keys of lists and of distinct counts, for every kind of item.
+//! The keys of lists and of distinct counts, for every kind of item.
 
 use super::keyed::Address;
 use crate::{FlowRecord, Item, Tally};
 use weir_api::Count;
 use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
 
-/// A tally as lists see it: what its keys are made from is found once for all of them.
+/// A tally in the form for lists: the values that its keys consist of are computed once for all lists.
 pub struct Share {
     pub(super) ends: EndpointRoles,
     pub(super) count: Count,
-    /// Flows that begin with it.
+    /// Flows that began with it.
     pub(super) flows: u32,
 }
 
 impl Share {
-    /// A tally as lists see it.
+    /// The tally in the form for lists.
     #[inline]
     pub(crate) fn of(tally: &Tally<'_>) -> Self {
         let count = Count { packets: tally.packets, bytes: tally.bytes };
@@ -22,20 +22,20 @@ impl Share {
     }
 }
 
-/// The ends of a packet, of a direction of a flow or of a flow.
+/// The endpoints of a packet, of a direction of a flow, or of a flow.
 pub(super) struct EndpointRoles {
     pub source: Address,
     pub destination: Address,
-    /// Of source and destination; 0 where there are none.
+    /// Ports of source and destination; 0 for protocols without ports.
     pub ports: [u16; 2],
     pub protocol: u8,
     pub vlan: u16,
-    /// Whether the source is the flow's initiator; `None` if the flow is not known.
+    /// Whether the source is the flow's initiator; `None` if the flow is not tracked.
     pub from_initiator: Option<bool>,
 }
 
 impl EndpointRoles {
-    /// Of an item; `None` for a packet that is not IP or does not have its addresses.
+    /// The endpoints of an item; `None` for a packet that is not IP or is truncated before its addresses.
     #[inline]
     pub fn of(item: &Item<'_>) -> Option<Self> {
         match item {
@@ -90,8 +90,8 @@ impl EndpointRoles {
         }
     }
 
-    /// The server's address and port, and the client's address. If the flow is not known, the lower port is taken as
-    /// the server's.
+    /// The server's address and port, and the client's address. If the initiator is not known, the lower port is taken
+    /// as the server's.
     #[inline]
     pub fn roles(&self) -> (Address, u16, Address) {
         let [source_port, destination_port] = self.ports;
@@ -103,7 +103,7 @@ impl EndpointRoles {
     }
 }
 
-/// TCP, UDP, DCCP, SCTP, UDP-Lite: ICMP types stand where ports do, and are none.
+/// TCP, UDP, DCCP, SCTP, UDP-Lite. ICMP types are stored in place of ports but are not ports.
 #[inline]
 pub(super) fn carries_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lower_port_is_the_servers_where_the_flow_is_unknown() {
+    fn the_lower_port_is_the_servers_if_the_initiator_is_unknown() {
         let mut ends = EndpointRoles {
             source: [0, 1],
             destination: [0, 2],

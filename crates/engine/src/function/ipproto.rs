@@ -8,7 +8,7 @@ use weir_wire::Network;
 
 pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     name: "ipproto",
-    help: "Bytes of TCP, UDP and ICMP (of both IP versions), and of all the rest.",
+    help: "Bytes of TCP, UDP and ICMP (of IPv4 and IPv6), and of all other packets.",
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,

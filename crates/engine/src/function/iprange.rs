@@ -10,10 +10,10 @@ use weir_wire::{addresses, mapped};
 
 pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     name: "iprange",
-    help: "IP bytes with one end in each of two networks, and of the rest of IP.",
+    help: "IP bytes between two networks, and bytes of all other IP packets.",
     arguments: &[
-        Argument { name: "net1", help: "A network as address/prefix length.", default: None },
-        Argument { name: "net2", help: "The other network.", default: None },
+        Argument { name: "net1", help: "First network, as address/prefix length.", default: None },
+        Argument { name: "net2", help: "Second network, as address/prefix length.", default: None },
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
@@ -49,7 +49,7 @@ impl FromStr for Net {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "a network as 10.0.0.0/8 or 2001:db8::/32 is wanted";
+        const WANTED: &str = "expected a network such as 10.0.0.0/8 or 2001:db8::/32";
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u32>().map_err(|_| WANTED)?)),
             None => (text, None),

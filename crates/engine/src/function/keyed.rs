@@ -6,7 +6,7 @@
 //! secret word before two sums are multiplied: NH of UMAC ("UMAC: Fast and secure message authentication", Black et
 //! al., CRYPTO 1999, section 4). For any two keys, at most one seed in 2^64 gives equal 128-bit sums.
 
-/// The secret words of a run. The same seed gives the same ones, in every worker.
+/// The secret words of a run. Equal seeds give equal words in every worker.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash([u64; 8]);
 
@@ -22,7 +22,7 @@ impl KeyHash {
         Self(std::array::from_fn(|_| next(&mut state)))
     }
 
-    /// The hash of as many words as a key of this kind has; keys of two kinds are never compared. Six at most.
+    /// Hashes a key of up to six words. Keys of different kinds are never compared.
     #[inline]
     pub fn of<const WORDS: usize>(&self, words: [u64; WORDS]) -> u64 {
         const { assert!(WORDS <= 6) };
@@ -30,7 +30,7 @@ impl KeyHash {
         let mut sum = 0_u128;
         for (pair, secret) in words.chunks(2).zip(self.0.chunks(2)) {
             if let ([a, rest @ ..], [s, t]) = (pair, secret) {
-                // A word without a second one is multiplied by a secret alone.
+                // A word without a partner is multiplied by a secret word alone.
                 let b = rest.first().copied().unwrap_or_default().wrapping_add(*t);
                 sum = sum.wrapping_add(u128::from(a.wrapping_add(*s)) * u128::from(b));
             }
@@ -51,7 +51,7 @@ pub(crate) fn next(state: &mut u64) -> u64 {
 /// An address as two words, IPv4 mapped into IPv6.
 pub(crate) type Address = [u64; 2];
 
-/// A five-tuple, or what is like one.
+/// A five-tuple, or a key with the layout of one.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Tuple {
     pub a: Address,
@@ -121,7 +121,7 @@ mod tests {
     const ABSORBING: u64 = 0xc0ac_29b7_c97c_50dd;
 
     #[test]
-    fn keys_that_collide_under_every_seed_of_another_hash_do_not_under_any_of_ours() {
+    fn keys_that_collide_under_foldhash_do_not_collide_here() {
         for seed in 0..50 {
             let theirs = foldhash::fast::FixedState::with_seed(seed);
             let hash = KeyHash::new(seed);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_of_a_key_moves_half_of_the_bits_of_its_hash() {
+    fn every_bit_of_a_key_changes_half_of_the_hash_bits() {
         let mut state = 1;
         for seed in 0..20 {
             let hash = KeyHash::new(seed);

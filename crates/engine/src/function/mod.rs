@@ -51,11 +51,11 @@ pub struct FunctionSpec {
     pub help: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
-    /// The levels at which it makes sense.
+    /// The levels that it can be used at.
     pub levels: &'static [Level],
     /// Its input at packet level.
     pub input: InputKind,
-    /// Builds one for a worker; the error names what would be accepted.
+    /// Builds an instance for a worker; the error lists the accepted values.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }
 
@@ -75,20 +75,20 @@ pub struct Argument {
 pub enum InputKind {
     /// Only the number of packets and bytes: the reading is their [`weir_api::Count`], from any counter.
     Sums,
-    /// Each packet's time and length; its layers are not looked at.
+    /// Each packet's time and length; its layers are not read.
     Lengths,
     /// Each packet.
     Packets,
-    /// The sums of flows when that gives the same answer (the subscription covers whole flows), else packets.
+    /// The sums of flows if they give the same result (the subscription covers whole flows), else packets.
     Tallies,
 }
 
-/// Looks at each item, keeps or drops it, and adds up a reading.
+/// A function: it reads each item, keeps or drops it, and accumulates a reading.
 pub trait Function: Send {
     /// Takes an item.
     fn item(&mut self, item: &Item<'_>) -> Pass;
-    /// Takes packets as [`Function::item`] takes each of them, keeping all; `false` where it takes only one at a time,
-    /// so that nothing was done.
+    /// Takes several packets at once, keeping all, with the result of [`Function::item`] for each. Returns `false` and
+    /// does nothing if the function takes only single items.
     fn slots(&mut self, slots: &[Slot]) -> bool {
         let _ = slots;
         false
@@ -98,9 +98,9 @@ pub trait Function: Send {
         let _ = shares;
         false
     }
-    /// Hands over the reading since the last call and begins anew.
+    /// Returns the reading since the last call and resets it.
     fn take(&mut self) -> Reading;
-    /// Bytes that it takes, and bytes that a reading of it takes at most.
+    /// Memory of the function in bytes, and maximum size of a reading in bytes.
     fn memory(&self) -> (usize, usize) {
         (256, 256)
     }
@@ -109,14 +109,14 @@ pub trait Function: Send {
 /// Whether the functions after this one see the item.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pass {
-    /// They do.
+    /// The functions after this one see the item.
     Keep,
-    /// They do not.
+    /// The functions after this one do not see the item.
     Drop,
 }
 
 impl FunctionSpec {
-    /// The function of that name; the error names the nearest one.
+    /// The function of that name; the error names the most similar one.
     pub fn find(name: &str) -> Result<&'static FunctionSpec, String> {
         FUNCTIONS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
             let names: Vec<&str> = FUNCTIONS.iter().map(|spec| spec.name).collect();
@@ -124,13 +124,13 @@ impl FunctionSpec {
         })
     }
 
-    /// Builds the function that a call asks for, with the arguments checked. `seed` keys its hashes.
+    /// Builds the function of a call, with checked arguments. `seed` keys its hashes.
     pub fn call(&self, call: &FunctionCall, seed: u64) -> Result<Box<dyn Function>, String> {
         for (name, _) in &call.arguments {
             if !self.arguments.iter().any(|argument| argument.name == name) {
                 let names: Vec<&str> = self.arguments.iter().map(|argument| argument.name).collect();
                 return Err(match names.as_slice() {
-                    [] => format!("`{}` takes no arguments, `{name}` was given", self.name),
+                    [] => format!("`{}` takes no arguments, but `{name}` was given", self.name),
                     names => format!("`{}` has no argument `{name}`; it has {}", self.name, names.join(", ")),
                 });
             }
@@ -145,7 +145,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_plain_and_explained() {
+    fn names_are_unique_well_formed_and_have_help() {
         let mut names = BTreeSet::new();
         for spec in FUNCTIONS {
             assert!(spec.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{}", spec.name);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_builds_with_its_defaults_or_says_what_it_needs() {
+    fn functions_build_with_defaults_or_name_the_missing_argument() {
         for spec in FUNCTIONS {
             let needed = spec.arguments.iter().any(|argument| argument.default.is_none());
             let built = spec.call(&FunctionCall::new(spec.name), 1);
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Taking twice gives an empty reading the second time, and an empty reading changes nothing in a merge.
+    /// The second take of two gives an empty reading, and merging an empty reading changes nothing.
     #[test]
     fn an_empty_reading_is_neutral() {
         for spec in FUNCTIONS {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_argument_is_named() {
+    fn a_wrong_argument_is_named_in_the_error() {
         let spec = FunctionSpec::find("top").unwrap();
         let error = spec.call(&FunctionCall::new("top").with("of", "source"), 1).err().unwrap();
         assert!(error.contains("no argument `of`") && error.contains("by"), "{error}");

@@ -7,7 +7,7 @@ use weir_wire::Slot;
 
 pub(super) static RATE: FunctionSpec = FunctionSpec {
     name: "rate",
-    help: "Packets and bytes in up to 256 cells of equal duration, from one millisecond on.",
+    help: "Packets and bytes by time, in up to 256 cells of equal duration of one millisecond or more.",
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,
@@ -17,8 +17,8 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
 /// The shortest cell: one millisecond.
 const STEP: u64 = 1_000_000;
 
-/// Most packets fall into the cell of the packet before: they are summed outside the series, between `from` and `to`
-/// (nanoseconds, both inclusive).
+/// Packets and bytes by time. Most packets fall into the cell of the packet before: they are summed outside the
+/// series, between `from` and `to` (nanoseconds, both inclusive).
 struct Rate {
     series: Series,
     from: u64,
@@ -80,7 +80,7 @@ mod tests {
     use weir_wire::{Batch, Layers, Time};
 
     #[test]
-    fn packets_together_are_counted_as_one_by_one() {
+    fn packets_added_together_equal_packets_added_one_by_one() {
         let times = [5, 6, 999_999, 1_000_000, 3, 7_000_000, 7_000_001, 90_000_000_000, 7_000_002];
         let slots: Vec<Slot> = (1..)
             .zip(times)

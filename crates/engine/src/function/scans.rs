@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Level, Reading, Scans as ScansReading, Sweep, Trials};
 
-/// Most rows in a reading; a worker holds up to twice as many.
+/// Maximum number of rows in a reading; a worker holds up to twice as many.
 const ROWS: usize = 1024;
-/// Bytes of a row that has few distinct values, as those of a flood.
+/// Bytes of a row with few distinct values, as in a flood.
 const ROW: usize = 2 * size_of::<(Sweep, Trials)>();
 const TCP: u8 = 6;
 /// The first ephemeral port (Linux's `ip_local_port_range`). An ephemeral port that answers was not found by probing:
@@ -18,7 +18,7 @@ const EPHEMERAL: u16 = 32_768;
 
 pub(super) static SCANS: FunctionSpec = FunctionSpec {
     name: "scans",
-    help: "Who tried 20 or more TCP ports of a host, or one of 20 or more hosts, four in five of them in vain. A flow counts when it has ended.",
+    help: "Initiators that tried 20 or more TCP ports of a host, or one port of 20 or more hosts, with at least four in five attempts failing. A flow counts when it has ended.",
     arguments: &[],
     levels: &[Level::Flow],
     input: InputKind::Packets,
@@ -28,8 +28,8 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     },
 };
 
-/// TCP flows by what was tried. It sees a flow when that has ended: at once where the responder refused it, after
-/// the flow's timeout where nothing answered. A live view learns of the latter that much later.
+/// Counts TCP flows by target. A flow is counted when it ends: at once if the responder refused it, after the flow's
+/// timeout if it did not answer. A live view shows unanswered attempts after that delay.
 struct Scans {
     rows: HashMap<Sweep, Trials, FixedState>,
 }
@@ -43,7 +43,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// `None` if the initiator is not known, or if it is not known whether the flow was an attempt.
+    /// `None` if the initiator is unknown, or if it is uncertain whether the flow was an attempt.
     fn of(flow: &FlowRecord) -> Option<Outcome> {
         if flow.key.proto != TCP {
             return None;
@@ -53,7 +53,7 @@ impl Outcome {
             ConnState::RstR if flow.forward.payload_bytes + flow.reverse.payload_bytes == 0 => {
                 Some(Outcome::Refused)
             }
-            // Data from the initiator alone: only its direction was captured.
+            // Data from the initiator alone: only one direction was captured.
             ConnState::S0 | ConnState::RstOS0 | ConnState::SH => {
                 (flow.forward.payload_bytes == 0).then_some(Outcome::Unanswered)
             }
@@ -87,8 +87,8 @@ impl Scans {
         row.last = row.last.max(began);
     }
 
-    /// Keeps the rows with the most failures. A flood from random addresses makes rows of one each, which are left out
-    /// without ordering them: that took half of the time of the whole pass.
+    /// Keeps the rows with the most failures. A flood from random addresses makes rows with one failure each, which
+    /// are left out without sorting: sorting took half of the time of the whole pass.
     fn make_room(&mut self) {
         self.rows.retain(|_, row| row.failed.estimate() > 1);
         if self.rows.len() <= ROWS {
@@ -135,7 +135,7 @@ mod tests {
     use weir_api::FunctionCall;
     use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
-    /// A TCP flow of 10.0.0.`source` to 10.0.1.`target` with one packet of each side.
+    /// A TCP flow from 10.0.0.`source` to 10.0.1.`target` with one packet in each direction.
     fn flow(source: u8, target: u8, port: u16, state: ConnState) -> FlowRecord {
         let side = Side { packets: 1, frame_bytes: 60, ip_bytes: 40, ..Side::default() };
         FlowRecord {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_a_host_and_hosts_of_a_port_are_scans_and_a_client_is_none() {
+    fn port_and_host_scans_are_found_and_a_client_is_not_a_scan() {
         let ports = (1..=60).map(|port| {
             let open = [22, 25, 53].contains(&port);
             flow(1, 1, port, if open { ConnState::RstO } else { ConnState::Rej })
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_tell_is_not_counted() {
+    fn ambiguous_outcomes_are_not_counted() {
         let mut data = flow(1, 1, 80, ConnState::S0);
         data.forward.payload_bytes = 1;
         let mut datagram = flow(1, 1, 53, ConnState::S0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_sources_does_not_hide_a_scan_and_takes_no_more_room() {
+    fn a_flood_of_sources_does_not_hide_a_scan_nor_take_more_room() {
         let mut function = Scans { rows: HashMap::with_hasher(FixedState::with_seed(1)) };
         let flood = |n: u32| {
             let [_, a, b, c] = n.to_be_bytes();

@@ -7,7 +7,7 @@ use weir_api::{Level, Unit};
 
 pub(super) static SIZE: FunctionSpec = FunctionSpec {
     name: "size",
-    help: "Packets by their size on the wire: tiny (at most 100 bytes), small (below 500), med (below 1000), big (the rest).",
+    help: "Packets by their size on the wire: tiny (at most 100 bytes), small (below 500), med (below 1000), big (1000 or more).",
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,

@@ -7,14 +7,14 @@ use weir_api::{Level, Unit};
 
 pub(super) static TCP3: FunctionSpec = FunctionSpec {
     name: "tcp3",
-    help: "TCP bytes with the first port as source or destination, with the second, and of the rest of TCP.",
+    help: "TCP bytes with the first port as source or destination, with the second port, and of all other TCP packets.",
     arguments: &[
         Argument {
             name: "port1",
-            help: "The first port, 0 to 65535; it wins where a packet has both.",
+            help: "First port, 0 to 65535. A packet with both ports counts to the first.",
             default: None,
         },
-        Argument { name: "port2", help: "The second port, 0 to 65535.", default: None },
+        Argument { name: "port2", help: "Second port, 0 to 65535.", default: None },
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,

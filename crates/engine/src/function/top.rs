@@ -10,16 +10,16 @@ use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
 
 pub(super) static TOP: FunctionSpec = FunctionSpec {
     name: "top",
-    help: "The heaviest keys, in fixed memory: exact while the distinct keys fit, else with the greatest possible error beside each row.",
+    help: "Heaviest keys, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row.",
     arguments: &[
         Argument {
             name: "by",
             help: "The key: source, destination, pair, flow, port, protocol, vlan, talker (server, port and client) or service (server port).",
             default: Some("source"),
         },
-        Argument { name: "show", help: "How many rows to show, 1 to 1000.", default: Some("10") },
-        Argument { name: "unit", help: "Rank by bytes or by packets.", default: Some("bytes") },
-        Argument { name: "rows", help: "How many keys to keep, 16 to 1048576.", default: Some("8192") },
+        Argument { name: "show", help: "Number of rows to show, 1 to 1000.", default: Some("10") },
+        Argument { name: "unit", help: "Ranking unit: bytes or packets.", default: Some("bytes") },
+        Argument { name: "rows", help: "Number of keys to keep, 16 to 1048576.", default: Some("8192") },
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Tallies,
