@@ -1,8 +1,9 @@
-//! The flow table beside `std::collections::HashMap<FlowKey, _>` (SipHash, growing): 64-byte TCP packets of 65,536 flows
-//! by Zipf's law, and packets each of which is a new flow. CPU time of the thread, both in one run, alternating.
+//! Compares the flow table with `std::collections::HashMap<FlowKey, _>` (SipHash, growing): 64-byte TCP packets of
+//! 65,536 flows by Zipf's law, and packets each of which is a new flow. CPU time of the thread, both in one run,
+//! alternating.
 //!
-//! `cargo bench -p weir-flow [-- MILLIONS [zipf|SYN|ACK|UDP]]`, 10 million packets by default. The map is given keys
-//! that are made already; the table makes its own.
+//! `cargo bench -p weir-flow [-- MILLIONS [zipf|SYN|ACK|UDP]]`, 10 million packets by default. The map gets keys that
+//! were computed before; the table computes its keys.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,9 +14,9 @@ use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::build::{self, flags};
 use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Time, decode};
 
-/// Packets that are made at a time, before the clock runs.
+/// Number of packets that are built at a time, before the clock runs.
 const MADE: usize = 32_768;
-/// Packets that are decoded and counted at a time.
+/// Number of packets that are decoded and counted at a time.
 const BLOCK: usize = 256;
 const FLOWS: usize = 65_536;
 /// Time of the first packet, nanoseconds.
@@ -32,7 +33,7 @@ fn main() {
     }
 }
 
-/// What packets are made.
+/// The kind of packets to build.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Kind {
     Zipf,
@@ -54,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Adds up what a table gives, as a counter would.
+/// Adds up the results of a table, as a counter would.
 #[derive(Default)]
 struct Sums {
     records: u64,
@@ -73,7 +74,7 @@ impl FlowSink for Sums {
     }
 }
 
-/// A table under test, and what it took: nanoseconds, of the packets after the first third, which fill it.
+/// A table under test, and its times in nanoseconds for the packets after the first third, which fills the table.
 struct Table {
     mebibytes: usize,
     table: FlowTable,
@@ -155,15 +156,15 @@ fn measure(kind: Kind, packets: usize) {
     }
 }
 
-/// Makes packets of a kind, in place of the ones before.
+/// Builds packets of a kind and replaces the previous ones.
 struct Source {
     kind: Kind,
     random: Random,
     template: Vec<u8>,
     made: u64,
-    /// Of each flow, what each side has sent.
+    /// Bytes that each side of each flow has sent.
     sent: Vec<[u32; 2]>,
-    /// Shares of the flows, added up.
+    /// Cumulative shares of the flows.
     shares: Vec<f64>,
 }
 
@@ -200,7 +201,7 @@ impl Source {
         }
     }
 
-    /// A packet of a connection that is under way, in order: half of them from each side.
+    /// A packet in order of an established connection; each side sends half of the packets.
     fn zipf(&mut self) {
         let last = self.shares.last().copied().unwrap_or(1.0);
         let at = self.random.next() as f64 / u64::MAX as f64 * last;
@@ -208,7 +209,7 @@ impl Source {
         let reverse = self.random.next() & 4 != 0;
         let data = &mut self.template;
         let (a, b) = if reverse { (30, 26) } else { (26, 30) };
-        // Where a flow lies says nothing of its rank.
+        // The position of a flow is independent of its rank.
         let name = (flow as u32).wrapping_mul(0x9e37_79b1);
         data[a..a + 4].copy_from_slice(&(0x0a00_0000 | name >> 12).to_be_bytes());
         data[b..b + 4].copy_from_slice(&[192, 0, 2, name as u8]);
@@ -241,7 +242,7 @@ fn cpu() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What a look at the clock takes, in nanoseconds.
+/// The cost of reading the clock, in nanoseconds.
 fn clock_overhead() -> f64 {
     const LOOKS: u32 = 20_000;
     let before = cpu();

@@ -1,5 +1,5 @@
 //! Measures the flow table: nanoseconds per packet on a mix of long and short flows, and on a flood in which every
-//! packet is a new flow. Decoding is measured beside them.
+//! packet is a new flow. Decoding is measured separately.
 //!
 //! `cargo run --release -p weir-flow --example flood [MiB [millions of packets [mix|SYN|UDP]]]`
 
@@ -13,7 +13,7 @@ use weir_wire::{Layers, LinkType, Packet, PacketBuf, Time, decode};
 
 const BLOCK: usize = 256;
 
-/// Adds up what it is given, as a counter would.
+/// Adds up its input, as a counter would.
 #[derive(Default)]
 struct Sums {
     records: u64,
@@ -61,7 +61,7 @@ fn main() {
             &config,
             blocks,
             |data| {
-                // A quarter of the packets are of few flows, the rest of all alike.
+                // A quarter of the packets belongs to few flows; the rest is spread evenly over all flows.
                 let n = random.next();
                 let flow =
                     if n & 3 == 0 { (n >> 8) as usize % (flows / 64) } else { (n >> 8) as usize % flows };
@@ -91,7 +91,7 @@ fn main() {
                 data[23] = proto;
                 data[26..34].copy_from_slice(&random.next().to_ne_bytes());
                 data[34..38].copy_from_slice(&(random.next() as u32).to_ne_bytes());
-                // Of UDP the length; of TCP the number.
+                // The length of UDP, the sequence number of TCP.
                 data[38..40].copy_from_slice(&30_u16.to_be_bytes());
                 data[47] = flags::SYN;
             },

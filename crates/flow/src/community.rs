@@ -1,4 +1,4 @@
-//! Community ID, version 1: a name for a flow that other tools give it too.
+//! Community ID, version 1: an identifier of a flow that other tools compute too.
 
 use sha1::{Digest, Sha1};
 use std::fmt;
@@ -44,7 +44,7 @@ fn v4(address: &[u8; 16]) -> Option<&[u8; 4]> {
 }
 
 impl CommunityId {
-    /// The form in which it is written: `1:` and the digest in base64 (RFC 4648 4, with padding).
+    /// The written form: `1:` and the digest in base64 (RFC 4648 4, with padding).
     pub fn text(&self) -> [u8; 30] {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut text = *b"1:                           =";

@@ -8,21 +8,21 @@ const SECOND: u64 = 1_000_000_000;
 /// The defaults are Zeek's; Zeek's name of an option is given in parentheses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FlowConfig {
-    /// Memory limit of the table in bytes, everything included. The table uses memory as flows come and never exceeds
-    /// the limit. Values below 128 KiB act as 128 KiB.
+    /// Memory limit of the table in bytes, including the index. The table takes memory as flows begin and never
+    /// exceeds the limit. Values below 128 KiB act as 128 KiB.
     pub memory: usize,
     /// Idle timeout of an established TCP flow (tcp_inactivity_timeout).
     pub idle_tcp: u64,
     /// Idle timeout of an established TCP flow whose responder's port is one of FTP, SSH, Telnet or rlogin, which can
     /// be silent for long.
     pub idle_interactive: u64,
-    /// A TCP flow of which nothing but a handshake was seen (Zeek gives it udp_inactivity_timeout).
+    /// Idle timeout of a TCP flow with only a handshake (Zeek uses udp_inactivity_timeout).
     pub idle_handshake: u64,
-    /// A UDP flow (udp_inactivity_timeout).
+    /// Idle timeout of a UDP flow (udp_inactivity_timeout).
     pub idle_udp: u64,
-    /// An ICMP flow (icmp_inactivity_timeout).
+    /// Idle timeout of an ICMP flow (icmp_inactivity_timeout).
     pub idle_icmp: u64,
-    /// A flow of any other protocol (unknown_ip_inactivity_timeout).
+    /// Idle timeout of a flow of any other protocol (unknown_ip_inactivity_timeout).
     pub idle_other: u64,
     /// Time after which a SYN without an answer ends as a flow, since its first packet (tcp_attempt_delay).
     pub attempt: u64,
@@ -33,17 +33,18 @@ pub struct FlowConfig {
     pub active: u64,
     /// Time that the fragments of an IP packet wait for its first fragment.
     pub fragment: u64,
-    /// A tick that is further than this after the one before is believed only when the next one confirms it, so
-    /// that a single wrong time does not end every flow.
+    /// Maximum step between two ticks. A later tick counts only when the next tick confirms it, so that a single wrong
+    /// time does not end every flow.
     pub jump: u64,
     /// Key of the table's hash. It changes no result; choose it at random where the traffic may be hostile.
     pub seed: [u64; 2],
     /// Whether flows with different outer VLAN identifiers are different flows.
     pub vlan: bool,
-    /// Whether a flow without an observed beginning is reversed if [`crate::is_likely_server`] says so.
+    /// Whether a flow without an observed beginning is reversed if [`crate::is_likely_server`] holds for its source
+    /// port.
     pub guess_initiator: bool,
-    /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum count for nothing but a `C` in the history,
-    /// as hosts drop them.
+    /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum add only a `C` to the history and are not counted
+    /// otherwise, as hosts drop them.
     pub checksums: bool,
 }
 

@@ -7,7 +7,8 @@ use weir_wire::{IpFragment, Layers, LinkType, Network, Packet, Time, addresses, 
 /// Configuration of IP reassembly.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DefragConfig {
-    /// Bytes that fragments that wait may take. When there is no room, the packet that has waited longest is dropped.
+    /// Memory limit of waiting fragments in bytes. When there is no room, the packet that has waited longest is
+    /// dropped.
     pub memory: usize,
     /// Timeout of an incomplete packet, in nanoseconds since its first fragment arrived.
     pub timeout: u64,
@@ -23,14 +24,15 @@ impl Default for DefragConfig {
     }
 }
 
-/// Counts since the beginning. Every fragment is in a packet that was put together, timed out, was dropped, or waits.
+/// Counts since the beginning. Every fragment belongs to a packet that was reassembled, timed out, was dropped, or
+/// still waits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DefragStats {
-    /// Fragments taken.
+    /// Fragments received.
     pub fragments: u64,
-    /// Packets of which a fragment was seen: those below, and those that wait.
+    /// Packets of which a fragment was seen: the sum of the counts below and of the waiting packets.
     pub begun: u64,
-    /// Packets put together.
+    /// Reassembled packets.
     pub whole: u64,
     /// Packets whose fragments did not all arrive in time.
     pub timed_out: u64,
@@ -39,7 +41,7 @@ pub struct DefragStats {
     /// Packets dropped because their fragments overlap, contradict each other about the end, or are too many or too
     /// long.
     pub bad: u64,
-    /// Bytes in which fragments that overlap are different.
+    /// Bytes that differ where fragments overlap.
     pub overlap_conflict: u64,
 }
 
@@ -48,12 +50,12 @@ pub struct DefragStats {
 struct Id {
     addresses: ([u8; 16], [u8; 16]),
     id: u32,
-    /// Of IPv4 the protocol: one counter may serve each (RFC 791).
+    /// Protocol of an IPv4 packet: a sender may have one identification counter for each protocol (RFC 791).
     proto: u8,
     vlan: u16,
 }
 
-/// A packet in work.
+/// An incomplete packet.
 struct Datagram {
     began: Time,
     /// Sequence number that distinguishes this packet from an earlier one of equal identity.
@@ -63,34 +65,34 @@ struct Datagram {
     runs: Vec<(u64, u64)>,
     /// Headers of the first fragment, without the fragment header.
     header: Vec<u8>,
-    /// Bytes of the fragmented part, once the last fragment was seen.
+    /// Length of the fragmented part in bytes, once the last fragment was seen.
     end: Option<u64>,
-    /// Dropped, but later fragments are still recognised.
+    /// Whether the packet was dropped. Its later fragments are still recognised.
     bad: bool,
 }
 
-/// Bytes for a packet in work besides its fragments: a map has up to twice as many places as it needs, and so has the
-/// order.
+/// Bytes for an incomplete packet without its fragments: the map and the queue have up to twice as many slots as
+/// entries.
 const EACH: usize = 2 * (size_of::<(Id, Datagram)>() + size_of::<(Id, u64)>());
-/// Longest IP packet.
+/// Maximum length of an IP packet in bytes.
 const MAX_LENGTH: u64 = 65_535;
-/// Most fragments of a packet that wait: 64 KiB in fragments of 128 bytes.
+/// Maximum number of waiting fragments of a packet: 64 KiB in fragments of 128 bytes.
 const MAX_FRAGMENTS: usize = 512;
 
-/// Puts IP packets together.
+/// Reassembles IP packets.
 pub struct Defrag {
     config: DefragConfig,
     packets: HashMap<Id, Datagram>,
-    /// In the order in which they began.
+    /// Incomplete packets, oldest first.
     order: VecDeque<(Id, u64)>,
     bytes: usize,
     stats: DefragStats,
-    /// The packet that was put together last.
+    /// The packet that was reassembled last.
     whole: Vec<u8>,
 }
 
 impl Defrag {
-    /// Without any fragments.
+    /// An empty reassembler.
     pub fn new(config: DefragConfig) -> Self {
         Self {
             config,
@@ -175,12 +177,12 @@ impl Defrag {
         }
     }
 
-    /// Bytes of memory that fragments take.
+    /// Memory of the fragments in bytes.
     pub fn memory(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets what has waited for too long.
+    /// Removes packets whose timeout has passed.
     fn expire(&mut self, now: Time) {
         while let Some((id, number)) = self.order.front().copied() {
             match self.packets.get(&id).filter(|datagram| datagram.number == number) {
@@ -241,7 +243,7 @@ impl Datagram {
         true
     }
 
-    /// Whether the packet is whole now.
+    /// Adds a fragment. Returns whether the packet is complete now.
     fn add(
         &mut self,
         fragment: &IpFragment<'_>,
@@ -259,7 +261,8 @@ impl Datagram {
         // A fragment that the capture truncated cannot be reassembled.
         let is_cut = data.len() < fragment.len as usize;
         if fragment.more && !data.len().is_multiple_of(8) && !is_cut && is_linux {
-            // RFC 8200 forbids it, and Linux refuses such a fragment; of IPv4 it takes the eights.
+            // RFC 8200 forbids it, and Linux refuses such a fragment; of an IPv4 fragment Linux keeps the whole units
+            // of 8 bytes.
             if layers.network_kind == Network::Ipv6 {
                 return false;
             }
@@ -300,7 +303,7 @@ impl Datagram {
         false
     }
 
-    /// Writes the packet; `false` where it is longer than IP allows.
+    /// Writes the packet; `false` if it is longer than IP allows.
     fn assemble(mut self, out: &mut Vec<u8>) -> bool {
         let is_v4 = self.header.first().is_some_and(|first| first >> 4 == 4);
         let length = self.header.len() as u64 + self.end.unwrap_or_default();
@@ -334,7 +337,7 @@ fn header(fragment: &IpFragment<'_>, packet: &Packet<'_>, layers: &Layers) -> Op
     if layers.network_kind == Network::Ipv4 {
         return Some(all.to_vec());
     }
-    // The header that announced the fragment header announces the next header after it.
+    // The header before the fragment header gets the fragment header's next-header value.
     let (rest, _) = all.split_at_checked(all.len().checked_sub(8)?)?;
     let mut header = rest.to_vec();
     let (mut field, mut at) = (6_usize, 40_usize);
@@ -353,7 +356,7 @@ mod tests {
     use super::*;
     use weir_wire::build::packet;
 
-    /// An IPv4 packet's part, in a raw frame.
+    /// A fragment of an IPv4 packet, in a raw frame.
     fn v4(id: u16, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
         let mut frame = vec![0x45, 0];
         frame.extend((20 + data.len() as u16).to_be_bytes());
@@ -370,7 +373,7 @@ mod tests {
         frame.extend([0, 64]);
         frame.extend([0x20; 16]);
         frame.extend([0x21; 16]);
-        // A hop-by-hop header, which stays, and the fragment header.
+        // A hop-by-hop header, which is kept, and the fragment header.
         frame.extend([44, 0, 1, 4, 0, 0, 0, 0, 17, 0]);
         frame.extend((offset | u16::from(more)).to_be_bytes());
         frame.extend(id.to_be_bytes());
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_in_any_order_are_the_packet() {
+    fn fragments_in_any_order_give_the_packet() {
         let payload = udp(100);
         for (make, header) in [
             (&(|at, more, data: &[u8]| v4(7, at, more, data)) as &dyn Fn(u16, bool, &[u8]) -> Vec<u8>, 20),
@@ -420,7 +423,7 @@ mod tests {
     fn overlaps_go_by_the_policy() {
         let payload = udp(40);
         let other = [b'!'; 24];
-        // The second fragment within the first, or over its end.
+        // The second fragment within the first, or beyond its end.
         let with = |overlap, at: u16| {
             let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
             assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
@@ -439,10 +442,10 @@ mod tests {
         for (at, data) in [(0, &payload[..32]), (24, &other[..]), (0, &payload[..32])] {
             assert!(take(&mut defrag, 1, &v4(7, at, true, data)).is_none());
         }
-        // It begins anew.
+        // Reassembly starts anew.
         assert!(take(&mut defrag, 2, &v4(7, 32, false, &payload[32..])).is_some());
         assert_eq!((defrag.stats().bad, defrag.stats().whole, defrag.memory()), (1, 1, 0));
-        // Twice the same is no overlap.
+        // A repeated fragment is no overlap.
         let mut defrag = Defrag::new(DefragConfig::default());
         assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
         assert!(take(&mut defrag, 2, &v4(7, 0, true, &payload[..32])).is_none());
@@ -450,15 +453,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_dropped() {
+    fn invalid_fragments_are_dropped() {
         for (overlap, bad) in [(Overlap::First, 3), (Overlap::Linux, 2)] {
             let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
             // Beyond 65,535 bytes.
             assert!(take(&mut defrag, 1, &v4(1, 65_528, false, &[0; 100])).is_none());
-            // Two ends.
+            // Two last fragments with different ends.
             assert!(take(&mut defrag, 1, &v4(2, 80, false, &[0; 8])).is_none());
             assert!(take(&mut defrag, 1, &v4(2, 40, false, &[0; 8])).is_none());
-            // Not in eights, of which Linux takes those that are whole.
+            // Not a multiple of 8 bytes, of which Linux keeps the whole units.
             assert!(take(&mut defrag, 1, &v4(3, 0, true, &[0; 17])).is_none());
             let whole = take(&mut defrag, 1, &v4(3, 16, false, &[0; 8]));
             assert_eq!(whole.is_some(), overlap == Overlap::Linux);
@@ -467,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_has_an_end_in_time_and_memory() {
+    fn waiting_fragments_are_limited_in_time_and_memory() {
         let mut defrag = Defrag::new(DefragConfig { memory: 1 << 20, ..DefragConfig::default() });
         for id in 0..5000_u16 {
             take(&mut defrag, 1000, &v4(id, 0, true, &[0; 800]));

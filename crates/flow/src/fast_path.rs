@@ -1,4 +1,4 @@
-//! The fast path: a packet in order of an established flow changes counters and little else. Nearly all packets take
+//! The fast path: a packet in order of an established flow changes counters and little more. Nearly all packets take
 //! it.
 
 use crate::index::same;
@@ -10,7 +10,7 @@ use crate::timers::Timers;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Layers, Packet};
 
-/// Counts a packet to a row if nothing else is to be done. Returns `false` without any change if the row belongs to
+/// Counts a packet to a row if nothing else needs to be done. Returns `false` without any change if the row belongs to
 /// another flow, or if the packet may begin, change or end something. The effect equals that of the slow path.
 #[inline(always)]
 pub(crate) fn count(
@@ -85,8 +85,8 @@ pub(crate) fn count_first(
     is_counted
 }
 
-/// Moves the numbers of both streams on, where a segment does no more than that. Numbers that wrap are counted, but not
-/// here.
+/// Advances the numbers of both streams if the segment has no other effect. A segment that wraps a number is left to
+/// the slow path.
 #[inline(always)]
 fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     if segment.flags & (SYN | FIN | RST | ACK) != ACK || segment.window == 0 {
@@ -111,14 +111,14 @@ fn follow(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     follow_out_of_order(row, me, you, segment)
 }
 
-/// Counts a segment that is not the next one, or acknowledges nothing new.
+/// Counts a segment that is not next in order, or that acknowledges nothing new.
 #[inline(never)]
 fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) -> bool {
     let (mut mine, mut other) = (row.numbers[me], row.numbers[you]);
     let [is_blind, other_is_blind] = [row.steady[me], row.steady[you]].map(|bits| bits & BLIND != 0);
     let past = segment.seq.wrapping_add(segment.len);
     let ahead = past.wrapping_sub(mine.last) as i32;
-    // Payload is new, and leaves no hole where they are followed.
+    // The payload is new, and leaves no hole if holes are tracked.
     let is_next = segment.len == 0
         || ahead > 0
             && (is_blind
@@ -154,7 +154,7 @@ mod tests {
     use weir_wire::build::{self, flags};
     use weir_wire::{Layers, LinkType, Packet, PacketBuf, Tag, Time, decode};
 
-    /// All calls of a table, in order.
+    /// All calls that a table makes, in order.
     #[derive(Default)]
     struct Calls(Vec<String>);
 
@@ -224,7 +224,7 @@ mod tests {
                 }
                 6 | 7 => tcp(flags::ACK, seq.wrapping_sub(random(120)), ack).payload(&payload),
                 8 => tcp(flags::ACK, seq.wrapping_add(random(40_000)), ack).payload(&payload),
-                // Of what was not sent, and of what was long ago.
+                // Payload that was not sent, and payload that was sent long ago.
                 9 => tcp(flags::ACK, seq, ack.wrapping_add(random(200))).payload(&payload),
                 10 => tcp(flags::ACK, seq, ack.wrapping_sub(random(300))).payload(&payload),
                 11 => tcp(flags::ACK, seq, ack).window(0).payload(&payload),
@@ -272,10 +272,10 @@ mod tests {
 
     /// A table with the fast path makes the same calls as a table without it.
     #[test]
-    fn short_ways_are_as_the_long_one() {
+    fn the_fast_path_equals_the_slow_path() {
         let (mut evicted, mut vlan_changed) = (0, 0);
         for seed in 0..16_u64 {
-            // From one mishap in two segments to one in 60; tables that are full, cuts by the active timeout.
+            // From one irregularity in two segments to one in 60; full tables; cuts by the active timeout.
             let calm = [2, 6, 20, 60][seed as usize / 4 % 4];
             let config = FlowConfig {
                 active: if seed % 3 == 0 { 400_000_000 } else { u64::MAX },

@@ -1,9 +1,9 @@
 //! Flows of one packet, kept in the two cache lines of [`Hot`] alone.
 //!
-//! Scans and floods of random addresses consist of such flows. All that the packet says is in the hot part: values
-//! that change stand in their usual place, and values that are written once (hardware address, VLAN ...) use the
+//! Scans and floods of random addresses consist of such flows. All facts of the packet are in the hot part: values
+//! that change are in their usual place, and values that are written once (hardware address, VLAN ...) use the
 //! counters and numbers of the direction without packets. The second packet, or the end of the flow, converts the row
-//! into the normal form, as if it had had it from the beginning.
+//! into the normal form. The result equals a row that had the normal form from the beginning.
 
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
@@ -12,7 +12,7 @@ use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::Tunnel;
 use weir_wire::build::flags::{ACK, SYN};
 
-/// Whether a flow that begins with this packet can be kept so.
+/// Whether a flow that begins with this packet can be kept in the short form.
 #[inline]
 pub(crate) fn is_simple(flow_ref: &FlowRef, s: &Facts) -> bool {
     let is_short = |bytes: u64| bytes <= u64::from(u32::MAX);
@@ -139,7 +139,7 @@ impl Hot {
         record.interface = stowed.payload_bytes;
     }
 
-    /// The TCP header of a fresh row's packet, as far as it matters.
+    /// The relevant part of the TCP header of a fresh row's packet.
     #[inline]
     fn fresh_segment(&self) -> Segment {
         let me = self.sender() & 1;
@@ -183,7 +183,7 @@ impl Hot {
         self.numbers[1 - (self.sender() & 1)].next
     }
 
-    /// Gives a fresh row the form of all others, its cold part in `cold`.
+    /// Converts a fresh row into the normal form, with its cold part in `cold`.
     #[inline(never)]
     pub fn settle<'a>(&'a mut self, cold: &'a mut Cold) -> Row<'a> {
         let me = self.sender() & 1;

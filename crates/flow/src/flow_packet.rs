@@ -1,4 +1,4 @@
-//! A packet and the flow it was counted to.
+//! A packet and its flow.
 
 use crate::FlowIdentity;
 use crate::stream::Segment;
@@ -8,7 +8,7 @@ use weir_wire::{Direction, Layers, Packet, Reader};
 /// A packet that was counted to a flow, for readers of payload.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowPacket<'a> {
-    /// The flow's row in its table: a small number that no other flow has until this one ends.
+    /// The flow's row in its table: a small number that is unique until this flow ends.
     pub row: u32,
     /// The flow's identity.
     pub flow: FlowIdentity,
@@ -21,7 +21,7 @@ pub struct FlowPacket<'a> {
 }
 
 impl<'a> FlowPacket<'a> {
-    /// The TCP segment that it is; `None` where it is none, or its header is not whole.
+    /// The TCP segment in the packet; `None` if there is none, or if its header is truncated.
     pub fn segment(&self) -> Option<Segment<'a>> {
         if self.layers.ip_proto != 6 || !self.layers.has_transport() {
             return None;

@@ -1,21 +1,21 @@
-//! IP fragments and the flows they belong to.
+//! IP fragments and their flows.
 //!
-//! Only the first fragment of an IP packet has ports. A later one is counted to the flow of the first, whichever
-//! comes before: what comes before waits as a sum, and is added when the first comes. What waits for too long, or
-//! has to make place, is counted to a flow without ports.
+//! Only the first fragment of an IP packet has ports. A later fragment is counted to the flow of the first one, in
+//! whichever order they arrive: fragments that arrive before the first one wait as a sum, which is added when the
+//! first one arrives. If they wait for too long, or are evicted, they are counted to a flow without ports.
 
 use crate::hash::KeyHash;
 use crate::parsed_packet::{FlowRef, ParsedPacket};
 use weir_wire::{FlowKey, Time};
 
-/// Packets in fragments that a set holds.
+/// Number of fragmented packets in a set.
 const WAYS: usize = 4;
 
 /// A fragmented IP packet.
 #[derive(Clone, Default)]
 struct Entry {
-    /// Addresses in the packet's own order, protocol, and the identification in the place of the ports; the
-    /// protocol of an unused entry is irrelevant, its `seen` is 0.
+    /// Addresses in the packet's order, protocol, and the identification in place of the ports. Undefined for an
+    /// unused entry, whose `seen` is 0.
     id: FlowKey,
     /// Time of the latest fragment, plus 1; 0: unused.
     seen: u64,
@@ -25,9 +25,9 @@ struct Entry {
     waiting: ParsedPacket,
 }
 
-/// The fragmented packets that were seen lately; of fixed size.
+/// Recent fragmented packets, in fixed memory.
 pub(crate) struct Fragments {
-    /// Empty until the first fragment is seen: most runs see none.
+    /// Empty until the first fragment is seen: most runs have no fragments.
     sets: Vec<[Entry; WAYS]>,
     size: usize,
     hash: KeyHash,
@@ -40,7 +40,7 @@ pub(crate) struct Fragments {
 /// The packets to count after a fragment was seen.
 #[derive(Default)]
 pub(crate) struct Counted {
-    /// Fragments that waited in vain, to a flow without ports.
+    /// Fragments whose first fragment did not arrive, to be counted to a flow without ports.
     pub unmatched: Option<ParsedPacket>,
     /// The fragment, with those that waited for it.
     pub fragment: Option<ParsedPacket>,
@@ -54,7 +54,7 @@ impl Fragments {
         Self { sets: Vec::new(), size: sets.max(1), hash, lifetime, joined: 0, unmatched: 0, shed: 0 }
     }
 
-    /// Takes the sighting of a fragment. `id` is the identification, `is_first` whether it has the ports.
+    /// Takes a parsed fragment. `id` is the IP identification, `is_first` whether the fragment has the ports.
     pub fn see(&mut self, mut parsed: ParsedPacket, id: u32, proto: u8, is_first: bool) -> Counted {
         let mut counted = Counted::default();
         let FlowRef { key, sender, .. } = parsed.flow_ref;
@@ -101,7 +101,7 @@ impl Fragments {
             parsed.flow_ref = flow_ref;
             counted.fragment = Some(parsed);
         } else if entry.waiting.facts.packets == 0 {
-            // When it is counted, it comes after something else.
+            // When the fragment is counted, other packets come before it.
             parsed.facts.carried = false;
             entry.waiting = parsed;
         } else {
@@ -110,8 +110,8 @@ impl Fragments {
         counted
     }
 
-    /// Forgets packets that were idle for long before `now`. Returns the waiting fragments of the next packet that has
-    /// some. `cursor` is the position; begin with 0.
+    /// Removes packets that were idle for long before `now`. Returns the waiting fragments of the next such packet
+    /// that has some. `cursor` is the position; begin with 0.
     pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<ParsedPacket> {
         while let Some(entry) = self.sets.get_mut(*cursor / WAYS).and_then(|set| set.get_mut(*cursor % WAYS))
         {
@@ -129,7 +129,7 @@ impl Fragments {
 }
 
 impl Entry {
-    /// The waiting fragments, to be counted without ports.
+    /// Returns the waiting fragments, to be counted without ports.
     fn give_up(&mut self, unmatched: &mut u64) -> Option<ParsedPacket> {
         let waiting = std::mem::take(&mut self.waiting);
         *unmatched += u64::from(waiting.facts.packets);
@@ -138,7 +138,7 @@ impl Entry {
 }
 
 impl ParsedPacket {
-    /// Counts another fragment with this one.
+    /// Adds the counts of another fragment to this one.
     fn add(&mut self, other: &ParsedPacket) {
         let (sum, other) = (&mut self.facts, &other.facts);
         sum.packets = sum.packets.saturating_add(other.packets);

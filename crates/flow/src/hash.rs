@@ -2,11 +2,11 @@
 
 use weir_wire::{FlowKey, Time};
 
-/// A keyed hash of flow keys: without the key nobody can choose flows that collide.
+/// A keyed hash of flow keys: without the key a sender cannot choose flows that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash([u64; 5]);
 
-/// Names a flow in logs: the same in every run, so it is keyed by constants (digits of pi).
+/// The hash for flow identifiers in logs. It is equal in every run, so its key is constant (digits of pi).
 const NAME: KeyHash = KeyHash([
     0x243f_6a88_85a3_08d3,
     0x1319_8a2e_0370_7344,
@@ -42,7 +42,7 @@ impl KeyHash {
     }
 }
 
-/// The name of the flow that began at `first`; never 0.
+/// The identifier of the flow that began at `first`; never 0.
 #[inline]
 pub(crate) fn name(key: &FlowKey, first: Time) -> u64 {
     fold(NAME.of(key) ^ first.0, 0x9e37_79b9_7f4a_7c15).max(1)
@@ -143,9 +143,9 @@ mod tests {
         pairs
     }
 
-    /// No pair of keys has a hash, or a place in the index and a tag, in common under more seeds than chance gives it.
+    /// No pair of keys shares a hash, or a slot in the index and a tag, under more seeds than chance gives.
     #[test]
-    fn no_difference_collides_whatever_the_seed_is() {
+    fn no_difference_of_keys_collides_under_every_seed() {
         let pairs = pairs();
         assert!(pairs.len() > 30_000);
         let seeds = 48;
@@ -163,13 +163,14 @@ mod tests {
         }
         let worst: [u32; 3] = std::array::from_fn(|part| equal.iter().map(|e| e[part]).max().unwrap());
         let all: [u32; 3] = std::array::from_fn(|part| equal.iter().map(|e| e[part]).sum());
-        // Chance: of all pairs and seeds one in 4,096 and 65,536; three of the same pair with a chance below 10^-2.
+        // By chance, one in 4,096 and one in 65,536 of all pairs and seeds; three collisions of one pair have a chance
+        // below 10^-2.
         let trials = pairs.len() as u32 * seeds as u32;
         assert!(worst[0] <= 3 && worst[1] <= 2 && worst[2] <= 9, "{worst:?}");
         assert!(all[0] < 2 * trials / 4096 && all[1] < 2 * trials / 65_536, "{all:?} of {trials}");
     }
 
-    /// Keys that were chosen to collide under one seed are like any others under another.
+    /// Keys that collide under one seed behave like random keys under another.
     #[test]
     fn collisions_do_not_carry_over_to_another_seed() {
         let (known, secret) = (KeyHash::new([1, 2]), KeyHash::new([1, 3]));
@@ -191,7 +192,7 @@ mod tests {
         for key in &chosen {
             buckets[(secret.of(key) >> 56) as usize] += 1;
         }
-        // 15.6 on average; 45 has a chance of 10^-9 for each of them.
+        // 15.6 on average; 45 has a chance of 10^-9 for each bucket.
         assert!(buckets.iter().all(|&n| n < 45), "{buckets:?}");
     }
 }

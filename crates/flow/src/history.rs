@@ -5,9 +5,9 @@ use std::fmt;
 /// Letters that a history holds; real ones have 4 to 12.
 const CAPACITY: usize = 24;
 
-/// What happened in a flow, in order, as Zeek writes it: upper case for the initiator, lower for the responder.
+/// The events of a flow in order, in Zeek's letters: upper case for the initiator, lower case for the responder.
 ///
-/// | letter | what |
+/// | letter | event |
 /// |---|---|
 /// | `s` | SYN without ACK |
 /// | `h` | SYN with ACK |
@@ -21,10 +21,10 @@ const CAPACITY: usize = 24;
 /// | `w` | closed window |
 /// | `i` | FIN and RST in one packet |
 /// | `q` | SYN with FIN or RST |
-/// | `^` | the first packet seen was taken for the responder's |
+/// | `^` | the direction was reversed: the sender of the first packet is the responder |
 ///
-/// Each stands once per side; `c g t w` again at the tenth, hundredth ... time, and `s h f r` again when they come
-/// with another sequence number. What comes after the 24th letter is not kept.
+/// Each letter occurs once per side; `c g t w` occur again at the tenth, hundredth ... time, and `s h f r` again when
+/// they come with another sequence number. Events after the 24th letter are not kept.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct History {
     letters: [u8; CAPACITY],
@@ -38,7 +38,7 @@ impl History {
         std::str::from_utf8(letters).unwrap_or_default()
     }
 
-    /// Whether nothing happened that has a letter, as in flows of ICMP.
+    /// Whether the history is empty, as in flows of ICMP.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -55,7 +55,7 @@ impl History {
         history
     }
 
-    /// Adds a letter: upper case where `initiator` did it.
+    /// Adds a letter: upper case if the event is the `initiator`'s.
     pub(crate) fn push(&mut self, letter: u8, initiator: bool) {
         if let Some(place) = self.letters.get_mut(usize::from(self.len)) {
             *place = if initiator { letter } else { letter.to_ascii_lowercase() };

@@ -1,8 +1,8 @@
-//! Holes in TCP streams: data that arrived before earlier data.
+//! Holes in TCP streams: missing bytes before data that has arrived.
 //!
 //! Few streams have holes at a time, so that holes are kept in a pool of fixed size and not in the flow's row.
 
-/// Ranges of one direction that are followed. Real loss leaves one or two at a time.
+/// Number of ranges that are tracked in one direction. Real loss leaves one or two at a time.
 const RANGES: usize = 4;
 
 /// The position of a flow's holes in the pool, or none.
@@ -17,13 +17,13 @@ pub(crate) struct Holes {
     pub uncounted: [u64; 2],
 }
 
-/// Bytes that lie ahead of what is contiguous: sequence numbers of the first and of that after the last. In
-/// order, apart, the empty ones last.
+/// Ranges of bytes beyond the contiguous part of the stream: sequence numbers of the first byte and after the last
+/// byte. Ranges are sorted and disjoint; empty ones are last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ranges([(u32, u32); RANGES], u8);
 
 impl Ranges {
-    /// Adds a range ahead of `next`; `false` where there is no more place.
+    /// Adds a range ahead of `next`; `false` if there is no free slot.
     pub fn add(&mut self, next: u32, start: u32, end: u32) -> bool {
         let ahead = |seq: u32| seq.wrapping_sub(next);
         let (mut start, mut end) = (start, end);
@@ -81,7 +81,7 @@ impl Ranges {
         self.iter().last().map(|&(_, end)| end)
     }
 
-    /// Takes the first range out.
+    /// Removes the first range.
     pub fn pop(&mut self) {
         self.0.rotate_left(1);
         self.1 = self.1.saturating_sub(1);
@@ -99,7 +99,7 @@ pub(crate) struct Pool {
     all: Vec<Holes>,
     free: Vec<u32>,
     capacity: usize,
-    /// Flows that found no place.
+    /// Flows for which there was no free slot.
     pub shed: u64,
 }
 
@@ -111,7 +111,7 @@ impl Pool {
         Self { all: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity), capacity, shed: 0 }
     }
 
-    /// The holes of a flow, for which a place is taken if it has none; `None` where all are taken.
+    /// The holes of a flow, which gets a slot if it has none; `None` if all slots are in use.
     pub fn get(&mut self, at: &mut HolesAt) -> Option<&mut Holes> {
         if at.0 == 0 {
             let place = match self.free.pop() {
@@ -159,12 +159,12 @@ mod tests {
         assert!(ranges.add(next, at(40), at(50)));
         assert!(ranges.add(next, at(200), at(210)));
         assert_eq!(ranges.first(), Some((at(40), at(50))));
-        assert!(ranges.add(next, at(50), at(100)), "it fills the hole between two");
+        assert!(ranges.add(next, at(50), at(100)), "it fills the hole between two ranges");
         assert_eq!(ranges.first(), Some((at(40), at(110))));
         assert_eq!(ranges.end(), Some(at(210)));
         assert!(ranges.add(next, at(300), at(310)) && ranges.add(next, at(400), at(410)));
         assert!(!ranges.add(next, at(500), at(510)), "no place");
-        assert!(ranges.add(next, at(205), at(600)), "but one that covers others has");
+        assert!(ranges.add(next, at(205), at(600)), "but a range that covers others has");
         ranges.pop();
         assert_eq!(ranges.first(), Some((at(200), at(600))));
         ranges.pop();
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn places_come_back() {
+    fn released_slots_are_reused() {
         let mut pool = Pool::new(1);
         let (mut a, mut b) = (HolesAt::default(), HolesAt::default());
         pool.get(&mut a).expect("a place").uncounted = [3, 4];
         assert!(pool.get(&mut b).is_none());
         assert_eq!(pool.shed, 1);
         assert_eq!(pool.release(a), [3, 4]);
-        assert_eq!(pool.get(&mut b).expect("the place again").uncounted, [0, 0]);
+        assert_eq!(pool.get(&mut b).expect("the slot again").uncounted, [0, 0]);
         assert_eq!(pool.release(HolesAt::default()), [0, 0]);
     }
 }

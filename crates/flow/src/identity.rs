@@ -15,12 +15,12 @@ pub struct FlowIdentity {
     pub first: Time,
     /// VLAN identifiers of its first packet, 0 when absent.
     pub vlan: [u16; 2],
-    /// A name that replaces the one made from key and time, if these were changed; 0 for none.
+    /// An identifier that replaces the one computed from key and time if these were changed; 0 for none.
     pub alias: u64,
 }
 
 impl FlowIdentity {
-    /// The flow's name: see [`crate::FlowRecord::id`].
+    /// The flow's identifier: see [`crate::FlowRecord::id`].
     pub fn id(&self) -> u64 {
         if self.alias == 0 { hash::name(&self.key, self.first) } else { self.alias }
     }

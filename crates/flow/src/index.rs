@@ -1,15 +1,15 @@
-//! From the hash of a key to the row of its flow.
+//! A hash index: from the hash of a key to the row of its flow.
 
 use crate::row::Hot;
 use weir_wire::FlowKey;
 
-/// Flows that a set holds: a cache line of them.
+/// Number of flows in a set, which is one cache line.
 const WAYS: usize = 10;
 /// Words of 32 bits in a set: tags of 16 bits, two in a word; then for each way the row's number plus 1; then
 /// [`STAMP`].
 const SET_WORDS: usize = 16;
 const TAG_WORDS: usize = WAYS / 2;
-/// When something was put into the set: [`Index::now`].
+/// Position of the stamp: the value of [`Index::now`] at the last insertion into the set.
 const STAMP: usize = SET_WORDS - 1;
 
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
@@ -17,10 +17,10 @@ const STAMP: usize = SET_WORDS - 1;
 /// There is a set for every three rows, so that a set has three flows on average. All ten ways are in use once in a
 /// thousand sets; then the least recently used flow is evicted.
 pub(crate) struct Index {
-    /// Plain numbers, all 0 at first: the system provides such memory when it is touched, and an index for a million
-    /// flows costs nothing while there are ten.
+    /// Plain numbers, all 0 at first: the operating system provides such memory when it is touched, so that an index
+    /// for a million flows costs nothing while there are ten.
     words: Vec<u32>,
-    /// Offset of the first set: at a cache line.
+    /// Offset of the first set, aligned to a cache line.
     start: usize,
     lines: Lines,
     /// Counts the groups of packets that were looked up together.
@@ -42,8 +42,8 @@ impl Lines {
     }
 }
 
-/// A bit pattern with the highest bit set of each of four lanes of 16 bits that is 0; of lanes above such a one it may
-/// be wrong.
+/// A bit pattern with the highest bit set in each of four lanes of 16 bits that is 0. Lanes above the lowest such lane
+/// may be wrong.
 #[inline]
 fn zero_lanes(lanes: u64) -> u64 {
     lanes.wrapping_sub(0x0001_0001_0001_0001) & !lanes & 0x8000_8000_8000_8000
@@ -58,7 +58,7 @@ fn which(set: &[u32; SET_WORDS], tag: u16) -> u64 {
     zero_lanes(pair(0) ^ tags) >> 3 | zero_lanes(pair(2) ^ tags) >> 2 | last >> 1
 }
 
-/// The way of the lowest bit: a lane counts 16, the pair of words 1 from 12 on. [`WAYS`] or more for none.
+/// The way of the lowest bit: a lane counts 16, the pair of words 1 from 12 on. [`WAYS`] or more if no bit is set.
 #[inline]
 fn first(ways: u64) -> usize {
     let bit = ways.trailing_zeros() as usize;
@@ -66,7 +66,7 @@ fn first(ways: u64) -> usize {
 }
 
 impl Index {
-    /// Bytes that the index takes for each three rows.
+    /// Bytes of the index for three rows.
     pub const BYTES_PER_SET: usize = SET_WORDS * size_of::<u32>();
     pub const ROWS_PER_SET: usize = 3;
 
@@ -77,13 +77,13 @@ impl Index {
         Self { words, start, lines: Lines { sets: sets as u64 }, now: 0 }
     }
 
-    /// Never 0, which marks an empty way.
+    /// The tag of a hash; never 0, which marks an empty way.
     #[inline]
     fn tag(hash: u64) -> u16 {
         (hash as u16).max(1)
     }
 
-    /// The set that a place is in.
+    /// The set of a slot.
     #[inline]
     fn set_at(&self, place: u32) -> Option<&[u32; SET_WORDS]> {
         self.words.get(self.start + (place as usize & !(SET_WORDS - 1))..)?.first_chunk()
@@ -94,8 +94,8 @@ impl Index {
         self.words.get_mut(self.start + (place as usize & !(SET_WORDS - 1))..)?.first_chunk_mut()
     }
 
-    /// Reads the line of a place, so that it is in the cache when it is needed. The sum of what was read is to be
-    /// used, lest the reading be left out.
+    /// Reads the line of a slot, so that it is in the cache when it is needed. The caller must use the sum of the
+    /// values, or the compiler leaves the reads out.
     #[inline]
     pub fn touch(&self, place: u32) -> u32 {
         self.words.get(self.start + place as usize).copied().unwrap_or(0)
@@ -114,13 +114,13 @@ impl Index {
         self.lines
     }
 
-    /// A group of packets is about to be looked up.
+    /// Announces that a group of packets is about to be looked up.
     #[inline]
     pub fn begin_group(&mut self) {
         self.now = self.now.wrapping_add(1);
     }
 
-    /// Whether nothing was put into the set of a line since the group was looked up.
+    /// Whether nothing was inserted into the set of a line since the group was looked up.
     #[inline]
     pub fn is_as_looked_up(&self, line: u32) -> bool {
         self.set_at(line).is_some_and(|set| set[STAMP] != self.now)
@@ -149,7 +149,8 @@ impl Index {
         None
     }
 
-    /// Notes the row of a key that is not in the index: where it is now. `None`: the set is full, see [`Index::rows`].
+    /// Inserts the row of a key that is not in the index and returns its slot. `None` if the set is full, see
+    /// [`Index::rows`].
     #[inline]
     pub fn insert(&mut self, line: u32, hash: u64, row: u32) -> Option<u32> {
         let now = self.now;
@@ -170,7 +171,7 @@ impl Index {
         set.into_iter().flat_map(|set| set.iter().skip(TAG_WORDS).take(WAYS).map(|row| row.wrapping_sub(1)))
     }
 
-    /// Forgets the row at a place.
+    /// Removes the row in a slot.
     #[inline]
     pub fn remove(&mut self, place: u32) {
         let way = place as usize % SET_WORDS;
@@ -183,7 +184,7 @@ impl Index {
     }
 }
 
-/// Whether two keys are equal, without the calls that comparing arrays of bytes makes.
+/// Whether two keys are equal. Comparing arrays of bytes would call a function.
 #[inline]
 pub(crate) fn same(a: &FlowKey, b: &FlowKey) -> bool {
     let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Against a plain list, with as many collisions as there can be.
+    /// Compares with a plain list, with as many collisions as possible.
     #[test]
     fn rows_are_found_until_they_are_removed() {
         let mut index = Index::new(6);

@@ -1,8 +1,8 @@
 //! Packets to flows: a flow table of fixed memory, with timers, TCP state and IP fragments.
 //!
 //! A [`FlowTable`] takes decoded packets and calls a [`FlowSink`]: at each roll-up with the sums of every flow since
-//! the last one ([`Tally`]), and at the end of each flow with a [`FlowRecord`]. Time is the time of the packets;
-//! nothing here reads a clock.
+//! the last one ([`Tally`]), and at the end of each flow with a [`FlowRecord`]. Time is the time of the packets; no
+//! clock is read.
 //!
 //! The definition of a flow, its end, its state and its history follow Zeek's conn.log, so that the two can be
 //! compared row by row. `docs/zeek-differences.md` lists the differences and their reasons.

@@ -1,4 +1,4 @@
-//! The facts about a flow in one packet: the only module here that reads packet bytes.
+//! Facts about a packet and its flow: only this module reads packet bytes.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -21,7 +21,7 @@ pub(crate) struct FlowRef {
     pub key: FlowKey,
     /// The flow's cache line in the index.
     pub line: u32,
-    /// 0: the lower endpoint sent it.
+    /// 0 if the lower endpoint sent the packet.
     pub sender: u8,
 }
 
@@ -29,20 +29,20 @@ pub(crate) struct FlowRef {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub time: Time,
-    /// Time of the first of the fragments that are counted here, else `time`.
+    /// Time of the earliest fragment that is counted here, else `time`.
     pub earliest: Time,
     pub ttl: u8,
     pub tunnel: Tunnel,
-    /// The carried packet is the next entry, if there is one.
+    /// Whether the next entry is the packet that this one carries.
     pub carrier: bool,
-    /// The tunnel that it carries something in, which a bubble without a next header is not.
+    /// The kind of tunnel, if the packet carries content. A Teredo bubble without a next header does not.
     pub carries: Tunnel,
-    /// It is what the sighting before carries.
+    /// Whether the previous entry is the carrier of this packet.
     pub carried: bool,
     pub bad_checksum: bool,
-    /// The packet's own headers show the key, see [`shows_its_key`].
+    /// Whether the packet's own headers show the key, see [`shows_its_key`].
     pub regular: bool,
-    /// The TCP header, where there is one.
+    /// The TCP header, if the packet has one.
     pub segment: Option<Segment>,
     pub packets: u32,
     pub frame_bytes: u64,
@@ -54,12 +54,12 @@ pub(crate) struct Facts {
     pub mac: [u8; 6],
 }
 
-/// Both, of a packet that is not plain: of one that a tunnel over UDP carries there are two.
+/// Flow and facts of a packet that is not plain. A packet that a tunnel over UDP carries has two entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParsedPacket {
     pub flow_ref: FlowRef,
     pub facts: Facts,
-    /// The name of the tunnel right over IP that carried it; 0 for none.
+    /// The identifier of the tunnel directly over IP that carried the packet; 0 for none.
     pub outer: u64,
 }
 
@@ -81,8 +81,8 @@ impl Looker {
             && !self.checksums
     }
 
-    /// Gives the sightings of a packet, outermost first, together with the layers they were made from; none for
-    /// what is not IP. Every one but the last is a carrier. `name` names each tunnel right over IP.
+    /// Emits the parsed packets of a packet, outermost first, each with its layers; none for packets other than IP.
+    /// Every one but the last is a carrier. `name` gives the identifier of each tunnel directly over IP.
     #[cold]
     pub fn look_inside(
         &self,

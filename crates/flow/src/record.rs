@@ -5,24 +5,25 @@ use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
 ///
-/// Forward is the initiator's direction (RFC 5103). The initiator is the sender of the first packet. If that is a
-/// SYN-ACK, not a SYN, or UDP, and goes from a typical server port to a port that is not one, it is the receiver.
+/// Forward is the initiator's direction (RFC 5103). The initiator is the sender of the first packet. If that packet is
+/// a SYN-ACK, a TCP packet that is not a SYN, or UDP, and goes from a typical server port to a port that is not one,
+/// the initiator is its receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// The flow's identity, the same for both directions.
+    /// The flow's key, equal for both directions.
     pub key: FlowKey,
     /// Whether the initiator is the lower endpoint of `key`: `addr[0]`, `port[0]`.
     pub initiator_is_lower: bool,
-    /// A number for the flow, the same in every run and for every number of tables: a hash of the key and the
-    /// time of the first packet. The parts of a flow that the active timeout cuts share it. Never 0.
+    /// An identifier of the flow, equal in every run and for every number of tables: a hash of the key and the time of
+    /// the first packet. The parts of a flow that the active timeout cuts share it. Never 0.
     pub id: u64,
     /// Time of the first packet.
     pub first: Time,
     /// Time of the last packet; as in Zeek, packets after both sides of a TCP flow closed do not count for it.
     pub last: Time,
-    /// Packets of the initiator.
+    /// Packets from the initiator.
     pub forward: Side,
-    /// Packets of the responder.
+    /// Packets from the responder.
     pub reverse: Side,
     /// Facts of TCP flows only.
     pub tcp: Option<TcpSummary>,
@@ -30,7 +31,7 @@ pub struct FlowRecord {
     pub state: ConnState,
     /// Events of the flow, in Zeek's letters.
     pub history: History,
-    /// Why it ended.
+    /// Reason for the end of the flow.
     pub end: EndReason,
     /// The protocols that were identified in the flow, the first one first: their positions in the list of protocols,
     /// plus 1; 0 for none.
@@ -39,19 +40,19 @@ pub struct FlowRecord {
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
     pub tunnel: Tunnel,
-    /// [`FlowRecord::id`] of the UDP flow that carried the first packet, or the name of the tunnel right over IP that
-    /// did ([`IpTunnel::identity`]), which has no record; 0 if none.
+    /// [`FlowRecord::id`] of the UDP flow that carried the first packet, or the identifier of the tunnel directly over
+    /// IP that carried it ([`IpTunnel::identity`]), which has no record; 0 if none.
     pub parent: u64,
-    /// Whether this flow carried others: its packets are also counted in those.
+    /// Whether this flow carried other flows: its packets are also counted in those.
     pub carrier: bool,
-    /// The tunnel over UDP that this flow is, if packets with content came in it.
+    /// The kind of tunnel over UDP that this flow is, if it carried packets with content.
     pub carries: Tunnel,
     /// Interface of the first packet.
     pub interface: u32,
 }
 
 impl FlowRecord {
-    /// A record of nothing, to be overwritten.
+    /// An empty record, to be overwritten.
     pub(crate) fn empty() -> Self {
         Self {
             key: FlowKey::default(),
@@ -103,8 +104,8 @@ impl FlowRecord {
         }
     }
 
-    /// The bytes that Zeek's conn.log has as `orig_bytes` or `resp_bytes`: of TCP by the sequence numbers, of UDP
-    /// and ICMP what was seen, of others 0.
+    /// The value of Zeek's `orig_bytes` or `resp_bytes`: for TCP by the sequence numbers, for UDP and ICMP the
+    /// captured payload, for other protocols 0.
     pub fn zeek_bytes(&self, direction: Direction) -> u64 {
         match (self.key.proto, &self.tcp) {
             (_, Some(tcp)) => tcp.stream_bytes[direction as usize & 1],
@@ -122,13 +123,14 @@ impl FlowRecord {
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Side {
-    /// Packets; fragments of IP packets count each.
+    /// Packets; each IP fragment counts as one.
     pub packets: u64,
-    /// Bytes of the frames on the wire, link-layer headers included. Inside a tunnel: of the whole frame.
+    /// Bytes of the frames on the wire, link-layer headers included. For a flow inside a tunnel, bytes of the whole
+    /// outer frame.
     pub frame_bytes: u64,
     /// Bytes of the IP packets, headers included.
     pub ip_bytes: u64,
-    /// Bytes of the transport payload, as often as they were sent.
+    /// Bytes of the transport payload, retransmitted ones included.
     pub payload_bytes: u64,
     /// Every TCP flag that was set in some packet.
     pub tcp_flags: u8,
@@ -143,11 +145,11 @@ pub struct Side {
 /// Further facts of a TCP flow. Arrays are in the order of [`Direction`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TcpSummary {
-    /// Bytes of the stream by the sequence numbers, as Zeek counts them: what was sent once, captured or not.
+    /// Bytes of the stream by the sequence numbers, as Zeek counts them: bytes sent, each once, captured or not.
     pub stream_bytes: [u64; 2],
     /// Bytes that were acknowledged and not seen.
     pub missed_bytes: [u64; 2],
-    /// Packets with payload that was sent before; at most 65,535.
+    /// Packets with payload that was sent before; 65,535 means this number or more.
     pub retransmitted: [u16; 2],
 }
 
@@ -158,9 +160,9 @@ pub enum ConnState {
     S0,
     /// Established, not closed.
     S1,
-    /// Established, the initiator has tried to close, no reply to that.
+    /// Established; the initiator has tried to close, without a reply.
     S2,
-    /// Established, the responder has tried to close, no reply to that.
+    /// Established; the responder has tried to close, without a reply.
     S3,
     /// Established and closed.
     SF,
@@ -205,20 +207,20 @@ impl ConnState {
     }
 }
 
-/// Why a flow was recorded.
+/// The reason why a flow was recorded.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum EndReason {
-    /// It had no packet for as long as its timeout.
+    /// The flow had no packet for its idle timeout.
     Idle,
     /// The active timeout cut the flow, which continues.
     Active,
-    /// Both sides closed it, or one that is the only one seen.
+    /// Both sides closed the connection, or the one side that was seen did.
     Fin,
-    /// One side reset it.
+    /// One side reset the connection.
     Rst,
-    /// A SYN with other sequence numbers began another one between the same ports.
+    /// A SYN with other sequence numbers began another connection between the same ports.
     Reused,
-    /// The table was full and this was the least recently used.
+    /// The table was full and this was the least recently used flow.
     Evicted,
     /// The run ended.
     Shutdown,
@@ -229,7 +231,7 @@ impl EndReason {
     pub const ALL: [Self; 7] =
         [Self::Idle, Self::Active, Self::Fin, Self::Rst, Self::Reused, Self::Evicted, Self::Shutdown];
 
-    /// One lower-case word.
+    /// The name of the reason: one lower-case word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -263,16 +265,15 @@ pub struct Tally<'a> {
     pub bytes: u64,
     /// Whether it is the first tally of its flow: set once per flow, in one direction.
     pub begins: bool,
-    /// Whether the flow carries others (a tunnel over UDP): the packets then also come in tallies of the carried
-    /// flows.
+    /// Whether the flow carries others (a tunnel over UDP). Its packets are then also in tallies of the carried flows.
     pub carrier: bool,
 }
 
 /// Receives the results of a table.
 pub trait FlowSink {
-    /// Takes a flow that has ended. Its last tallies were given before.
+    /// Takes a flow that has ended. Its last tallies were emitted before.
     fn end(&mut self, record: &FlowRecord);
-    /// Takes what a direction had since the last roll-up; called only where it had something.
+    /// Takes the sums of a direction since the last roll-up. Not called for directions without packets.
     fn tally(&mut self, tally: &Tally<'_>);
     /// Takes a packet that is being counted to this flow although its own headers do not show the key: a fragment, a
     /// packet in a tunnel or one that carries another, one with extension headers or an unusual link layer, or one
@@ -281,7 +282,7 @@ pub trait FlowSink {
     fn irregular(&mut self, irregular: &Tally<'_>) {
         let _ = irregular;
     }
-    /// Whether [`FlowSink::vlan_changed`] is to be called.
+    /// Whether [`FlowSink::vlan_changed`] is called.
     fn asks_tags(&self) -> bool {
         false
     }
@@ -291,8 +292,7 @@ pub trait FlowSink {
     fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
         let _ = (vlan_changed, tag);
     }
-    /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are to be
-    /// called.
+    /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are called.
     const PACKETS: bool = false;
     /// Announces packets that are likely to belong to the flows in these rows, so that per-flow state can be
     /// prefetched in parallel.
@@ -302,8 +302,8 @@ pub trait FlowSink {
     {
         let _ = rows;
     }
-    /// Takes a packet that was counted to a flow, but for fragments, packets with a wrong checksum where those are
-    /// verified, and packets that carry others.
+    /// Takes a packet that was counted to a flow. Not called for fragments, for packets with a wrong checksum if
+    /// checksums are verified, and for packets that carry others.
     fn packet(&mut self, seen: &FlowPacket<'_>) {
         let _ = seen;
     }
@@ -315,8 +315,8 @@ pub trait FlowSink {
     fn tunnel(&mut self, tunnel: &IpTunnel) {
         let _ = tunnel;
     }
-    /// Announces that the next record is of the flow in that row, whose last packet was at that time. `is_over`: the
-    /// row is free afterwards; otherwise the flow continues.
+    /// Announces that the next record is of the flow in that row, whose last packet was at `last`. `is_over`: the row
+    /// is free afterwards; otherwise the flow continues.
     fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
         let _ = (row, last, is_over);
     }
@@ -328,11 +328,11 @@ pub trait FlowSink {
     }
 }
 
-/// Counts of a table since it was made. `created = ended + active`, always.
+/// Counts of a table since its creation. `created = ended + active`, always.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FlowStats {
-    /// Packets that were counted to a flow, those with a wrong checksum among them. One that counts to the flow of
-    /// a tunnel and to one inside counts once.
+    /// Packets that were counted to a flow, including those with a wrong checksum. A packet that counts to the flow of
+    /// a tunnel and to the carried flow counts once.
     pub packets: u64,
     /// Flows in the table.
     pub active: u64,
@@ -340,22 +340,23 @@ pub struct FlowStats {
     pub created: u64,
     /// Flows ended, for any reason but [`EndReason::Active`].
     pub ended: u64,
-    /// Of these, because the table was full.
+    /// Flows that ended because the table was full; included in `ended`.
     pub evicted: u64,
-    /// Records given, by reason, in the order of [`EndReason::ALL`].
+    /// Records emitted, by reason, in the order of [`EndReason::ALL`].
     pub by_reason: [u64; 7],
     /// Later fragments of IP packets, counted to the flow of the first fragment.
     pub fragments_joined: u64,
-    /// Later fragments whose first one did not come in time: counted to a flow without ports.
+    /// Later fragments whose first fragment did not arrive in time: counted to a flow without ports.
     pub fragments_unmatched: u64,
-    /// Of these, because the table of fragments was full.
+    /// Later fragments that were counted without ports because the table of fragments was full; included in
+    /// `fragments_unmatched`.
     pub fragments_shed: u64,
-    /// Flows split, and ticks put off, because the time jumped; see [`crate::FlowConfig::jump`].
+    /// Flows split, and ticks postponed, because the time jumped; see [`crate::FlowConfig::jump`].
     pub time_jumps: u64,
     /// TCP streams whose gaps are no longer tracked because too many had holes at once.
     pub holes_shed: u64,
-    /// Bytes that the table takes when it is full.
+    /// Memory of the table in bytes when it is full.
     pub memory: u64,
-    /// Flows that it holds when it is full.
+    /// Number of flows in the table when it is full.
     pub capacity: u64,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Hot {
     pub flags: [u8; 2],
     /// The kinds of packet that change only this struct: bits of [`crate::tcp::steady`].
     pub steady: [u8; 2],
-    /// Class of the idle timeout in the lowest bits, and the VLAN tag of the first packet.
+    /// Class of the idle timeout in the lowest bits; VLAN tag of the first packet in the others.
     class_and_tag: u16,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Counts<N> {
     pub payload_bytes: N,
 }
 
-/// The rest; garbage where `marks` has FRESH.
+/// The other values of a flow; undefined if `marks` has FRESH.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[repr(C)]
 pub(crate) struct Cold {
@@ -58,9 +58,9 @@ pub(crate) struct Cold {
     pub origin: Origin,
     // Line 1.
     pub progress: [Progress; 2],
-    /// Packets and frame bytes that tallies have been given for.
+    /// Packets and frame bytes that tallies have reported.
     pub tallied: [[u64; 2]; 2],
-    // Line 2: garbage until `marks` has RARE.
+    // Line 2: undefined until `marks` has RARE.
     rare: Rare,
 }
 
@@ -86,32 +86,33 @@ pub(crate) struct Origin {
 pub(crate) struct Rare {
     /// The upper parts of the counters, beyond 32 bits.
     carried: [Counts<u32>; 2],
-    /// First packet of the flow, where `marks` has CUT.
+    /// Time of the flow's first packet, if `marks` has CUT.
     born: Time,
     pub letters: Letters,
 }
 
 /// Bits of a flow's `marks`.
 pub(crate) mod mark {
-    /// It had a packet since the last roll-up.
+    /// The flow had a packet since the last roll-up.
     pub const DIRTY: u16 = 1;
-    /// It had a packet since the hand that looks for flows to evict passed.
+    /// The flow had a packet since the search for flows to evict passed its row.
     pub const USED: u16 = 2;
     /// `rare` is in use.
     pub const RARE: u16 = 4;
-    /// A tally was given.
+    /// A tally was emitted.
     pub const BEGUN: u16 = 8;
-    /// The active timeout has cut it.
+    /// The active timeout has cut the flow.
     pub const CUT: u16 = 16;
-    /// It carries other flows.
+    /// The flow carries other flows.
     pub const CARRIER: u16 = 32;
-    /// TCP: it is about to end, at a fixed time.
+    /// TCP: the flow ends soon, at a fixed time.
     pub const CLOSING: u16 = 64;
-    /// TCP: its beginning was not seen.
+    /// TCP: the beginning was not seen.
     pub const PARTIAL: u16 = 128;
-    /// TCP: a segment was seen whole, so that there is a state.
+    /// TCP: a segment with a whole header was seen, so that there is a state.
     pub const SEGMENT: u16 = 256;
-    /// One packet was seen, and all of it is in the hot part; see [`crate::first_packet`]. The next three are for it.
+    /// One packet was seen, and all of it is in the hot part; see [`crate::first_packet`]. The next three bits are for
+    /// such rows.
     pub const FRESH: u16 = 512;
     /// The higher endpoint sent the packet.
     pub const FROM_HIGHER: u16 = 1024;
@@ -119,16 +120,16 @@ pub(crate) mod mark {
     pub const FLIPPED: u16 = 2048;
     /// All payload was captured.
     pub const CAPTURED: u16 = 4096;
-    /// Three bits: which tunnel over UDP it is, as its place in [`super::OVER_UDP`] plus 1.
+    /// Three bits: the kind of tunnel over UDP, as its position in [`super::OVER_UDP`] plus 1.
     pub const CARRIES: u16 = 0b111 << 13;
 }
 
-/// Tunnels over UDP, whose own packets are a flow.
+/// Tunnels over UDP. Their own packets form a flow.
 pub(crate) const OVER_UDP: [Tunnel; 6] =
     [Tunnel::Vxlan, Tunnel::Geneve, Tunnel::GtpU, Tunnel::L2tp, Tunnel::Teredo, Tunnel::Ayiya];
 
 impl Hot {
-    /// Notes which tunnel over UDP it is, once.
+    /// Sets the kind of tunnel over UDP, if it is not set.
     pub fn set_carries(&mut self, tunnel: Tunnel) {
         if !self.has(mark::CARRIES)
             && let Some(at) = OVER_UDP.iter().position(|known| *known == tunnel)
@@ -193,8 +194,8 @@ impl Hot {
 }
 
 impl Cold {
-    /// Reads a word of each line. A packet that may change a state is often one that was sent before, which is counted
-    /// in the rare part.
+    /// Reads a word of each line. A packet that may change a state is often a retransmission, which is counted in the
+    /// rare part.
     #[inline]
     pub fn touch(&self) -> u64 {
         self.origin.parent ^ self.tallied[0][0] ^ self.rare.born.0
@@ -233,7 +234,7 @@ impl<'a> Row<'a> {
         self.ends[initiator & 1].set_initiator();
     }
 
-    /// Keeps what changed in `ends`, and notes what the next packets may be that change nothing.
+    /// Writes `ends` back, and sets which kinds of packet may follow without a change of state.
     #[inline]
     pub fn save(&mut self) {
         for (side, end) in self.ends.iter().enumerate() {

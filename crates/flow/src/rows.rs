@@ -1,4 +1,4 @@
-//! A value for each row of a flow table, allocated in pages as rows come into use. Values are never moved, and
+//! A value for each row of a flow table, allocated in pages when rows are first used. Values are never moved, and
 //! neighbouring rows have neighbouring values.
 
 /// Rows in a page.
@@ -51,7 +51,7 @@ impl<T: Default> Rows<T> {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.made * PAGE * size_of::<T>() + self.pages.capacity() * size_of::<Option<Box<[T]>>>()
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_made_where_they_are_wanted() {
+    fn pages_are_allocated_on_first_use() {
         let mut rows = Rows::<u64>::default();
         assert_eq!(rows.get(3), None);
         for row in [3, 4, 100_000] {

@@ -1,7 +1,7 @@
 //! Ports that servers use.
 
 /// Whether servers of well-known protocols use this port: Zeek's `likely_server_ports`, from the protocols that it
-/// analyses by default. It finds the responder of a flow whose beginning was not seen.
+/// analyses by default. It determines the responder of a flow whose beginning was not seen.
 pub fn is_likely_server(proto: u8, port: u16) -> bool {
     match proto {
         6 => tcp(port),

@@ -6,7 +6,7 @@ use crate::{FlowIdentity, FlowPacket, FlowSink, FlowTable};
 use weir_wire::{Direction, Fragment, Layers, Packet};
 
 impl FlowTable {
-    /// Shows a packet that was counted to the flow in that row, where the sink wants it.
+    /// Passes a packet that was counted to the flow in that row to the sink, if the sink reads packets.
     #[inline(always)]
     pub(crate) fn show<S: FlowSink>(
         &self,
@@ -26,7 +26,8 @@ impl FlowTable {
         }
     }
 
-    /// Shows a packet that was counted in its fragments, and put together from them, to the flow that it is of.
+    /// Passes a packet that was reassembled from its fragments to the sink, with its flow. The fragments were counted
+    /// before.
     pub fn attend<S: FlowSink>(&self, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
         self.look.look_inside(
             packet,

@@ -19,40 +19,40 @@ use weir_wire::{Batch, Fragment, IpFragment, Layers, MAX_TUNNELS, Packet, Tag, T
 /// facts stay in the second-level cache.
 const TOGETHER: usize = 128;
 
-/// Probes that there is room for.
+/// Capacity of the list of probes.
 const PROBES: usize = TOGETHER + TOGETHER / 4;
 
-/// The most that one packet makes: one for each level, and one for fragments that wait in vain.
+/// Maximum number of probes of one packet: one for each level, and one for fragments without a first one.
 const MAX_LEVELS: usize = MAX_TUNNELS + 2;
 
-/// The least number of flows that a table holds.
+/// Minimum number of flows of a table.
 const MIN_ROWS: usize = 64;
 
-/// The most: places in the index are numbers of 32 bits.
+/// Maximum number of flows of a table: slots of the index are numbers of 32 bits.
 const MAX_ROWS: usize = 800_000_000;
 
-/// The least memory.
+/// Minimum memory in bytes.
 const MIN_MEMORY: usize = 128 << 10;
 
-/// A packet, or a level of one, that is to be counted.
+/// A packet, or a level of one, that has yet to be counted.
 struct Probe {
     flow_ref: FlowRef,
     /// Position in the batch; for a packet that is not plain, position among the parsed packets.
     at: u8,
-    /// It may change the state of its connection, which is in the cold part of the row.
+    /// Whether it may change the state of its connection, which is in the cold part of the row.
     is_cold: bool,
     is_plain: bool,
-    /// Of a plain one, see [`Facts::regular`].
+    /// For a plain packet, see [`Facts::regular`].
     is_regular: bool,
-    /// The row that has likely the flow, plus 1; 0 for none.
+    /// The likely row of the flow, plus 1; 0 for none.
     likely: u32,
 }
 
 /// A table of flows: fixed memory, one owner, no clock.
 ///
-/// When the table is full, a new flow takes the place of one that was not used since the hand that goes round the
-/// rows last passed it, as a page cache does it: almost the least recently used, for one sequential read. A flow
-/// of one packet counts as not used, so that a flood pushes out itself before it pushes out what lives.
+/// When the table is full, a new flow replaces a flow that was not used since the clock hand last passed its row, as
+/// in the CLOCK algorithm of page caches: almost the least recently used flow, found by one sequential read. A flow of
+/// one packet counts as not used, so that a flood evicts its own flows before flows with traffic.
 pub struct FlowTable {
     config: FlowConfig,
     pub(crate) look: Looker,
@@ -61,7 +61,7 @@ pub struct FlowTable {
     pub(crate) hot: Vec<Hot>,
     pub(crate) cold: Vec<Cold>,
     capacity: usize,
-    /// First row of the list of free ones, linked by `first`; plus 1, 0 for none.
+    /// First free row, plus 1; 0 for none. Free rows are linked by `first`.
     free: u64,
     /// Position at which the search for a flow to evict continues.
     hand: usize,
@@ -69,18 +69,18 @@ pub struct FlowTable {
     fragments: Fragments,
     tunnel_ends: TunnelEnds,
     probes: Vec<Probe>,
-    /// Of the probes that are not plain.
+    /// The parsed packets of the probes that are not plain.
     parsed_packets: Vec<ParsedPacket>,
-    /// Of each of these, the packet and its layers, where the sink wants to see packets and it is no fragment.
+    /// For each of these, the packet and its layers, if the sink reads packets and the packet is no fragment.
     levels: Vec<Option<(u8, Layers)>>,
     timers: Timers,
     stats: FlowStats,
-    /// The record of the flow of one packet that ended last.
+    /// The record of the last flow of one packet that ended.
     record: FlowRecord,
-    /// The last tick that was believed, and one that was put off.
+    /// The last accepted tick, and a postponed one.
     ticked: Time,
     put_off: Time,
-    /// Keeps the reads that only bring lines into the cache.
+    /// Accumulates the values read for prefetching, so that the compiler keeps the reads.
     touched: u64,
     /// Forces the slow path for every packet.
     #[cfg(test)]
@@ -88,7 +88,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// An empty table. It reserves the memory that `config` allows; the system provides it as flows come.
+    /// An empty table. It reserves the memory that `config` allows; the operating system provides it as flows begin.
     pub fn new(config: &FlowConfig) -> Self {
         let hash = KeyHash::new(config.seed);
         let memory = config.memory.max(MIN_MEMORY);
@@ -183,21 +183,21 @@ impl FlowTable {
         }
     }
 
-    /// Counts one packet: the same as a batch of one.
+    /// Counts one packet, as a batch of one.
     pub fn packet(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
         self.look(0, packet, layers, shows_its_key, sink);
         self.count(sink, |_| Some((*packet, layers)));
     }
 
-    /// Whether packets with a wrong checksum are left out from now on; see [`FlowConfig::checksums`].
+    /// Sets whether packets with a wrong checksum are left out; see [`FlowConfig::checksums`].
     pub fn set_checksums(&mut self, verify: bool) {
         self.look.checksums = verify;
     }
 
-    /// Ends what is idle at `now`, the end of an interval. All tables of a run are to tick at the same times.
+    /// Ends the flows that are idle at `now`, the end of an interval. All tables of a run must tick at the same times.
     ///
-    /// Ticks go forward; one that is further ahead than [`FlowConfig::jump`] takes effect only when the next
-    /// one is there too.
+    /// Ticks go forward. A tick that is further ahead than [`FlowConfig::jump`] takes effect only when the next tick
+    /// confirms it.
     pub fn tick(&mut self, now: Time, sink: &mut impl FlowSink) {
         if now.since(self.ticked) > self.config.jump && self.ticked != Time(0) {
             let confirmed = self.put_off != Time(0) && now >= self.put_off;
@@ -221,7 +221,7 @@ impl FlowTable {
         }
     }
 
-    /// Gives what every flow had since the last time.
+    /// Emits the sums of every flow since the last roll-up.
     pub fn roll_up(&mut self, sink: &mut impl FlowSink) {
         for (hot, cold) in self.hot.iter_mut().zip(&mut self.cold) {
             if hot.is_free() || !hot.has(mark::DIRTY) {
@@ -236,7 +236,7 @@ impl FlowTable {
         }
     }
 
-    /// Ends every flow: the end of the run.
+    /// Ends every flow, at the end of the run.
     pub fn drain(&mut self, sink: &mut impl FlowSink) {
         self.expire_fragments(Time(u64::MAX), sink);
         for at in 0..self.hot.len() as u32 {
@@ -247,7 +247,7 @@ impl FlowTable {
         }
     }
 
-    /// Counts since the table was made.
+    /// Counts since the creation of the table.
     pub fn stats(&self) -> FlowStats {
         FlowStats {
             active: self.stats.created - self.stats.ended,
@@ -259,7 +259,7 @@ impl FlowTable {
         }
     }
 
-    /// Notes which flow packet `at` of those that are looked up together is of.
+    /// Looks up the flow of packet `at` of the current group.
     #[inline]
     fn look<S: FlowSink>(
         &mut self,
@@ -289,7 +289,7 @@ impl FlowTable {
         }
     }
 
-    /// Notes the flow of the plain packet `at`.
+    /// Looks up the flow of the plain packet `at`.
     #[inline(always)]
     fn probe(&mut self, at: u8, flow_ref: FlowRef, layers: &Layers, is_regular: bool) {
         self.stats.packets += 1;
@@ -297,7 +297,7 @@ impl FlowTable {
         self.probes.push(Probe { flow_ref, at, is_cold, is_plain: true, is_regular, likely: 0 });
     }
 
-    /// Notes the flows of a fragment or of a packet that carries others.
+    /// Looks up the flows of a fragment or of a packet that carries others.
     #[cold]
     fn look_closely<S: FlowSink>(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
         let Self { look, parsed_packets, levels, fragments, tunnel_ends, stats, .. } = self;
@@ -362,7 +362,7 @@ impl FlowTable {
             lines ^= self.cold.get((probe.likely as usize).wrapping_sub(1)).map_or(0, Cold::touch);
         }
         if missing > 0 && self.free == 0 && self.hot.len() == self.capacity {
-            // The rows that will make place, and where the index has them.
+            // The rows that will be evicted next, and their slots in the index.
             let hand = self.hand.min(self.hot.len());
             let end = (hand + missing).min(self.hot.len());
             let victims = self.hot.get(hand..end).unwrap_or_default();
@@ -386,7 +386,7 @@ impl FlowTable {
         self.touched ^= lines;
     }
 
-    /// Counts what was noted; `get` gives the packets that were looked at.
+    /// Counts the packets that were looked up; `get` returns a packet of the group.
     #[inline]
     fn count<'a, S: FlowSink>(
         &mut self,
@@ -551,7 +551,8 @@ impl FlowTable {
         Some(at)
     }
 
-    /// Why a packet does not belong to the flow that the row has, if so. Where it does, the row is not fresh any more.
+    /// The reason why a packet does not belong to the flow in the row; `None` if it belongs to it. In that case the
+    /// row is not fresh any more.
     #[inline]
     fn splits(&mut self, at: u32, s: &Facts) -> Option<EndReason> {
         let row = self.hot.get(at as usize)?;
@@ -580,7 +581,7 @@ impl FlowTable {
         is_counted.then_some(EndReason::Active)
     }
 
-    /// Gives a row the form that all have but fresh ones.
+    /// Converts a fresh row into the normal form.
     #[inline]
     fn settle(&mut self, at: u32) {
         if let Some(hot) = self.hot.get_mut(at as usize).filter(|hot| hot.has(mark::FRESH))
@@ -590,7 +591,7 @@ impl FlowTable {
         }
     }
 
-    /// The reason for the end of a flow: how TCP ended it, or else `otherwise`.
+    /// The reason for the end of a flow: the way TCP ended it, or else `otherwise`.
     fn reason(&mut self, at: u32, otherwise: EndReason) -> EndReason {
         match self.hot.get(at as usize).is_some_and(|row| row.has(mark::CLOSING)) {
             true => match Row::at(&mut self.hot, &mut self.cold, at).is_some_and(|row| tcp::is_reset(&row)) {
@@ -601,7 +602,7 @@ impl FlowTable {
         }
     }
 
-    /// Makes a flow of a packet that belongs to none.
+    /// Creates a flow for a packet that belongs to none.
     fn begin(
         &mut self,
         flow_ref: &FlowRef,
@@ -647,7 +648,7 @@ impl FlowTable {
     ) -> Option<u32> {
         let flow_ref = &probe.flow_ref;
         let facts = self.look.facts(packet, layers, probe.is_regular);
-        // A packet of this flow may have come after the lookup.
+        // A packet of this flow may have arrived after the lookup.
         if !first_packet::is_simple(flow_ref, &facts) || !self.index.is_as_looked_up(flow_ref.line) {
             return self.plain(probe, packet, layers, sink);
         }
@@ -691,7 +692,7 @@ impl FlowTable {
         self.free_row(None, sink)
     }
 
-    /// Notes a row in the index: where it is there.
+    /// Inserts a row into the index.
     #[inline]
     fn enter(
         &mut self,
@@ -764,9 +765,9 @@ impl FlowTable {
         Some(at)
     }
 
-    /// The next flow that was not used since the hand passed it.
+    /// The next flow that was not used since the hand passed its row.
     fn victim(&mut self, carrier: Option<u32>) -> u32 {
-        // After one round every mark is gone, so the second finds one.
+        // After one round every mark is cleared, so that the second round finds a flow.
         for _ in 0..2 * self.hot.len() {
             let at = self.hand;
             self.hand = if at + 1 < self.hot.len() { at + 1 } else { 0 };
@@ -795,11 +796,11 @@ impl FlowTable {
         row.unmark(mark::DIRTY);
         row.cut(now);
         row.save();
-        // The next packet is again the first of its direction.
+        // The next packet counts as the first of its direction again.
         row.hot.steady = [0; 2];
     }
 
-    /// Ends a flow, and frees its row.
+    /// Ends a flow and frees its row.
     fn end<S: FlowSink>(&mut self, at: u32, reason: EndReason, sink: &mut S) {
         let Some(hot) = self.hot.get_mut(at as usize) else { return };
         let place = if hot.has(mark::FRESH) {
@@ -871,7 +872,7 @@ impl FlowTable {
         let mut cursor = 0;
         let mut expired: Vec<ParsedPacket> =
             std::iter::from_fn(|| self.fragments.expire_next(now, &mut cursor)).collect();
-        // They lie in the order of a keyed hash, which no result may depend on.
+        // The order of the rows comes from a keyed hash, which no result may depend on.
         expired
             .sort_by_key(|ParsedPacket { flow_ref, facts, .. }| (facts.earliest, facts.time, flow_ref.key));
         for ParsedPacket { flow_ref, facts, outer } in expired {
@@ -880,12 +881,12 @@ impl FlowTable {
     }
 }
 
-/// The carrier of the packet that is counted.
+/// The carrier of a packet.
 #[derive(Clone, Copy)]
 enum Carrier {
-    /// The flow of that row.
+    /// A flow, by its row.
     Row(u32),
-    /// A tunnel that has no row, by its name; 0: none.
+    /// A tunnel without a row, by its identifier; 0: none.
     Named(u64),
 }
 
@@ -893,15 +894,15 @@ impl Carrier {
     const NONE: Self = Self::Named(0);
 }
 
-/// A flow that was begun.
+/// A new flow.
 enum Begun {
-    /// Its packet is yet to be counted.
+    /// Its packet has not been counted yet.
     Empty(u32),
-    /// Its packet is counted.
+    /// Its packet has been counted.
     Counted(u32),
 }
 
-/// Takes a fragment to those that belong with it.
+/// Counts a fragment to the flow of its packet's first fragment.
 #[cold]
 fn fragment(
     fragments: &mut Fragments,
@@ -959,7 +960,7 @@ fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
     }
 }
 
-/// Gives what both directions of a flow had since it was last given.
+/// Emits the sums of both directions of a flow since its last tally.
 fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
     let initiator = row.initiator() & 1;
     for side in [initiator, 1 - initiator] {
@@ -983,7 +984,7 @@ fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
     }
 }
 
-/// Gives all of a fresh row; `record` is overwritten.
+/// Emits all of a fresh row; `record` is overwritten.
 #[inline]
 fn end_fresh<S: FlowSink>(at: u32, hot: &mut Hot, reason: EndReason, record: &mut FlowRecord, sink: &mut S) {
     if S::PACKETS {
@@ -997,7 +998,7 @@ fn end_fresh<S: FlowSink>(at: u32, hot: &mut Hot, reason: EndReason, record: &mu
     sink.end(record);
 }
 
-/// Gives what a fresh row had that was not given before.
+/// Emits the sums of a fresh row that were not emitted before.
 #[inline]
 fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
     let side = row.sender() & 1;
@@ -1028,7 +1029,7 @@ mod tests {
         fn tally(&mut self, _: &Tally<'_>) {}
     }
 
-    /// Number of flows that a table with this seed shed, and of key comparisons to find each of them.
+    /// Number of flows that a table with this seed shed, and number of key comparisons to look up each of them.
     fn cost(seed: [u64; 2], flows: &[Vec<u8>]) -> (u64, u64) {
         let mut table = FlowTable::new(&FlowConfig { memory: 1 << 20, seed, ..FlowConfig::default() });
         for data in flows {
@@ -1047,9 +1048,9 @@ mod tests {
         (table.stats().evicted, wrong)
     }
 
-    /// An attacker who knows the hash but not its key can choose flows no better than at random.
+    /// An attacker without the key of the hash can choose flows no better than at random.
     #[test]
-    fn an_attack_on_one_seed_is_none_on_another() {
+    fn flows_that_collide_under_one_seed_do_not_under_another() {
         let (known, secret) = ([1, 2], [3, 4]);
         let flow = |n: u32| {
             let [a, b, c, d] = n.wrapping_mul(0x9e37_79b1).to_be_bytes();
@@ -1071,10 +1072,10 @@ mod tests {
         }
         let random: Vec<_> = (1..=2_000).map(flow).collect();
         let [attack, uncounted, usual] = [cost(known, &chosen), cost(secret, &chosen), cost(secret, &random)];
-        assert!(attack.0 > 1_000, "with the key it works: {attack:?}");
+        assert!(attack.0 > 1_000, "with the key the attack works: {attack:?}");
         assert!(
             uncounted.0 <= usual.0 + 10 && uncounted.1 <= usual.1 + 10,
-            "{uncounted:?}, of random ones {usual:?}"
+            "{uncounted:?}, of random flows {usual:?}"
         );
     }
 }

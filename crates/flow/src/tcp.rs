@@ -12,8 +12,8 @@ use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 /// A SYN or RST whose number is further away is ignored.
 const TOO_FAR: i32 = 1 << 20;
 
-/// If a stream has this much data after a hole and no acknowledgement, its other direction is not seen, and its holes
-/// mean nothing.
+/// If a stream has this many bytes after a hole and no acknowledgement, its other direction is not captured, and its
+/// holes are not counted.
 const AHEAD_WITHOUT_ACK: u32 = 16_384;
 
 /// A TCP header and the length of its payload.
@@ -34,7 +34,7 @@ impl Segment {
         self.flags & flag != 0
     }
 
-    /// Numbers that it takes of the sequence; payload of a RST is not in the stream.
+    /// Sequence numbers that the segment takes. Payload of a RST is not part of the stream.
     fn space(&self) -> u32 {
         let payload = if self.has(RST) { 0 } else { self.len };
         payload + u32::from(self.has(SYN)) + u32::from(self.has(FIN))
@@ -49,7 +49,7 @@ pub(crate) enum State {
     Inactive,
     SynSent,
     SynAckSent,
-    /// It sent something, but no SYN was seen.
+    /// The endpoint sent something, but no SYN was seen.
     Partial,
     Established,
     Closed,
@@ -68,31 +68,31 @@ impl State {
 pub(crate) struct Numbers {
     /// The highest number sent, plus 1.
     pub last: u32,
-    /// The highest number that the peer acknowledged.
+    /// The highest sequence number that the peer acknowledged.
     pub ack: u32,
-    /// Up to here, everything was seen or given up; `last` where holes are not followed.
+    /// Up to this number, every byte was seen or abandoned; equal to `last` if holes are not tracked.
     pub next: u32,
 }
 
-/// The rest of what is kept of an endpoint.
+/// The other values of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub(crate) struct Progress {
-    /// Number of the SYN, or what it would have been.
+    /// Sequence number of the SYN, or the one that it would have had.
     start: u32,
-    /// Number after the FIN, where `bits` has FINISHED.
+    /// Sequence number after the FIN, if `bits` has FINISHED.
     fin: u32,
     /// Number of wraps of `last` and `ack`.
     last_wraps: u16,
     ack_wraps: u16,
     bits: u8,
-    /// Letters that the history has of this endpoint.
+    /// Letters of this endpoint in the history.
     seen: u8,
     state: State,
     before: State,
 }
 
-/// One endpoint of a connection, put together. Other protocols use `bits` and `seen`.
+/// The whole state of one endpoint of a connection. Other protocols use `bits` and `seen`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct End {
     last: u32,
@@ -119,22 +119,22 @@ pub(crate) mod steady {
     pub const BLIND: u8 = 4;
     /// Without payload: the first of its kind, which is noted in the history.
     pub const FIRST_EMPTY: u8 = 8;
-    /// A segment with payload in such a stream.
+    /// With payload, in a stream whose holes are not tracked: the first of its kind, which is noted in the history.
     pub const FIRST_DATA: u8 = 16;
 }
 
 /// Bits of an endpoint.
 mod bit {
     pub const INITIATOR: u8 = 1;
-    /// It is counted as closed.
+    /// The endpoint counts as closed.
     pub const CLOSED: u8 = 2;
-    /// It sent a FIN.
+    /// The endpoint sent a FIN.
     pub const FINISHED: u8 = 4;
-    /// Its holes are not followed.
+    /// Its holes are not tracked.
     pub const BLIND: u8 = 8;
-    /// It sent something.
+    /// The endpoint sent something.
     pub const SPOKE: u8 = 16;
-    /// It has holes in the pool.
+    /// The endpoint has holes in the pool.
     pub const HOLES: u8 = 32;
 }
 
@@ -169,8 +169,8 @@ impl End {
         Progress { start, fin, last_wraps, ack_wraps, bits, seen, state, before }
     }
 
-    /// The segments of this endpoint that only advance both streams if they come in order. Holes in its stream matter
-    /// to payload alone.
+    /// The kinds of segment of this endpoint that only advance both streams if they come in order. Holes in its stream
+    /// affect only segments with payload.
     #[inline]
     pub fn steady(&self, peer: &End) -> u8 {
         let under_way = |state: State| matches!(state, State::Established | State::Partial);
@@ -199,7 +199,7 @@ impl End {
         self.bits |= bit::INITIATOR;
     }
 
-    /// Of UDP: as after its first datagram.
+    /// Sets the state of a UDP endpoint after its first datagram.
     pub fn set_seen_data(&mut self) {
         self.seen |= seen::DATA;
     }
@@ -228,7 +228,7 @@ impl End {
     pub fn size(&self, peer: &End) -> u64 {
         let half_open = self.before == State::SynSent && self.state == State::Reset;
         if half_open && peer.state == State::Inactive && !self.nothing_acked() {
-            // The numbers mean nothing when a half-open connection is found and aborted.
+            // The numbers are invalid when a half-open connection is found and aborted.
             return 0;
         }
         let end = Self::full(self.last, self.last_wraps).max(Self::full(self.ack, self.ack_wraps));
@@ -273,7 +273,7 @@ impl End {
 
     fn acked(&mut self, ack: u32) {
         let delta = ack.wrapping_sub(self.ack) as i32;
-        // An acknowledgement of 0 is more likely broken than part of a large stream. Whether it advances cannot be
+        // An acknowledgement of 0 is more likely an error than part of a large stream. Whether it advances cannot be
         // predicted, so there is no branch.
         let moves = (delta > 0) & !((ack == 0) & (delta > TOO_FAR));
         let wraps = moves & (ack < self.ack);
@@ -320,7 +320,7 @@ impl Letters {
         &mut self.1[side & 1]
     }
 
-    /// Counts one more; whether the history gets a letter for it.
+    /// Counts one more event. Returns whether the history gets a letter for it.
     fn count(&mut self, what: Repeated, side: usize) -> bool {
         let count = &mut self.0[side & 1][what as usize & 3];
         let before = *count;
@@ -371,7 +371,7 @@ pub(crate) fn saw_data(row: &mut Row<'_>, side: usize) {
     first(row, side, seen::DATA, b'D');
 }
 
-/// Notes the first segment that `me` sent with payload, or the first without, of a row that is not put together.
+/// Notes the first segment of `me` with payload, or the first without, of a row that is not converted.
 pub(crate) fn saw_first(cold: &mut Cold, me: usize, with_payload: bool) {
     let (seen, letter) = if with_payload { (seen::DATA, b'D') } else { (seen::ACK, b'A') };
     let progress = &mut cold.progress[me & 1];
@@ -379,7 +379,7 @@ pub(crate) fn saw_first(cold: &mut Cold, me: usize, with_payload: bool) {
     cold.origin.history.push(letter, progress.bits & bit::INITIATOR != 0);
 }
 
-/// Notes a letter once; whether it was there already.
+/// Notes a letter once. Returns whether it was noted before.
 #[inline]
 fn first(row: &mut Row<'_>, side: usize, bit: u8, letter: u8) -> bool {
     let end = &mut row.ends[side & 1];
@@ -421,7 +421,7 @@ pub(crate) fn is_reuse(row: &Row<'_>, segment: &Segment) -> bool {
     segment.seq != sender.start && !swapped
 }
 
-/// Whether nothing but a handshake was seen.
+/// Whether only a handshake was seen.
 pub(crate) fn is_handshake(row: &Row<'_>) -> bool {
     row.ends.iter().all(|end| end.state.is_handshake())
 }
@@ -433,7 +433,7 @@ pub(crate) fn is_attempt(row: &Row<'_>) -> bool {
         && row.ends[1 - (initiator & 1)].state == State::Inactive
 }
 
-/// Whether one side reset it.
+/// Whether one side reset the connection.
 pub(crate) fn is_reset(row: &Row<'_>) -> bool {
     row.ends.iter().any(|end| end.state == State::Reset)
 }
@@ -443,7 +443,7 @@ pub(crate) fn is_closed(row: &Row<'_>) -> bool {
     row.ends.iter().all(|end| end.is(bit::CLOSED))
 }
 
-/// Takes a segment that `me` sent. Whether it closed the connection, so that it ends soon.
+/// Takes a segment that `me` sent. Returns whether it closed the connection, so that the flow ends soon.
 pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     row.mark(mark::SEGMENT);
@@ -460,7 +460,7 @@ pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &S
     let end = &row.ends[me];
     let at = end.relative(segment.seq, end.last, end.last_wraps);
     note(row, me, segment, at);
-    // A window that closes after a FIN of the peer, or with a RST, closes nothing.
+    // A window of 0 after a FIN of the peer, or with a RST, is not a closed window.
     if segment.window == 0
         && !segment.has(RST)
         && row.ends[you].state != State::Closed
@@ -572,13 +572,13 @@ fn begin(end: &mut End, segment: &Segment) {
         end.start_at(segment.seq);
         end.last = segment.seq.wrapping_add(1);
     } else if end.state == State::Inactive {
-        // As if there had been a SYN, so that the numbering is the same.
+        // The numbers are the ones that a preceding SYN would have given.
         end.start_at(segment.seq.wrapping_sub(1));
         end.last = segment.seq;
     }
 }
 
-/// Letters of flags, data and acknowledgements. `at`: the segment's number, relative to the start.
+/// Notes the letters of flags, data and acknowledgements. `at`: the segment's sequence number, relative to the start.
 fn note(row: &mut Row<'_>, me: usize, segment: &Segment, at: i64) {
     match segment.flags & (SYN | FIN | RST) {
         0 if segment.len > 0 => {
@@ -590,7 +590,7 @@ fn note(row: &mut Row<'_>, me: usize, segment: &Segment, at: i64) {
         0 => {}
         SYN => {
             let letter = if segment.has(ACK) { b'H' } else { b'S' };
-            // The start moves with every SYN that is believed, so a repeated one is at 0.
+            // The start moves with every accepted SYN, so that a repeated one is at 0.
             if first(row, me, seen::SYN, letter) && at != 0 {
                 let initiator = row.ends[me & 1].is_initiator();
                 row.cold.origin.history.push(letter, initiator);
@@ -621,7 +621,7 @@ fn note(row: &mut Row<'_>, me: usize, segment: &Segment, at: i64) {
     }
 }
 
-/// Takes an acknowledgement; the number up to which the peer's stream is acknowledged, for [`give_up`].
+/// Takes an acknowledgement. Returns the number up to which the peer's stream is acknowledged, for [`give_up`].
 fn acknowledge(row: &mut Row<'_>, me: usize, segment: &Segment) -> Option<u32> {
     let peer = &mut row.ends[1 - (me & 1)];
     if peer.state == State::Inactive {
@@ -640,7 +640,7 @@ fn acknowledge(row: &mut Row<'_>, me: usize, segment: &Segment) -> Option<u32> {
     Some(segment.ack)
 }
 
-/// Moves the highest number on; whether the payload was sent before.
+/// Advances the highest number. Returns whether the payload was sent before.
 fn follow(end: &mut End, segment: &Segment, past: u32) -> bool {
     let delta = past.wrapping_sub(end.last) as i32;
     if segment.flags & (SYN | RST) != 0 && !(-TOO_FAR..=TOO_FAR).contains(&delta) {
@@ -660,7 +660,7 @@ fn follow(end: &mut End, segment: &Segment, past: u32) -> bool {
     delta <= 0 && segment.len > 0
 }
 
-/// Moves the endpoint's state on; whether it closes.
+/// Advances the endpoint's state. Returns whether the endpoint closes.
 fn advance(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     match row.ends[me].state {
@@ -686,7 +686,7 @@ fn advance(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
             }
             if segment.has(FIN) && !segment.has(RST) {
                 row.ends[me].enter(State::Closed);
-                // A FIN and then a RST of the peer was a close after all.
+                // A RST of the peer after its FIN was a regular close.
                 if peer.state == State::Reset && peer.before == State::Closed {
                     row.ends[you].enter(State::Closed);
                 }
@@ -707,7 +707,7 @@ fn advance(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     }
 }
 
-/// The first segment of an endpoint.
+/// Takes the first segment of an endpoint.
 fn wake(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     let with_ack = segment.has(ACK);
@@ -735,9 +735,9 @@ fn wake(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     if row.ends[me].state == State::Inactive {
         let peer = row.ends[you].state;
         if !row.ends[me].is_initiator() && segment.len == 0 && peer == State::SynSent {
-            // Some acknowledge a SYN before they answer it.
+            // Some hosts acknowledge a SYN before they answer it.
         } else if with_ack && peer == State::Established {
-            // The SYN was missed.
+            // The SYN was not captured.
             row.ends[me].enter(State::Established);
             row.unmark(mark::PARTIAL);
         } else {
@@ -747,7 +747,7 @@ fn wake(row: &mut Row<'_>, me: usize, segment: &Segment) -> bool {
     segment.flags & (FIN | RST) != 0
 }
 
-/// Counts an endpoint as closed; whether that ends the connection.
+/// Counts an endpoint as closed. Returns whether that ends the connection.
 fn close(row: &mut Row<'_>, me: usize) -> bool {
     let (me, you) = (me & 1, 1 - (me & 1));
     if row.ends[me].is(bit::CLOSED) {
@@ -797,7 +797,7 @@ fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u
             next = past;
         }
     } else if !ranges.add(next, seq, past) {
-        // More than is followed: the oldest hole is given up without being noted.
+        // More holes than are tracked: the oldest hole is abandoned without being noted.
         blind = true;
     }
     while let Some((start, end)) = ranges.first().filter(|(start, _)| start.wrapping_sub(next) as i32 <= 0) {
@@ -838,7 +838,7 @@ fn give_up(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
 fn lost(row: &mut Row<'_>, pool: &mut Pool, side: usize, ack: u32) {
     let side = side & 1;
     let end = row.ends[side];
-    // The numbers of a stream without an observed beginning start with a guess.
+    // The numbers of a stream without an observed beginning start with an estimate.
     if ack.wrapping_sub(end.start) <= 2 && row.has(mark::PARTIAL) {
         return;
     }

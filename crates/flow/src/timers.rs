@@ -47,13 +47,13 @@ impl Timers {
         self.idle[usize::from(class) % CLASSES]
     }
 
-    /// When a flow of a class ends after a packet at `time`, if none follows.
+    /// The time at which a flow of a class ends after a packet at `time`, if no packet follows.
     #[inline]
     pub fn idle_after(&self, time: Time, class: u8) -> Time {
         after(time, self.of_class(class))
     }
 
-    /// Begins a flow with a packet that is yet to be counted. `flips`: the sender is the responder.
+    /// Begins a flow with a packet that has not been counted yet. `flips`: the sender is the responder.
     pub fn begin(&self, row: &mut Row<'_>, flow_ref: &FlowRef, s: &Facts, flips: bool) {
         let sender = usize::from(flow_ref.sender & 1);
         row.begin(flow_ref.key, s.earliest, if flips { 1 - sender } else { sender });
@@ -85,7 +85,7 @@ impl Timers {
         hot.deadline = after(hot.first, time);
     }
 
-    /// Counts a packet of `side` to a flow; `false` where its checksum is wrong, so that it is in no count.
+    /// Counts a packet of `side` to a flow. Returns `false` if its checksum is wrong, so that it is not counted.
     pub fn count(&self, row: &mut Row<'_>, pool: &mut Pool, side: usize, s: &Facts) -> bool {
         let side = side & 1;
         let proto = row.hot.key.proto;

@@ -1,13 +1,13 @@
-//! Tunnels directly over IP: the endpoints of GRE and the like.
+//! Tunnels directly over IP, such as GRE, by their endpoints.
 //!
 //! Their own packets are not a flow, so that the carried packets are counted once. The tunnels are kept apart from the
-//! rows and are looked up only for packets that have one.
+//! rows and are looked up only for packets inside one.
 
 use crate::FlowIdentity;
 use crate::parsed_packet::FlowRef;
 use weir_wire::{FlowKey, Time, Tunnel};
 
-/// Tunnels that a set holds.
+/// Number of tunnels in a set.
 const WAYS: usize = 4;
 
 /// Idle timeout of a tunnel in nanoseconds: Zeek's.
@@ -21,9 +21,9 @@ pub struct IpTunnel {
     pub identity: FlowIdentity,
     /// The kind of tunnel in its first packet.
     pub tunnel: Tunnel,
-    /// Time of the first packet; at the end, of the last.
+    /// Time of the first packet; at the end of the tunnel, of the last.
     pub time: Time,
-    /// The tunnel was idle for an hour.
+    /// Whether the tunnel has ended: it was idle for an hour.
     pub is_over: bool,
 }
 
@@ -43,7 +43,7 @@ impl Entry {
 
 /// Recent tunnels, in fixed memory. A tunnel that was evicted counts as new when it returns.
 pub(crate) struct TunnelEnds {
-    /// Empty until the first tunnel is seen: most runs see none.
+    /// Empty until the first tunnel is seen: most runs have no tunnels.
     sets: Vec<[Option<Entry>; WAYS]>,
     size: usize,
     /// Tunnels to report.
@@ -58,7 +58,7 @@ impl TunnelEnds {
         Self { sets: Vec::new(), size: sets.max(1), reported: Vec::new() }
     }
 
-    /// Takes a packet of a tunnel: the tunnel's name.
+    /// Takes a packet of a tunnel. Returns the tunnel's identifier.
     pub fn see(&mut self, flow_ref: &FlowRef, tunnel: Tunnel, vlan: [u16; 2], time: Time) -> u64 {
         if self.sets.is_empty() {
             self.sets = vec![[None; WAYS]; self.size];
@@ -74,7 +74,7 @@ impl TunnelEnds {
         }
         let known = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.identity.key == flow_ref.key);
         let way = set.iter().position(known).or_else(|| {
-            // The one that was not seen for longest, an empty one before all.
+            // The least recently seen tunnel; an empty entry is preferred.
             (0..WAYS).min_by_key(|&way| set.get(way).copied().flatten().map(|entry| entry.last))
         });
         let Some(place) = way.and_then(|way| set.get_mut(way)) else { return 0 };
@@ -93,14 +93,14 @@ impl TunnelEnds {
         identity.id()
     }
 
-    /// Forgets tunnels that were idle for long before `now`.
+    /// Removes tunnels that were idle for long before `now`.
     pub fn expire(&mut self, now: Time) {
         for place in self.sets.iter_mut().flatten() {
             if let Some(over) = place.take_if(|entry| now.since(entry.last) >= LIFETIME) {
                 self.reported.push(over.reported(true));
             }
         }
-        // They lie in the order of a keyed hash, which no result may depend on.
+        // The order of the tunnels comes from a keyed hash, which no result may depend on.
         self.reported.sort_by_key(|over| (over.time, over.identity.key));
     }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_told_when_it_is_found_and_when_it_is_over() {
+    fn a_tunnel_is_reported_when_it_is_found_and_when_it_ends() {
         let mut tunnel_ends = TunnelEnds::new(1);
         let mut see = |n: u8, seconds: u64| {
             let name = tunnel_ends.see(&flow_ref(n), Tunnel::Gre, [0; 2], Time(seconds * 1_000_000_000));
@@ -136,7 +136,7 @@ mod tests {
         let (name, reported) = see(1, 5);
         assert_eq!(reported, [(5, false)]);
         assert_eq!(see(1, 9), (name, vec![]));
-        // After an hour without a packet it is another.
+        // After an hour without a packet it is a new tunnel.
         let (other, reported) = see(1, 3_609);
         assert_eq!(reported, [(9, true), (3_609, false)]);
         assert_ne!(name, other);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_never_more_than_a_set_holds() {
+    fn a_set_never_holds_more_than_its_ways() {
         let mut tunnel_ends = TunnelEnds::new(1);
         for n in 0..50 {
             tunnel_ends.see(&flow_ref(n), Tunnel::Gre, [0; 2], Time(u64::from(n)));

@@ -1,6 +1,6 @@
 //! Community ID: every packet of the specification's captures, with its three baselines.
 
-#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+#![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
 mod captures;
 
@@ -12,11 +12,11 @@ use weir_wire::{FlowKey, decode};
 /// A baseline's row: protocol, addresses, ports, identifier.
 type Row = (u64, String, String, Option<u64>, Option<u64>, String);
 
-/// A file, its seed, and how it writes a digest.
+/// A file, its seed, and its form of a digest.
 type Baseline<'a> = (&'a str, u16, &'a dyn Fn(CommunityId) -> String);
 
 #[test]
-fn identifiers_are_those_of_the_specification() {
+fn identifiers_equal_the_specifications_baselines() {
     let Some(folder) = data("community-id") else { return };
     let hex = |id: CommunityId| {
         format!("1:{}", id.digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())

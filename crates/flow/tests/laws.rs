@@ -1,6 +1,6 @@
-//! What holds for every capture and every byte: worker count does not matter, counts add up, memory is fixed.
+//! Invariants for every capture and any bytes: the worker count changes nothing, counts add up, memory is fixed.
 
-#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+#![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
 mod captures;
 
@@ -12,8 +12,8 @@ use weir_wire::{Layers, LinkType, Packet, PacketBuf, Slot, Time, Tunnel, decode,
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Runs packets through `tables` tables, each packet to the one of its addresses, with a tick and a roll-up every
-/// `interval`; records in an order that does not depend on the tables.
+/// Runs packets through `tables` tables, each packet through the table of its addresses, with a tick and a roll-up
+/// every `interval`. Returns the records in an order that does not depend on the tables.
 fn spread(
     chunk: &PacketBuf,
     tables: usize,
@@ -57,7 +57,7 @@ fn spread(
 }
 
 #[test]
-fn tables_do_not_matter_and_counts_add_up_on_every_capture() {
+fn the_number_of_tables_changes_nothing_and_counts_add_up() {
     let Some(folder) = data("") else { return };
     let mut captures = Vec::new();
     every_capture(&folder, &mut captures);
@@ -80,17 +80,17 @@ fn tables_do_not_matter_and_counts_add_up_on_every_capture() {
                 )
             })
         };
-        assert_eq!(counted(&one), kept.tallied, "{}: tallies are the records", path.display());
+        assert_eq!(counted(&one), kept.tallied, "{}: tallies equal the records", path.display());
         assert_eq!(kept.begun, stats.created, "{}", path.display());
         if one.iter().all(|flow| !flow.carrier) {
             assert_eq!(kept.tallied.0, stats.packets, "{}", path.display());
         }
-        // What makes place depends on what else there is.
+        // Evictions depend on the other flows in a table.
         let is_full = stats.evicted + stats.fragments_shed > 0;
         full += usize::from(is_full);
         for tables in [2, 3, 8].into_iter().filter(|_| !is_full) {
             let (many, again, _) = spread(&chunk, tables, 30 * SECOND, &config);
-            // What tunnels between several pairs of addresses carry is with several tables.
+            // Several tables have the content of tunnels between several pairs of addresses.
             let plain = |records: &[FlowRecord]| -> Vec<FlowRecord> {
                 records.iter().filter(|flow| flow.tunnel == Tunnel::None).copied().collect()
             };
@@ -107,15 +107,15 @@ fn tables_do_not_matter_and_counts_add_up_on_every_capture() {
         flows += stats.created;
     }
     println!(
-        "{files} captures, {packets} packets, {flows} flows; the same over 2, 3 and 8 tables, but for {full} that fill one"
+        "{files} captures, {packets} packets, {flows} flows; equal over 2, 3 and 8 tables, except {full} that fill a table"
     );
-    println!("{apart} times a flow in tunnels was with several tables");
+    println!("{apart} times a flow in tunnels was in several tables");
     assert!(files > 1000 && full < 5 && apart < 20);
 }
 
-/// A batch gives what its packets give one by one.
+/// A batch gives the results of its packets one by one.
 #[test]
-fn batches_do_not_matter() {
+fn batches_equal_single_packets() {
     let chunk = mixed(5_000, 300, 1);
     let config = FlowConfig { memory: 256 << 10, ..FlowConfig::default() };
     let layers: Vec<Layers> = chunk.batch().packets().map(|packet| decode(&packet)).collect();
@@ -140,7 +140,7 @@ fn push(chunk: &mut PacketBuf, time: u64, data: &[u8], link: LinkType) {
     chunk.push(&Packet { time: Time(time), ..build::packet(data, link) });
 }
 
-/// Packets of `hosts` hosts that open, use and close connections, in an order that looks random but is not.
+/// Packets of `hosts` hosts that open, use and close connections, in a pseudorandom order.
 fn mixed(packets: u32, hosts: u32, seed: u32) -> PacketBuf {
     let mut chunk = PacketBuf::default();
     let mut state = seed | 1;
@@ -167,7 +167,7 @@ fn mixed(packets: u32, hosts: u32, seed: u32) -> PacketBuf {
 }
 
 #[test]
-fn a_flood_is_shed_and_counted_and_what_lives_stays() {
+fn a_flood_is_shed_and_counted_and_active_flows_stay() {
     let config = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
     let mut table = FlowTable::new(&config);
     let mut kept = Kept::default();
@@ -190,7 +190,7 @@ fn a_flood_is_shed_and_counted_and_what_lives_stays() {
     let stats = table.stats();
     assert_eq!(stats.created, stats.ended + stats.active);
     assert_eq!(stats.evicted, stats.ended);
-    assert_eq!(stats.created, u64::from(flood) + 1, "the flow that lives was never pushed out");
+    assert_eq!(stats.created, u64::from(flood) + 1, "the active flow was never evicted");
     let early = stats.capacity - stats.active;
     assert!(early * 100 <= capacity, "{early} rows of {capacity} unused when full");
     table.drain(&mut kept);
@@ -198,9 +198,9 @@ fn a_flood_is_shed_and_counted_and_what_lives_stays() {
     assert_eq!(kept.tallied.0, stats.packets);
 }
 
-/// Any bytes, any times.
+/// Random bytes at random times.
 #[test]
-fn random_bytes_are_survived() {
+fn random_bytes_do_not_panic() {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -248,7 +248,7 @@ fn random_bytes_are_survived() {
     assert_eq!(stats.capacity, FlowTable::new(&config).stats().capacity);
 }
 
-/// Runs packets of one flow; what the table gives.
+/// Runs packets of one flow and returns the output of the table.
 fn one_flow(packets: &[(u64, Vec<u8>)], config: &FlowConfig) -> (Vec<FlowRecord>, FlowStats) {
     let mut table = FlowTable::new(config);
     let mut kept = Kept::default();
@@ -261,7 +261,7 @@ fn one_flow(packets: &[(u64, Vec<u8>)], config: &FlowConfig) -> (Vec<FlowRecord>
 }
 
 #[test]
-fn a_gap_splits_and_the_clock_may_go_back_a_little() {
+fn a_gap_splits_a_flow_and_small_backward_steps_do_not() {
     let udp = || build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");
     let at = |seconds: u64| (1_000_000 * SECOND + seconds * SECOND, udp());
     let config = FlowConfig::default();
@@ -271,14 +271,14 @@ fn a_gap_splits_and_the_clock_may_go_back_a_little() {
     assert_eq!((records[0].end, records[1].end), (EndReason::Idle, EndReason::Shutdown));
     let (records, stats) = one_flow(&[at(100), at(90), at(101)], &config);
     assert_eq!((records.len(), records[0].duration(), stats.time_jumps), (1, SECOND, 0));
-    // One packet of another year: it is alone, and what follows is as if it had not been.
+    // One packet with a time of another year: it is a flow by itself, and later packets are not affected.
     let (records, stats) = one_flow(&[at(100), at(40_000_000), at(101), at(102)], &config);
     let packets: Vec<u64> = records.iter().map(|flow| flow.forward.packets).collect();
     assert_eq!((packets.as_slice(), stats.time_jumps), ([1, 1, 2].as_slice(), 1));
 }
 
 #[test]
-fn one_wrong_tick_ends_nothing() {
+fn one_wrong_tick_ends_no_flow() {
     let config = FlowConfig::default();
     let mut table = FlowTable::new(&config);
     let mut kept = Kept::default();
@@ -296,7 +296,7 @@ fn one_wrong_tick_ends_nothing() {
     assert_eq!(kept.records.len(), 0);
     table.tick(Time(start + 60 * SECOND), &mut kept);
     assert_eq!((kept.records.len(), kept.records[0].end), (1, EndReason::Idle));
-    // A night without packets: the second tick says that it is true.
+    // A night without packets: the second tick confirms the time.
     send(&mut table, &mut kept, start + 61 * SECOND);
     table.tick(Time(start + 40_000 * SECOND), &mut kept);
     assert_eq!(kept.records.len(), 1);
@@ -305,7 +305,7 @@ fn one_wrong_tick_ends_nothing() {
 }
 
 #[test]
-fn the_active_timeout_cuts_and_the_parts_add_up() {
+fn the_active_timeout_cuts_flows_and_the_parts_add_up() {
     let config = FlowConfig { active: 10 * SECOND, ..FlowConfig::default() };
     let segment = |n: u64, flag: u8, len: usize| {
         let seq = if n == 0 { 100 } else { 101 + (n as u32 - 1) * 10 };
@@ -318,7 +318,7 @@ fn the_active_timeout_cuts_and_the_parts_add_up() {
         one_flow(&packets, &FlowConfig { active: u64::MAX, attempt: 3600 * SECOND, ..config.clone() }).0;
     let parts = one_flow(&packets, &FlowConfig { attempt: 3600 * SECOND, ..config }).0;
     assert_eq!((whole.len(), parts.len()), (1, 4));
-    assert!(parts.iter().all(|part| part.id == whole[0].id), "they have one name");
+    assert!(parts.iter().all(|part| part.id == whole[0].id), "the parts share one identifier");
     assert!(parts[..3].iter().all(|part| part.end == EndReason::Active));
     assert_eq!(parts.iter().map(|part| part.forward.payload_bytes).sum::<u64>(), 340);
     let stream = |flow: &FlowRecord| flow.tcp.expect("TCP").stream_bytes[0];
@@ -327,7 +327,7 @@ fn the_active_timeout_cuts_and_the_parts_add_up() {
 }
 
 #[test]
-fn fragments_come_in_any_order() {
+fn fragments_join_their_flow_in_any_order() {
     let udp = build::ip().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(&[7; 92]);
     let (header, body) = udp.split_at(20);
     let piece = |id: u16, offset: usize, len: usize| {
@@ -357,7 +357,7 @@ fn fragments_come_in_any_order() {
         let side = flow.forward;
         assert_eq!((side.packets, side.ip_bytes, side.payload_bytes), (3, 160, 92), "{order:?}");
     }
-    // The first never comes: a flow without ports.
+    // The first fragment never arrives: a flow without ports.
     let mut table = FlowTable::new(&FlowConfig::default());
     let mut kept = Kept::default();
     for at in [1, 2] {
@@ -370,7 +370,7 @@ fn fragments_come_in_any_order() {
 }
 
 #[test]
-fn slots_are_what_a_batch_has() {
+fn slots_of_a_batch_are_counted() {
     // A slot outside of the bytes is a packet without bytes: no flow, no panic.
     let slots = [Slot { offset: 5, len: 9, wire_len: 9, link: LinkType::ETHERNET, ..Slot::default() }];
     let batch = weir_wire::Batch { bytes: &[], slots: &slots };
@@ -381,7 +381,7 @@ fn slots_are_what_a_batch_has() {
 }
 
 #[test]
-fn memory_is_what_was_allowed() {
+fn memory_stays_within_its_limit() {
     for memory in [0, 128 << 10, 200 << 10, 1 << 20, 77 << 20, 1 << 30] {
         let stats = FlowTable::new(&FlowConfig { memory, ..FlowConfig::default() }).stats();
         assert!(stats.memory <= memory.max(128 << 10) as u64, "{memory}: {stats:?}");
@@ -390,9 +390,9 @@ fn memory_is_what_was_allowed() {
     }
 }
 
-/// What a tunnel over UDP carries is a flow, and so is the tunnel; GRE is not, and is told of apart.
+/// The content of a tunnel over UDP is a flow, and so is the tunnel. GRE is no flow and is reported separately.
 #[test]
-fn tunnels_are_parents() {
+fn tunnels_are_parents_of_their_flows() {
     let inner = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"query");
     let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
     let outer = build::ethernet().ipv4([172, 16, 0, 1], [172, 16, 0, 2]).udp(50_000, 4789).payload(&vxlan);
@@ -420,10 +420,10 @@ fn tunnels_are_parents() {
     assert_eq!((in_vxlan.tunnel, in_vxlan.parent, in_vxlan.forward.packets), (Tunnel::Vxlan, carrier.id, 2));
     assert!(carrier.carrier && !in_vxlan.carrier && carrier.parent == 0);
     assert_eq!((carrier.forward.packets, in_vxlan.forward.payload_bytes), (2, 10));
-    assert_eq!(kept.tallied.0, 3, "each packet is in one tally that is not a carrier's");
+    assert_eq!(kept.tallied.0, 3, "each packet is in one tally of a flow that is no carrier");
 }
 
-/// A packet with a wrong checksum makes a flow that times out like any other, and is in no count but its own.
+/// A packet with a wrong checksum makes a flow that times out like any other, and counts only as a wrong checksum.
 #[test]
 fn wrong_checksums_are_noted_and_not_counted() {
     let good = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");

@@ -1,9 +1,9 @@
-//! The flows that nDPI sees: addresses, ports and packets of both directions.
+//! Compares with the flows of nDPI: addresses, ports and packets of both directions.
 //!
-//! Where one of the two splits a flow and the other does not, the sums over the same addresses and ports are
-//! compared: nDPI knows neither when a flow ends nor the types of ICMP. `WEIR_NDPI_TABLE=1` prints what differs.
+//! If only one of the two splits a flow, the sums over equal addresses and ports are compared: nDPI has neither an end
+//! of flows nor the types of ICMP. `WEIR_NDPI_TABLE=1` prints the differences.
 
-#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+#![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
 mod captures;
 
@@ -13,17 +13,17 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use weir_flow::FlowConfig;
 
-/// Flows that are to be equal, in tenths of a percent of all.
+/// Minimum share of equal flows, in tenths of a percent.
 const REQUIRED: usize = 983;
 
 /// Protocol and both endpoints, the lower first.
 type Endpoints = (u8, (IpAddr, u16), (IpAddr, u16));
 
-/// Packets from the lower endpoint, from the higher, and how many flows they are of.
+/// Packets from the lower endpoint, packets from the higher, and the number of flows.
 type Packets = (u64, u64, usize);
 
 #[test]
-fn flows_are_those_of_ndpi() {
+fn flows_equal_those_of_ndpi() {
     let Some(folder) = data("nDPI") else { return };
     let table = std::env::var_os("WEIR_NDPI_TABLE").is_some();
     let (mut passed, mut total) = (0, 0);

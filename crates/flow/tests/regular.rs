@@ -1,7 +1,7 @@
-//! What a filter that decides by the key of a flow counts is exact: tallies, without what is odd and with what was
-//! missed, are the packets whose own headers say what the key says.
+//! Counts of a filter that decides by the flow key are exact: the tallies, minus the irregular and plus the uncounted
+//! packets, equal the packets whose own headers show the key.
 
-#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+#![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
 mod captures;
 
@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Packets and bytes by key and whether the sender is the lower endpoint.
 type Sums = HashMap<(FlowKey, bool), [i64; 2]>;
 
-/// What a table says, added up as a filter by keys does it.
+/// The output of a table, added up as a filter by keys does it.
 #[derive(Default)]
 struct Filter {
     sums: Sums,
@@ -51,8 +51,8 @@ impl FlowSink for Filter {
     }
 }
 
-/// Runs a capture through a table, and says what its regular packets are. The table is told of every second block which
-/// they are.
+/// Runs a capture through a table and compares the sums with the regular packets. For every second block the table
+/// gets the list of regular packets.
 fn compare(name: &str, chunk: &PacketBuf, config: &FlowConfig) -> (Filter, u64) {
     let mut table = FlowTable::new(config);
     let mut filter = Filter::default();
@@ -100,14 +100,14 @@ fn compare(name: &str, chunk: &PacketBuf, config: &FlowConfig) -> (Filter, u64) 
 }
 
 #[test]
-fn keys_decide_exactly_on_every_capture() {
+fn key_decisions_are_exact_on_every_capture() {
     let Some(folder) = data("") else { return };
     let mut captures = Vec::new();
     every_capture(&folder, &mut captures);
     let (mut files, mut regular, mut irregular, mut uncounted) = (0, 0, 0, 0);
     for (n, path) in captures.iter().enumerate() {
         let chunk = read(path);
-        // Every way of looking at packets, each on a part of the captures; a table that evicts on others.
+        // Each way of parsing packets runs on a part of the captures; a table that evicts runs on others.
         let config = FlowConfig {
             memory: [128 << 10, 4 << 20][n % 2],
             vlan: n % 3 == 0,
@@ -125,7 +125,7 @@ fn keys_decide_exactly_on_every_capture() {
     assert!(files > 1000 && regular > 50_000 && irregular > 5_000 && uncounted > 1_000);
 }
 
-/// Packets of all kinds at random, of so few addresses that plain and odd ones meet in the same flows.
+/// Random packets of all kinds with few addresses, so that plain and irregular packets meet in the same flows.
 fn mixed(packets: u32, hosts: u32, seed: u64) -> PacketBuf {
     let mut state = seed;
     let mut random = move || {
@@ -178,7 +178,7 @@ fn mixed(packets: u32, hosts: u32, seed: u64) -> PacketBuf {
 }
 
 #[test]
-fn keys_decide_exactly_in_small_tables() {
+fn key_decisions_are_exact_in_small_tables() {
     for seed in 1..=12_u64 {
         let hosts = [3, 40, 900, 60_000][seed as usize % 4];
         let chunk = mixed(20_000, hosts, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -196,9 +196,10 @@ fn keys_decide_exactly_in_small_tables() {
     }
 }
 
-/// An IPv6 packet between mapped addresses is in the flow of the IPv4 packets between the same, and does not say so.
+/// An IPv6 packet between mapped addresses belongs to the flow of the IPv4 packets between these addresses, but its
+/// headers do not show that key.
 #[test]
-fn packets_between_mapped_addresses_are_odd() {
+fn packets_between_mapped_addresses_are_irregular() {
     let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (v4, v6) = (build::ip().ipv4(a, b), build::ip().ipv6(mapped(a), mapped(b)));
     let half = build::ip().ipv6(mapped(a), [2; 16]);

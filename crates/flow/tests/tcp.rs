@@ -1,4 +1,4 @@
-//! Connections written down packet by packet: state, history and stream sizes.
+//! Connections written packet by packet: state, history and stream sizes.
 
 mod captures;
 
@@ -7,8 +7,8 @@ use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowTable};
 use weir_wire::build::{self, flags};
 use weir_wire::{LinkType, Packet, Time, decode};
 
-/// Runs segments of one connection, a tenth of a second apart unless a line says `+seconds`. A line is
-/// `side flags seq ack len [window]`: side `>` or `<`, flags as letters of SAFRP.
+/// Runs segments of one connection, a tenth of a second apart unless a line has `+seconds`. A line is `side flags seq
+/// ack len [window]`: side `>` or `<`, flags as letters of SAFRP.
 fn run(lines: &str) -> Vec<FlowRecord> {
     let mut table = FlowTable::new(&FlowConfig::default());
     let mut kept = Kept::default();
@@ -49,7 +49,7 @@ fn run(lines: &str) -> Vec<FlowRecord> {
     kept.records
 }
 
-/// State, history, stream bytes of both sides, of a connection that is one flow.
+/// State, history and stream bytes of both sides of a connection that is one flow.
 fn one(lines: &str) -> (&'static str, String, [u64; 2]) {
     let records = run(lines);
     assert_eq!(records.len(), 1, "{records:?}");
@@ -72,7 +72,7 @@ const OPEN: &str = "> S 100 0 0
 ";
 
 #[test]
-fn states_are_those_of_zeek() {
+fn states_equal_those_of_zeek() {
     let open = |rest: &str| format!("{OPEN}{rest}");
     expect("> S 100 0 0", "S0", "S", [0, 0]);
     expect(OPEN, "S1", "ShA", [0, 0]);
@@ -94,7 +94,7 @@ fn states_are_those_of_zeek() {
 }
 
 #[test]
-fn what_is_repeated_is_noted_at_powers_of_ten() {
+fn repeated_events_are_noted_at_powers_of_ten() {
     let data = "> PA 101 501 10\n < A 501 111 0\n";
     let again = |times: usize| format!("{OPEN}{data}{}", "> PA 101 501 10\n".repeat(times));
     assert_eq!(one(&again(1)).1, "ShADaT");
@@ -107,7 +107,7 @@ fn what_is_repeated_is_noted_at_powers_of_ten() {
 }
 
 #[test]
-fn gaps_are_what_is_acknowledged_and_not_seen() {
+fn gaps_are_acknowledged_bytes_that_were_not_seen() {
     let uncounted = |rest: &str| {
         let records = run(&format!("{OPEN}{rest}"));
         (records[0].history.to_string(), records[0].tcp.expect("TCP").missed_bytes)
@@ -119,7 +119,7 @@ fn gaps_are_what_is_acknowledged_and_not_seen() {
 }
 
 #[test]
-fn a_stream_may_be_longer_than_its_numbers() {
+fn a_stream_may_exceed_its_sequence_numbers() {
     let mut lines = String::from(OPEN);
     let mut seq = 101_u32;
     for _ in 0..9 {
@@ -132,7 +132,7 @@ fn a_stream_may_be_longer_than_its_numbers() {
 }
 
 #[test]
-fn attempts_and_reuse_are_flows_of_their_own() {
+fn attempts_and_reused_ports_are_separate_flows() {
     let ends =
         |lines: &str| run(lines).iter().map(|flow| (flow.end, flow.forward.packets)).collect::<Vec<_>>();
     assert_eq!(
@@ -153,7 +153,7 @@ fn attempts_and_reuse_are_flows_of_their_own() {
 }
 
 #[test]
-fn a_flow_that_began_before_is_turned_round() {
+fn a_flow_that_began_before_the_capture_is_reversed() {
     let packet = |from: u16, to: u16, flag: u8| {
         let data = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(from, to, flag).payload(b"x");
         let packet = Packet { time: Time(5), ..build::packet(&data, LinkType::ETHERNET) };

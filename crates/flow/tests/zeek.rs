@@ -1,9 +1,9 @@
-//! Zeek's conn.log, row by row: addresses, ports, duration, bytes, packets, state and history, as the flow table has
-//! them. `weir/tests/truth/zeek.rs` compares the log that the program writes.
+//! Compares with Zeek's conn.log row by row: addresses, ports, duration, bytes, packets, state and history, as the flow
+//! table has them. `weir/tests/truth/zeek.rs` compares the log that the program writes.
 //!
-//! `WEIR_ZEEK_TABLE=1` prints the rows that differ; docs/zeek-differences.md says why they do.
+//! `WEIR_ZEEK_TABLE=1` prints the rows that differ; docs/zeek-differences.md explains them.
 
-#![allow(clippy::print_stdout, reason = "tests say what they ran")]
+#![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
 #[path = "../../weir/tests/support/aside.rs"]
 mod aside;
@@ -16,10 +16,11 @@ use std::path::Path;
 use weir_flow::{FlowConfig, FlowRecord};
 use weir_wire::{Direction, Layers, Packet};
 
-/// Rows of all logs together that are to be equal: of captures that are looked at, and of those that are set aside.
+/// Minimum number of equal rows in all logs together: of visible captures, and of those set aside.
 const REQUIRED: [usize; 2] = [409, 21];
 
-/// Rows that Zeek does not have: what a filter of its tests left out, and IPv6 without a next header.
+/// Maximum number of rows that Zeek does not have: packets that a filter of its tests left out, and IPv6 without a
+/// next header.
 const MAX_MORE: usize = 25;
 
 /// The columns that are compared, in order.
@@ -49,7 +50,7 @@ fn conn_log_rows_are_equal() {
     for entry in index.as_array().expect("a list").iter().filter(|entry| entry["log"] == "conn.log") {
         let text = |name: &str| entry[name].as_str().unwrap_or_default();
         let theirs = theirs(&folder.join(text("baseline")));
-        // Without its scripts, Zeek knows no ports of servers.
+        // Without its scripts, Zeek has no list of server ports.
         let knows_servers = !text("baseline").contains("frameworks.logging");
         let mut ours = ours(&folder.join("traces").join(text("trace")), text("cmd"), knows_servers);
         let all = theirs.len();
@@ -74,7 +75,7 @@ fn conn_log_rows_are_equal() {
     assert!(more <= MAX_MORE, "{more} rows that Zeek does not have");
 }
 
-/// Rows with only a `uid` say nothing but that there is one.
+/// Compares two rows. Rows with only a `uid` show only that a row exists.
 fn same(theirs: &Row, ours: &Row) -> bool {
     theirs.iter().zip(ours).all(|(their, our)| their == our || their == "*")
 }
@@ -115,7 +116,7 @@ fn theirs(path: &Path) -> Vec<Row> {
                 names.iter().map(String::as_str).zip(line.split('\t')).collect();
             let get = |name: &str| (*values.get(name).unwrap_or(&"*")).to_owned();
             let pair = |a: &str, b: &str| match (get(a).as_str(), get(b).as_str()) {
-                // Not in the log, or the test switched the counting off.
+                // The log has no such column, or the test switched the counting off.
                 ("*", "*") | ("-", "-") => "*".to_owned(),
                 (a, b) => format!("{a}/{b}"),
             };
@@ -138,7 +139,7 @@ fn theirs(path: &Path) -> Vec<Row> {
     rows
 }
 
-/// Some logs are of tests that rename the columns.
+/// Zeek's name of a column that a test renamed.
 fn canonical(name: &str) -> String {
     match name {
         "src" => "id.orig_h".to_owned(),
@@ -149,7 +150,7 @@ fn canonical(name: &str) -> String {
     }
 }
 
-/// What Zeek's command line says of the packets that it looks at.
+/// Our rows of a trace, with the options and filter of Zeek's command line.
 fn ours(trace: &Path, cmd: &str, knows_servers: bool) -> Vec<Row> {
     let chunk = read(trace);
     assert!(!chunk.slots.is_empty(), "{}: no packets", trace.display());
@@ -168,7 +169,7 @@ fn ours(trace: &Path, cmd: &str, knows_servers: bool) -> Vec<Row> {
     kept.records.iter().map(row).collect()
 }
 
-/// A record as conn.log has it: no duration and bytes where the duration is 0; no ports but of TCP, UDP and ICMP.
+/// A record in the form of conn.log: no duration and bytes if the duration is 0; ports of TCP, UDP and ICMP only.
 fn row(record: &FlowRecord) -> Row {
     let has_ports = matches!(record.key.proto, 1 | 6 | 17 | 58);
     let port = |port: u16| if has_ports { port.to_string() } else { "0".to_owned() };

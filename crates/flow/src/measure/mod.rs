@@ -1,9 +1,9 @@
 //! Quality of a flow: round-trip times, loss, windows, throughput, and waiting times of both sides.
 //!
-//! All values are as seen at the capture point. A round trip is timed from a segment to its acknowledgement, so that
-//! it covers the path from here to the receiver; both directions add up to the whole path.
+//! All values are measured at the capture point. A round trip is timed from a segment to its acknowledgement, so that
+//! it covers the path from the capture point to the receiver; both directions add up to the whole path.
 //!
-//! Requests and responses are found without knowing the protocol: a *request* begins when the initiator sends payload
+//! Requests and responses are found without parsing the protocol: a *request* begins when the initiator sends payload
 //! after it received some, and its *response* is the payload of the other side before the next request. Pipelined
 //! requests look like one request.
 
@@ -26,9 +26,9 @@ pub const BURST_GAP: u64 = 100_000_000;
 /// Configuration of measurements.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MeasureConfig {
-    /// Length of a sample in nanoseconds, from one multiple of it to the next; 0 for none.
+    /// Length of a sample in nanoseconds; samples begin at multiples of it. 0 for no samples.
     pub sample: u64,
-    /// Bytes of memory; flows beyond that are not measured, and counted.
+    /// Memory limit in bytes. Flows beyond it are not measured; their packets are counted.
     pub memory: usize,
     /// Whether each packet, exchange and burst is emitted too.
     pub details: bool,
@@ -43,10 +43,10 @@ pub enum Measured<'a> {
         direction: Direction,
         /// Bytes of the IP packet.
         bytes: u64,
-        /// Nanoseconds since the flow's packet before.
+        /// Nanoseconds since the previous packet of the flow.
         gap: Option<u64>,
     },
-    /// A request and its response are over.
+    /// End of a request and its response.
     Exchange(&'a Exchange),
     /// End of a burst.
     Burst(&'a Burst),
@@ -59,24 +59,24 @@ pub enum Measured<'a> {
 /// A request and its response.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Exchange {
-    /// When the request began.
+    /// Time of the request's first packet.
     pub begin: Time,
-    /// Nanoseconds from the last byte of the response before to the request.
+    /// Nanoseconds from the last byte of the previous response to the request.
     pub think: Option<u64>,
-    /// Bytes of payload of the request.
+    /// Payload bytes of the request.
     pub request: u64,
     /// Nanoseconds from the last packet of the request to the first of the response.
     pub wait: Option<u64>,
-    /// Bytes of payload of the response.
+    /// Payload bytes of the response.
     pub response: u64,
 }
 
 /// Packets with less than [`BURST_GAP`] between them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Burst {
-    /// Time of the first.
+    /// Time of the first packet.
     pub begin: Time,
-    /// Time of the last.
+    /// Time of the last packet.
     pub end: Time,
     /// Number of packets.
     pub packets: u64,
@@ -84,27 +84,27 @@ pub struct Burst {
     pub bytes: u64,
 }
 
-/// A flow in one period.
+/// Measurements of a flow in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// When the period began, a multiple of its length.
+    /// Beginning of the period, a multiple of its length.
     pub begin: Time,
-    /// Its length in nanoseconds.
+    /// Length of the period in nanoseconds.
     pub length: u64,
     /// Both sides, in the order of [`Direction`].
     pub sides: [SampleSide; 2],
 }
 
-/// One side of a flow in one period.
+/// Measurements of one side of a flow in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleSide {
     /// Packets.
     pub packets: u64,
-    /// Bytes of payload, as often as they were sent.
+    /// Payload bytes, retransmitted ones included.
     pub bytes: u64,
-    /// Number of round trips timed from segments of this side, and their mean in nanoseconds.
+    /// Number of round trips timed from segments of this side.
     pub round_trips: u64,
-    /// Mean of them.
+    /// Mean of these round trips in nanoseconds.
     pub rtt: Option<f64>,
     /// Jitter at the period's end, in nanoseconds: [`HalfMeasure::jitter`].
     pub jitter: Option<f64>,
@@ -114,7 +114,7 @@ pub struct SampleSide {
     pub lost: u64,
     /// Segments out of order.
     pub out_of_order: u64,
-    /// The last window it announced, in bytes.
+    /// The last window that the side announced, in bytes.
     pub window: Option<u64>,
 }
 
@@ -127,14 +127,14 @@ pub struct Measure {
     pub last: Time,
     /// The segments of each side.
     pub sides: [HalfMeasure; 2],
-    /// Requests that were made.
+    /// Number of requests.
     pub requests: u64,
-    /// Nanoseconds from the initiator's first byte to the responder's first; where the responder speaks first, from
+    /// Nanoseconds from the initiator's first byte to the responder's first byte; if the responder sends first, from
     /// the end of the handshake, or else from the first packet.
     pub first_byte: Option<u64>,
-    /// When the initiator first spoke.
+    /// Time of the initiator's first payload.
     spoke: Option<Time>,
-    /// When a bare acknowledgement of the initiator ended the handshake.
+    /// Time at which a bare acknowledgement of the initiator ended the handshake.
     opened: Option<Time>,
     exchange: Exchange,
     /// Time of the last packet with payload of each side.
@@ -194,7 +194,7 @@ impl Measure {
         }
     }
 
-    /// The packets of one direction.
+    /// The measurements of one direction.
     pub fn side(&self, direction: Direction) -> &HalfMeasure {
         let [forward, reverse] = &self.sides;
         match direction {
@@ -203,7 +203,7 @@ impl Measure {
         }
     }
 
-    /// The whole handshake in nanoseconds: both of its round trips.
+    /// Duration of the whole handshake in nanoseconds: both of its round trips.
     pub fn handshake(&self) -> Option<u64> {
         let [forward, reverse] = &self.sides;
         Some(forward.handshake? + reverse.handshake?)
@@ -301,7 +301,7 @@ impl Measure {
         }
     }
 
-    /// Ends the period before the one that `now` is in.
+    /// Ends the period that was open before `now`.
     fn pass_to(&mut self, now: Time, length: u64, emit: &mut impl FnMut(&Self, Measured<'_>)) {
         let period = now.0 / length;
         if period <= self.period {
@@ -351,7 +351,7 @@ impl Measure {
     }
 }
 
-/// The measurements of a flow table, each by the number of its flow's row.
+/// The measurements of the flows of a table, by the number of the flow's row.
 #[derive(Debug)]
 pub struct Measures {
     config: MeasureConfig,
@@ -361,7 +361,7 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// Without any flows.
+    /// An empty table of measurements.
     pub fn new(config: MeasureConfig) -> Self {
         Self { config, flows: Vec::new(), measured: 0, refused: 0 }
     }
@@ -387,7 +387,7 @@ impl Measures {
         measure.packet(seen, &self.config, &mut emit);
     }
 
-    /// Ends the periods of all flows that are over by then.
+    /// Ends the periods of all flows that are complete at `now`.
     pub fn tick(&mut self, now: Time, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         if self.config.sample == 0 {
             return;
@@ -397,14 +397,14 @@ impl Measures {
         }
     }
 
-    /// Ends the flow of a row, where there is one.
+    /// Ends the flow of a row, if the row has one.
     pub fn end(&mut self, row: u32, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let Some(mut measure) = self.flows.get_mut(row as usize).and_then(Option::take) else { return };
         self.measured -= 1;
         measure.end(&self.config, &mut emit);
     }
 
-    /// Packets of flows that were not measured because there was no memory for it.
+    /// Packets of flows that were not measured for lack of memory.
     pub fn refused(&self) -> u64 {
         self.refused
     }

@@ -6,7 +6,7 @@ use crate::stream::Segment;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Reader, Time};
 
-/// Segments of one direction that are timed at once: more only follow each other closely.
+/// Maximum number of segments of one direction that are timed at once: more would only be close to each other.
 const TIMED: usize = 4;
 /// Maximum number of holes tracked in one direction.
 const HOLES: usize = 4;
@@ -14,12 +14,12 @@ const HOLES: usize = 4;
 /// retransmission would need, is not known.
 const REORDERING: u64 = 3_000_000;
 
-/// Whether a packet has anything that was not there before.
+/// Whether a packet has payload that was not sent before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sent {
-    /// It has, or it has no payload at all.
+    /// It has new payload, or no payload at all.
     New,
-    /// All of it was sent before.
+    /// All of its payload was sent before.
     Again,
 }
 
@@ -30,9 +30,9 @@ pub struct RoundTrips {
     pub count: u64,
     /// Sum of the values.
     pub sum: u64,
-    /// The least.
+    /// Minimum of the values.
     pub min: Option<u64>,
-    /// The greatest.
+    /// Maximum of the values.
     pub max: Option<u64>,
     /// Differences of consecutive values.
     pub jitter: Jitter,
@@ -58,13 +58,13 @@ impl RoundTrips {
 pub struct HalfMeasure {
     /// Packets.
     pub packets: u64,
-    /// Bytes of payload, as often as they were sent.
+    /// Payload bytes, retransmitted ones included.
     pub bytes: u64,
-    /// Of these, bytes that were sent for the first time.
+    /// Payload bytes that were sent for the first time.
     pub fresh_bytes: u64,
     /// Time of the first and of the last packet with payload.
     pub payload_times: Option<(Time, Time)>,
-    /// From its SYN to the other side's acknowledgement of it, in nanoseconds.
+    /// Nanoseconds from this side's SYN to the other side's acknowledgement of it.
     pub handshake: Option<u64>,
     /// Time from this side's data to the other side's acknowledgement. Only unambiguous pairs are timed: after a
     /// retransmission (Karn's rule), only pairs that the timestamps option (RFC 7323) identifies.
@@ -75,48 +75,48 @@ pub struct HalfMeasure {
     pub segments: u64,
     /// Retransmitted segments.
     pub retransmitted: u64,
-    /// Of these, segments that the other side had acknowledged before: nothing was lost.
+    /// Retransmitted segments that the other side had acknowledged before: nothing was lost.
     pub spurious: u64,
-    /// Lost segments, as far as retransmissions show.
+    /// Lost segments, as far as retransmissions reveal them.
     pub lost: u64,
-    /// Segments that another one of this side had overtaken.
+    /// Segments that a later segment of this side had overtaken.
     pub out_of_order: u64,
     /// Time to live or hop limit of the last packet.
     pub ttl: u8,
-    /// The last announced window, the minimum and the maximum, in bytes. The window of a SYN is excluded. Without the
-    /// handshake the scale is not known.
+    /// The last announced window in bytes. The window of a SYN is excluded. Unknown without the handshake, which holds
+    /// the scale.
     pub window: Option<u64>,
-    /// The least.
+    /// Minimum announced window in bytes.
     pub window_least: Option<u64>,
-    /// The greatest.
+    /// Maximum announced window in bytes.
     pub window_most: Option<u64>,
     /// Number of times the window was closed.
     pub zero_windows: u64,
-    /// Largest segment that it takes, by its SYN's option.
+    /// Maximum segment size in bytes that this side accepts, from the option of its SYN.
     pub mss: Option<u16>,
     /// Window scale (RFC 7323) of its SYN.
     scale: Option<u8>,
     has_syn: bool,
     last: Option<Time>,
-    /// The sequence number behind the highest byte that was seen.
+    /// The sequence number after the highest byte that was seen.
     next: Option<u32>,
-    /// Acknowledgement number of the other side.
+    /// Acknowledgement number that the other side sent last.
     acknowledged: Option<u32>,
     timed: [Option<Timed>; TIMED],
     holes: [Option<Hole>; HOLES],
 }
 
-/// A segment that waits for its acknowledgement.
+/// A segment without an acknowledgement yet.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     end: u32,
     time: Time,
-    /// Its timestamp, where it has the option.
+    /// Its timestamp, if it has the option.
     stamp: Option<u32>,
     is_syn: bool,
 }
 
-/// Bytes that were not seen although later ones were.
+/// Missing bytes before data that was seen.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     begin: u32,
@@ -129,7 +129,7 @@ struct Hole {
 struct Options {
     mss: Option<u16>,
     scale: Option<u8>,
-    /// Its value and its echo.
+    /// Timestamp value and echo reply.
     stamps: Option<(u32, u32)>,
 }
 
@@ -173,13 +173,14 @@ fn is_before(a: u32, b: u32) -> bool {
 }
 
 impl HalfMeasure {
-    /// Mean difference of successive round trips; of what has none, of inter-arrival times. In nanoseconds.
+    /// Mean difference of successive round trips, or of inter-arrival times if there are no round trips. In
+    /// nanoseconds.
     pub fn jitter(&self) -> Option<f64> {
         self.round_trips.jitter.mean().or(self.arrivals.mean())
     }
 
-    /// Routers that its packets have passed, if it begins with the next of 64, 128 and 255 as hosts do; `None` where
-    /// it has sent nothing.
+    /// Number of routers that its packets have passed, if the initial value is the next of 64, 128 and 255 as hosts
+    /// use; `None` if the side has sent nothing.
     pub fn hops(&self) -> Option<u8> {
         let from = match self.ttl {
             0..=64 => 64,
@@ -189,19 +190,19 @@ impl HalfMeasure {
         (self.packets > 0).then(|| from - self.ttl)
     }
 
-    /// Bytes of payload in a second, from its first packet with payload to its last.
+    /// Payload bytes per second, from its first packet with payload to its last.
     pub fn throughput(&self) -> Option<f64> {
         let (first, last) = self.payload_times?;
         let nanoseconds = last.since(first);
         (nanoseconds > 0).then(|| self.fresh_bytes as f64 * 1e9 / nanoseconds as f64)
     }
 
-    /// The part of its segments that was lost.
+    /// Share of its segments that were lost.
     pub fn loss(&self) -> Option<f64> {
         (self.segments > 0).then(|| self.lost as f64 / self.segments as f64)
     }
 
-    /// Takes a packet of this side. `other` is what the receiver sends.
+    /// Takes a packet of this side. `other` is the other side, the receiver.
     pub(super) fn packet(&mut self, seen: &FlowPacket<'_>, other: &mut Self) -> Sent {
         let time = seen.packet.time;
         let length = u64::from(seen.layers.payload_len);
@@ -229,7 +230,7 @@ impl HalfMeasure {
         self.sends(&segment, seen.layers.payload_len, &options, other)
     }
 
-    /// The other side acknowledges what this one has sent.
+    /// Takes the other side's acknowledgement of this side's data.
     fn is_acknowledged(&mut self, ack: u32, options: &Options, now: Time) {
         // Data that was never seen cannot be acknowledged; a wrong number would hide later data.
         let is_possible = self.next.is_some_and(|next| !is_before(next, ack));
@@ -238,8 +239,8 @@ impl HalfMeasure {
         }
         self.acknowledged = Some(ack);
         let echo = options.stamps.map(|(_, echo)| echo);
-        // Timestamps identify the answered segment: the first of those that carried this timestamp. Without them, a
-        // delayed acknowledgement answers the newest segment.
+        // Timestamps identify the acknowledged segment: the first of those that carried this timestamp. Without them,
+        // a delayed acknowledgement belongs to the newest segment.
         let mut timed: Option<Timed> = None;
         for place in &mut self.timed {
             let Some(waiting) = place.filter(|waiting| !is_before(ack, waiting.end)) else { continue };
@@ -271,7 +272,7 @@ impl HalfMeasure {
         }
         let field = seen.packet.data.get(seen.layers.transport as usize + 14..);
         let Some(window) = field.and_then(|field| Reader::new(field).u16()) else { return };
-        // Windows are scaled where both sides asked for it (RFC 7323 2.2).
+        // Windows are scaled if both sides sent the option (RFC 7323 2.2).
         let scale = match (self.scale, other.scale) {
             (Some(scale), Some(_)) => scale,
             _ => 0,
@@ -321,7 +322,7 @@ impl HalfMeasure {
         self.segments += 1;
         let was_hole = self.fill(begin, end);
         let path = self.round_trips.min.or(self.handshake).zip(other.round_trips.min.or(other.handshake));
-        // A retransmission comes at the earliest when the receiver could have asked for it.
+        // A retransmission comes at the earliest when the receiver could have requested it.
         let asked = path.map_or(REORDERING, |(there, back)| there.saturating_add(back).max(1));
         let is_ahead = is_before(next, end);
         if is_ahead {
@@ -367,7 +368,7 @@ impl HalfMeasure {
         }
     }
 
-    /// Waits for a segment's acknowledgement, where there is room.
+    /// Times a segment until its acknowledgement, if there is a free slot.
     fn begin_to_time(&mut self, segment: &Segment<'_>, end: u32, options: &Options) {
         let is_syn = segment.flags & SYN != 0;
         let stamp = options.stamps.map(|(stamp, _)| stamp);
@@ -376,14 +377,14 @@ impl HalfMeasure {
         }
     }
 
-    /// Times nothing of what ends behind `begin` any more.
+    /// Stops timing segments that end after `begin`.
     fn forget(&mut self, begin: u32) {
         for place in &mut self.timed {
             *place = place.filter(|timed| !is_before(begin, timed.end));
         }
     }
 
-    /// The hole that a segment fills a part of.
+    /// The hole that a segment fills in part or in full.
     fn fill(&mut self, begin: u32, end: u32) -> Option<Hole> {
         let is_in = |hole: &Hole| is_before(begin, hole.end) && is_before(hole.begin, end);
         let at = self.holes.iter().position(|place| place.as_ref().is_some_and(is_in))?;

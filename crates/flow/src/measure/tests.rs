@@ -1,4 +1,4 @@
-//! Conversations made packet by packet, as a sensor between two hosts sees them.
+//! Conversations built packet by packet, as a sensor between two hosts captures them.
 
 use super::*;
 use weir_wire::build::flags::{ACK, FIN, PSH};
@@ -6,7 +6,7 @@ use weir_wire::{FlowKey, LinkType, build, decode};
 
 const MS: u64 = 1_000_000;
 
-/// A flow that is measured, in milliseconds.
+/// A measured flow; times are in milliseconds.
 struct Scene {
     measures: Measures,
     exchanges: Vec<Exchange>,
@@ -127,7 +127,7 @@ fn a_request_and_its_response() {
     let [client, server] = [Client, Server].map(|direction| end.side(direction).clone());
     assert_eq!((client.round_trips.count, client.round_trips.sum), (2, 90 * MS));
     assert_eq!((client.round_trips.min, client.round_trips.max), (Some(40 * MS), Some(50 * MS)));
-    // A sixteenth of the one difference.
+    // A sixteenth of the only difference.
     assert_eq!(client.jitter(), Some(10.0 * MS as f64 / 16.0));
     assert_eq!((server.round_trips.count, server.round_trips.min), (1, Some(8 * MS)));
     assert_eq!((client.hops(), server.hops()), (Some(4), Some(11)));
@@ -148,7 +148,7 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn what_was_sent_twice_is_not_timed() {
+fn retransmitted_segments_are_not_timed() {
     let end = measured(&[
         step(60, Client, ACK, 101, 501, 100),
         step(360, Client, ACK, 101, 501, 100),
@@ -161,7 +161,7 @@ fn what_was_sent_twice_is_not_timed() {
 }
 
 #[test]
-fn timestamps_tell_which_of_two_is_acknowledged() {
+fn timestamps_identify_the_acknowledged_segment() {
     let stamped = |at, stamps| Step { stamps: Some(stamps), ..step(at, Client, ACK, 101, 501, 100) };
     for (echo, round_trip) in [(7, 340), (9, 40)] {
         let answer = Step { stamps: Some((1, echo)), ..step(400, Server, ACK, 501, 201, 0) };
@@ -169,14 +169,14 @@ fn timestamps_tell_which_of_two_is_acknowledged() {
         let client = end.side(Client);
         assert_eq!((client.round_trips.count, client.round_trips.sum), (1, round_trip * MS), "{echo}");
     }
-    // The clock of the timestamps did not move between them.
+    // The timestamp clock did not advance between the segments.
     let answer = Step { stamps: Some((1, 7)), ..step(400, Server, ACK, 501, 201, 0) };
     let end = measured(&[stamped(60, (7, 0)), stamped(360, (7, 0)), answer]);
     assert_eq!(end.side(Client).round_trips.count, 0);
 }
 
 #[test]
-fn a_hole_is_filled_by_reordering_at_once_and_by_the_sender_after_a_round_trip() {
+fn early_filling_is_reordering_and_late_filling_is_retransmission() {
     for (at, out_of_order, lost) in [(62, 1, 0), (130, 0, 1)] {
         let end = measured(&[
             step(60, Client, ACK, 101, 501, 100),
@@ -190,7 +190,7 @@ fn a_hole_is_filled_by_reordering_at_once_and_by_the_sender_after_a_round_trip()
 }
 
 #[test]
-fn what_was_acknowledged_before_was_not_lost() {
+fn acknowledged_segments_were_not_lost() {
     let end = measured(&[
         step(60, Client, ACK, 101, 501, 100),
         step(100, Server, ACK, 501, 201, 0),
@@ -204,7 +204,7 @@ fn what_was_acknowledged_before_was_not_lost() {
 }
 
 #[test]
-fn sequence_numbers_go_round() {
+fn sequence_numbers_wrap() {
     let mut scene = Scene::new(0);
     let top = u32::MAX - 49;
     scene.play(&[
@@ -231,7 +231,7 @@ fn datagrams_have_the_jitter_of_their_arrival() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_has_no_room_is_counted() {
+fn memory_is_bounded_and_unmeasured_packets_are_counted() {
     let mut measures =
         Measures::new(MeasureConfig { memory: 2 * size_of::<Measure>(), ..MeasureConfig::default() });
     let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 2).payload(b"x");

@@ -5,13 +5,13 @@ use super::{Overlap, StreamStats};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Most pieces of one direction that wait: a sender of single bytes costs no more than any other.
+/// Maximum number of waiting pieces of one direction: a sender of single bytes costs no more than any other.
 const MAX_PIECES: usize = 2048;
 
-/// One direction of a stream: half a cache line, since each of a million of them is one.
+/// One direction of a stream. It takes half a cache line, because a million streams may be open.
 #[derive(Debug)]
 pub(super) struct Half {
-    /// Place of the next byte to be handed on, from the first one seen.
+    /// Position of the next byte to be emitted, counted from the first byte seen.
     at: u64,
     /// State that few streams need.
     rest: Option<Box<Rest>>,
@@ -52,7 +52,7 @@ impl Default for Half {
     }
 }
 
-/// The context of a half's work.
+/// The context of an operation on one direction.
 pub(super) struct Work<'w, F> {
     pub time: Time,
     pub direction: Direction,
@@ -62,8 +62,8 @@ pub(super) struct Work<'w, F> {
 }
 
 impl Half {
-    /// A SYN with that sequence number: its first byte is the one behind it. A second one counts as long as nothing
-    /// has been handed on.
+    /// Takes a SYN with that sequence number: the stream begins at the next number. A second SYN replaces the first as
+    /// long as nothing has been emitted.
     pub fn begin(&mut self, seq: u32) {
         if !self.is_begun || self.at == 0 && self.queue().is_none() {
             self.next = seq.wrapping_add(1);
@@ -75,7 +75,7 @@ impl Half {
         self.rest.as_ref()?.queue.as_ref()
     }
 
-    /// Place of the first byte that waits.
+    /// Position of the first waiting byte.
     fn waits(&self) -> Option<u64> {
         self.queue()?.start()
     }
@@ -85,7 +85,7 @@ impl Half {
         if self.left == ENDLESS { u64::MAX } else { self.at + u64::from(self.left) }
     }
 
-    /// Moves the position past bytes.
+    /// Advances the position by a number of bytes.
     fn pass(&mut self, bytes: u64) {
         self.at += bytes;
         self.next = self.next.wrapping_add(bytes as u32);
@@ -96,7 +96,7 @@ impl Half {
         }
     }
 
-    /// The place of a sequence number; `None` where it is before the first byte.
+    /// The position of a sequence number; `None` if it is before the first byte.
     fn place(&self, seq: u32) -> Option<u64> {
         self.at.checked_add_signed(i64::from(seq.wrapping_sub(self.next) as i32))
     }
@@ -104,14 +104,14 @@ impl Half {
     /// Takes the bytes of a segment.
     pub fn data<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, data: &[u8], work: &mut Work<'_, F>) {
         if !self.is_begun {
-            // The beginning was not seen: it begins with what is there.
+            // The beginning was not seen: the stream begins with this segment.
             self.next = seq;
             self.is_begun = true;
         }
         let (start, data) = match self.place(seq) {
             Some(start) => (start, data),
             None => {
-                // It reaches back behind the beginning.
+                // The segment begins before the stream.
                 let before = self.next.wrapping_sub(seq) as u64 - self.at;
                 work.stats.retransmitted += before.min(data.len() as u64);
                 (0, data.get(before as usize..).unwrap_or_default())
@@ -154,7 +154,7 @@ impl Half {
         }
     }
 
-    /// Leaves the byte of that sequence number out, when it comes.
+    /// Leaves out the byte of that sequence number when it arrives.
     pub fn leave_out(&mut self, seq: u32) {
         let place = self.place(seq).unwrap_or(u64::MAX);
         self.rest.get_or_insert_default().apart = place;
@@ -172,19 +172,20 @@ impl Half {
     /// Ends the stream before that sequence number. Data beyond it is dropped.
     pub fn finish(&mut self, seq: u32) {
         if let Some(place) = self.place(seq).filter(|place| self.is_begun && *place >= self.at) {
-            // A sequence number is not further away.
+            // The distance fits into a sequence number.
             self.left = self.left.min((place - self.at) as u32);
         }
     }
 
-    /// The other side has received all bytes before that sequence number. Bytes of them that are missing here were
-    /// lost on the way to the sensor and will not come: the hole before the next waiting data becomes a gap.
+    /// Takes the information that the other side has received all bytes before that sequence number. Bytes that are
+    /// missing here were lost on the way to the sensor and will not arrive: the hole before the next waiting data
+    /// becomes a gap.
     pub fn acknowledge<F: FnMut(Chunk<'_>)>(&mut self, ack: u32, work: &mut Work<'_, F>) {
         if !self.is_begun {
             return;
         }
         let Some(place) = self.place(ack) else { return };
-        // A sequence number is not further away.
+        // The distance fits into a sequence number.
         self.ahead = self.ahead.max(place.saturating_sub(self.at) as u32);
         let acked = self.at + u64::from(self.ahead);
         while let Some(start) = self.waits().filter(|start| *start <= acked) {
@@ -192,7 +193,7 @@ impl Half {
         }
     }
 
-    /// Gives every hole up and hands on what waits.
+    /// Abandons every hole and emits the waiting data.
     pub fn give_up<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
         while let Some(start) = self.waits() {
             work.stats.abandoned += 1;
@@ -219,12 +220,12 @@ impl Half {
         }
     }
 
-    /// Whether all that was sent has been handed on.
+    /// Whether all bytes of the stream have been emitted.
     pub fn is_finished(&self) -> bool {
         self.left == 0
     }
 
-    /// Bytes of memory that what waits takes.
+    /// Memory of the waiting data in bytes.
     pub fn cost(&self) -> usize {
         self.queue().map_or(0, Queue::cost)
     }
@@ -271,12 +272,12 @@ impl Half {
         (work.emit)(Chunk { time, direction: work.direction, gap, data });
     }
 
-    /// Hands on what waits and is next.
+    /// Emits the waiting data that is next in order.
     fn drain<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
         let Some(mut queue) = self.rest.as_mut().and_then(|rest| rest.queue.take()) else { return };
         let before = queue.cost();
         while let Some(piece) = queue.pop_at(self.at) {
-            // A chunk is complete when the last byte before it is there.
+            // A chunk is complete when the last byte before it has arrived.
             self.hand_on(&piece.data, work.time.max(piece.time), work);
         }
         let left = if queue.is_empty() { 0 } else { queue.cost() };

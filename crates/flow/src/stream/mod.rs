@@ -1,8 +1,8 @@
 //! Reassembly of TCP streams: every byte in order, once, with gaps marked.
 //!
-//! Data in order is emitted from where it lies, in the packet. Only early data is copied. It waits until the hole
-//! before it is filled, until the other side acknowledges data beyond the hole (the hole's bytes were then lost on the
-//! way to the sensor), until its memory is needed, or until the stream ends.
+//! Data in order is emitted without a copy. Only early data is copied. It waits until the hole before it is filled,
+//! until the other side acknowledges data beyond the hole (the hole's bytes were then lost on the way to the sensor),
+//! until its memory is needed, or until the stream ends.
 
 mod half;
 mod policy;
@@ -20,9 +20,10 @@ use weir_wire::{Direction, Time};
 /// Configuration of reassembly.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StreamConfig {
-    /// Bytes that what waits may take, all streams together.
+    /// Memory limit of waiting data in bytes, for all streams together.
     pub memory: usize,
-    /// Limit of waiting data in one direction of one stream, in bytes: as much as a receiver may have to buffer.
+    /// Memory limit of waiting data in one direction of one stream, in bytes: as much as a receiver may have to
+    /// buffer.
     pub each: usize,
     /// Which data wins where waiting segments overlap.
     pub overlap: Overlap,
@@ -42,7 +43,7 @@ impl Default for StreamConfig {
 pub struct StreamStats {
     /// Streams that have begun.
     pub streams: u64,
-    /// Bytes that were handed on.
+    /// Bytes emitted.
     pub bytes: u64,
     /// Segments that arrived early.
     pub reordered: u64,
@@ -52,22 +53,22 @@ pub struct StreamStats {
     pub overlap_conflict: u64,
     /// Urgent bytes that were left out.
     pub urgent: u64,
-    /// Bytes behind the end of a stream.
+    /// Bytes after the end of a stream.
     pub after_fin: u64,
     /// Gaps emitted.
     pub gaps: u64,
-    /// Bytes in them.
+    /// Bytes missing in these gaps.
     pub missing: u64,
-    /// Holes that were given up because there was no memory to wait any longer.
+    /// Holes that were abandoned because there was no memory to wait any longer.
     pub abandoned: u64,
-    /// Bytes of memory that what waits takes now.
+    /// Bytes of memory that waiting data takes now.
     pub held: u64,
 }
 
 /// The facts of a TCP segment for a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// When it was seen.
+    /// Time of the packet.
     pub time: Time,
     /// The sending side.
     pub direction: Direction,
@@ -77,16 +78,16 @@ pub struct Segment<'a> {
     pub ack: Option<u32>,
     /// Its flags.
     pub flags: u8,
-    /// The urgent pointer, where it counts: bytes from `seq` to behind the urgent byte (RFC 1122 4.2.2.4 and what all
-    /// hosts do: the byte before it).
+    /// The urgent pointer, if its flag is set: number of bytes from `seq` up to and including the urgent byte (RFC
+    /// 1122 4.2.2.4; in practice all hosts take the byte before the pointer).
     pub urgent: Option<u16>,
-    /// Its bytes, as far as they were captured.
+    /// The payload, as far as it was captured.
     pub data: &'a [u8],
-    /// Bytes of the segment that were not captured.
+    /// Payload bytes of the segment that were not captured.
     pub cut: u32,
 }
 
-/// The streams of a flow table, each by the number of its flow's row.
+/// The streams of a flow table, by the number of the flow's row.
 #[derive(Debug)]
 pub struct Streams {
     config: StreamConfig,
@@ -108,14 +109,14 @@ impl Pair {
 }
 
 impl Streams {
-    /// Without any streams.
+    /// An empty table of streams.
     pub fn new(config: StreamConfig) -> Self {
         Self { config, pairs: Rows::default(), stats: StreamStats::default() }
     }
 
     /// Takes a segment of the flow in that row. Chunks go to `emit`.
     pub fn segment(&mut self, row: u32, segment: &Segment<'_>, mut emit: impl FnMut(Chunk<'_>)) {
-        // A stream of nothing but a refused handshake needs no memory.
+        // A stream of only a refused handshake needs no memory.
         let is_nothing = segment.data.is_empty() && segment.flags & (SYN | RST) == 0;
         let pair = if is_nothing { self.pairs.get_mut(row) } else { self.pairs.make(row) };
         let Some(pair) = pair.filter(|pair| !is_nothing || pair.is_used()) else { return };
@@ -169,7 +170,7 @@ impl Streams {
         }
     }
 
-    /// Ends the stream of a row, where there is one.
+    /// Ends the stream of a row, if it has one.
     pub fn end(&mut self, row: u32, time: Time, mut emit: impl FnMut(Chunk<'_>)) {
         let Some(pair) = self.pairs.get_mut(row).filter(|pair| pair.is_used()) else { return };
         let Pair(mut halves) = std::mem::take(pair);
@@ -185,7 +186,7 @@ impl Streams {
         pair.is_some_and(|Pair(halves)| halves.iter().all(Half::is_finished))
     }
 
-    /// Brings the stream of a row nearer, where there is one: what it returns only keeps the read.
+    /// Prefetches the stream of a row. The returned value only keeps the compiler from removing the read.
     #[inline]
     pub fn touch(&self, row: u32) -> u64 {
         self.pairs.get(row).map_or(0, |pair| u64::from(pair.is_used()))

@@ -32,7 +32,7 @@ impl Overlap {
         ("bsd", Self::Bsd),
     ];
 
-    /// Its name.
+    /// Name of the policy.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
@@ -49,8 +49,8 @@ impl Overlap {
         }
     }
 
-    /// Whether a segment is one with that which it continues, as Linux puts both into one buffer
-    /// (`tcp_ooo_try_coalesce`): it then has its beginning from the other.
+    /// Whether a segment is merged with the one that it continues, as Linux puts both into one buffer
+    /// (`tcp_ooo_try_coalesce`): its begin is then that of the other.
     pub(crate) fn joins(self) -> bool {
         self == Self::Linux
     }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use weir_wire::Time;
 
-/// A piece that waits.
+/// A waiting piece of a segment.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Place of its first byte in the stream.
+    /// Position of its first byte in the stream.
     pub start: u64,
     /// Arrival time.
     pub time: Time,
@@ -28,10 +28,10 @@ impl Piece {
     }
 }
 
-/// Bytes of what a queue lies in: it is made for the queue.
+/// Bytes of the box that holds the queue: it is allocated for the queue.
 const OWNER: usize = 128;
 
-/// Pieces of one direction, by place, none over another.
+/// Pieces of one direction, sorted by position, without overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
@@ -44,9 +44,9 @@ pub(crate) struct Queue {
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Inserted {
-    /// Bytes that were there already.
+    /// Bytes that were present already.
     pub retransmitted: u64,
-    /// Of these, bytes that were different.
+    /// Retransmitted bytes that differ.
     pub overlap_conflict: u64,
 }
 
@@ -59,7 +59,7 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// Place of the first byte that waits.
+    /// Position of the first waiting byte.
     pub fn start(&self) -> Option<u64> {
         self.pieces.front().map(|piece| piece.start)
     }
@@ -70,12 +70,12 @@ impl Queue {
         Some(piece)
     }
 
-    /// The first piece, where it begins at `at`.
+    /// Removes the first piece if it begins at `at`.
     pub fn pop_at(&mut self, at: u64) -> Option<Piece> {
         if self.start() == Some(at) { self.pop() } else { None }
     }
 
-    /// Place behind the last byte that waits.
+    /// Position after the last waiting byte.
     pub fn end(&self) -> Option<u64> {
         self.pieces.back().map(Piece::end)
     }
@@ -167,7 +167,7 @@ impl Queue {
             }
         }
         let (begin, number) = joined?;
-        // The one that begins last is tried before all others.
+        // The segment that begins last is tried first.
         if begin != last && first < number {
             return None;
         }
@@ -186,7 +186,7 @@ impl Queue {
         self.pieces.insert(at, piece);
     }
 
-    /// Bytes of memory that it takes, with that of its owner; nothing before the first piece came.
+    /// Memory in bytes, including the box; 0 before the first piece.
     pub fn cost(&self) -> usize {
         match self.pieces.capacity() {
             0 => 0,
@@ -199,7 +199,7 @@ fn old_without_data(old: &Piece) -> Piece {
     Piece { data: Vec::new(), ..*old }
 }
 
-/// Makes a piece of what was gathered; the next one begins at `next`.
+/// Makes a piece of the collected data; the next one begins at `next`.
 fn finish(
     out: &mut Vec<Piece>,
     gathered: &mut (u64, Vec<u8>),
@@ -238,28 +238,28 @@ mod tests {
 
     /// The eight relative positions of two segments.
     #[test]
-    fn every_policy_has_its_way() {
+    fn each_policy_resolves_each_overlap() {
         let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));
         // Equal begin and length.
         assert_eq!(all(&[(1, "aaa"), (1, "bbb")]), [".aaa", ".bbb", ".aaa", ".aaa", ".aaa"]);
-        // The new one begins with the old one and is longer.
+        // The new segment begins with the old one and is longer.
         assert_eq!(all(&[(1, "aa"), (1, "bbb")]), [".aab", ".bbb", ".bbb", ".aab", ".aab"]);
         // ... and is shorter.
         assert_eq!(all(&[(1, "aaa"), (1, "bb")]), [".aaa", ".bba", ".aaa", ".aaa", ".aaa"]);
-        // It begins before and ends within.
+        // The new segment begins before the old one and ends within it.
         assert_eq!(all(&[(2, "aa"), (1, "bb")]), [".baa", ".bba", ".bba", ".baa", ".bba"]);
-        // It begins before and ends behind.
+        // The new segment begins before the old one and ends after it.
         assert_eq!(all(&[(2, "a"), (1, "bbb")]), [".bab", ".bbb", ".bbb", ".bbb", ".bbb"]);
-        // It begins before and ends with it.
+        // The new segment begins before the old one and ends with it.
         assert_eq!(all(&[(2, "aa"), (1, "bbb")]), [".baa", ".bbb", ".bbb", ".baa", ".bbb"]);
-        // It is within.
+        // The new segment is within the old one.
         assert_eq!(all(&[(1, "aaa"), (2, "b")]), [".aaa", ".aba", ".aaa", ".aaa", ".aaa"]);
-        // It begins within and ends behind.
+        // The new segment begins within the old one and ends after it.
         assert_eq!(all(&[(1, "aa"), (2, "bb")]), [".aab", ".abb", ".aab", ".aab", ".aab"]);
     }
 
     #[test]
-    fn a_segment_over_many_fills_what_is_between() {
+    fn a_long_segment_fills_the_holes_between_short_ones() {
         assert_eq!(stream(Overlap::First, &[(1, "a"), (3, "b"), (5, "c"), (0, "xxxxxxx")]), "xaxbxcx");
         assert_eq!(stream(Overlap::Last, &[(1, "a"), (3, "b"), (5, "c"), (0, "xxxxxxx")]), "xxxxxxx");
         assert_eq!(stream(Overlap::First, &[(4, "aa"), (0, "bb"), (1, "ccccccc")]), "bbccaacc");
@@ -267,17 +267,17 @@ mod tests {
 
     /// As in Linux, a segment that continues another one takes over its begin.
     #[test]
-    fn segments_side_by_side_are_one() {
+    fn adjacent_segments_are_merged() {
         let all = |segments: &[(u64, &str)]| Overlap::ALL.map(|(_, policy)| stream(policy, segments));
-        // The last one begins before the second one, and behind the first.
+        // The last segment begins before the second one and after the first.
         let got = all(&[(0, "aa"), (2, "bb"), (1, "ccccc")]);
         assert_eq!(got, ["aabbcc", "accccc", "aabbcc", "aacccc", "aacccc"]);
-        // Not side by side.
+        // The segments are not adjacent.
         assert_eq!(all(&[(0, "a"), (2, "bb"), (1, "cccc")])[2], "acccc");
     }
 
     #[test]
-    fn what_was_there_is_counted() {
+    fn retransmitted_bytes_are_counted() {
         let mut queue = Queue::default();
         queue.insert(10, b"abc", Time(0), false, |_, _| false);
         let inserted = queue.insert(9, b"xabd", Time(0), false, |_, _| false);

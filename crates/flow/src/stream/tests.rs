@@ -16,7 +16,7 @@ fn put_together(config: StreamConfig, segments: &[Segment<'_>]) -> ([String; 2],
     }
     streams.end(7, Time(1000), &mut take);
     let stats = streams.stats();
-    assert_eq!(stats.held, 0, "what waits is accounted for");
+    assert_eq!(stats.held, 0, "the memory of waiting data is accounted for");
     (text, stats)
 }
 
@@ -46,7 +46,7 @@ fn text(segments: &[Segment<'_>]) -> String {
 }
 
 #[test]
-fn bytes_come_in_order_and_once() {
+fn bytes_are_emitted_in_order_and_once() {
     let handshake = flags(99, SYN);
     assert_eq!(text(&[handshake, forward(100, "ab"), forward(102, "cd")]), "abcd");
     assert_eq!(text(&[handshake, forward(102, "cd"), forward(100, "ab")]), "abcd");
@@ -66,26 +66,26 @@ fn sequence_numbers_wrap() {
 }
 
 #[test]
-fn a_hole_is_told_of_when_the_other_side_has_what_is_behind_it() {
+fn a_hole_becomes_a_gap_when_data_after_it_is_acknowledged() {
     let begin = [flags(99, SYN), forward(100, "ab"), forward(105, "fg")];
     let with = |more: &[Segment<'static>]| text(&[&begin[..], more].concat());
-    // The hole may be filled yet.
+    // The hole may still be filled.
     assert_eq!(with(&[ack(102), forward(102, "cde")]), "abcdefg");
     assert_eq!(with(&[ack(104), forward(102, "cde")]), "abcdefg");
-    // It will not: the other side had it.
+    // The hole will not be filled: the other side has received the data.
     assert_eq!(with(&[ack(107), forward(102, "cde")]), "ab[3]fg");
     // No acknowledgement, but the stream has ended.
     assert_eq!(with(&[]), "ab[3]fg");
 }
 
 #[test]
-fn what_is_missing_at_the_end_is_told_too() {
+fn bytes_missing_at_the_end_become_a_gap() {
     assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), flags(110, FIN | ACK), ack(111)]), "ab[8]");
     assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), ack(103)]), "ab", "a FIN that was not seen");
 }
 
 #[test]
-fn the_capture_cuts_segments() {
+fn segments_that_the_capture_truncated() {
     let cut = Segment { cut: 3, ..forward(100, "ab") };
     assert_eq!(text(&[flags(99, SYN), cut, forward(105, "fg")]), "ab[3]fg");
     // Waiting data is not lost.
@@ -93,17 +93,17 @@ fn the_capture_cuts_segments() {
 }
 
 #[test]
-fn a_beginning_that_was_not_seen_is_where_the_first_bytes_are() {
+fn a_stream_without_a_syn_begins_with_its_first_segment() {
     assert_eq!(text(&[forward(500, "ab"), forward(498, "xxabc"), forward(503, "d")]), "abcd");
     assert_eq!(text(&[forward(500, "ab"), forward(400, "before")]), "ab");
 }
 
 #[test]
-fn nothing_comes_behind_the_end() {
+fn no_data_is_emitted_after_the_end() {
     let segments = [flags(99, SYN), Segment { flags: FIN | ACK, ..forward(100, "ab") }, forward(102, "more")];
     let (out, stats) = put_together(StreamConfig::default(), &segments);
     assert_eq!((out[0].as_str(), stats.after_fin), ("ab", 4));
-    // A reset's text is none of the stream's.
+    // The text of a reset is not part of the stream.
     assert_eq!(
         text(&[flags(99, SYN), forward(100, "ab"), Segment { flags: RST, ..forward(102, "bye") }]),
         "ab"
@@ -111,13 +111,13 @@ fn nothing_comes_behind_the_end() {
 }
 
 #[test]
-fn a_second_syn_counts_while_nothing_was_said() {
+fn a_second_syn_counts_while_nothing_was_emitted() {
     assert_eq!(text(&[flags(9, SYN), flags(99, SYN), forward(100, "ab")]), "ab");
     assert_eq!(text(&[flags(99, SYN), forward(100, "ab"), flags(9, SYN), forward(102, "cd")]), "abcd");
 }
 
 #[test]
-fn urgent_bytes_are_left_out_where_asked() {
+fn urgent_bytes_are_left_out_if_configured() {
     let segments = [flags(99, SYN), Segment { urgent: Some(2), ..forward(100, "a!b") }, forward(103, "c")];
     assert_eq!(text(&segments), "a!bc");
     let config = StreamConfig { urgent_apart: true, ..StreamConfig::default() };
@@ -128,7 +128,7 @@ fn urgent_bytes_are_left_out_where_asked() {
 }
 
 #[test]
-fn memory_has_an_end() {
+fn memory_is_limited() {
     let config = StreamConfig { each: 64 << 10, ..StreamConfig::default() };
     let data = "x".repeat(1000);
     let mut streams = Streams::new(config);
@@ -170,7 +170,7 @@ fn any_order_gives_the_same_stream() {
                 let to = (from + 1 + random(90)).min(text.len());
                 segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..to]));
             }
-            // Everything arrives at last, backwards.
+            // The rest arrives last, in reverse order.
             for from in (0..text.len()).step_by(100).rev() {
                 segments.push(forward(start.wrapping_add(1 + from as u32), &text[from..from + 100]));
             }
@@ -184,6 +184,6 @@ fn any_order_gives_the_same_stream() {
 
 /// Each of a million open streams is one cache line.
 #[test]
-fn streams_are_small() {
+fn an_open_stream_takes_one_cache_line() {
     assert_eq!(size_of::<Pair>(), 64);
 }

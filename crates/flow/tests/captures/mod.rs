@@ -1,6 +1,6 @@
 //! Runs captures through a flow table.
 
-#![allow(dead_code, clippy::print_stdout, reason = "each test uses a part, and says what it ran")]
+#![allow(dead_code, clippy::print_stdout, reason = "each test uses a part, and reports what it ran")]
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use weir_capture::{Files, Input, ReadOptions};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, Tally};
 use weir_wire::{Layers, Packet, PacketBuf, decode};
 
-/// Where the shared captures are, or `None`, said aloud.
+/// The folder of shared captures. Prints a note and returns `None` if it is absent.
 pub fn data(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
     if path.exists() {
@@ -18,11 +18,11 @@ pub fn data(folder: &str) -> Option<PathBuf> {
     None
 }
 
-/// Keeps everything that a table gives.
+/// Keeps all output of a table.
 #[derive(Default)]
 pub struct Kept {
     pub records: Vec<FlowRecord>,
-    /// Packets and bytes of all tallies of flows that carry no other.
+    /// Packets and bytes of all tallies, without flows that carry others.
     pub tallied: (u64, u64),
     /// Tallies that began a flow.
     pub begun: u64,
@@ -60,7 +60,7 @@ pub fn every_capture(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Reads all packets of a capture; empty where it cannot be read.
+/// Reads all packets of a capture; empty if it cannot be read.
 pub fn read(path: &Path) -> PacketBuf {
     let mut all = PacketBuf::default();
     let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) else {
@@ -76,7 +76,7 @@ pub fn read(path: &Path) -> PacketBuf {
     }
 }
 
-/// Runs the packets that `keep` lets through a table, to its end.
+/// Runs the packets that `keep` selects through a table, and drains it.
 pub fn run(
     chunk: &PacketBuf,
     config: &FlowConfig,
@@ -103,7 +103,7 @@ pub fn run(
     (kept, stats)
 }
 
-/// An address as it is written.
+/// An address for display.
 pub fn address(bytes: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(bytes).to_canonical()
 }
